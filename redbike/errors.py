@@ -1,0 +1,41 @@
+"""Everything that Redbike raises on purpose, as one tree; every message quotes the text that offends."""
+
+
+class RedbikeError(Exception):
+    """The root: whatever Redbike itself refuses or cannot do."""
+
+
+class BadSchedule(RedbikeError, ValueError):
+    """A text that is no schedule, that can never fire, or that is too long."""
+
+
+class BadJobId(RedbikeError, ValueError):
+    """A job id that is empty, too long, not UTF-8, or has control characters in it."""
+
+
+class BadQueueName(RedbikeError, ValueError):
+    """A queue name that is empty, too long, or would collide with a key of Redbike's own."""
+
+
+class BadConfig(RedbikeError, ValueError):
+    """A setting, worker specification, timestamp or file that cannot be used as it stands."""
+
+
+class ServerError(RedbikeError):
+    """The Redis server cannot be used: absent, too old, or refusing."""
+
+
+class Unreachable(ServerError):
+    """The Redis server cannot be reached, or went away in the middle of a request."""
+
+
+class NoSuchJob(RedbikeError, LookupError):
+    """No job of that id has been set."""
+
+
+class StopWork(Exception):
+    """Raised by a worker's ``work``: the job's schedule becomes ``STOP``."""
+
+
+class UnsetJob(Exception):
+    """Raised by a worker's ``work``: the job is unset."""
