@@ -39,3 +39,7 @@ class StopWork(Exception):
 
 class UnsetJob(Exception):
     """Raised by a worker's ``work``: the job is unset."""
+
+
+class Overrun(Exception):
+    """Raised by a worker's ``work`` that gave up because its time was over: the run ends by ``on-timeout``."""
