@@ -1,0 +1,9 @@
+#!lua
+-- bad: (unknown) → BAD; a job that has a schedule is left as it is.
+-- KEYS  common
+-- ARGV  now, job
+-- returns {'ok'}
+check_types()
+local now, job = clock(ARGV[1]), ARGV[2]
+if redis.call('HEXISTS', schedules, job) == 0 then mark(job, 'BAD', now) end
+return {'ok'}

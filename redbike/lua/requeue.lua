@@ -1,0 +1,25 @@
+#!lua
+-- requeue: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the run is owed.
+-- KEYS  common, queue, wake, requests, failures, failure times
+-- ARGV  now, job, queue name, request tag
+-- returns {'ok'} or {'missing'}
+check_types()
+local queue, wake, requests, failures, failure_times = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local now, job, name, request = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+expect('list', queue, wake); expect('zset', requests, failure_times); expect('hash', failures)
+if redis.call('HEXISTS', schedules, job) == 0 then return {'missing'} end
+if redis.call('ZADD', requests, 'NX', stamp(now), request) == 0 then return {'ok'} end
+redis.call('ZREMRANGEBYRANK', requests, 0, -10001)
+redis.call('HDEL', failures, job)
+redis.call('ZREM', failure_times, job)
+redis.call('HDEL', streaks, job)
+local record = redis.call('HGET', running, job)
+redis.call('ZREM', timeline, job)
+if record then
+  local tag, start, deadline, due, failed, losses, _, home = string.match(record, RUN)
+  local next = 'due:' .. stamp(now)
+  redis.call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, next, home}, ' '))
+elseif redis.call('HEXISTS', queued, job) == 0 then
+  enqueue(job, now, name, queue, wake, now)
+end
+return {'ok'}

@@ -1,0 +1,453 @@
+"""The state of all jobs, in Redis: one method per transition.
+
+A job is on the timeline, in a queue, in flight, or stopped; every method that moves it is one Lua script, so that no
+instant exists at which a job is nowhere. Python computes *when* a job runs next; the scripts commit that only if
+nothing changed meanwhile. `now` is given by tests alone: None means Redis' own clock, so hosts need not agree on time.
+"""
+
+import base64
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import redis
+
+from redbike.keys import SKIPS, Keys, check_queue_name
+from redbike.scripts import Call, Reply, Scripts, translated
+
+LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
+GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
+PAGE = 500  # entries of a hash, a list or a batch that are asked for at once
+
+Due = float | Literal["now"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run in flight, as its worker holds it. Times are epoch seconds by Redis' clock."""
+
+    jobid: str
+    due: float
+    tag: str
+    start: float
+    deadline: float
+    failures: int  # runs in a row that raised, before this one
+    losses: int  # runs in a row whose worker died, before this one
+    schedule: str  # the text at the time when the run was taken
+    queue: str
+    default_timeout: float = 10.0
+    received: float = field(default_factory=time.monotonic, compare=False)
+
+    @property
+    def attempt(self) -> int:
+        """Which try of the same occurrence this is, from 1."""
+        return 1 + self.failures + self.losses
+
+    def now(self) -> float:
+        """Redis' clock as far as this process can tell without asking: never ahead of it by more than clocks drift."""
+        return self.start + time.monotonic() - self.received
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a job goes when its run has ended; see ``lua/end.lua``."""
+
+    place: Literal[
+        "next", "due", "stop", "die", "unset"
+    ]  # next: due as computed from the schedule; due: whatever it is
+    due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
+    why: Literal["", "overrun", "lost"] = ""
+    streak: str = ""
+    failure: dict[str, Any] | None = None
+    missed: int = 0
+    overlapped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a dispatcher found to do. Times are epoch seconds by Redis' clock."""
+
+    now: float
+    control: str
+    dispatched: float | None
+    next_due: float | None
+    next_lease: float | None
+    due: list[tuple[str, bytes]]  # job id and due time, the latter as Redis spells it
+    lost: list[Run]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is kept of one job, at one instant; what is not there is None, "" or 0."""
+
+    jobid: str
+    schedule: str | None
+    status: str | None
+    timeline: float | None
+    queued: str
+    running: str
+    lease: float | None
+    inflight: str
+    inflight_ms: int
+    streak: str
+    skipped: dict[str, int]
+    failure: dict[str, Any] | None
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything but a run of this job."""
+        return self.schedule is not None or self.status is not None
+
+
+def text(value: Any) -> str:
+    """The bytes that Redis holds as text, "" for None; bytes that are not UTF-8 survive a round trip."""
+    return "" if value is None else bytes(value).decode("utf-8", "surrogateescape")
+
+
+def literal(pattern: str) -> str:
+    """`pattern` for SCAN, with nothing in it that stands for something else."""
+    return re.sub(r"([\[\]*?\\])", r"\\\1", pattern)
+
+
+def new_tag() -> str:
+    """A name for one request or run that no other will have."""
+    return base64.urlsafe_b64encode(os.urandom(12)).decode()
+
+
+def _moment(now: float | None) -> str:
+    return "" if now is None else f"{now:.6f}"
+
+
+def _number(value: bytes) -> float | None:
+    return float(value) if value else None
+
+
+class Store:
+    """The jobs under one prefix. `queue_for` names the queue of a job id."""
+
+    def __init__(
+        self,
+        client: "redis.Redis",
+        prefix: str,
+        queue_for: Callable[[str], str],
+        failures_limit: int = 1000,
+        default_timeout: float = 10.0,
+    ) -> None:
+        self.client = client
+        self.keys = Keys(prefix)
+        self.scripts = Scripts(client)
+        self.failures_limit = failures_limit
+        self.default_timeout = default_timeout
+        self._queue_for = queue_for
+        self._skips = {name: f"{name}:" for name in SKIPS}
+
+    def queue_for(self, jobid: str) -> str:
+        """The queue of `jobid`, checked; raises `BadQueueName` or whatever the worker class raises."""
+        return check_queue_name(self._queue_for(jobid))
+
+    # Entering and removing jobs
+
+    def set(self, jobid: str, schedule: str, due: Due, once: bool = False, now: float | None = None) -> None:
+        """Enter `jobid` with its complete `schedule`, first due at `due`; None means that it does not run.
+
+        `once` says that the run is owed if it comes due while an earlier one is in flight.
+        """
+        self._at_home(lambda name: self.set_call(jobid, schedule, due, once, now, queue=name), jobid)
+
+    def set_call(
+        self,
+        jobid: str,
+        schedule: str,
+        due: Due,
+        once: bool = False,
+        now: float | None = None,
+        queue: str | None = None,
+    ) -> Call:
+        """`set` as a call for `Scripts.run_all`, where its reply may be ``elsewhere``: then use `set`."""
+        name = self.queue_for(jobid) if queue is None else queue
+        moment = due if due == "now" else _moment(due)
+        keys = [*self.keys.common, self.keys.queue(name), self.keys.wake(name), self.keys.requests]
+        return Call("set", keys, [_moment(now), jobid, schedule, moment, "1" if once else "", name, new_tag()])
+
+    def bad(self, jobid: str, now: float | None = None) -> None:
+        """Leave the status ``BAD`` for a job that was never set."""
+        self.scripts.run(Call("bad", self.keys.common, [_moment(now), jobid]))
+
+    def unset(self, jobid: str) -> None:
+        """Forget `jobid`; a run in flight completes. Raises `NoSuchJob` if there is nothing to forget."""
+
+        def call(name: str) -> Call:
+            keys = [*self.keys.common, self.keys.queue(name), self.keys.failures, self.keys.failure_times]
+            return Call("unset", keys, [jobid, name, *self._skip_fields(jobid)])
+
+        self._at_home(call, jobid)
+
+    def requeue(self, jobid: str, now: float | None = None) -> None:
+        """Run `jobid` once now, whatever its schedule, and forget its failure. Raises `NoSuchJob`."""
+        name = self.queue_for(jobid)
+        own = [self.keys.queue(name), self.keys.wake(name), self.keys.requests]
+        keys = [*self.keys.common, *own, self.keys.failures, self.keys.failure_times]
+        self.scripts.run(Call("requeue", keys, [_moment(now), jobid, name, new_tag()]))
+
+    def _at_home(self, call: Callable[[str], Call], jobid: str) -> Reply:
+        # Another worker class may have put the job into a queue of another name: then that one is declared instead.
+        reply = self.scripts.run(call(self.queue_for(jobid)))
+        while reply[0] == "elsewhere":
+            reply = self.scripts.run(call(text(reply[1])))
+        return reply
+
+    # What the dispatcher does
+
+    def survey(self, now: float | None = None) -> Survey:
+        """What is due, and which runs are lost, `PAGE` of each at most."""
+        keys = [*self.keys.common, self.keys.control, self.keys.dispatched]
+        reply = self.scripts.run(Call("survey", keys, [_moment(now), PAGE]))
+        _, moment, control, dispatched, next_due, next_lease, due, lost = reply
+        return Survey(
+            now=float(moment),
+            control=text(control),
+            dispatched=_number(dispatched),
+            next_due=_number(next_due),
+            next_lease=_number(next_lease),
+            due=[(text(jobid), score) for jobid, score in zip(due[::2], due[1::2], strict=True)],
+            lost=[self._lost_run(*row) for row in zip(lost[::3], lost[1::3], lost[2::3], strict=True) if row[1]],
+        )
+
+    def _lost_run(self, jobid: bytes, record: bytes, schedule: bytes) -> Run:
+        tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
+        times = (float(due), tag, float(start), float(deadline))
+        return Run(text(jobid), *times, int(failures), int(losses), text(schedule), queue, self.default_timeout)
+
+    def dispatch(self, due: Sequence[tuple[str, bytes, str]], now: float | None = None) -> int:
+        """Move jobs (id, due time, queue name; "" where it has none) to their queues; returns how many moved."""
+        names = sorted({name for _, _, name in due if name})
+        number = {name: position for position, name in enumerate(names, 1)} | {"": 0}
+        keys = list(self.keys.common)
+        for name in names:
+            keys += [self.keys.queue(name), self.keys.wake(name)]
+        arguments: list[str | bytes | int] = [_moment(now), len(names), *names]
+        for jobid, score, name in due:
+            arguments += [jobid, score, number[name]]
+        return int(self.scripts.run(Call("dispatch", keys, arguments))[1])
+
+    def skip(
+        self, jobid: str, due: bytes, schedule: str, next_due: float | None, count: int, now: float | None = None
+    ) -> bool:
+        """Give up `count` past occurrences of a job on the timeline; False if it has moved on meanwhile."""
+        arguments = (_moment(now), jobid, due, schedule, _moment(next_due), count)
+        return bool(self.scripts.run(Call("skip", self.keys.common, arguments))[0] == "ok")
+
+    def missed(self, since: float, until: float) -> list[tuple[str, bytes]]:
+        """The jobs on the timeline, with their due times as Redis spells them, due after `since` and by `until`."""
+        with translated():
+            rows = self.client.zrange(
+                self.keys.timeline,
+                f"({since:.6f}",
+                f"{until:.6f}",
+                byscore=True,
+                withscores=True,
+                score_cast_func=bytes,
+            )
+        return [(text(jobid), due) for jobid, due in rows]
+
+    def schedule(self, jobid: str) -> str | None:
+        """The schedule of `jobid` as it is stored, or None."""
+        with translated():
+            stored = self.client.hget(self.keys.schedules, jobid)
+        return None if stored is None else text(stored)
+
+    def advance(self, until: float) -> None:
+        """Note that everything due by `until` was dispatched; never goes back."""
+        with translated():
+            self.client.zadd(self.keys.dispatched, {"until": until}, gt=True)
+
+    def horizon(self) -> tuple[float, float | None]:
+        """Redis' clock, and the instant up to which a dispatcher has dispatched."""
+        with translated():
+            pipeline = self.client.pipeline(transaction=False)
+            pipeline.time()
+            pipeline.zscore(self.keys.dispatched, "until")
+            (seconds, micros), dispatched = pipeline.execute()
+        return seconds + micros / 1e6, dispatched
+
+    # What a worker does
+
+    def take(
+        self,
+        queues: Sequence[tuple[str, float]],
+        tag: str,
+        seen: str = "",
+        repeated: bool = False,
+        now: float | None = None,
+    ) -> Run | Literal["empty", "halted"]:
+        """Take the oldest job of the first of `queues` (name, timeout in seconds) that has one.
+
+        `tag` names the run; repeating a request whose reply was lost, with `repeated`, gives the same run again.
+        `seen` is the control signal that was there when the worker started, and does not concern it.
+        """
+        call = self.take_call(queues, tag, seen, repeated, now)
+        reply = self.scripts.run(call)
+        while reply[0] == "again":
+            reply = self.scripts.run(call)
+        return self.taken(reply, tag)
+
+    def take_call(
+        self,
+        queues: Sequence[tuple[str, float]],
+        tag: str,
+        seen: str,
+        repeated: bool = False,
+        now: float | None = None,
+    ) -> Call:
+        """`take` as a call for `Scripts.run_all`; `taken` reads its reply."""
+        keys = [*self.keys.common, self.keys.control, self.keys.inflight_base]
+        arguments: list[str | float] = [_moment(now), tag, seen, LEASE, GRACE, "1" if repeated else ""]
+        for name, timeout in queues:
+            keys += [self.keys.queue(name), self.keys.wake(name)]
+            arguments += [name, timeout]
+        return Call("take", keys, arguments)
+
+    def taken(self, reply: Reply, tag: str) -> Run | Literal["empty", "halted"]:
+        """The run in a reply to `take_call`; what was left to a further call counts as empty here."""
+        if reply[0] != "ok":
+            return "halted" if reply[0] == "halted" else "empty"
+        jobid, due, start, deadline, failures, losses, schedule, queue = reply[1:]
+        times = (float(due), tag, float(start), float(deadline))
+        texts = (text(schedule), text(queue))
+        return Run(text(jobid), *times, int(failures), int(losses), *texts, self.default_timeout)
+
+    def end(self, run: Run, outcome: Outcome, now: float | None = None) -> tuple[str, str]:
+        """End `run`; the word and the place or schedule that came back: see ``lua/end.lua``."""
+        return self.ended(self.scripts.run(self.end_call(run, outcome, now)))
+
+    def end_call(self, run: Run, outcome: Outcome, now: float | None = None) -> Call:
+        """`end` as a call for `Scripts.run_all`; `ended` reads its reply."""
+        due = outcome.due if isinstance(outcome.due, str) else _moment(outcome.due)
+        failure = "" if outcome.failure is None else json.dumps(outcome.failure)
+        own = [self.keys.inflight(run.jobid), self.keys.queue(run.queue), self.keys.wake(run.queue)]
+        keys = [*self.keys.common, *own, self.keys.failures, self.keys.failure_times]
+        place = (run.schedule, outcome.place, due, outcome.streak)
+        counts = (self.failures_limit, outcome.missed, outcome.overlapped)
+        return Call("end", keys, [_moment(now), run.jobid, run.tag, outcome.why, *place, failure, *counts, run.queue])
+
+    def ended(self, reply: Reply) -> tuple[str, str]:
+        """The word, and the place or schedule, of a reply to `end_call`."""
+        return str(reply[0]), text(reply[1]) if len(reply) > 1 else ""
+
+    def heartbeat(self, runs: Sequence[Run], now: float | None = None) -> list[str]:
+        """Say that the worker of `runs` lives; ``ok``, ``overrun`` or ``stale`` for each."""
+        arguments: list[str | float] = [_moment(now), LEASE, GRACE]
+        for run in runs:
+            arguments += [run.jobid, run.tag]
+        return [text(word) for word in self.scripts.run(Call("heartbeat", self.keys.common, arguments))[1:]]
+
+    def waiting(self, queues: Sequence[str]) -> tuple[bool, str]:
+        """Whether any of `queues` has a job, and the control signal; for a worker that heard nothing for a while."""
+        with translated():
+            pipeline = self.client.pipeline(transaction=False)
+            pipeline.exists(*map(self.keys.queue, queues))
+            pipeline.get(self.keys.control)
+            count, control = pipeline.execute()
+        return bool(count), text(control)
+
+    # Control
+
+    def halt(self, now: float | None = None) -> None:
+        """Tell every dispatcher and worker that runs now to stop after its current job."""
+        keys = [*self.keys.common, self.keys.control, self.keys.halt]
+        self.scripts.run(Call("halt", keys, [_moment(now), "HALT"]))
+
+    def clear_control(self) -> None:
+        """Take back a HALT for those that have not seen it yet."""
+        with translated():
+            self.client.delete(self.keys.control, self.keys.halt)
+
+    def pass_halt_on(self) -> None:
+        """Leave the token that woke this process to the next one."""
+        with translated():
+            self.client.lpush(self.keys.halt, "1")
+
+    def control(self) -> str:
+        """The control signal with its time, or ""."""
+        with translated():
+            return text(self.client.get(self.keys.control))
+
+    # Looking
+
+    def inspect(self, jobids: Iterable[str]) -> list[State]:
+        """All that is kept of each of `jobids`, each at one instant, in one round trip."""
+        jobids = list(jobids)
+        replies = self.scripts.run_all(
+            Call(
+                "inspect",
+                [*self.keys.common, self.keys.inflight(jobid), self.keys.failures],
+                [jobid, *self._skip_fields(jobid)],
+            )
+            for jobid in jobids
+        )
+        return [_state(jobid, reply) for jobid, reply in zip(jobids, replies, strict=True)]
+
+    def entries(self, jobid: str, queue: str) -> tuple[int, int]:
+        """How often `jobid` stands in the list of `queue`, and how often (0 or 1) by its record, at one instant."""
+        with translated():
+            pipeline = self.client.pipeline(transaction=True)
+            pipeline.lpos(self.keys.queue(queue), jobid, count=0)
+            pipeline.hget(self.keys.queued, jobid)
+            positions, record = pipeline.execute()
+        return len(positions), int(text(record).partition(" ")[2] == queue)
+
+    def statuses(self) -> Iterator[tuple[str, str]]:
+        """Every job id with its status as it is stored, streamed."""
+        return self._pairs(self.keys.statuses)
+
+    def schedules(self) -> Iterator[tuple[str, str]]:
+        """Every job id with its schedule, streamed."""
+        return self._pairs(self.keys.schedules)
+
+    def failures(self) -> Iterator[dict[str, Any]]:
+        """The failures that are kept, oldest first."""
+        with translated():
+            jobids = [text(jobid) for jobid in self.client.zrange(self.keys.failure_times, 0, -1)]
+            for page in range(0, len(jobids), PAGE):
+                for kept in self.client.hmget(self.keys.failures, jobids[page : page + PAGE]):
+                    if kept is not None:
+                        yield json.loads(kept)
+
+    def flush(self) -> int:
+        """Delete every key under the prefix and no other; returns how many there were."""
+        with translated():
+            keys: list[Any] = list(self.keys.fixed())
+            for name in map(text, self.client.smembers(self.keys.queues)):
+                keys += [self.keys.queue(name), self.keys.wake(name)]
+            keys += self.client.scan_iter(match=f"{literal(self.keys.inflight_base)}*", count=PAGE)
+            return sum(int(self.client.unlink(*keys[page : page + PAGE])) for page in range(0, len(keys), PAGE))
+
+    def _pairs(self, key: str) -> Iterator[tuple[str, str]]:
+        with translated():
+            for name, value in self.client.hscan_iter(key, count=PAGE):
+                yield text(name), text(value)
+
+    def _skip_fields(self, jobid: str) -> list[str]:
+        return [head + jobid for head in self._skips.values()]
+
+
+def _state(jobid: str, reply: Reply) -> State:
+    schedule, status, timeline, queued, running, lease, inflight, left, streak, skips, failure = reply[1:]
+    return State(
+        jobid=jobid,
+        schedule=text(schedule) or None,
+        status=text(status) or None,
+        timeline=_number(timeline),
+        queued=text(queued),
+        running=text(running),
+        lease=_number(lease),
+        inflight=text(inflight),
+        inflight_ms=int(left),
+        streak=text(streak),
+        skipped={reason: int(count) for reason, count in zip(SKIPS, skips, strict=True) if int(count)},
+        failure=json.loads(failure) if failure else None,
+    )

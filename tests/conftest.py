@@ -1,0 +1,51 @@
+"""The fixtures: a real server for each process of the suite, the embedded one, and a prefix for each test."""
+
+import itertools
+import os
+import tempfile
+
+import pytest
+import redis
+
+from redbike.connection import connect
+from redbike.server import EmbeddedServer
+
+# Nothing of the user's own environment may steer the tests.
+for name in ("REDBIKE_URL", "REDIS_URL"):
+    os.environ.pop(name, None)
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server():
+    """The embedded server of this process, in a private folder. REDBIKE_SERVER names another program for it."""
+    with tempfile.TemporaryDirectory(prefix="redbike-tests-") as folder:
+        server = EmbeddedServer(folder)
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def server_url(server):
+    return server.url
+
+
+@pytest.fixture(scope="session")
+def _client(server_url):
+    with connect(server_url) as client:
+        yield client
+
+
+@pytest.fixture
+def client(_client: "redis.Redis"):
+    """A client of an empty server."""
+    _client.flushall()
+    return _client
+
+
+@pytest.fixture
+def prefix():
+    """A prefix that no other test has."""
+    return f"test{next(_numbers)}"

@@ -1,0 +1,154 @@
+"""Jobs brought into each state of their life, straight through the store, at times that the tests choose."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from redbike.store import Call, Outcome, Run, State, Store
+
+JOB = "job:A"
+QUEUE = "work-A"
+OLD, NEW = "EVERY:100@0.0", "EVERY:7@0.0"
+START = 1000.0  # when a job is set
+DUE = 1050.0  # when one on the timeline is due
+NOW = 1100.0  # when a verb is tried on it
+LATER = 1200.0
+TIMEOUT = 500.0
+
+
+def queue_for(jobid: str) -> str:
+    return "work-" + jobid.rpartition(":")[2]
+
+
+def take(store: Store, tag: str = "tag", now: float = START, **more: Any) -> Any:
+    return store.take([(QUEUE, TIMEOUT)], tag, now=now, **more)
+
+
+@dataclass
+class Made:
+    """A store with `JOB` in one state; `run` is its run, if it is in flight."""
+
+    store: Store
+    run: Run | None = None
+    calls: list[Call] = field(default_factory=list)
+
+    def state(self) -> State:
+        return self.store.inspect([JOB])[0]
+
+
+def unknown(store: Store) -> Run | None:
+    return None
+
+
+def bad(store: Store) -> Run | None:
+    store.bad(JOB, now=START)
+    return None
+
+
+def timeline(store: Store) -> Run | None:
+    store.set(JOB, OLD, DUE, now=START)
+    return None
+
+
+def queue(store: Store) -> Run | None:
+    store.set(JOB, OLD, START, now=START)
+    return None
+
+
+def flight(store: Store) -> Run | None:
+    queue(store)
+    run = take(store)
+    assert isinstance(run, Run)
+    return run
+
+
+def flight_and_timeline(store: Store) -> Run | None:
+    run = flight(store)
+    store.set(JOB, "EVERY:50@0.0", DUE, now=START)
+    return run
+
+
+def flight_and_one_off(store: Store) -> Run | None:
+    run = flight(store)
+    store.set(JOB, f"AT:{DUE}", DUE, once=True, now=START)
+    return run
+
+
+def flight_and_owed(store: Store) -> Run | None:
+    run = flight(store)
+    store.set(JOB, "NOW", "now", once=True, now=START)
+    return run
+
+
+def flight_of_unset(store: Store) -> Run | None:
+    run = flight(store)
+    store.unset(JOB)
+    return run
+
+
+def stopped(store: Store) -> Run | None:
+    store.set(JOB, "STOP", None, now=START)
+    return None
+
+
+def dead(store: Store) -> Run | None:
+    run = flight(store)
+    assert run is not None
+    store.end(run, Outcome("die", failure={"jobid": JOB, "error": "it broke"}), now=START + 1)
+    return None
+
+
+STATES: dict[str, Callable[[Store], Run | None]] = {
+    maker.__name__: maker
+    for maker in (
+        unknown,
+        bad,
+        timeline,
+        queue,
+        flight,
+        flight_and_timeline,
+        flight_and_one_off,
+        flight_and_owed,
+        flight_of_unset,
+        stopped,
+        dead,
+    )
+}
+
+
+def place(state: State) -> str:
+    """Where a job is, in one text: flight, timeline, queue, with what is owed, else its last event, else nothing."""
+    here = []
+    if state.running:
+        owed = state.running.split(" ")[6].startswith("due:")
+        here.append("flight" + ("+owed" if owed else ""))
+    if state.queued:
+        here.append("queue")
+    if state.timeline is not None:
+        here.append("timeline")
+    if here:
+        return "+".join(here)
+    return state.status.partition(":")[0] if state.status else "nothing"
+
+
+def dump(store: Store) -> dict[str, Any]:
+    """Everything under the prefix but the memory of requests, which changes with every one."""
+    found: dict[str, Any] = {}
+    client = store.client
+    for key in sorted(client.scan_iter(match=f"{store.keys.prefix}-*")):
+        if key.decode() != store.keys.requests:
+            found[key.decode()] = _value(client, key)
+    return found
+
+
+def _value(client: Any, key: bytes) -> Any:
+    kind = client.type(key).decode()
+    if kind == "hash":
+        return client.hgetall(key)
+    if kind == "zset":
+        return client.zrange(key, 0, -1, withscores=True)
+    if kind == "list":
+        return client.lrange(key, 0, -1)
+    if kind == "set":
+        return client.smembers(key)
+    return client.get(key)

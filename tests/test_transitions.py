@@ -1,0 +1,325 @@
+"""Every state × every verb, straight at the scripts: malformed data first, then the moves, then each move repeated."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redbike.errors import NoSuchJob, ServerError
+from redbike.fsck import fsck
+from redbike.scripts import SCRIPTS, Call
+from redbike.store import GRACE, LEASE, Outcome, Run, Store
+from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, place, queue_for, take
+
+NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
+
+Verb = Callable[[Store, Run], Any]
+
+
+def due_jobs(store: Store) -> list[tuple[str, bytes, str]]:
+    return [(jobid, due, queue_for(jobid)) for jobid, due in store.survey(now=NOW).due]
+
+
+def move_due(store: Store, run: Run) -> int:
+    # What was seen a moment ago may have changed: a job that is no longer due then must be passed over.
+    return store.dispatch(due_jobs(store) or [(JOB, b"1050", QUEUE)], now=NOW)
+
+
+VERBS: dict[str, Verb] = {
+    "set now": lambda store, run: store.set(JOB, "NOW", "now", once=True, now=NOW),
+    "set later": lambda store, run: store.set(JOB, NEW, LATER, now=NOW),
+    "set past": lambda store, run: store.set(JOB, NEW, START, now=NOW),
+    "set again": lambda store, run: store.set(JOB, OLD, LATER, now=NOW),
+    "set stop": lambda store, run: store.set(JOB, "STOP", None, now=NOW),
+    "bad": lambda store, run: store.bad(JOB, now=NOW),
+    "unset": lambda store, run: store.unset(JOB),
+    "requeue": lambda store, run: store.requeue(JOB, now=NOW),
+    "dispatch": move_due,
+    "skip": lambda store, run: store.skip(JOB, b"1050", OLD, LATER, 1, now=NOW),
+    "take": lambda store, run: take(store, "other", now=NOW),
+    "heartbeat": lambda store, run: store.heartbeat([run], now=NOW),
+    "end": lambda store, run: store.end(run, Outcome("next", LATER), now=NOW),
+    "end ran out": lambda store, run: store.end(run, Outcome("next", None), now=NOW),
+    "end at once": lambda store, run: store.end(run, Outcome("next", "+0"), now=NOW),
+    "end stop": lambda store, run: store.end(run, Outcome("stop"), now=NOW),
+    "end die": lambda store, run: store.end(run, Outcome("die", failure={"jobid": JOB}), now=NOW),
+    "end unset": lambda store, run: store.end(run, Outcome("unset"), now=NOW),
+    "end late": lambda store, run: store.end(run, Outcome("next", LATER), now=START + TIMEOUT),
+    "end overrun": lambda store, run: store.end(run, Outcome("die", why="overrun"), now=START + TIMEOUT),
+    "end lost": lambda store, run: store.end(run, Outcome("due", START, "lost", "0 1"), now=START + LEASE),
+    "end stale": lambda store, run: store.end(NOBODY, Outcome("unset"), now=NOW),
+    "halt": lambda store, run: store.halt(now=NOW),
+}
+
+# For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
+# fmt: off
+TABLE = {
+    "set now":     ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue"),
+    "set later":   ("timeline", "timeline", "timeline", "timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline"),
+    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight",          "flight",          "flight",          "flight",          "flight",          "queue",    "queue"),
+    "set again":   ("timeline", "timeline", "timeline", "queue",    "flight",          "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline"),
+    "set stop":    ("STP",      "STP",      "STP",      "STP",      "flight",          "flight",          "flight",          "flight",          "flight",          "STP",      "STP"),
+    "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing"),
+    "requeue":     ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue"),
+    "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "="),
+    "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "heartbeat":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "end":         ("=",        "=",        "=",        "=",        "timeline",        "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
+    "end ran out": ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
+    "end at once": ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
+    "end stop":    ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
+    "end die":     ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
+    "end unset":   ("=",        "=",        "=",        "=",        "nothing",         "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
+    "end late":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "end overrun": ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
+    "end lost":    ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
+    "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+}
+# fmt: on
+CASES = [
+    pytest.param(state, verb, expected, id=f"{state}-{verb}")
+    for verb, row in TABLE.items()
+    for state, expected in zip(STATES, row, strict=True)
+]
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+@pytest.fixture
+def sent(store):
+    """Every script that is sent."""
+    calls: list[Call] = []
+    run = store.scripts.run
+
+    def record(call: Call) -> Any:
+        calls.append(call)
+        return run(call)
+
+    store.scripts.run = record
+    yield calls
+    store.scripts.run = run
+
+
+def test_the_table_has_every_verb_and_every_script_a_verb(store, sent):
+    assert set(TABLE) == set(VERBS)
+    for verb in VERBS.values():
+        queued = STATES["queue"](store)
+        verb(store, queued or NOBODY)
+    store.inspect([JOB])
+    assert {call.verb for call in sent} | {"inspect"} == set(SCRIPTS)
+
+
+@pytest.mark.parametrize(("state", "verb", "expected"), CASES)
+def test_a_verb_moves_a_job_where_the_table_says(store, sent, state, verb, expected):
+    run = STATES[state](store)
+    before = place(store.inspect([JOB])[0])
+    sent.clear()
+    if expected == "!":
+        untouched = dump(store)
+        with pytest.raises(NoSuchJob):
+            VERBS[verb](store, run or NOBODY)
+        assert dump(store) == untouched
+        return
+    VERBS[verb](store, run or NOBODY)
+    after = store.inspect([JOB])[0]
+    assert place(after) == (before if expected == "=" else expected)
+    assert list(fsck(store)) == []
+
+    # The same request again, as after a lost reply, moves nothing.
+    settled = dump(store)
+    for call in list(sent):
+        if call.verb != "take":
+            repeat(store, call)
+    assert dump(store) == settled
+
+
+def repeat(store: Store, call: Call) -> None:
+    try:
+        store.scripts.run(call)
+    except NoSuchJob:
+        # It was unset by the first.
+        assert call.verb == "unset"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("state", ["timeline", "queue", "flight"])
+def test_a_key_of_a_wrong_type_is_refused_before_anything_is_written(store, sent, state, verb, client):
+    run = STATES[state](store) or NOBODY
+    sent.clear()
+    VERBS[verb](store, run)
+    calls = [call for call in sent if call.verb not in ("survey", "inspect")]
+    for call in calls:
+        for key in call.keys:
+            if key == store.keys.inflight_base:
+                continue
+            client.flushdb()
+            STATES[state](store)
+            client.delete(key)
+            # No script expects a stream.
+            client.xadd(key, {"wrong": "type"})
+            untouched = dump_all(store)
+            with pytest.raises(ServerError, match="WRONGTYPE"):
+                store.scripts.run(call)
+            assert dump_all(store) == untouched, key
+
+
+def dump_all(store: Store) -> dict[bytes, bytes | None]:
+    client = store.client
+    return {key: client.dump(key) for key in client.scan_iter(match=f"{store.keys.prefix}-*")}
+
+
+def test_a_take_that_is_repeated_gives_the_same_run(store):
+    STATES["queue"](store)
+    store.set("second:A", OLD, START, now=START)
+    first = take(store, "mine")
+    again = take(store, "mine", repeated=True)
+    assert again == first
+    assert take(store, "other").jobid == "second:A"
+
+
+def test_a_run_carries_everything_that_its_worker_needs(store):
+    store.set(JOB, OLD, DUE - 100, now=START)
+    run = take(store, "mine", now=NOW)
+    assert run == Run(JOB, DUE - 100, "mine", NOW, NOW + TIMEOUT, 0, 0, OLD, QUEUE)
+    assert run.attempt == 1
+
+
+def test_the_inflight_key_has_the_tag_and_expires_at_the_deadline(store, client):
+    run = STATES["flight"](store)
+    key = store.keys.inflight(JOB)
+    assert client.get(key) == run.tag.encode()
+    assert TIMEOUT * 1000 - 5000 < client.pttl(key) <= TIMEOUT * 1000
+
+
+def test_a_run_whose_inflight_key_is_gone_is_over(store, client):
+    run = STATES["flight"](store)
+    client.delete(store.keys.inflight(JOB))
+    assert store.end(run, Outcome("next", LATER), now=NOW) == ("overrun", "")
+    client.set(store.keys.inflight(JOB), "another")
+    assert store.end(run, Outcome("next", LATER), now=NOW) == ("overrun", "")
+
+
+def test_a_live_run_is_not_taken_for_lost(store):
+    run = STATES["flight"](store)
+    almost = START + LEASE - 0.001
+    assert store.end(run, Outcome("due", START, "lost"), now=almost) == ("alive", "")
+    assert store.heartbeat([run], now=almost) == ["ok"]
+    assert store.end(run, Outcome("due", START, "lost"), now=START + LEASE) == ("alive", "")
+    assert store.survey(now=almost + LEASE - 0.001).lost == []
+    assert [lost.tag for lost in store.survey(now=almost + LEASE).lost] == [run.tag]
+
+
+def test_no_heartbeat_carries_a_run_past_its_deadline(store):
+    run = STATES["flight"](store)
+    assert store.heartbeat([run], now=START + TIMEOUT - 0.001) == ["ok"]
+    assert store.inspect([JOB])[0].lease == START + TIMEOUT + GRACE
+    assert store.heartbeat([run], now=START + TIMEOUT) == ["overrun"]
+    assert store.inspect([JOB])[0].lease == START + TIMEOUT + GRACE
+
+
+def test_a_place_computed_from_an_old_schedule_is_refused(store):
+    run = STATES["flight"](store)
+    store.set(JOB, NEW, START, now=NOW)
+    assert store.end(run, Outcome("stop"), now=NOW) == ("changed", NEW)
+    assert place(store.inspect([JOB])[0]) == "flight"
+
+
+def test_a_schedule_set_during_the_run_counts_and_not_how_the_run_ends(store):
+    run = STATES["flight"](store)
+    store.unset(JOB)
+    store.set(JOB, OLD, LATER, now=NOW)
+    assert store.end(run, Outcome("unset"), now=NOW) == ("ok", "timeline")
+    assert store.inspect([JOB])[0].schedule == OLD
+
+
+@pytest.mark.parametrize(
+    ("state", "verb", "reason"),
+    [
+        ("queue", "set later", "withdrawn"),
+        ("queue", "set stop", "withdrawn"),
+        ("flight_and_owed", "set later", "withdrawn"),
+        ("flight_and_timeline", "dispatch", "running"),
+        ("timeline", "skip", "missed"),
+    ],
+)
+def test_an_occurrence_that_is_not_run_is_counted(store, state, verb, reason):
+    run = STATES[state](store)
+    VERBS[verb](store, run or NOBODY)
+    assert store.inspect([JOB])[0].skipped == {reason: 1}
+
+
+def test_batches_are_moved_in_order_of_due_time(store):
+    due = {f"{n}:A": START + (7 * n) % 100 for n in range(100)}
+    for jobid, moment in due.items():
+        store.set(jobid, OLD, moment, now=START - 1)
+    assert store.dispatch(due_jobs(store), now=NOW) == 100
+    taken = [take(store, f"t{n}", now=NOW).jobid for n in range(100)]
+    assert taken == sorted(due, key=due.get)
+    assert take(store, "none", now=NOW) == "empty"
+
+
+def test_a_job_without_a_queue_does_not_hold_up_the_others(store):
+    STATES["timeline"](store)
+    store.set("other:A", OLD, DUE, now=START)
+    assert store.dispatch([(JOB, b"1050", ""), ("other:A", b"1050", QUEUE)], now=NOW) == 1
+    assert place(store.inspect([JOB])[0]) == "BAD"
+
+
+def test_entries_of_an_older_version_are_adopted_once(store, client):
+    # redbike 0.13.1 pushed ids without a record of them.
+    client.hset(store.keys.schedules, JOB, "CONTINUE")
+    client.hset(store.keys.statuses, JOB, "ENQ:1381720578")
+    client.lpush(store.keys.queue(QUEUE), JOB, JOB, "gone:A")
+    run = take(store, "mine", now=NOW)
+    assert (run.jobid, run.due) == (JOB, NOW)
+    assert take(store, "other", now=NOW) == "empty"
+    assert place(store.inspect([JOB])[0]) == "flight"
+
+
+def test_a_queue_full_of_ids_that_are_gone_is_worked_off_in_bounded_steps(store, client):
+    client.lpush(store.keys.queue(QUEUE), *(f"gone{n}:A" for n in range(2500)))
+    store.set(JOB, OLD, START, now=START)
+    assert take(store, "mine", now=NOW).jobid == JOB
+
+
+def test_a_job_waiting_under_another_queue_name_is_found(client, prefix):
+    STATES["queue"](Store(client, prefix, lambda jobid: "elsewhere"))
+    store = Store(client, prefix, queue_for)
+    assert place(store.inspect([JOB])[0]) == "queue"
+    store.set(JOB, NEW, LATER, now=NOW)
+    assert place(store.inspect([JOB])[0]) == "timeline"
+    STATES["queue"](Store(client, f"{prefix}b", lambda jobid: "elsewhere"))
+    other = Store(client, f"{prefix}b", queue_for)
+    other.unset(JOB)
+    assert client.llen(other.keys.queue("elsewhere")) == 0
+
+
+def test_a_halt_is_seen_by_those_that_were_there_before_it(store):
+    STATES["queue"](store)
+    seen = store.control()
+    store.halt(now=NOW)
+    assert take(store, "old", seen=seen) == "halted"
+    assert isinstance(take(store, "new", seen=store.control()), Run)
+
+
+def test_failures_are_bounded_and_the_oldest_go_first(client, prefix):
+    store = Store(client, prefix, queue_for, failures_limit=3)
+    for n in range(5):
+        jobid = f"{n}:A"
+        store.set(jobid, "NOW", "now", once=True, now=NOW + n)
+        run = take(store, f"t{n}", now=NOW + n)
+        store.end(run, Outcome("die", failure={"jobid": jobid}), now=NOW + n)
+    assert [failure["jobid"] for failure in store.failures()] == ["2:A", "3:A", "4:A"]
+    assert client.hlen(store.keys.failures) == 3
+
+
+def test_requests_that_are_remembered_are_bounded(client, store):
+    client.zadd(store.keys.requests, {f"r{n}": n for n in range(10_500)})
+    STATES["queue"](store)
+    assert client.zcard(store.keys.requests) == 10_000
