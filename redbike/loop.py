@@ -1,0 +1,189 @@
+"""What a dispatcher and a worker share: they block for wake-ups, stop when told to, and wait out an outage of Redis.
+
+1. A turn does all that there is to do, and calls `wait` when that is nothing.
+2. A signal or a HALT ends the loop after the turn; while it is blocked, at once.
+3. When Redis goes away it says so once, pauses ever longer up to `LONGEST_PAUSE`, and goes on when it is back.
+"""
+
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import redis
+
+from redbike.errors import Unreachable
+from redbike.scripts import translated
+from redbike.store import Store, text
+
+log = logging.getLogger("redbike")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
+BLOCK = 5  # seconds for which the server holds a blocking pop
+
+T = TypeVar("T")
+
+
+class Stopped(BaseException):
+    """Raised by a signal handler to leave a blocking wait; never seen outside of this module."""
+
+
+class Loop:
+    """Runs turns until it is told to stop."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.seen = store.control()
+        self.stopping = threading.Event()
+        self._blocked = False
+        self._out = False
+        self._wakeups: dict[tuple[str, ...], _Wakeup] = {}
+
+    def run(self, turn: Callable[[], None]) -> None:
+        """Call `turn` over and over, until a HALT or a signal."""
+        with self._signals():
+            try:
+                while not self.stopping.is_set():
+                    self.insist(lambda _: turn())
+            except Unreachable:
+                # Only when it was told to stop while Redis was away: there is nothing left to wait for.
+                log.warning("stopped while Redis was away")
+            finally:
+                self.close()
+
+    def close(self) -> None:
+        """Give back the connections of the blocking waits."""
+        for wakeup in self._wakeups.values():
+            wakeup.close()
+        self._wakeups.clear()
+
+    def insist(self, action: Callable[[bool], T], patience: float | None = None) -> T:
+        """Call `action(repeated)` until Redis answers; gives up when stopping, or after `patience` seconds."""
+        began = time.monotonic()
+        pause, repeated = FIRST_PAUSE, False
+        while True:
+            try:
+                result = action(repeated)
+            except Unreachable as error:
+                late = patience is not None and time.monotonic() - began > patience
+                if self.stopping.is_set() or late:
+                    raise
+                self._endure(error, pause)
+                pause, repeated = min(LONGEST_PAUSE, pause * 2), True
+            else:
+                if self._out:
+                    self._out = False
+                    log.warning("Redis is back")
+                return result
+
+    def _endure(self, error: Unreachable, pause: float) -> None:
+        if not self._out:
+            self._out = True
+            log.warning("%s; waiting for it", error)
+        self.close()
+        _drop_idle_connections(self.store.client)
+        self.stopping.wait(random.uniform(pause / 2, pause))
+
+    def wait(self, lists: Sequence[str], seconds: float) -> bool:
+        """Block until one of `lists` has a token, which is consumed, or `seconds` have passed: then False."""
+        keys = (self.store.keys.halt, *lists)
+        wakeup = self._wakeups.get(keys)
+        if wakeup is None:
+            wakeup = self._wakeups[keys] = _Wakeup(self.store.client, keys)
+        try:
+            try:
+                self._blocked = True
+                if self.stopping.is_set():
+                    return False
+                key = wakeup.wait(seconds)
+            finally:
+                self._blocked = False
+        except Stopped:
+            # A reply may be half read: the connection is of no further use.
+            self._wakeups.pop(keys).close()
+            return False
+        if key == self.store.keys.halt:
+            self.heed(self.store.control())
+        return key is not None
+
+    def heed(self, control: str) -> None:
+        """Stop if `control` is a signal that came after this process had started."""
+        if control and control != self.seen and not self.stopping.is_set():
+            log.info("halted")
+            self.stopping.set()
+            self.store.pass_halt_on()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGTERM, signal.SIGINT)
+
+        def stop(number: int, _: Any) -> None:
+            log.info("%s: stopping after the current job; once more stops at once", signal.Signals(number).name)
+            self.stopping.set()
+            for each in numbers:
+                signal.signal(each, signal.SIG_DFL)
+            if self._blocked:
+                raise Stopped
+
+        before = [signal.signal(each, stop) for each in numbers]
+        try:
+            yield
+        finally:
+            for each, handler in zip(numbers, before, strict=True):
+                signal.signal(each, handler)
+
+
+class _Wakeup:
+    """A blocking pop on lists of tokens, pending on a connection of its own.
+
+    The server's own timeouts are late by up to 0.1 s. So the pop stays pending, and the client decides how long to
+    look at it; that is exact, and costs no command.
+    """
+
+    def __init__(self, client: "redis.Redis", keys: Sequence[str]) -> None:
+        self.client = client
+        self.keys = keys
+        self.connection: Any = None
+        self.sent: float | None = None
+
+    def wait(self, seconds: float) -> str | None:
+        """The key of a list that had a token, or None after `seconds`, or earlier for no reason."""
+        with translated():
+            if not hasattr(self.client, "connection_pool"):
+                popped: Any = self.client.blpop(list(self.keys), timeout=max(0.01, min(seconds, 1.0)))
+                return None if popped is None else text(popped[0])
+            return self._wait_pending(max(0.0, seconds))
+
+    def _wait_pending(self, seconds: float) -> str | None:
+        if self.connection is None:
+            self.connection = self.client.connection_pool.get_connection()
+        if self.sent is None:
+            self.sent = time.monotonic()
+            self.connection.send_command("BLPOP", *self.keys, BLOCK)
+        if self.connection.can_read(timeout=seconds):
+            popped = self.connection.read_response()
+            self.sent = None
+            return None if popped is None else text(popped[0])
+        if time.monotonic() - self.sent > 2 * BLOCK:
+            raise redis.exceptions.ConnectionError("the server has not answered in time")
+        return None
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.disconnect()
+            self.client.connection_pool.release(self.connection)
+            self.connection = self.sent = None
+
+
+def _drop_idle_connections(client: "redis.Redis") -> None:
+    # After a failover they may lead to a server that is only a replica now.
+    pool = getattr(client, "connection_pool", None)
+    if pool is not None:
+        pool.disconnect(inuse_connections=False)

@@ -1,0 +1,147 @@
+"""Where a job goes when a run of it has ended: the policies, as pure functions.
+
+Each takes the run and Redis' clock, and gives the `Outcome` that ``lua/end.lua`` commits. Both the worker, for its own
+runs, and the dispatcher, for those of a dead worker, ask here.
+"""
+
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from redbike.config import Settings
+from redbike.errors import BadSchedule
+from redbike.schedule import Schedule, parse
+from redbike.store import Outcome, Run, Store
+
+MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
+MAX_PAUSE = 3600.0  # seconds between two tries
+COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
+MAX_ERROR, MAX_TRACEBACK = 500, 4000  # characters that are kept of a failure
+
+
+def done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
+    """The worker returned `result`: the job goes where its schedule says."""
+    schedule = parse(run.schedule)
+    if schedule.backs_off:
+        return Outcome("next", due=f"+{backoff(result):.6f}")
+    return onward(run, schedule, settings, now)
+
+
+def backoff(result: object) -> float:
+    """The pause in seconds that `work` asked for by returning `result`; raises `TypeError` or `ValueError`."""
+    if result is None:
+        return 0.0
+    if isinstance(result, bool) or not isinstance(result, int | float):
+        raise TypeError(f"work() returned {result!r:.80}, neither None nor a number of seconds")
+    if not 0 <= result <= 1e9:
+        raise ValueError(f"work() returned {result!r}: a backoff is 0 to 1e9 seconds")
+    return float(result)
+
+
+def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
+    """The next occurrence after both `now` and the one that was run; those in between are counted as skipped."""
+    if schedule.backs_off:
+        return Outcome("next", due="+0", **kept)
+    next_due = schedule.next(run.due)
+    if next_due is None or next_due > now:
+        return Outcome("next", due=next_due, **kept)
+    # Those that came due before the run began were missed, the others came while it ran.
+    began = min(run.start, now)
+    missed = schedule.count(run.due, began, COUNT_LIMIT)
+    overlapped = schedule.count(max(began, run.due), now, COUNT_LIMIT)
+    if settings.catchup == "all" and missed:
+        surplus = max(0, missed - settings.catchup_limit)
+        next_due = schedule.next(run.due)
+        for _ in range(surplus):
+            next_due = None if next_due is None else schedule.next(next_due)
+        return Outcome("next", due=next_due, missed=surplus, **kept)
+    return Outcome("next", due=schedule.next(max(now, run.due)), missed=missed, overlapped=overlapped, **kept)
+
+
+def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+    """``work`` raised `error`: by ``on-error``."""
+    failures = run.failures + 1
+    if settings.on_error == "retry" and failures <= settings.retries:
+        pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
+        return Outcome("due", due=f"+{pause:.6f}", streak=f"{failures} 0")
+    failure = failure_of(run, describe(error), "".join(traceback.format_exception(error)), now)
+    if settings.on_error == "reschedule":
+        schedule = parse(run.schedule)
+        if schedule.backs_off:
+            # At once would be a loop that does nothing but fail.
+            return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
+        return onward(run, schedule, settings, now, failure=failure)
+    return Outcome("die", failure=failure)
+
+
+def overrun(run: Run, settings: Settings, now: float) -> Outcome:
+    """The run outlived its deadline: by ``on-timeout``."""
+    failure = failure_of(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
+    if settings.on_timeout == "requeue":
+        return Outcome("due", due=run.due, why="overrun")
+    if settings.on_timeout == "reschedule":
+        return onward(run, parse(run.schedule), settings, now, why="overrun")
+    return Outcome("die", why="overrun", failure=failure)
+
+
+def lost(run: Run, settings: Settings, now: float) -> Outcome:
+    """Nothing is heard of the run's worker any more: by ``on-lost``, but the third time in a row is the last."""
+    losses = run.losses + 1
+    streak = f"{run.failures} {losses}"
+    failure = failure_of(run, f"its worker died or was cut off, {losses} times in a row", "", now)
+    if losses >= MAX_LOSSES or settings.on_lost == "stop":
+        return Outcome("die", why="lost", failure=failure)
+    if settings.on_lost == "reschedule":
+        return onward(run, parse(run.schedule), settings, now, why="lost", streak=streak)
+    return Outcome("due", due=run.due, why="lost", streak=streak)
+
+
+def describe(error: BaseException) -> str:
+    """One line for an exception: its type and what it says."""
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def failure_of(run: Run, error: str, trace: str, now: float) -> dict[str, Any]:
+    """What is kept of a run that ended badly, bounded in size."""
+    return {
+        "jobid": run.jobid,
+        "due": run.due,
+        "attempt": run.attempt,
+        "failed": now,
+        "error": error[:MAX_ERROR],
+        "traceback": trace[-MAX_TRACEBACK:],
+    }
+
+
+def commit(
+    store: Store,
+    run: Run,
+    outcome: Outcome,
+    settings: Settings,
+    clock: Callable[[], float],
+    now: float | None = None,
+    reply: tuple[str, str] | None = None,
+) -> tuple[str, str]:
+    """End `run` with `outcome`, computing it again for as long as the script says that it no longer fits.
+
+    `reply` is what the script has said already, if it was asked; returns what it says in the end.
+    """
+    word, detail = reply or store.end(run, outcome, now)
+    while word in ("changed", "overrun"):
+        if word == "overrun":
+            outcome = overrun(run, settings, clock())
+        else:
+            run = replace(run, schedule=detail)
+            outcome = anew(run, outcome, settings, clock())
+        word, detail = store.end(run, outcome, now)
+    return word, detail
+
+
+def anew(run: Run, outcome: Outcome, settings: Settings, now: float) -> Outcome:
+    """Where the job goes by the schedule that was set during the run: that counts, not how the run ended."""
+    try:
+        return onward(run, parse(run.schedule), settings, now, why=outcome.why, failure=outcome.failure)
+    except BadSchedule as error:
+        return Outcome("die", why=outcome.why, failure=failure_of(run, describe(error), "", now))

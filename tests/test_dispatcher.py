@@ -1,0 +1,197 @@
+"""The dispatcher: it moves what is due, brings back what is lost, keeps the time, and sleeps."""
+
+import threading
+import time
+
+import pytest
+from redbike.config import Settings
+from tests.waiting import wait_until
+
+from redbike import timefile
+from redbike.dispatcher import Dispatcher
+from redbike.fsck import fsck
+from redbike.scripts import SCRIPTS
+from redbike.store import LEASE, PAGE, Run, Store
+from redbike.worker import RoundRobin
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, RoundRobin("A").queue_for)
+
+
+@pytest.fixture
+def running(store):
+    """Starts dispatchers in threads, and halts them."""
+    threads = []
+
+    def start(settings=None, **more):
+        thread = threading.Thread(target=Dispatcher(store, settings or Settings()).dispatch, kwargs=more)
+        thread.start()
+        threads.append(thread)
+        return thread
+
+    yield start
+    store.halt()
+    for thread in threads:
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+
+def place(store, jobid):
+    return (store.inspect([jobid])[0].status or "").partition(":")[0]
+
+
+def test_a_pass_moves_all_that_is_due_and_nothing_else(store):
+    now = store.horizon()[0]
+    for n in range(3 * PAGE):
+        store.set(f"{n}:A", "EVERY:10@0.0", now + 1 + n / 1000, now=now)
+    store.set("later:A", "EVERY:10@0.0", now + 1000)
+    dispatcher = Dispatcher(store, Settings())
+    assert dispatcher.dispatch_due(now + 1) == 1
+    assert dispatcher.dispatch_due(now + 100) == 3 * PAGE - 1
+    assert dispatcher.dispatch_due(now + 100) == 0
+    assert place(store, "later:A") == "TML"
+    queue = store.client.lrange(store.keys.queue("work-A"), 0, -1)
+    assert queue[::-1] == [b"%d:A" % n for n in range(3 * PAGE)]
+
+
+def test_a_lost_run_is_found_and_run_again_and_the_third_time_is_the_last(store):
+    now = store.horizon()[0]
+    store.set("job:A", "EVERY:1000@0.0", now, now=now)
+    dispatcher = Dispatcher(store, Settings())
+    for losses in range(3):
+        run = store.take([("work-A", 1000.0)], f"tag{losses}", now=now)
+        assert isinstance(run, Run)
+        assert (run.losses, run.attempt) == (losses, losses + 1)
+        dispatcher.dispatch_due(now + LEASE - 0.1)
+        assert place(store, "job:A") == "WRK"
+        now += LEASE
+        dispatcher.dispatch_due(now)
+    assert place(store, "job:A") == "DIE"
+    assert "3 times in a row" in next(store.failures())["error"]
+    assert list(fsck(store)) == []
+
+
+def test_a_lost_run_whose_schedule_was_set_anew_goes_by_that(store):
+    now = store.horizon()[0]
+    store.set("job:A", "CONTINUE", "now", now=now)
+    store.take([("work-A", 1000.0)], "tag", now=now)
+    store.set("job:A", "STOP", None, now=now)
+    Dispatcher(store, Settings()).dispatch_due(now + LEASE)
+    assert place(store, "job:A") == "STP"
+
+
+def test_a_worker_class_that_cannot_name_a_queue_does_not_stop_the_others(client, prefix, store):
+    now = store.horizon()[0]
+    store.set("good:A", "EVERY:10@0.0", now + 1, now=now)
+    store.set("evil:A", "EVERY:10@0.0", now + 1, now=now)
+
+    def queue_for(jobid):
+        if jobid == "evil:A":
+            raise RuntimeError("no idea")
+        return "work-A"
+
+    assert Dispatcher(Store(client, prefix, queue_for), Settings()).dispatch_due(now + 1) == 1
+    assert (place(store, "good:A"), place(store, "evil:A")) == ("ENQ", "BAD")
+
+
+def test_it_sleeps_until_the_next_due_time_and_is_never_early(store, running):
+    running()
+    due = {f"{n}:A": store.horizon()[0] + 0.2 + n * 0.05 for n in range(10)}
+    for jobid, moment in due.items():
+        store.set(jobid, f"AT:{moment}", moment, once=True)
+    moved = {}
+    while len(moved) < len(due):
+        run = store.take([("work-A", 1000.0)], f"t{len(moved)}")
+        if isinstance(run, Run):
+            moved[run.jobid] = run.start - run.due
+    assert all(late >= 0 for late in moved.values())
+
+
+def test_it_wakes_for_what_is_set_earlier_than_all_before(store, running):
+    store.set("later:A", "EVERY:10@0.0", store.horizon()[0] + 1000)
+    running()
+    wait_until(lambda: store.horizon()[1] is not None)
+    store.set("soon:A", "EVERY:10@0.0", store.horizon()[0] + 0.05)
+    began = time.monotonic()
+    wait_until(lambda: place(store, "soon:A") == "ENQ")
+    assert time.monotonic() - began < 1
+
+
+def test_two_dispatchers_enqueue_each_occurrence_once(store, running):
+    running()
+    running()
+    now = store.horizon()[0]
+    calls = [store.set_call(f"{n}:A", f"AT:{now + 0.5}", now + 0.5, once=True) for n in range(2000)]
+    store.scripts.run_all(calls)
+    wait_until(lambda: store.client.llen(store.keys.queue("work-A")) >= 2000)
+    assert list(fsck(store)) == []
+    assert len(set(store.client.lrange(store.keys.queue("work-A"), 0, -1))) == 2000
+
+
+def test_the_first_pass_moves_what_is_due_by_after(store, running):
+    now = store.horizon()[0]
+    store.set("job:A", "EVERY:10@0.0", now + 1000)
+    running(after=now + 1000)
+    wait_until(lambda: place(store, "job:A") == "ENQ")
+
+
+def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path):
+    path = tmp_path / "timefile"
+    running(Settings(timefile=str(path)))
+    wait_until(path.exists)
+    first = timefile.read(path, store.horizon()[0])
+    wait_until(lambda: timefile.read(path, store.horizon()[0]) > first)
+    assert timefile.read(path, store.horizon()[0]) == pytest.approx(store.horizon()[1], abs=1.5)
+
+
+def test_the_instant_in_redis_never_goes_back(store):
+    store.advance(2000.0)
+    store.advance(1000.0)
+    assert store.horizon()[1] == 2000.0
+
+
+@pytest.mark.parametrize("kept", ["file", "redis", "after"])
+def test_catchup_none_skips_what_was_missed(store, tmp_path, kept):
+    now = store.horizon()[0]
+    base = now - now % 1000
+    path = tmp_path / "timefile"
+    settings = Settings(catchup="none", timefile=str(path))
+    store.set("job:A", "EVERY:1000@0.0", base - 5000, now=base - 5500)
+    store.set("once:A", f"AT:{base - 5000}", base - 5000, once=True, now=base - 5500)
+    since = base - 5500
+    if kept == "file":
+        timefile.write(path, since)
+    elif kept == "redis":
+        store.advance(since)
+    Dispatcher(store, settings).skip_missed(since if kept == "after" else None)
+    state = store.inspect(["job:A"])[0]
+    assert (state.timeline, state.skipped) == (base + 1000, {"missed": 6})
+    # A one-off has no next occurrence: it is run, late.
+    assert place(store, "once:A") == "TML"
+    assert store.inspect(["once:A"])[0].timeline < now
+
+
+def test_catchup_none_leaves_alone_what_a_dispatcher_is_at(store):
+    now = store.horizon()[0]
+    store.advance(now - 0.5)
+    store.set("job:A", "EVERY:1000@0.0", now - 0.1, now=now - 1)
+    Dispatcher(store, Settings(catchup="none")).skip_missed()
+    assert store.inspect(["job:A"])[0].timeline == pytest.approx(now - 0.1)
+
+
+def test_a_survey_costs_the_same_however_many_jobs_are_not_due(store):
+    """By the commands that the script makes, which do not grow, and not by the clock."""
+
+    def commands():
+        store.survey()
+        before = store.client.info("stats")["total_commands_processed"]
+        store.survey()
+        return store.client.info("stats")["total_commands_processed"] - before
+
+    few = commands()
+    far = store.horizon()[0] + 10**6
+    store.scripts.run_all([store.set_call(f"{n}:A", "EVERY:10@0.0", far + n) for n in range(2000)])
+    assert commands() == few
+    assert "no-writes" in SCRIPTS["survey"].text.partition("\n")[0]

@@ -1,0 +1,144 @@
+"""The policies: where a job goes when a run of it has ended."""
+
+import pytest
+from redbike.config import Settings
+from redbike.schedule import parse
+
+from redbike.outcome import MAX_ERROR, MAX_TRACEBACK, anew, done, failed, lost, onward, overrun
+from redbike.store import Outcome, Run
+
+
+def run(schedule="EVERY:10@0", due=100.0, start=100.0, failures=0, losses=0):
+    return Run("job:A", due, "tag", start, start + 10, failures, losses, parse(schedule).text, "work-A")
+
+
+def test_the_next_occurrence_is_after_both_now_and_the_one_that_was_run():
+    assert done(run(), None, Settings(), 101.0) == Outcome("next", 110.0)
+    assert done(run(due=120.0), None, Settings(), 101.0) == Outcome("next", 130.0)
+
+
+@pytest.mark.parametrize("schedule", ["NOW", "AT:100"])
+def test_a_one_off_has_run_out(schedule):
+    assert done(run(schedule), None, Settings(), 101.0) == Outcome("next", None)
+
+
+@pytest.mark.parametrize(
+    ("result", "due"), [(None, "+0.000000"), (3, "+3.000000"), (2.5, "+2.500000"), (0, "+0.000000")]
+)
+def test_continue_goes_on_at_once_or_after_the_pause_that_the_worker_returns(result, due):
+    assert done(run("CONTINUE"), result, Settings(), 101.0) == Outcome("next", due)
+
+
+@pytest.mark.parametrize("result", [True, "soon", float("nan"), float("inf"), -1, 10**12])
+def test_a_pause_that_is_none_is_refused(result):
+    with pytest.raises((TypeError, ValueError), match="work\\(\\) returned"):
+        done(run("CONTINUE"), result, Settings(), 101.0)
+
+
+def test_what_is_returned_means_nothing_without_continue():
+    assert done(run(), "a result", Settings(), 101.0) == Outcome("next", 110.0)
+
+
+def test_occurrences_that_are_skipped_are_counted_by_reason():
+    # Due at 100, started at 125 (110 and 120 were missed), done at 155 (130, 140 and 150 came while it ran).
+    outcome = done(run(start=125.0), None, Settings(), 155.0)
+    assert outcome == Outcome("next", 160.0, missed=2, overlapped=3)
+
+
+def test_catchup_all_runs_each_missed_occurrence_in_turn():
+    settings = Settings(catchup="all")
+    assert done(run(start=125.0), None, settings, 126.0) == Outcome("next", 110.0)
+    assert done(run(due=110.0, start=126.0), None, settings, 127.0) == Outcome("next", 120.0)
+    assert done(run(due=120.0, start=127.0), None, settings, 128.0) == Outcome("next", 130.0)
+
+
+def test_catchup_all_goes_back_as_far_as_its_limit():
+    settings = Settings(catchup="all", catchup_limit=3)
+    # 110 … 200 were missed; the last three are 180, 190 and 200.
+    assert done(run(start=205.0), None, settings, 205.0) == Outcome("next", 180.0, missed=7)
+
+
+def test_an_error_stops_the_job_by_default_and_is_kept():
+    outcome = failed(run(), ValueError("broken\npipe"), Settings(), 101.0)
+    assert (outcome.place, outcome.due) == ("die", None)
+    assert outcome.failure["error"] == "ValueError: broken pipe"
+    assert outcome.failure | {"traceback": ""} == {
+        "jobid": "job:A",
+        "due": 100.0,
+        "attempt": 1,
+        "failed": 101.0,
+        "error": "ValueError: broken pipe",
+        "traceback": "",
+    }
+
+
+def test_what_is_kept_of_an_error_is_bounded():
+    try:
+        raise ValueError("x" * 100_000)
+    except ValueError as error:
+        kept = failed(run(), error, Settings(), 101.0).failure
+    assert len(kept["error"]) == MAX_ERROR
+    assert len(kept["traceback"]) == MAX_TRACEBACK
+
+
+def test_on_error_reschedule_goes_on_to_the_next_occurrence():
+    outcome = failed(run(), ValueError(), Settings(on_error="reschedule"), 101.0)
+    assert (outcome.place, outcome.due) == ("next", 110.0)
+    assert outcome.failure is not None
+
+
+def test_on_error_reschedule_does_not_let_continue_spin():
+    outcome = failed(run("CONTINUE"), ValueError(), Settings(on_error="reschedule", backoff=4.0), 101.0)
+    assert outcome.due == "+4.000000"
+
+
+def test_on_error_retry_pauses_longer_each_time_and_then_stops():
+    settings = Settings(on_error="retry", retries=3, backoff=2.0)
+    outcomes = [failed(run(failures=n), ValueError(), settings, 101.0) for n in range(4)]
+    assert [outcome.due for outcome in outcomes] == ["+2.000000", "+4.000000", "+8.000000", None]
+    assert [outcome.streak for outcome in outcomes] == ["1 0", "2 0", "3 0", ""]
+    assert [outcome.place for outcome in outcomes] == ["due", "due", "due", "die"]
+    assert [outcome.failure is None for outcome in outcomes] == [True, True, True, False]
+    assert failed(run(failures=500), ValueError(), Settings(on_error="retry", retries=1000), 1.0).due == "+3600.000000"
+
+
+@pytest.mark.parametrize(
+    ("policy", "place", "due"), [("stop", "die", None), ("reschedule", "next", 110.0), ("requeue", "due", 100.0)]
+)
+def test_an_overrun_ends_by_its_policy(policy, place, due):
+    outcome = overrun(run(), Settings(on_timeout=policy), 109.9)
+    assert (outcome.place, outcome.due, outcome.why) == (place, due, "overrun")
+
+
+@pytest.mark.parametrize(
+    ("policy", "place", "due"), [("requeue", "due", 100.0), ("reschedule", "next", 120.0), ("stop", "die", None)]
+)
+def test_a_lost_run_ends_by_its_policy(policy, place, due):
+    outcome = lost(run(), Settings(on_lost=policy), 115.0)
+    assert (outcome.place, outcome.due, outcome.why) == (place, due, "lost")
+
+
+@pytest.mark.parametrize("policy", ["requeue", "reschedule"])
+def test_the_third_loss_in_a_row_is_the_last(policy):
+    settings = Settings(on_lost=policy)
+    outcomes = [lost(run(losses=n), settings, 115.0) for n in range(3)]
+    place = "due" if policy == "requeue" else "next"
+    assert [outcome.place for outcome in outcomes] == [place, place, "die"]
+    assert [outcome.streak for outcome in outcomes[:2]] == ["0 1", "0 2"]
+    assert "3 times in a row" in outcomes[2].failure["error"]
+
+
+def test_a_raise_breaks_a_row_of_losses():
+    assert failed(run(losses=2), ValueError(), Settings(on_error="retry"), 101.0).streak == "1 0"
+
+
+def test_what_was_set_during_the_run_counts():
+    assert anew(run("EVERY:7@0"), Outcome("stop"), Settings(), 101.0).due == 105.0
+    assert anew(run("CONTINUE"), Outcome("die"), Settings(), 101.0).due == "+0"
+    assert anew(run("STOP"), Outcome("die"), Settings(), 101.0) == Outcome("next", None)
+
+
+def test_counting_is_bounded():
+    outcome = onward(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
+    assert outcome.missed == 10_000
+    assert outcome.due == 10**9 + 1

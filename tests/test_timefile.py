@@ -1,0 +1,91 @@
+"""The timefile: whatever is found in its place is used or reported, never fatal."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from redbike import timefile
+
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "redbike.timefile"
+
+
+def test_what_is_written_is_read(path):
+    assert timefile.write(path, NOW - 0.25)
+    assert timefile.read(path, NOW) == NOW - 0.25
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_no_file_is_no_time_and_no_complaint(path, caplog):
+    assert timefile.read(path, NOW) is None
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\n", b"soon\n", b"-1\n", b"1e9\n", b"nan\n", b"1700000000.5", b"170\0000000\n", b"1\n2\n", b"9" * 10_000],
+)
+def test_a_file_that_holds_no_time_is_reported_and_ignored(path, caplog, content):
+    path.write_bytes(content)
+    assert timefile.read(path, NOW) is None
+    assert "ignored" in caplog.text
+
+
+def test_a_file_torn_at_any_byte_is_never_taken_for_another_time(path):
+    timefile.write(path, NOW)
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        assert timefile.read(path, NOW) is None
+
+
+def test_a_time_in_the_future_is_reported_and_ignored(path, caplog):
+    timefile.write(path, NOW + 10 * 365 * 86400)
+    assert timefile.read(path, NOW) is None
+    assert "future" in caplog.text
+
+
+def test_what_is_no_regular_file_is_reported_and_ignored(path, caplog):
+    path.mkdir()
+    assert timefile.read(path, NOW) is None
+    assert not timefile.write(path, NOW)
+    path.rmdir()
+    os.mkfifo(path)
+    assert timefile.read(path, NOW) is None
+    assert caplog.text.count("ignored") == 2
+
+
+def test_a_link_is_followed_and_kept(path, tmp_path):
+    target = tmp_path / "elsewhere"
+    path.symlink_to(target)
+    timefile.write(path, NOW)
+    assert path.is_symlink()
+    assert target.exists()
+    assert timefile.read(path, NOW) == NOW
+
+
+def test_a_folder_that_is_gone_is_reported(tmp_path, caplog):
+    assert not timefile.write(tmp_path / "gone" / "file", NOW)
+    assert "cannot be written" in caplog.text
+
+
+def test_a_full_disk_leaves_the_old_time(path):
+    timefile.write(path, NOW)
+    # A limit on the size of files is as good as a full disk: the write fails halfway.
+    code = (
+        "import resource, signal, sys; from redbike import timefile;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3, 3));"
+        "sys.exit(timefile.write(sys.argv[1], 1.0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert timefile.read(path, NOW) == NOW
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
