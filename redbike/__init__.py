@@ -1,3 +1,21 @@
 """A simple, flexible scheduler for pools of distributed workers."""
 
+from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, StopWork, Unreachable, UnsetJob
+from redbike.redbike import Redbike
+from redbike.worker import RoundRobin, current_run
+
 __version__ = "1.0.0"
+
+__all__ = [
+    "BadConfig",
+    "BadJobId",
+    "BadSchedule",
+    "NoSuchJob",
+    "Redbike",
+    "RedbikeError",
+    "RoundRobin",
+    "StopWork",
+    "Unreachable",
+    "UnsetJob",
+    "current_run",
+]

@@ -1,0 +1,320 @@
+"""Redbike runs jobs on cron, iCal RRULE and one-off schedules, with Redis or Valkey as the only moving part.
+
+Usage:
+  redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <JOBID> <SCHEDULE>
+  redbike [options] unset [--] <JOBID>
+  redbike [options] load <CSV> [--after=<TIMESTAMP>] [--tz=<ZONE>]
+  redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>]
+  redbike [options] work [<WORKER>] [--concurrency=<N>] [--processes=<N>]
+  redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>]
+  redbike [options] statuses [--before=<TIMESTAMP>]
+  redbike [options] schedules
+  redbike [options] tell [--] <JOBID>
+  redbike [options] failures
+  redbike [options] requeue [--] <JOBID>
+  redbike [options] fsck
+  redbike [options] control <SIGNAL>
+  redbike [options] server (start | stop | status)
+  redbike (-h | --help)
+  redbike --version
+
+Commands:
+  set        Enter a job: its id and when it runs. It need not wait for a dispatcher.
+  unset      Take a job out of the rotation; a run in flight completes.
+  load       Set the JOBID,SCHEDULE rows of a CSV file; bad rows are named, the others are set.
+  dispatch   Move due jobs to their queues, until halted.
+  work       Work the jobs in the queues, until halted.
+  up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
+  statuses   The last event of every job, as CSV: jobid,event,timestamp.
+  schedules  The schedule of every job, as CSV that load reads back: jobid,schedule.
+  tell       All about one job, as JSON.
+  failures   The jobs that failed for good, a JSON object a line.
+  requeue    Run a job once now, and forget its failure.
+  fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
+  control    HALT stops every dispatcher and worker that runs now, each after its current job.
+  server     The embedded server in .redbike/ of the current folder.
+
+Options:
+  --config=<CONF>      The config file [default is .redbike.conf, if there is one].
+  --url=<URL>          The server: redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or embedded:
+  --after=<TIMESTAMP>  From when occurrences count.
+  --tz=<ZONE>          The zone of times that name none, such as Europe/Berlin.
+  --schedules=<CSV>    Rows of JOBID,SCHEDULE that are set first.
+  --before=<TIMESTAMP> Only jobs whose last event was before.
+  --concurrency=<N>    Jobs at once in each process [default is 1].
+  --processes=<N>      Worker processes [default is 1].
+  -h --help            Show this.
+  --version            Show the version.
+
+A SCHEDULE is NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five or six fields of cron, or the
+lines of an iCal RRULE. A TIMESTAMP is epoch seconds or ISO 8601. A WORKER is package.module:Class('init string').
+
+Exit status: 0 done, 1 failed, 2 bad usage or bad input.
+"""
+
+import csv
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+from docopt import DocoptExit, docopt
+
+from redbike import __version__, supervisor
+from redbike.config import Config, load, load_worker
+from redbike.connection import connect
+from redbike.errors import BadConfig, RedbikeError
+from redbike.fsck import fsck
+from redbike.redbike import Redbike
+from redbike.schedule import timestamp
+from redbike.server import EmbeddedServer
+from redbike.worker import RoundRobin
+
+DONE, FAILED, BAD = 0, 1, 2
+
+Arguments = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        # What Redis holds may be no UTF-8: it goes out as it is.
+        stream.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except BrokenPipeError:
+        # The reader, such as head, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+    except (RedbikeError, OSError) as error:
+        _complain(str(error))
+        return BAD if isinstance(error, ValueError) else FAILED
+
+
+def _run(argv: list[str]) -> int:
+    try:
+        arguments = docopt(__doc__, argv, version=__version__)
+    except DocoptExit:
+        _complain(f"bad usage: redbike {' '.join(argv)!r}; redbike --help shows what there is")
+        return BAD
+    command = next(name for name in COMMANDS if arguments[name])
+    config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
+    _log_to(sys.stderr, config.settings.log_level)
+    status = COMMANDS[command](arguments, config)
+    sys.stdout.flush()
+    return status
+
+
+def _set(arguments: Arguments, config: Config) -> int:
+    bike = _bike(config, placing=True)
+    jobid = arguments["<JOBID>"]
+    state = bike.enter(jobid, arguments["<SCHEDULE>"], _time(arguments["--after"], config), arguments["--tz"])
+    if state.status and state.status.startswith("STP") and state.schedule != "STOP":
+        _complain(f"{jobid}: nothing is left to run of {state.schedule!r}")
+    return DONE
+
+
+def _unset(arguments: Arguments, config: Config) -> int:
+    _bike(config, placing=True).unset(arguments["<JOBID>"])
+    return DONE
+
+
+def _load(arguments: Arguments, config: Config) -> int:
+    bike = _bike(config, placing=True)
+    return _load_into(bike, arguments["<CSV>"], _time(arguments["--after"], config), arguments["--tz"])
+
+
+def _load_into(bike: Redbike, csvfilename: str, after: float | None, tz: str | None = None) -> int:
+    refused = done = 0
+    for line, jobid, result in bike.load(csvfilename, after, tz):
+        if result is True:
+            done += 1
+        else:
+            refused += 1
+            _complain(f"{csvfilename} line {line}: {f'{jobid!r}: ' if jobid else ''}{result}")
+    if refused:
+        _complain(f"{csvfilename}: {done} jobs set, {refused} rows refused")
+    return BAD if refused else DONE
+
+
+def _dispatch(arguments: Arguments, config: Config) -> int:
+    bike = _bike(config, placing=True)
+    after = _time(arguments["--after"], config)
+    supervisor.watch_parent()
+    if arguments["--schedules"]:
+        _load_into(bike, arguments["--schedules"], after)
+    bike.dispatch(after)
+    return DONE
+
+
+def _work(arguments: Arguments, config: Config) -> int:
+    concurrency, processes = _count(arguments, "--concurrency"), _count(arguments, "--processes")
+    handler = load_worker(_required_worker(config))
+    if processes == 1:
+        supervisor.watch_parent()
+        _bike(config, handler=handler).work(concurrency)
+        return DONE
+    _bike(config, handler=handler)
+    return supervisor.supervise(_workers(arguments, config, processes), _environment(arguments))
+
+
+def _up(arguments: Arguments, config: Config) -> int:
+    processes = _count(arguments, "--processes")
+    handler = load_worker(_required_worker(config))
+    server = EmbeddedServer(_embedded_folder(config)) if _is_embedded(config) else None
+    started = server.start() if server else False
+    try:
+        bike = _bike(config, handler=handler)
+        if arguments["--schedules"]:
+            _load_into(bike, arguments["--schedules"], None)
+        dispatch = {"dispatch": _child(arguments, "dispatch", _required_worker(config))}
+        return supervisor.supervise(dispatch | _workers(arguments, config, processes), _environment(arguments))
+    finally:
+        if server and started:
+            server.stop()
+
+
+def _statuses(arguments: Arguments, config: Config) -> int:
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerows(_bike(config).get_statuses(_time(arguments["--before"], config)))
+    return DONE
+
+
+def _schedules(arguments: Arguments, config: Config) -> int:
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerows(_bike(config).get_schedules())
+    return DONE
+
+
+def _tell(arguments: Arguments, config: Config) -> int:
+    told = _bike(config).tell(arguments["<JOBID>"])
+    print(json.dumps(told, indent=2, ensure_ascii=False))
+    known = told["status"] or told["schedule"] or told["working"]
+    return DONE if known else FAILED
+
+
+def _failures(arguments: Arguments, config: Config) -> int:
+    for failure in _bike(config).failures():
+        print(json.dumps(failure, ensure_ascii=False))
+    return DONE
+
+
+def _requeue(arguments: Arguments, config: Config) -> int:
+    _bike(config, placing=True).requeue(arguments["<JOBID>"])
+    return DONE
+
+
+def _fsck(arguments: Arguments, config: Config) -> int:
+    found = 0
+    for problem in fsck(_bike(config).store):
+        print(problem)
+        found += 1
+    return FAILED if found else DONE
+
+
+def _control(arguments: Arguments, config: Config) -> int:
+    _bike(config).control(arguments["<SIGNAL>"])
+    return DONE
+
+
+def _server(arguments: Arguments, config: Config) -> int:
+    if not _is_embedded(config):
+        raise BadConfig("the embedded server is not in use: a server is configured, which is not ours to control")
+    server = EmbeddedServer(_embedded_folder(config))
+    if arguments["start"]:
+        print(f"{'started' if server.start() else 'runs already'}: {server.url}")
+        return DONE
+    if arguments["stop"]:
+        print("stopped" if server.stop() else "it was not running")
+        return DONE
+    status = server.status()
+    print(json.dumps(status, indent=2))
+    return DONE if status["running"] else FAILED
+
+
+COMMANDS: dict[str, Callable[[Arguments, Config], int]] = {
+    "set": _set,
+    "unset": _unset,
+    "load": _load,
+    "dispatch": _dispatch,
+    "work": _work,
+    "up": _up,
+    "statuses": _statuses,
+    "schedules": _schedules,
+    "tell": _tell,
+    "failures": _failures,
+    "requeue": _requeue,
+    "fsck": _fsck,
+    "control": _control,
+    "server": _server,
+}
+
+
+def _bike(config: Config, placing: bool = False, handler: Any = None) -> Redbike:
+    """The facade. Only commands that name queues need the configured worker class; the others do not import it."""
+    if handler is None:
+        handler = load_worker(config.settings.worker) if placing and config.settings.worker else RoundRobin("A")
+    return Redbike.from_settings(handler, config.settings, connect(config.redis))
+
+
+def _required_worker(config: Config) -> str:
+    if not config.settings.worker:
+        raise BadConfig("no worker: name one, as in 'package.module:Class(\"A:B\")', here or in the config file")
+    return config.settings.worker
+
+
+def _is_embedded(config: Config) -> bool:
+    return config.redis is None or (isinstance(config.redis, str) and config.redis.startswith("embedded:"))
+
+
+def _embedded_folder(config: Config) -> str:
+    folder = config.redis.partition(":")[2] if isinstance(config.redis, str) else ""
+    return folder or ".redbike"
+
+
+def _workers(arguments: Arguments, config: Config, processes: int) -> dict[str, list[str]]:
+    worker = _required_worker(config)
+    concurrency = ["--concurrency", arguments["--concurrency"]] if arguments["--concurrency"] else []
+    return {f"work-{number}": [*_child(arguments, "work", worker), *concurrency] for number in range(1, processes + 1)}
+
+
+def _child(arguments: Arguments, *command: str) -> list[str]:
+    config = ["--config", arguments["--config"]] if arguments["--config"] else []
+    return [sys.executable, "-m", "redbike", *config, *command]
+
+
+def _environment(arguments: Arguments) -> dict[str, str]:
+    # By the environment, not as an argument: every user of the machine may read the arguments of a process.
+    return {"REDBIKE_URL": arguments["--url"]} if arguments["--url"] else {}
+
+
+def _time(given: str | None, config: Config) -> float | None:
+    return None if given is None else timestamp(given, config.settings.timezone)
+
+
+def _count(arguments: Arguments, name: str) -> int:
+    given = arguments[name]
+    if given is None:
+        return 1
+    if not (given.isascii() and given.isdecimal() and 1 <= int(given[:9]) <= 1000):
+        raise BadConfig(f"bad {name} {given!r}: 1 to 1000 are allowed")
+    return int(given)
+
+
+def _complain(message: str) -> None:
+    print(f"redbike: {' '.join(message.splitlines())}", file=sys.stderr)
+
+
+def _log_to(stream: TextIO, level: str) -> None:
+    formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())

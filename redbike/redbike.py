@@ -1,0 +1,348 @@
+"""The facade that users import: it wires a worker class, a store and the two loops.
+
+The life of a job, one Lua script for each arrow::
+
+                  set                       due                 take
+     (unknown) ─────────▶ timeline ─────────────────▶ queue ─────────────▶ in flight
+         ▲                 ▲    ▲                       ▲                    │
+         │ unset           │    └───── end: next run ───┼────────────────────┤
+         │                 └────────── backoff ─────────┼────────────────────┤
+         │                             CONTINUE ────────┴────────────────────┤
+         └─ stopped (STP, DIE, BAD) ◀───── ran out, StopWork, raised, lost ──┘
+
+Redis' own clock decides what is due. Workers and dispatchers meet only in Redis; any of them may die at any instant.
+"""
+
+import csv
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from redbike import timefile
+from redbike.config import Settings
+from redbike.connection import check_server, connect
+from redbike.dispatcher import Dispatcher
+from redbike.errors import BadConfig, BadSchedule, NoSuchJob
+from redbike.keys import check_jobid
+from redbike.outcome import COUNT_LIMIT
+from redbike.schedule import Schedule, parse
+from redbike.store import Due, State, Store
+from redbike.worker import Handler, Worker
+
+log = logging.getLogger("redbike")
+
+CHUNK = 500  # jobs that set_many sends in one round trip
+
+
+class Redbike:
+    """Schedules for the jobs under one prefix of one Redis server.
+
+    `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
+    or a client; None is the embedded server in ``.redbike/``. The other arguments are the settings of the same names,
+    see `redbike.config.Settings`. Raises `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
+    """
+
+    def __init__(
+        self,
+        worker: Handler,
+        prefix: str = "redbike",
+        redis_config: "str | dict[str, Any] | redis.Redis | None" = None,
+        timefile: str | None = None,
+        default_timeout: float = 10.0,
+        **settings: Any,
+    ) -> None:
+        self._begin(
+            worker,
+            _settings(prefix=prefix, timefile=timefile, default_timeout=default_timeout, **settings),
+            connect(redis_config),
+        )
+
+    @classmethod
+    def from_settings(cls, worker: Handler, settings: Settings, client: "redis.Redis") -> "Redbike":
+        """A Redbike from settings that are read already, and a client that `redbike.connection.connect` made."""
+        bike = cls.__new__(cls)
+        bike._begin(worker, settings, client)
+        return bike
+
+    def _begin(self, worker: Handler, settings: Settings, client: "redis.Redis") -> None:
+        self.settings = settings
+        self.worker = worker
+        self.client = client
+        for warning in check_server(client):
+            log.warning("%s", warning)
+        limits = (self.settings.failures_limit, self.settings.default_timeout)
+        self.store = Store(client, settings.prefix, worker.queue_for, *limits)
+        self._seen = self.store.control()
+        self._one: Worker | None = None
+        self._passes: Dispatcher | None = None
+
+    # Entering and removing jobs
+
+    def set(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> bool:
+        """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
+
+        `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Raises `BadJobId`.
+        """
+        try:
+            self.enter(jobid, schedule, after, tz)
+        except BadSchedule as error:
+            log.error("%s: %s", jobid, error)
+            return False
+        return True
+
+    def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> State:
+        """`set`, but a bad schedule raises `BadSchedule`; what became of the job."""
+        check_jobid(jobid)
+        if schedule is None:
+            self.unset(jobid)
+        else:
+            self.store.queue_for(jobid)
+            now, since = self._since(after)
+            try:
+                parsed = parse(schedule, tz or self.settings.timezone, jobid, now)
+            except BadSchedule:
+                self.store.bad(jobid)
+                raise
+            self.store.set(jobid, parsed.text, self._first_due(parsed, since, now), parsed.once)
+        return self.store.inspect([jobid])[0]
+
+    def set_many(
+        self, pairs: Iterable[tuple[str, str]], after: float | None = None, tz: str | None = None
+    ) -> Iterator[tuple[str, bool | ValueError]]:
+        """`set` for a stream of (job id, schedule) of any length, a batch in each round trip.
+
+        Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set.
+        """
+        rows = iter(pairs)
+        while chunk := list(islice(rows, CHUNK)):
+            yield from self._set_chunk(chunk, after, tz)
+
+    def _set_chunk(
+        self, chunk: list[tuple[str, str]], after: float | None, tz: str | None
+    ) -> list[tuple[str, bool | ValueError]]:
+        now, since = self._since(after)
+        results: list[tuple[str, bool | ValueError]] = []
+        good: list[tuple[str, Schedule, Due]] = []
+        for jobid, schedule in chunk:
+            try:
+                check_jobid(jobid)
+                self.store.queue_for(jobid)
+                parsed = parse(schedule, tz or self.settings.timezone, jobid, now)
+            except ValueError as error:
+                if isinstance(error, BadSchedule):
+                    self.store.bad(jobid)
+                results.append((jobid, error))
+            else:
+                good.append((jobid, parsed, self._first_due(parsed, since, now)))
+                results.append((jobid, True))
+        calls = [self.store.set_call(jobid, parsed.text, due, parsed.once) for jobid, parsed, due in good]
+        for (jobid, parsed, due), reply in zip(good, self.store.scripts.run_all(calls), strict=True):
+            if reply[0] == "elsewhere":
+                self.store.set(jobid, parsed.text, due, parsed.once)
+        return results
+
+    def unset(self, jobid: str) -> None:
+        """Take `jobid` out of the rotation; a run in flight completes. An unknown job is left unknown."""
+        check_jobid(jobid)
+        try:
+            self.store.unset(jobid)
+        except NoSuchJob:
+            log.debug("%s: nothing to unset", jobid)
+
+    def requeue(self, jobid: str) -> None:
+        """Run `jobid` once now and forget its failure; then it goes where its schedule says. Raises `NoSuchJob`."""
+        check_jobid(jobid)
+        try:
+            self.store.requeue(jobid)
+        except NoSuchJob:
+            raise NoSuchJob(f"no such job: {jobid!r}") from None
+
+    def load(
+        self, csvfilename: str | Path, after: float | None = None, tz: str | None = None
+    ) -> Iterator[tuple[int, str, bool | ValueError]]:
+        """Set the JOBID,SCHEDULE rows of a CSV file; (line, job id, True or why not) of each, streamed.
+
+        A row without exactly two columns gives a `BadConfig`. Raises `BadConfig` for a file that cannot be read.
+        """
+        lines: deque[int] = deque()
+        refused: deque[tuple[int, str, bool | ValueError]] = deque()
+
+        def pairs() -> Iterator[tuple[str, str]]:
+            for line, row in _rows(csvfilename):
+                if isinstance(row, BadConfig):
+                    refused.append((line, "", row))
+                else:
+                    lines.append(line)
+                    yield row
+
+        for jobid, result in self.set_many(pairs(), after, tz):
+            yield lines.popleft(), jobid, result
+            while refused:
+                yield refused.popleft()
+        yield from refused
+
+    def _since(self, after: float | None) -> tuple[float, float]:
+        """Redis' clock, and from when occurrences count: `after`, the timefile, the instant in Redis, or now."""
+        now, dispatched = self.store.horizon()
+        if after is not None:
+            return now, after
+        kept = timefile.read(self.settings.timefile, now) if self.settings.timefile else None
+        since = dispatched if kept is None else kept
+        return now, now if since is None else since
+
+    def _first_due(self, schedule: Schedule, since: float, now: float) -> Due:
+        if schedule.immediate:
+            return "now"
+        due = schedule.next(since)
+        if due is not None and due <= now and not schedule.once:
+            if self.settings.catchup == "none":
+                return schedule.next(now)
+            if self.settings.catchup == "all":
+                surplus = schedule.count(since, now, COUNT_LIMIT) - self.settings.catchup_limit
+                for _ in range(surplus):
+                    due = None if due is None else schedule.next(due)
+        return due
+
+    # Looking
+
+    def tell(self, jobid: str) -> dict[str, Any]:
+        """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
+
+        Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``,
+        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``.
+        """
+        state = self.store.inspect([check_jobid(jobid)])[0]
+        told: dict[str, Any] = {
+            "status": state.status,
+            "next_run": state.timeline,
+            "schedule": state.schedule,
+            "working": bool(state.running),
+        }
+        return told | _further(state)
+
+    def is_working(self, jobid: str) -> bool:
+        """Whether a run of `jobid` is in flight."""
+        return bool(self.tell(jobid)["working"])
+
+    def get_statuses(self, before: float | None = None) -> Iterator[tuple[str, str, int]]:
+        """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
+        for jobid, status in self.store.statuses():
+            event, _, moment = status.partition(":")
+            if not moment.isdecimal():
+                log.warning("%s: %r is no status", jobid, status)
+            elif before is None or int(moment) < before:
+                yield jobid, event, int(moment)
+
+    def get_schedules(self) -> Iterator[tuple[str, str]]:
+        """(job id, schedule in its complete form) of every job."""
+        return self.store.schedules()
+
+    def failures(self) -> Iterator[dict[str, Any]]:
+        """What is kept of the jobs that ended in ``DIE``, oldest first."""
+        return self.store.failures()
+
+    # Running
+
+    def dispatch_due(self, now: float | None = None) -> int:
+        """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
+        if self._passes is None:
+            self._passes = Dispatcher(self.store, self.settings)
+        return self._passes.dispatch_due(now)
+
+    def work_one(self) -> str | None:
+        """Take and work at most one job, without waiting; its id, or None when every queue was empty."""
+        if self._one is None:
+            self._one = Worker(self.store, self.worker, self.settings)
+        return self._one.work_one()
+
+    def dispatch(self, after: float | None = None, csvfilename: str | Path | None = None) -> None:
+        """Dispatch until halted; the rows of `csvfilename` are set first, a bad one is logged."""
+        dispatcher = Dispatcher(self.store, self.settings)
+        if csvfilename is not None:
+            for line, jobid, result in self.load(csvfilename, after):
+                if result is not True:
+                    log.error("%s line %d: %s: %s", csvfilename, line, jobid, result)
+        dispatcher.dispatch(after)
+
+    def work(self, concurrency: int = 1) -> None:
+        """Work until halted, `concurrency` jobs at once."""
+        Worker(self.store, self.worker, self.settings, concurrency).work()
+
+    # Control
+
+    def control(self, signal: str) -> None:
+        """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
+        if signal != "HALT":
+            raise BadConfig(f"bad signal {signal!r}: HALT is the only one")
+        self.store.halt()
+
+    def clear_control(self) -> None:
+        """Take back a HALT for those that have not seen it yet."""
+        self.store.clear_control()
+
+    def is_halted(self) -> bool:
+        """Whether a HALT was given after this object was made."""
+        control = self.store.control()
+        return bool(control) and control != self._seen
+
+    def flush(self) -> int:
+        """Delete all keys under the prefix and no others; how many there were."""
+        return self.store.flush()
+
+
+def _settings(**given: Any) -> Settings:
+    try:
+        return Settings(**given)
+    except TypeError as error:
+        raise BadConfig(f"bad setting: {error}") from None
+
+
+def _rows(csvfilename: str | Path) -> Iterator[tuple[int, tuple[str, str] | BadConfig]]:
+    """The rows of a CSV file with their line numbers; what is no row of two columns says so."""
+    try:
+        with open(csvfilename, "rb") as file:
+            if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+                raise BadConfig(f"cannot read {str(csvfilename)!r}: it is UTF-16, not UTF-8")
+        # utf-8-sig: spreadsheets like to begin with a byte order mark. What is no UTF-8 is refused row by row.
+        with open(csvfilename, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+            reader = csv.reader(file)
+            while True:
+                line = reader.line_num + 1
+                try:
+                    row = next(reader)
+                except StopIteration:
+                    return
+                except csv.Error as error:
+                    yield line, BadConfig(f"no row of CSV: {error}")
+                    continue
+                if len(row) == 2:
+                    yield line, (row[0], row[1])
+                elif row:
+                    yield line, BadConfig(f"{','.join(row)[:80]!r} has {len(row)} columns, not JOBID,SCHEDULE")
+    except OSError as error:
+        raise BadConfig(f"cannot read {str(csvfilename)!r}: {error.strerror}") from None
+
+
+def _further(state: State) -> dict[str, Any]:
+    """What `tell` adds where it applies."""
+    told: dict[str, Any] = {}
+    if state.queued:
+        told["queued_for"] = float(state.queued.partition(" ")[0])
+    if state.running:
+        _, start, deadline, due, *_ = state.running.split(" ")
+        told |= {"working_for": float(due), "working_since": float(start), "deadline": float(deadline)}
+    failures, _, losses = state.streak.partition(" ")
+    if int(failures or 0):
+        told["failures"] = int(failures)
+    if int(losses or 0):
+        told["losses"] = int(losses)
+    if state.skipped:
+        told["skipped"] = state.skipped
+    if state.failure is not None:
+        told["failure"] = state.failure
+    return told

@@ -1,0 +1,182 @@
+"""Processes killed for real, with jobs flowing: afterwards every job ran, and every invariant holds."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from redbike.server import EmbeddedServer
+
+from redbike import Redbike, RoundRobin
+from redbike.fsck import fsck
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parent.parent
+KILLS = 20
+WORKER = """
+import os, time
+from redbike import RoundRobin, current_run
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("slow"):
+            time.sleep(0.05)
+        with open("ran.log", "a") as file:
+            file.write(f"{jobid} {os.getpid()}\\n")
+
+class Mid(Worker):
+    # Says when it is in the middle of a job, and stays there.
+    def work(self, jobid):
+        super().work(jobid)
+        if jobid.startswith("trap"):
+            time.sleep(60)
+
+    def timeout(self, queue_name):
+        return 100
+"""
+
+
+class Farm:
+    """Real processes on a server of their own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "jobs.py").write_text(WORKER)
+        self.server = EmbeddedServer(folder / ".redbike")
+        self.server.start()
+        self.bike = Redbike(RoundRobin("A"), redis_config=self.server.url)
+        self.processes = []
+
+    def start(self, *command):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "REDBIKE_URL": self.server.url}
+        with open(self.folder / "log", "a") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "redbike", *command], cwd=self.folder, env=environment, stderr=log
+            )
+        self.processes.append(process)
+        return process
+
+    def ran(self):
+        path = self.folder / "ran.log"
+        return {line.split()[0] for line in path.read_text().splitlines()} if path.exists() else set()
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        self.server.stop()
+
+
+@pytest.fixture
+def farm(tmp_path):
+    farm = Farm(tmp_path)
+    yield farm
+    farm.close()
+
+
+def all_at_rest(farm):
+    return all(event == "STP" for _, event, _ in farm.bike.get_statuses())
+
+
+@pytest.mark.timeout(180)
+def test_workers_killed_in_mid_job(farm):
+    """Each time a worker is killed in the middle of a job, which another one runs again."""
+    for n in range(KILLS):
+        farm.bike.set(f"trap{n}:A", "NOW")
+    victims = [farm.start("work", "jobs:Mid('A')") for _ in range(KILLS)]
+    wait_until(lambda: len(farm.ran()) == KILLS, timeout=60)
+    for n in range(200):
+        farm.bike.set(f"slow{n}:A", "NOW")
+    for victim in victims:
+        victim.kill()
+        victim.wait()
+    assert list(fsck(farm.bike.store)) == []
+    farm.start("dispatch")
+    farm.start("work", "jobs:Worker('A')")
+    began = time.monotonic()
+    wait_until(lambda: all_at_rest(farm), timeout=60)
+    assert time.monotonic() - began < 30, "lost runs are found within 15 s"
+    assert farm.ran() == {f"trap{n}:A" for n in range(KILLS)} | {f"slow{n}:A" for n in range(200)}
+    lines = (farm.folder / "ran.log").read_text().splitlines()
+    assert len(lines) == 2 * KILLS + 200, "each lost run is repeated once, and nothing else"
+    assert list(fsck(farm.bike.store)) == []
+
+
+@pytest.mark.timeout(180)
+def test_dispatchers_killed_in_mid_batch(farm):
+    """Each time a dispatcher is killed while jobs come due by the hundred; the next one goes on."""
+    jobs = {f"{n}:{batch}:A" for batch in range(KILLS) for n in range(300)}
+    generator = random.Random(7)
+    farm.start("work", "jobs:Worker('A')")
+    for batch in range(KILLS):
+        dispatcher = farm.start("dispatch")
+        due = farm.bike.store.horizon()[0] + 0.4
+        assert all(ok is True for _, ok in farm.bike.set_many((f"{n}:{batch}:A", f"AT:{due}") for n in range(300)))
+        # From the first job that has moved on, a batch is under way.
+        wait_until(lambda first=f"0:{batch}:A": not farm.bike.tell(first)["status"].startswith("TML"))
+        time.sleep(generator.uniform(0, 0.004))
+        dispatcher.kill()
+        dispatcher.wait()
+    assert list(fsck(farm.bike.store)) == []
+    farm.start("dispatch")
+    wait_until(lambda: all_at_rest(farm), timeout=60)
+    assert farm.ran() == jobs
+    lines = (farm.folder / "ran.log").read_text().splitlines()
+    assert len(lines) == len(jobs), "each ran exactly once"
+    assert list(fsck(farm.bike.store)) == []
+
+
+@pytest.mark.timeout(180)
+def test_the_server_killed_while_jobs_flow(farm):
+    """Each time the server is killed and started again; no process of ours is."""
+    processes = [farm.start("dispatch"), farm.start("work", "jobs:Worker('A')"), farm.start("work", "jobs:Worker('A')")]
+    # A process that finds no server when it starts gives up; these are to be past that.
+    wait_until(lambda: sum(each["cmd"] == "blpop" for each in farm.bike.client.client_list()) == len(processes))
+    jobs = set()
+    for batch in range(KILLS):
+        due = farm.bike.store.horizon()[0] + 0.1
+        batch_jobs = [(f"{n}:{batch}:A", f"AT:{due}" if n % 2 else "NOW") for n in range(200)]
+        assert all(ok is True for _, ok in farm.bike.set_many(batch_jobs))
+        jobs |= {jobid for jobid, _ in batch_jobs}
+        wait_until(lambda last=f"0:{batch}:A": last in farm.ran())
+        os.kill(farm.server.status()["pid"], signal.SIGKILL)
+        wait_until(lambda: not farm.server.status()["running"])
+        farm.server.start()
+    wait_until(lambda: all_at_rest(farm), timeout=60)
+    assert farm.ran() == jobs
+    assert [process.poll() for process in processes] == [None] * 3
+    assert list(fsck(farm.bike.store)) == []
+
+
+def test_a_second_signal_ends_a_worker_at_once_and_its_run_is_recovered(farm):
+    farm.bike.set("trap:A", "NOW")
+    worker = farm.start("work", "jobs:Mid('A')")
+    wait_until(lambda: "trap:A" in farm.ran())
+    worker.terminate()
+    wait_until(lambda: "stopping after the current job" in (farm.folder / "log").read_text())
+    assert worker.poll() is None
+    worker.terminate()
+    assert worker.wait(timeout=5) == -signal.SIGTERM
+    assert farm.bike.is_working("trap:A")
+
+
+def test_a_paused_worker_changes_nothing_when_it_wakes(farm):
+    farm.bike.set("slow:A", "CONTINUE")
+    worker = farm.start("work", "jobs:Worker('A')")
+    wait_until(farm.ran)
+    worker.send_signal(signal.SIGSTOP)
+    wait_until(lambda: farm.bike.is_working("slow:A") or farm.bike.tell("slow:A")["status"].startswith("ENQ"))
+    state = farm.bike.store.inspect(["slow:A"])[0]
+    if state.running:
+        # As if it had been away for longer than its lease.
+        farm.bike.dispatch_due(state.lease)
+    farm.bike.unset("slow:A")
+    worker.send_signal(signal.SIGCONT)
+    worker.terminate()
+    assert worker.wait(timeout=5) == 0
+    assert farm.bike.tell("slow:A")["status"] is None
+    assert list(fsck(farm.bike.store)) == []

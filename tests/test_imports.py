@@ -1,0 +1,62 @@
+"""Imports go strictly downwards: the layers of the house, lowest first."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import redbike
+
+PACKAGE = Path(redbike.__file__).parent
+LAYERS = [
+    {"errors"},
+    {"keys", "cron", "rrule", "config", "server", "timefile"},
+    {"schedule", "scripts", "connection"},
+    {"store", "explain"},
+    {"loop", "outcome"},
+    {"heartbeat", "dispatcher", "fsck"},
+    {"worker"},
+    {"commands", "supervisor"},
+    {"redbike"},
+    {"cli"},
+    {"__init__", "__main__"},
+]
+# The version of the package is in __init__, which imports the facade for its users.
+EXCEPTIONS = {("cli", "__init__")}
+MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
+
+
+def imported(module: str) -> set[str]:
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text())
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "redbike":
+            name = node.module.partition(".")[2]
+            found |= {name} if name else {alias.name if alias.name in MODULES else "__init__" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[2] for alias in node.names if alias.name.startswith("redbike.")}
+    return found
+
+
+def layer(module: str) -> int:
+    return next(number for number, modules in enumerate(LAYERS) if module in modules)
+
+
+def test_every_module_has_its_layer():
+    placed = {module for modules in LAYERS for module in modules}
+    assert set(MODULES) <= placed
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_from_below(module):
+    upwards = {name for name in imported(module) if layer(name) >= layer(module) and (module, name) not in EXCEPTIONS}
+    assert upwards == set()
+
+
+def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
+    for module in MODULES:
+        text = (PACKAGE / f"{module}.py").read_text()
+        if module in ("schedule", "cron", "rrule", "errors", "keys"):
+            assert "import redis" not in text
+        if module != "cli":
+            assert "docopt" not in text

@@ -1,0 +1,324 @@
+"""The facade, as a user of the library meets it."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, StopWork, current_run, timefile
+from redbike.fsck import fsck
+from tests.waiting import wait_until
+
+
+class Recorder(RoundRobin):
+    """Notes what it works."""
+
+    def __init__(self, initstring="A"):
+        super().__init__(initstring)
+        self.worked = []
+
+    def work(self, jobid):
+        self.worked.append((jobid, current_run().due))
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(Recorder(), prefix, client)
+
+
+def test_a_job_is_set_dispatched_and_worked(bike):
+    assert bike.set("job:A", "NOW") is True
+    assert bike.tell("job:A")["status"].startswith("ENQ:")
+    assert bike.work_one() == "job:A"
+    assert bike.work_one() is None
+    told = bike.tell("job:A")
+    assert (told["next_run"], told["schedule"], told["working"]) == (None, "NOW", False)
+    assert told["status"].startswith("STP:")
+
+
+def test_tell_of_an_unknown_job_has_the_four_keys(bike):
+    assert bike.tell("job:A") == {"status": None, "next_run": None, "schedule": None, "working": False}
+
+
+def test_tell_shows_more_only_where_it_applies(bike):
+    bike.set("job:A", "NOW")
+    assert bike.tell("job:A").keys() == {"status", "next_run", "schedule", "working", "queued_for"}
+    seen = []
+    bike.worker.work = lambda jobid: seen.append((bike.tell(jobid), bike.is_working(jobid)))
+    bike.work_one()
+    assert seen[0][0].keys() == {
+        "status",
+        "next_run",
+        "schedule",
+        "working",
+        "working_for",
+        "working_since",
+        "deadline",
+    }
+    assert seen[0][1] is True
+    assert bike.is_working("job:A") is False
+
+
+def test_a_bad_schedule_changes_nothing_of_a_job_that_exists(bike, caplog):
+    bike.set("job:A", "EVERY:15m")
+    before = bike.tell("job:A")
+    assert bike.set("job:A", "EVERY:never") is False
+    assert "'never'" in caplog.text
+    assert bike.tell("job:A") == before
+
+
+def test_a_bad_schedule_of_a_new_job_leaves_the_status_bad(bike):
+    assert bike.set("job:A", "0 0 30 2 *") is False
+    told = bike.tell("job:A")
+    assert told["status"].startswith("BAD:")
+    assert told["schedule"] is None
+    assert bike.set("job:A", "NOW") is True
+
+
+@pytest.mark.parametrize("jobid", ["", "a\nb", "x" * 513, "a:"])
+def test_a_bad_job_id_raises(bike, jobid):
+    with pytest.raises(ValueError, match="job id"):
+        bike.set(jobid, "NOW")
+    with pytest.raises(BadJobId):
+        bike.set(jobid, "NOW")
+    assert list(bike.get_statuses()) == []
+
+
+def test_a_job_whose_schedule_has_run_out_is_stopped(bike):
+    assert bike.set("job:A", "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=3") is True
+    assert bike.tell("job:A")["status"].startswith("STP:")
+
+
+def test_none_unsets(bike):
+    bike.set("job:A", "NOW")
+    assert bike.set("job:A", None) is True
+    assert bike.tell("job:A")["status"] is None
+    bike.unset("job:A")
+
+
+def test_what_is_stored_is_complete_and_means_the_same_again(bike):
+    bike.set("every:A", "EVERY:15m")
+    bike.set("cron:A", "0 3 * * *", tz="Europe/Berlin")
+    bike.set("rule:A", "RRULE:FREQ=DAILY;COUNT=5")
+    stored = dict(bike.get_schedules())
+    assert stored["every:A"].startswith("EVERY:15m@")
+    assert stored["cron:A"] == "CRON_TZ=Europe/Berlin 0 3 * * *"
+    assert "DTSTART" in stored["rule:A"]
+    again = Redbike(Recorder(), bike.settings.prefix + "-again", bike.client, timezone="Asia/Tokyo")
+    assert all(result is True for _, result in again.set_many(stored.items()))
+    assert dict(again.get_schedules()) == stored
+    for jobid in stored:
+        assert again.tell(jobid)["next_run"] == bike.tell(jobid)["next_run"]
+
+
+def test_after_decides_from_when_occurrences_count(bike):
+    now = bike.store.horizon()[0]
+    bike.set("missed:A", "EVERY:1h@0", after=now - 7200)
+    assert bike.tell("missed:A")["status"].startswith("ENQ:")
+    bike.set("later:A", "EVERY:1h@0", after=now + 7200)
+    assert bike.tell("later:A")["next_run"] > now + 7200
+    bike.set("over:A", f"AT:{now - 10}", after=now)
+    assert bike.tell("over:A")["status"].startswith("STP:")
+    bike.set("late:A", f"AT:{now - 10}", after=now - 20)
+    assert bike.tell("late:A")["status"].startswith("ENQ:")
+
+
+def test_the_timefile_counts_before_the_instant_in_redis(client, prefix, tmp_path):
+    path = tmp_path / "timefile"
+    bike = Redbike(Recorder(), prefix, client, timefile=str(path))
+    now = bike.store.horizon()[0]
+    bike.store.advance(now - 1)
+    timefile.write(path, now - 7200)
+    bike.set("job:A", "EVERY:1h@0")
+    assert bike.tell("job:A")["status"].startswith("ENQ:")
+    path.unlink()
+    bike.set("other:A", "EVERY:1h@0")
+    assert bike.tell("other:A")["next_run"] > now - 1
+
+
+def test_catchup_none_at_set_goes_on_to_the_next_occurrence(client, prefix):
+    bike = Redbike(Recorder(), prefix, client, catchup="none")
+    now = bike.store.horizon()[0]
+    bike.set("job:A", "EVERY:1h@0", after=now - 7200)
+    assert bike.tell("job:A")["next_run"] > now
+
+
+def test_catchup_all_runs_every_missed_occurrence_in_turn(client, prefix):
+    bike = Redbike(Recorder(), prefix, client, catchup="all", catchup_limit=3)
+    now = bike.store.horizon()[0]
+    base = now - now % 100 - 500
+    bike.set("job:A", "EVERY:100@0", after=base)
+    while bike.work_one():
+        pass
+    assert [due for _, due in bike.worker.worked] == [base + 300, base + 400, base + 500]
+
+
+def test_catchup_last_runs_once_and_counts_the_rest(bike):
+    now = bike.store.horizon()[0]
+    base = now - now % 1000 - 5000
+    bike.set("job:A", "EVERY:1000@0", after=base)
+    assert bike.work_one() == "job:A"
+    assert bike.work_one() is None
+    told = bike.tell("job:A")
+    assert told["next_run"] == base + 6000
+    assert told["skipped"] == {"missed": 4}
+
+
+def test_setting_a_queued_job_again_does_not_take_its_turn_away(bike):
+    for _ in range(2):
+        bike.set("job:A", "EVERY:1h@0", after=bike.store.horizon()[0] - 7200)
+        bike.set("job:A", "EVERY:1h@0")
+    assert bike.tell("job:A")["status"].startswith("ENQ:")
+    assert bike.work_one() == "job:A"
+    assert bike.work_one() is None
+
+
+def test_set_many_streams_and_names_each_bad_row(bike):
+    def pairs():
+        for n in range(1500):
+            yield f"{n}:A", "NOW"
+            if n == 700:
+                yield "bad:A", "every day"
+                yield "a\nb", "NOW"
+
+    results = list(bike.set_many(pairs()))
+    assert len(results) == 1502
+    refused = [(jobid, error) for jobid, error in results if error is not True]
+    assert [jobid for jobid, _ in refused] == ["bad:A", "a\nb"]
+    assert isinstance(refused[0][1], BadSchedule)
+    assert isinstance(refused[1][1], BadJobId)
+    assert sum(1 for _ in bike.get_statuses()) == 1501
+    assert bike.tell("bad:A")["status"].startswith("BAD:")
+
+
+def test_set_many_is_lazy(bike):
+    results = bike.set_many((f"{n}:A", "NOW") for n in range(10**9))
+    assert next(results) == ("0:A", True)
+    results.close()
+
+
+def test_statuses_before_a_time(bike):
+    bike.set("job:A", "NOW")
+    [(jobid, event, moment)] = bike.get_statuses()
+    assert (jobid, event) == ("job:A", "ENQ")
+    assert isinstance(moment, int)
+    assert list(bike.get_statuses(before=moment)) == []
+    assert list(bike.get_statuses(before=moment + 1)) == [("job:A", "ENQ", moment)]
+
+
+def test_statuses_that_are_none_are_reported_and_left_out(bike, caplog):
+    bike.client.hset(bike.store.keys.statuses, mapping={"x": "no colon", "y": "ENQ:soon"})
+    assert list(bike.get_statuses()) == []
+    assert "no colon" in caplog.text
+
+
+def test_a_failure_is_kept_until_the_job_is_requeued(bike):
+    def broken(jobid):
+        raise ValueError("no")
+
+    bike.set("job:A", "EVERY:1h")
+    bike.requeue("job:A")
+    bike.worker.work = broken
+    bike.work_one()
+    [failure] = bike.failures()
+    assert (failure["jobid"], failure["error"], failure["attempt"]) == ("job:A", "ValueError: no", 1)
+    assert json.loads(json.dumps(failure)) == failure
+    assert bike.tell("job:A")["failure"] == failure
+
+    bike.requeue("job:A")
+    assert list(bike.failures()) == []
+    bike.worker.work = lambda jobid: None
+    assert bike.work_one() == "job:A"
+    assert bike.tell("job:A")["next_run"] is not None, "it goes where its schedule says"
+
+
+def test_requeue_of_an_unknown_job_raises(bike):
+    with pytest.raises(NoSuchJob, match="nobody"):
+        bike.requeue("nobody:A")
+
+
+def test_now_and_an_explicit_run_during_a_run_happen_once_after_it(bike):
+    runs = []
+
+    def again(jobid):
+        runs.append(jobid)
+        if len(runs) == 1:
+            for _ in range(3):
+                bike.requeue(jobid)
+                bike.set(jobid, "NOW")
+
+    bike.worker.work = again
+    bike.set("job:A", "NOW")
+    while bike.work_one():
+        pass
+    assert len(runs) == 2
+
+
+def test_halt_is_for_those_that_were_there_before(client, prefix, bike):
+    assert bike.is_halted() is False
+    bike.control("HALT")
+    assert bike.is_halted() is True
+    later = Redbike(Recorder(), prefix, client)
+    assert later.is_halted() is False
+    bike.clear_control()
+    assert bike.is_halted() is False
+    with pytest.raises(BadConfig, match="'STOP'"):
+        bike.control("STOP")
+
+
+def test_flush_deletes_the_keys_of_its_prefix_and_no_others(client, bike):
+    other = Redbike(Recorder(), bike.settings.prefix + "-x", client)
+    for each in (bike, other):
+        each.set("queued:A", "NOW")
+        each.set("later:B", "EVERY:1h")
+        each.set("flying:C", "NOW")
+        each.store.take([("work-C", 1000.0)], "tag")
+        each.control("HALT")
+    client.set("neighbour", "kept")
+    before = {key for key in client.scan_iter() if key.startswith(other.settings.prefix.encode())}
+    assert bike.flush() > 5
+    after = set(client.scan_iter())
+    assert after == before | {b"neighbour"}
+    assert list(fsck(other.store)) == []
+
+
+def test_the_loops_run_until_they_are_halted(bike):
+    threads = [threading.Thread(target=loop) for loop in (bike.dispatch, bike.work)]
+    for thread in threads:
+        thread.start()
+    bike.set("job:A", f"AT:{time.time() + 0.2}")
+    wait_until(lambda: bike.worker.worked)
+    bike.control("HALT")
+    for thread in threads:
+        thread.join(timeout=5)
+        assert not thread.is_alive()
+
+
+def test_dispatch_sets_the_rows_of_a_csv_file_first(bike, tmp_path, caplog):
+    path = tmp_path / "schedules.csv"
+    path.write_text("job:A,NOW\nbad:A,whenever\nlast:A,EVERY:1h\n")
+    thread = threading.Thread(target=bike.dispatch, kwargs={"csvfilename": path})
+    thread.start()
+    wait_until(lambda: bike.tell("last:A")["status"])
+    bike.control("HALT")
+    thread.join(timeout=5)
+    assert bike.tell("job:A")["status"].startswith("ENQ:")
+    assert "line 2" in caplog.text
+
+
+def test_stop_work_in_a_worker_of_ones_own(bike):
+    class Once(RoundRobin):
+        def work(self, jobid):
+            raise StopWork("Don't run this job any more!")
+
+    bike.worker = Once("A")
+    bike.set("job:A", "CONTINUE")
+    bike.work_one()
+    assert bike.tell("job:A")["schedule"] == "STOP"
+
+
+@pytest.mark.parametrize("wrong", [{"catchup": "sometimes"}, {"unheard_of": 1}, {"default_timeout": 0}])
+def test_a_wrong_setting_is_refused(client, prefix, wrong):
+    with pytest.raises(BadConfig):
+        Redbike(Recorder(), prefix, client, **wrong)

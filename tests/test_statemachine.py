@@ -1,0 +1,179 @@
+"""Random operations on a few jobs, compared with a plain model after each step, with the invariants checked."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from redbike.errors import NoSuchJob
+from redbike.fsck import fsck
+from redbike.store import GRACE, LEASE, Outcome, Run, Store
+from tests.model import Model
+from tests.states import queue_for
+
+TIMEOUT = 20.0
+JOBIDS = ["a:A", "b:A", "c:A"]
+PERIODIC = ["EVERY:5@0.0", "EVERY:60@0.0"]
+
+jobids = st.sampled_from(JOBIDS)
+delays = st.sampled_from([-3.0, 0.0, 1.0, 10.0, 40.0])
+
+
+class Jobs(RuleBasedStateMachine):
+    """Its `client` is given by the test."""
+
+    client = None
+    number = 0
+
+    @initialize()
+    def begin(self):
+        Jobs.number += 1
+        self.store = Store(self.client, f"machine{Jobs.number}", queue_for)
+        self.model = Model(TIMEOUT, LEASE, GRACE)
+        self.now = 1000.0
+        self.tags = 0
+        self.runs: list[Run] = []
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            self.store.flush()
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 4.0, LEASE, TIMEOUT]))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    @rule(jobid=jobids, text=st.sampled_from(PERIODIC), delay=delays)
+    def set_periodic(self, jobid, text, delay):
+        self.store.set(jobid, text, self.now + delay, now=self.now)
+        self.model.set(self.now, jobid, text, self.now + delay, once=False)
+
+    @rule(jobid=jobids, delay=delays)
+    def set_once(self, jobid, delay):
+        due = self.now + delay
+        self.store.set(jobid, f"AT:{due}", due, once=True, now=self.now)
+        self.model.set(self.now, jobid, f"AT:{due}", due, once=True)
+
+    @rule(jobid=jobids)
+    def set_now(self, jobid):
+        self.store.set(jobid, "NOW", "now", once=True, now=self.now)
+        self.model.set(self.now, jobid, "NOW", self.now, once=True)
+
+    @rule(jobid=jobids)
+    def set_stop(self, jobid):
+        self.store.set(jobid, "STOP", None, now=self.now)
+        self.model.set(self.now, jobid, "STOP", None, once=False)
+
+    @rule(jobid=jobids)
+    def unset(self, jobid):
+        known = self.model.unset(jobid)
+        try:
+            self.store.unset(jobid)
+        except NoSuchJob:
+            assert not known
+        else:
+            assert known
+
+    @rule(jobid=jobids)
+    def requeue(self, jobid):
+        known = self.model.requeue(self.now, jobid)
+        try:
+            self.store.requeue(jobid, now=self.now)
+        except NoSuchJob:
+            assert not known
+        else:
+            assert known
+
+    @rule(seen=st.integers(1, 2))
+    def dispatch(self, seen):
+        # Twice with the same survey, as two dispatchers would.
+        due = [(jobid, moment, queue_for(jobid)) for jobid, moment in self.store.survey(now=self.now).due]
+        assert self.store.dispatch(due, now=self.now) == self.model.dispatch(self.now)
+        for _ in range(seen - 1):
+            assert self.store.dispatch(due, now=self.now) == 0
+
+    @rule(repeated=st.booleans())
+    def take(self, repeated):
+        self.tags += 1
+        tag = f"tag{self.tags}"
+        expected = self.model.take(self.now, tag)
+        run = self.store.take([("work-A", TIMEOUT)], tag, now=self.now)
+        assert (None if run == "empty" else run.jobid) == expected
+        if isinstance(run, Run):
+            if repeated:
+                assert self.store.take([("work-A", TIMEOUT)], tag, repeated=True, now=self.now) == run
+            assert run.due <= self.now, "never before its due time"
+            self.runs.append(run)
+
+    @rule(which=st.integers(0, 9))
+    def heartbeat(self, which):
+        if self.runs:
+            run = self.runs[-1 - which % len(self.runs)]
+            assert self.store.heartbeat([run], now=self.now) == [self.model.heartbeat(self.now, run.jobid, run.tag)]
+
+    @rule(
+        which=st.integers(0, 9),
+        place=st.sampled_from(["next", "next", "due", "stop", "die", "unset"]),
+        delay=st.sampled_from([None, 0.0, 5.0]),
+        why=st.sampled_from(["", "", "overrun"]),
+    )
+    def end(self, which, place, delay, why):
+        # Also runs that ended long ago: a stale tag must change nothing.
+        if self.runs:
+            self._end(self.runs[-1 - which % len(self.runs)], place, None if delay is None else self.now + delay, why)
+
+    @rule()
+    def recover(self):
+        for run in self.store.survey(now=self.now).lost:
+            self._end(run, "due", run.due, "lost")
+
+    def _end(self, run, place, due, why):
+        loss = why == "lost"
+        schedule = self.model.job(run.jobid).schedule or ""
+        known = Run(run.jobid, run.due, run.tag, run.start, run.deadline, 0, 0, schedule, run.queue)
+        streak = f"0 {self.model.job(run.jobid).losses + 1}" if loss else ""
+        word, _ = self.store.end(known, Outcome(place, due, why, streak), now=self.now)
+        expected = self.model.end(self.now, run.jobid, run.tag, place, due, why, loss)
+        assert word == expected
+
+    @invariant()
+    def all_is_as_the_model_says(self):
+        if not hasattr(self, "store"):
+            return
+        for state in self.store.inspect(JOBIDS):
+            job = self.model.jobs.get(state.jobid)
+            if job is None:
+                assert (state.schedule, state.status, state.timeline, state.queued, state.running) == (
+                    None,
+                    None,
+                    None,
+                    "",
+                    "",
+                )
+                continue
+            assert state.schedule == job.schedule
+            assert (state.status or "").partition(":")[0] == (job.status or "")
+            assert state.timeline == job.timeline
+            assert (float(state.queued.split(" ")[0]) if state.queued else None) == job.queued
+            assert (state.running.split(" ")[0] if state.running else None) == (job.flight.tag if job.flight else None)
+            assert state.lease == (job.flight.lease if job.flight else None)
+            assert state.skipped == job.skipped
+            assert state.streak == (f"0 {job.losses}" if job.losses else "")
+        queue = self.client.lrange(self.store.keys.queue("work-A"), 0, -1)
+        assert [entry.decode() for entry in reversed(queue)] == self.model.queue
+
+    @invariant()
+    def the_invariants_hold(self):
+        if hasattr(self, "store"):
+            assert list(fsck(self.store)) == []
+
+
+def test_random_operations_agree_with_the_model(client):
+    Jobs.client = client
+    run_state_machine_as_test(
+        Jobs,
+        settings=settings(
+            max_examples=100,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
