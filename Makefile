@@ -1,0 +1,33 @@
+# The default target prints this list.
+PYTHON ?= .venv/bin/python
+
+.PHONY: help install test check lint format types ci clean
+
+help: ## print the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
+
+install: ## a virtual environment in .venv with all that development needs
+	python3 -m venv .venv
+	.venv/bin/pip install --editable '.[dev]'
+
+test: ## the test suite, on a server that it starts itself
+	$(PYTHON) -m pytest
+
+check: lint types test ## all checks and the tests
+
+lint: ## the linter and the formatter
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+format: ## format the code
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+types: ## the type checker
+	$(PYTHON) -m mypy
+
+ci: ## what is run before a change is accepted
+	bash .ci/run
+
+clean: ## remove what builds and tests leave behind
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
