@@ -7,7 +7,7 @@ for the loops to do, which know it.
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import redis
@@ -194,8 +194,8 @@ def _sentinel(url: str) -> "redis.Redis":
 
 def _cluster(url: str) -> "redis.Redis":
     plain = "redis" + url.removeprefix("redis+cluster")
-    client: Any = RedisCluster.from_url(plain, **OURS, **_unless_in(url, TIMEOUTS))
-    return client
+    # A cluster's client is no redis.Redis to the type checker, but has the commands of one.
+    return cast("redis.Redis", RedisCluster.from_url(plain, **OURS, **_unless_in(url, TIMEOUTS)))
 
 
 def _host_and_port(place: str, default: int) -> tuple[str, int]:

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import redis
 
@@ -244,15 +244,9 @@ class Store:
     def missed(self, since: float, until: float) -> list[tuple[str, bytes]]:
         """The jobs on the timeline, with their due times as Redis spells them, due after `since` and by `until`."""
         with translated():
-            rows = self.client.zrange(
-                self.keys.timeline,
-                f"({since:.6f}",
-                f"{until:.6f}",
-                byscore=True,
-                withscores=True,
-                score_cast_func=bytes,
-            )
-        return [(text(jobid), due) for jobid, due in rows]
+            bounds = (f"({since:.6f}", f"{until:.6f}")
+            rows = self.client.zrange(self.keys.timeline, *bounds, byscore=True, withscores=True, score_cast_func=bytes)
+        return [(text(jobid), due) for jobid, due in cast(list[tuple[bytes, bytes]], rows)]
 
     def schedule(self, jobid: str) -> str | None:
         """The schedule of `jobid` as it is stored, or None."""

@@ -71,13 +71,10 @@ class _Supervisor:
         threading.Thread(target=self._stop, args=(signal.SIGKILL if again else signal.SIGTERM,)).start()
 
     def _stop(self, number: signal.Signals) -> None:
-        for name, child in list(self.children.items()):
-            log.info("stopping %s", name)
+        # In the order of the commands: a dispatcher stands first, so nothing more comes when the workers stop.
+        for child in [self.children[name] for name in self.commands if name in self.children]:
             if child.poll() is None:
                 child.send_signal(number)
-            if number == signal.SIGTERM and name == "dispatch":
-                # The workers are told when nothing more comes.
-                child.wait()
 
     def _keep_running(self, name: str) -> None:
         pause = FIRST_PAUSE

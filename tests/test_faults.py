@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from redbike.server import EmbeddedServer
 
 from redbike import Redbike, RoundRobin
 from redbike.fsck import fsck
+from redbike.server import EmbeddedServer
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
