@@ -7,20 +7,92 @@ the same instants wherever and whenever it is set again.
 import math
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from redbike.cron import Cron
+from redbike.cron import Cron, Segment
 from redbike.errors import BadSchedule
-from redbike.rrule import Rule
+from redbike.rrule import Recurrence
 
 MAX_TEXT = 8192  # bytes of UTF-8
 END_OF_TIME = 253402300800.0  # the year 10000
 
+_EARLIEST = -62135510400  # two days into the year 1, so that every zone has a local time for it
+_LATEST = 253402128000  # and two days before the year 10000
+_NEVER = 1 << 60
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
+_RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
+_BLANKS = " \t\r\n"
+_ANCHORED = re.compile(r"\s*every:[^@]*$|(?!.*dtstart).*freq=", re.IGNORECASE | re.DOTALL)
+_HASHED = re.compile(r"(?:^|[\s,])h(?![a-z])", re.IGNORECASE)
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 _EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _CRON_ZONE = re.compile(r"CRON_TZ=(\S+)\s+", re.IGNORECASE)
+
+
+class Zone:
+    """The stretches of constant offset of an IANA zone; called with an instant, the one that holds it (see `cron`).
+
+    They are found by looking at the offset every day and a half and bisecting where it differs: in all of the database
+    no two changes are closer than four days, so none is missed.
+    """
+
+    _BLOCK = 1 << 22  # seconds: 48 days and a half
+    _STEP = 1 << 17
+    _MARGIN = 2 * _STEP  # a block begins so much early, so that a change is seen for a while after it
+    _KEPT = 4096
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.info = _zoneinfo(name)
+        self._blocks: dict[int, tuple[Segment, ...]] = {}
+
+    def __call__(self, instant: int) -> Segment:
+        """(first instant, first instant after it, offset east in seconds, latest local time reached before it)."""
+        found = self._blocks.get(instant >> 22)
+        if found is None:
+            found = self._block(instant >> 22)
+        for segment in found:
+            if instant < segment[1]:
+                return segment
+        return found[-1]
+
+    def _block(self, number: int) -> tuple[Segment, ...]:
+        if len(self._blocks) >= self._KEPT:
+            self._blocks.clear()
+        found = self._blocks[number] = tuple(self._segments(number << 22, (number + 1) << 22))
+        return found
+
+    def _segments(self, start: int, stop: int) -> Iterator[Segment]:
+        begin = start - self._MARGIN
+        offset = self._offset(begin)
+        reached = begin + offset - 1
+        for probe in range(begin + self._STEP, stop + 1, self._STEP):
+            if self._offset(probe) != offset:
+                change = self._change(probe - self._STEP, probe)
+                yield begin, change, offset, reached
+                reached = max(reached, change + offset - 1)
+                begin, offset = change, self._offset(change)
+        yield begin, stop, offset, reached
+
+    def _change(self, before: int, after: int) -> int:
+        old = self._offset(before)
+        while after - before > 1:
+            middle = (before + after) // 2
+            before, after = (middle, after) if self._offset(middle) == old else (before, middle)
+        return after
+
+    def _offset(self, instant: int) -> int:
+        moment = datetime.fromtimestamp(min(max(instant, _EARLIEST), _LATEST), self.info)
+        offset = moment.utcoffset()
+        assert offset is not None  # an aware time has one
+        return offset.days * 86400 + offset.seconds
+
+
+def _always_utc(instant: int) -> Segment:
+    return _EARLIEST, _NEVER, 0, _EARLIEST
 
 
 class Schedule(ABC):
@@ -104,10 +176,13 @@ class Every(Schedule):
         self.anchor = anchor
 
     def next(self, after: float) -> float | None:
-        """The first multiple of the period after both `after` and the anchor."""
-        steps = max(1, math.floor((after - self.anchor) / self.period) + 1)
-        due = self.anchor + steps * self.period
-        return due if due > after else due + self.period
+        """The first multiple of the period after both `after` and the anchor; None after the year 9999."""
+        if not after < END_OF_TIME:
+            return None
+        # Division rounds, so the multiple is looked for on both sides of what it says.
+        steps = max(1, math.floor((max(after, self.anchor) - self.anchor) / self.period))
+        due = next(due for due in (self.anchor + (steps + more) * self.period for more in range(4)) if due > after)
+        return due if due < END_OF_TIME else None
 
     def count(self, after: float, until: float, limit: int) -> int:
         """By arithmetic."""
@@ -118,31 +193,41 @@ class Every(Schedule):
 class Calendar(Schedule):
     """A cron expression or a recurrence rule."""
 
-    def __init__(self, text: str, source: Cron | Rule) -> None:
+    def __init__(self, text: str, source: Cron | Recurrence) -> None:
         self.text = text
-        self.next = source.next  # type: ignore[method-assign]
+        self.source = source
+        self._next = source.next
 
     def next(self, after: float) -> float | None:
         """The first occurrence after `after`."""
-        raise AssertionError("replaced by the source's own")
+        return self._next(after)
 
 
 def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | None = None) -> Schedule:
     """The schedule that `text` stands for.
 
     `timezone` is the zone of times that name none, `jobid` what ``H`` is hashed from, `anchor` the instant (epoch
-    seconds) at which it is set: EVERY and a rule without DTSTART count from there, or from the epoch without one.
-    Raises `BadSchedule` for whatever is none.
+    seconds) at which it is set: EVERY without @ and a rule without DTSTART count from there, or from the epoch when it
+    is None. Raises `BadSchedule`, and nothing else, for whatever is none.
     """
-    if not isinstance(text, str):
-        raise BadSchedule(f"bad schedule {text!r:.80}: not a text")
+    if not (isinstance(text, str) and isinstance(timezone, str) and isinstance(jobid, str)):
+        raise BadSchedule(f"bad schedule {text!r:.80}: it, its zone and its job id must be texts")
+    # What it does not depend on is left out of the key of the cache.
+    anchored = _ANCHORED.match(text) is not None
+    since = float(anchor or 0) if anchored else 0.0
+    if not 0 <= since < END_OF_TIME:
+        raise BadSchedule(f"bad schedule {text!r:.80}: {anchor!r:.40} is no instant to count from")
+    return _parse(_fitting(text).strip(_BLANKS), timezone, jobid if _HASHED.search(text) else "", since)
+
+
+def _fitting(text: str) -> str:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise BadSchedule(f"bad schedule {text!r:.80}: not UTF-8") from None
     if size > MAX_TEXT:
         raise BadSchedule(f"bad schedule {text[:40]!r}…: it has {size} bytes, {MAX_TEXT} are allowed")
-    return _parse(text.strip(), timezone, jobid, anchor or 0.0)
+    return text
 
 
 @lru_cache(4096)
@@ -155,19 +240,22 @@ def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
         return _at(rest, timezone)
     if colon and upper == "EVERY":
         return _every(rest, timezone, anchor)
-    if "RRULE" in text.upper() or "FREQ=" in text.upper() or text.upper().startswith(("DTSTART", "RDATE")):
-        return _rule(text, timezone, anchor)
+    if _RULE.search(text):
+        rule = Recurrence(text, timezone, anchor, zone)
+        return Calendar(rule.text, rule)
     return _cron(text, timezone, jobid)
 
 
 def timestamp(text: str, timezone: str = "UTC") -> float:
     """Epoch seconds for epoch seconds or ISO 8601, the latter in `timezone` if it names none. Raises `BadSchedule`."""
+    if not isinstance(text, str):
+        raise BadSchedule(f"bad timestamp {text!r:.80}: it must be a text")
     if _EPOCH.fullmatch(text):
         instant = float(text)
     else:
         try:
             moment = datetime.fromisoformat(text)
-            instant = (moment if moment.tzinfo else moment.replace(tzinfo=zone(timezone))).timestamp()
+            instant = (moment if moment.tzinfo else moment.replace(tzinfo=_zoneinfo(timezone))).timestamp()
         except (ValueError, OverflowError) as error:
             if isinstance(error, BadSchedule):
                 raise
@@ -177,11 +265,19 @@ def timestamp(text: str, timezone: str = "UTC") -> float:
     return instant
 
 
-def zone(name: str) -> ZoneInfo:
-    """The IANA zone of that name. Raises `BadSchedule`."""
+@lru_cache(1024)
+def zone(name: str) -> Callable[[int], Segment]:
+    """The IANA zone of that name, see `Zone`. Raises `BadSchedule`."""
+    return _always_utc if name == "UTC" else Zone(name)
+
+
+def _zoneinfo(name: str) -> ZoneInfo:
+    # The pattern keeps out paths; the others are of this machine, or count leap seconds.
+    if not _ZONE.fullmatch(name) or name.partition("/")[0] in ("localtime", "posixrules", "posix", "right"):
+        raise BadSchedule(f"unknown time zone {name!r:.80}")
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         raise BadSchedule(f"unknown time zone {name!r:.80}") from None
 
 
@@ -216,39 +312,8 @@ def _seconds(duration: str) -> float:
 def _cron(text: str, timezone: str, jobid: str) -> Schedule:
     found = _CRON_ZONE.match(text)
     name = found[1] if found else timezone
-    zone(name)
-    expression = text[found.end() :] if found else text
-    if expression.lower().startswith("@"):
-        expression = expression.lower()
-    if not expression or not expression.isascii() or not expression.isprintable():
+    expression = (text[found.end() :] if found else text).replace("\t", " ")
+    if not expression.isascii() or not expression.isprintable() or len(expression) < 2:
         raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
-    return Calendar(expression if name == "UTC" else f"CRON_TZ={name} {expression}", Cron(expression, name, jobid))
-
-
-def _rule(text: str, timezone: str, anchor: float) -> Schedule:
-    lines = [line.strip() for line in text.replace("\\n", "\n").replace("\\N", "\n").splitlines() if line.strip()]
-    lines = [line if ":" in line else f"RRULE:{line}" for line in lines]
-    named = [_upper_but_zone(line) for line in lines]
-    starts = [line for line in named if line.startswith("DTSTART")]
-    if len(starts) > 1:
-        raise BadSchedule(f"bad rule {text!r:.80}: it has more than one DTSTART")
-    start = starts[0] if starts else datetime.fromtimestamp(anchor, zone(timezone)).strftime("DTSTART:%Y%m%dT%H%M%S")
-    complete = "\n".join([_zoned(start, timezone), *(line for line in named if not line.startswith("DTSTART"))])
-    return Calendar(complete, Rule(complete))
-
-
-def _upper_but_zone(line: str) -> str:
-    # Names of zones have a case.
-    parts = re.split(r"(?<=TZID=)([^;:]+)", line, flags=re.IGNORECASE)
-    return "".join(part if place % 2 else part.upper() for place, part in enumerate(parts))
-
-
-def _zoned(start: str, timezone: str) -> str:
-    found = re.search(r"TZID=([^;:]+)", start)
-    if found:
-        zone(found[1])
-        return start
-    value = start.partition(":")[2]
-    if value.endswith("Z"):
-        return start
-    return f"{start}Z" if timezone == "UTC" and "T" in value else start.replace(":", f";TZID={timezone}:", 1)
+    cron = Cron(expression, zone(name), jobid)
+    return Calendar(f"CRON_TZ={name} {cron.text}" if found or name != "UTC" else cron.text, cron)
