@@ -128,7 +128,7 @@ def _checked(name: str, value: Any) -> Any:
     if name == "prefix":
         return _prefix(value)
     if name == "timezone":
-        return _zone(value)
+        return check_zone(value)
     if value is not None and not isinstance(value, str):
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if not isinstance(value, str):
@@ -156,7 +156,8 @@ def _prefix(value: Any) -> str:
     return value
 
 
-def _zone(value: Any) -> str:
+def check_zone(value: Any) -> str:
+    """Return `value` if it names a time zone, else raise `BadConfig`."""
     try:
         ZoneInfo(value)
     except Exception:
@@ -180,16 +181,16 @@ def load_worker(spec: str) -> Any:
         # The module is the user's own: it may raise anything.
         raise BadConfig(f"bad worker {spec!r}: importing {module_name} fails: {_describe(error)}") from error
     maker = getattr(module, name, None)
-    if not callable(maker):
+    # Nothing but a worker class is ever called: os:system('…') is an import path and a literal too.
+    if not isinstance(maker, type):
         raise BadConfig(f"bad worker {spec!r}: {module_name} has no class {name!r}")
-    try:
-        worker = maker(*arguments, **keywords)
-    except Exception as error:
-        raise BadConfig(f"bad worker {spec!r}: {_describe(error)}") from error
-    missing = [method for method in METHODS if not callable(getattr(worker, method, None))]
+    missing = [method for method in METHODS if not callable(getattr(maker, method, None))]
     if missing:
         raise BadConfig(f"bad worker {spec!r}: {name} has no method {missing[0]}()")
-    return worker
+    try:
+        return maker(*arguments, **keywords)
+    except Exception as error:
+        raise BadConfig(f"bad worker {spec!r}: {_describe(error)}") from error
 
 
 def _parse_worker(spec: str) -> tuple[str, str, list[Any], dict[str, Any]]:

@@ -24,7 +24,7 @@ from typing import Any
 import redis
 
 from redbike import timefile
-from redbike.config import Settings
+from redbike.config import Settings, check_zone
 from redbike.connection import check_server, connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
@@ -102,9 +102,10 @@ class Redbike:
             self.unset(jobid)
         else:
             self.store.queue_for(jobid)
+            zone = self.settings.timezone if tz is None else check_zone(tz)
             now, since = self._since(after)
             try:
-                parsed = parse(schedule, tz or self.settings.timezone, jobid, now)
+                parsed = parse(schedule, zone, jobid, now)
             except BadSchedule:
                 self.store.bad(jobid)
                 raise
@@ -125,6 +126,7 @@ class Redbike:
     def _set_chunk(
         self, chunk: list[tuple[str, str]], after: float | None, tz: str | None
     ) -> list[tuple[str, bool | ValueError]]:
+        zone = self.settings.timezone if tz is None else check_zone(tz)
         now, since = self._since(after)
         results: list[tuple[str, bool | ValueError]] = []
         good: list[tuple[str, Schedule, Due]] = []
@@ -132,7 +134,7 @@ class Redbike:
             try:
                 check_jobid(jobid)
                 self.store.queue_for(jobid)
-                parsed = parse(schedule, tz or self.settings.timezone, jobid, now)
+                parsed = parse(schedule, zone, jobid, now)
             except ValueError as error:
                 if isinstance(error, BadSchedule):
                     self.store.bad(jobid)
@@ -181,9 +183,10 @@ class Redbike:
                     yield row
 
         for jobid, result in self.set_many(pairs(), after, tz):
-            yield lines.popleft(), jobid, result
-            while refused:
+            line = lines.popleft()
+            while refused and refused[0][0] < line:
                 yield refused.popleft()
+            yield line, jobid, result
         yield from refused
 
     def _since(self, after: float | None) -> tuple[float, float]:

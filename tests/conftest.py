@@ -9,6 +9,7 @@ import redis
 
 from redbike.connection import connect
 from redbike.server import EmbeddedServer
+from tests.commandline import Shell
 
 # Nothing of the user's own environment may steer the tests.
 for name in ("REDBIKE_URL", "REDIS_URL"):
@@ -49,3 +50,11 @@ def client(_client: "redis.Redis"):
 def prefix():
     """A prefix that no other test has."""
     return f"test{next(_numbers)}"
+
+
+@pytest.fixture
+def shell(tmp_path, client, server_url):
+    """The command line, on the suite's own server, which is empty."""
+    shell = Shell(tmp_path, server_url)
+    yield shell
+    shell.close()
