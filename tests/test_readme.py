@@ -1,0 +1,177 @@
+"""What README.rst shows is what happens."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from redbike.schedule import parse
+from tests.commandline import ROOT, Shell
+from tests.waiting import wait_until
+
+README = (ROOT / "README.rst").read_text()
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^{re.escape(title)}\n-+\n(.*?)(?=^[^\n]+\n-+\n|\Z)", README, re.MULTILINE | re.DOTALL)
+    assert found, title
+    return found[1]
+
+
+def blocks(text: str) -> list[list[str]]:
+    """The indented blocks, without their indentation."""
+    found: list[list[str]] = [[]]
+    for line in text.splitlines():
+        if line.startswith("   "):
+            found[-1].append(line[3:])
+        elif line.strip() and found[-1]:
+            found.append([])
+    return [block for block in found if block]
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """Each command of the blocks, with the lines that it is said to print."""
+    shown: list[tuple[str, list[str]]] = []
+    for line in (line for block in blocks(text) for line in block):
+        if line.startswith("$ "):
+            shown.append((line[2:], []))
+        elif shown and line.strip():
+            shown[-1][1].append(line)
+    return shown
+
+
+def same(line: str) -> str:
+    """The line, whatever the time."""
+    return re.sub(r"\d{10}(\.\d+)?", "TIME", line.rstrip())
+
+
+@pytest.fixture
+def tour(tmp_path):
+    code = section("Five minutes").partition(".. code-block:: python\n\n")[2].partition("\nThen some jobs")[0]
+    (tmp_path / "tour.py").write_text("\n".join(line[3:] for line in code.splitlines()) + "\n")
+    shell = Shell(tmp_path, None)
+    yield shell
+    shell.close()
+    shell.run("server", "stop")
+
+
+def test_the_tour_shows_what_happens(tour):
+    text = section("Five minutes").partition("Then some jobs")[2].partition("In Python the same is")[0]
+    shown = commands(text)
+    assert len(shown) == 14
+    loops = []
+    for command, expected in shown:
+        words = shlex.split(command)
+        assert words[0] == "redbike"
+        if words[1] in ("dispatch", "work"):
+            log = words[1]
+            loops.append((tour.start(*words[1:], log=log), log, expected))
+            wait_until(lambda log=log, expected=expected: set(expected) <= set(tour.log(log).splitlines()))
+            continue
+        if words[1] == "tell":
+            # The last lines of the loops were printed before their jobs had ended.
+            wait_until(lambda: "ENQ" not in tour.run("statuses").stdout and "WRK" not in tour.run("statuses").stdout)
+        done = tour.run(*words[1:])
+        printed = (done.stdout + done.stderr).splitlines()
+        assert [same(line) for line in printed] == [same(line) for line in expected], command
+        if words[1] == "control":
+            assert [process.wait(timeout=5) for process, _, _ in loops] == [0, 0]
+    for _, log, expected in loops:
+        assert [line for line in tour.log(log).splitlines() if " INFO " not in line] == expected
+
+
+def test_the_first_command_shows_jobs_of_different_schedules_within_ten_seconds(tmp_path):
+    [first, *_] = [line for block in blocks(section("Start")) for line in block]
+    assert first.startswith("python3 -m venv .venv && .venv/bin/pip install -q '.[embedded]' && ")
+    folder, _, command = first.partition("(")[2].rstrip(")").partition(" && ")
+    source = ROOT / folder.removeprefix("cd ")
+    for file in source.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    shell = Shell(tmp_path, None)
+    up = shell.start(*shlex.split(command)[1:])
+    try:
+        kinds = ("hello:fast", "poll:fast", "tick:fast", "cron:fast", "rrule:fast")
+        wait_until(lambda: all(kind in shell.log() for kind in kinds), timeout=10)
+    finally:
+        up.terminate()
+        assert up.wait(timeout=10) == 0
+        shell.close()
+    assert "Traceback" not in shell.log()
+    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, check=False).stdout
+
+
+def test_the_second_command_is_the_one_that_is_run_before_a_change_is_accepted():
+    [_, second] = [line for block in blocks(section("Start")) for line in block]
+    assert second.endswith(".venv/bin/python -m pytest -q")
+    found = subprocess.run(
+        ["awk", "/pass the tests/ {found = 1} found && /^   [^ ]/ {print; exit}", "README.rst"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == second
+    assert "pass the tests" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_every_example_of_a_schedule_is_one():
+    rows = [line for line in section("Schedules by example").splitlines() if line.startswith("``")]
+    texts = [text for row in rows for text in re.findall(r"``([^`]+)``", row[:56])]
+    assert len(texts) >= 15
+    for text in texts:
+        # The row with dots goes on.
+        parse(text + "\nRRULE:FREQ=DAILY" if text.startswith("DTSTART") else text, jobid="job:A", anchor=0.0)
+
+
+def test_the_library_is_used_as_shown(tmp_path):
+    code = section("Five minutes").partition("In Python the same is::")[2]
+    assert "bike.set(" in code
+    names = re.findall(r"bike\.(\w+)\(", code)
+    check = "import redbike; print(all(hasattr(redbike.Redbike, n) for n in " + repr(names) + "))"
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+def test_the_wheel_works_in_a_clean_environment(tmp_path):
+    """The Lua files are in it: a job is run with nothing but what it installs."""
+    run(
+        sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path / "dist"), str(copy_of_the_project(tmp_path))
+    )
+    [wheel] = (tmp_path / "dist").glob("*.whl")
+    run(sys.executable, "-m", "venv", str(tmp_path / "venv"))
+    python = str(tmp_path / "venv" / "bin" / "python")
+    run(python, "-m", "pip", "install", "-q", f"{wheel}[embedded]")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    (folder / "jobs.py").write_text(
+        "from redbike import RoundRobin, Redbike\n"
+        "class Worker(RoundRobin):\n"
+        "    def work(self, jobid):\n"
+        "        print('worked', jobid)\n"
+        "bike = Redbike(Worker('A'))\n"
+        "bike.set('job:A', 'NOW')\n"
+        "bike.work_one()\n"
+    )
+    command = str(tmp_path / "venv" / "bin" / "redbike")
+    try:
+        assert run(python, "jobs.py", cwd=folder).stdout == "worked job:A\n"
+        assert "STP" in run(command, "tell", "job:A", cwd=folder).stdout
+    finally:
+        run(command, "server", "stop", cwd=folder)
+
+
+def run(*command: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd)
+
+
+def copy_of_the_project(folder: Path) -> Path:
+    """The files that a build reads, so that it leaves nothing behind in the project."""
+    copy = folder / "project"
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info", "tests")
+    shutil.copytree(ROOT, copy, ignore=ignored)
+    return copy
