@@ -40,8 +40,8 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
-_FIRST = -(_EPOCH_DAY - 1) * 86400  # local midnight of 0001-01-01
-_LAST = (date(9999, 12, 31).toordinal() - _EPOCH_DAY) * 86400  # and of 9999-12-31
+_FIRST = (date(1, 1, 8).toordinal() - _EPOCH_DAY) * 86400  # a week from the ends of the calendar, for the offsets
+_LAST = (date(9999, 12, 24).toordinal() - _EPOCH_DAY) * 86400
 _CYCLE = 4800  # months after which the calendar repeats: 400 years are whole weeks
 _NEAR = 200_000  # seconds within which a change of offset can bring back a local time
 _AHEAD = 100_000  # more seconds than any two offsets differ by
@@ -201,12 +201,14 @@ class Cron:
         for _ in range(_CYCLE):
             if mask:
                 return date(year, month, _lowest(mask)).toordinal() - _EPOCH_DAY
-            if month == 12 or not self._in(year):
+            later = self.days.months >> month + 1
+            if later and self._in(year):
+                month += 1 + _lowest(later)
+            else:
                 following = self._year_after(year)
                 if following is None:
                     return None
-                year, month = following, 0
-            month += 1
+                year, month = following, _lowest(self.days.months)
             mask = self._month(year, month)
         return None
 

@@ -51,6 +51,7 @@ _YEARS = 8000
 _PERIODS = 5000
 _STEPS = 10_000
 _EXCLUDED = 8000
+_NEW_DAY = 50  # of these, to count the seconds of a day that is like none before
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ class Recurrence:
         self.zone = zones(self.timezone)
         others = [_timed(line) for line in others] if self.start.is_date else others
         self.text = "\n".join(map(str, (_dtstart(self.timezone, self.start.wall), *others)))
+        if len({line.tzid for line in others}) > MAX_RULES:
+            raise BadSchedule(f"bad rule {_short(text)}: it has more than {MAX_RULES} time zones")
         self.rules = [parse_rule(line) for line in others if line.name == "RRULE"]
         self.exrules = [parse_rule(line) for line in others if line.name == "EXRULE"]
         self.dates = sorted({at for line in others if line.name == "RDATE" for at in _instants(line, self.zone, zones)})
@@ -101,6 +104,8 @@ class Recurrence:
         self._exrules = [_evaluator(rule, self.start.wall, self.zone, share) for rule in self.exrules]
         self._only = self._rules[0] if len(self._rules) == 1 and not self.dates else None
         self._excepting = bool(self._exrules or self.exdates)
+        # An exception that cancels whatever it passes is left in one jump, not occurrence by occurrence.
+        self._covering = [rule for rule in self._exrules if not self.dates and all(map(rule.covers, self._rules))]
         self._budget = _EXCLUDED // max(1, share)
         endless = any(rule.count is None and rule.until is None for rule in self.rules)
         if endless and self.next(_FIRST) is None:
@@ -112,7 +117,7 @@ class Recurrence:
             return None
         due = self._candidate(floor(max(after, _FIRST)))
         if self._excepting:
-            due = self._kept(due)
+            due = self._spared(due)
         return None if due is None else float(due)
 
     def _candidate(self, after: int) -> int | None:
@@ -122,11 +127,16 @@ class Recurrence:
         place = bisect_right(self.dates, after)
         return min(found + self.dates[place : place + 1], default=None)
 
-    def _kept(self, due: int | None) -> int | None:
+    def _spared(self, due: int | None) -> int | None:
+        """The first candidate from `due` on that no exception cancels."""
         for _ in range(self._budget):
-            if due is None or not (due in self.exdates or any(rule.next(due - 1) == due for rule in self._exrules)):
+            if due is None:
+                return None
+            rule = next((rule for rule in self._exrules if rule.next(due - 1) == due), None)
+            if rule is None and due not in self.exdates:
                 return due
-            due = self._candidate(due)
+            clear = rule.clear(due) if rule in self._covering else due + 1
+            due = None if clear is None else self._candidate(clear - 1)
         return None
 
 
@@ -138,9 +148,12 @@ class Walls:
         self._start = start
         self._days = Days(rule, start // 86400, _YEARS // share)
         self._times = Times(rule, start % 86400)
-        self._next_wall = self._of_set if rule.setpos else self._of_day
-        self._positions = rule.setpos
-        self._sets: dict[int, list[int]] = {}
+        if not self._times.count:
+            raise BadSchedule(f"bad rule {_short(rule.text)}: it can never occur")
+        self._positions = rule.setpos if rule.freq < DAILY else ()  # a day has the same times as any other
+        self._next_wall = self._of_set if self._positions else self._of_day
+        self._places: dict[int, Sequence[int]] = {}
+        self._kept: dict[int, list[int]] = {}
         self._periods = _PERIODS // share
         self._before = resolve(start, zone) - 1
         if self._search(self._before) is None:
@@ -149,7 +162,7 @@ class Walls:
 
     def next(self, after: int) -> int | None:
         """The first instant of the rule after `after`."""
-        due = self._search(max(after, self._before))
+        due = self._search(max(after, self._before)) if after < self._until else None
         return None if due is None or due > self._until else due
 
     def _search(self, after: int) -> int | None:
@@ -183,34 +196,44 @@ class Walls:
         return None if found is None else found * 86400 + self._times.first
 
     def _of_set(self, wall: int) -> int | None:
-        """The first local time after `wall`, for a rule with BYSETPOS: period by period that has days."""
+        """The first local time after `wall`, for a rule with BYSETPOS."""
         wall = max(wall, self._start - 1)
-        day: int | None = self._days.period(wall // 86400)[0]
-        for _ in range(self._periods):
-            day = self._days.following(day) if day is not None else None
-            if day is None:
-                return None
-            low, high = self._days.period(day)
-            chosen = self._chosen(low, high)
-            place = bisect_right(chosen, wall)
-            if place < len(chosen):
-                return chosen[place]
-            day = high
+        for low, mask, places in self._sets(wall // 86400):
+            chosen = self._kept.get(low) or self._chosen(low, mask, places)
+            if chosen and chosen[-1] > wall:
+                return chosen[bisect_right(chosen, wall)]
         return None
 
-    def _chosen(self, low: int, high: int) -> list[int]:
-        """The local times that BYSETPOS picks from the period of the days from `low` until `high`."""
-        found = self._sets.get(low)
-        if found is None:
-            days = self._days.between(low, high)
-            size = len(days) * self._times.count
-            places = {place - 1 if place > 0 else size + place for place in self._positions}
-            pairs = (divmod(place, self._times.count) for place in sorted(places) if 0 <= place < size)
-            found = [days[day] * 86400 + self._times.at(time) for day, time in pairs]
-            if len(self._sets) > 64:
-                self._sets.clear()
-            self._sets[low] = found
+    def _sets(self, day: int) -> Iterator[tuple[int, int, Sequence[int]]]:
+        """Of each period that has days, from that of `day` on: its first day, their mask, and the places picked."""
+        opening: int | None = self._days.period(day)[0]
+        for _ in range(self._periods):
+            opening = self._days.following(opening) if opening is not None else None
+            if opening is None:
+                return
+            low, opening = self._days.period(opening)
+            mask = self._days.between(low, opening)
+            size = mask.bit_count() * self._times.count
+            if size not in self._places:
+                self._places[size] = _places(self._positions, size)
+            yield low, mask, self._places[size]
+
+    def _chosen(self, low: int, mask: int, places: Sequence[int]) -> list[int]:
+        """The local times of those places, in order."""
+        days = [low + bit for bit in range(mask.bit_length()) if mask >> bit & 1] if places else []
+        pairs = (divmod(place, self._times.count) for place in places)
+        if len(self._kept) > 64:
+            self._kept.clear()
+        found = self._kept[low] = [days[day] * 86400 + self._times.at(time) for day, time in pairs]
         return found
+
+    def covers(self, other: "Walls | Elapsed") -> bool:
+        """Whether it has every occurrence of `other` on the days that it passes: not looked into."""
+        return False
+
+    def clear(self, due: int) -> int | None:
+        """The first instant from `due` on that it does not cover."""
+        return due + 1
 
     def _last(self, count: int) -> int:
         """The instant of occurrence number `count`, counted from DTSTART; the end of time when it is too far."""
@@ -236,18 +259,14 @@ class Walls:
 
     def _last_of_set(self, count: int) -> int | None:
         """Period by period; a count that thousands of periods do not reach is no limit."""
-        day: int | None = self._days.period(self._start // 86400)[0]
-        for _ in range(self._periods):
-            day = self._days.following(day) if day is not None else None
-            if day is None:
-                return None
-            low, high = self._days.period(day)
-            chosen = self._chosen(low, high)
-            place = bisect_left(chosen, self._start)
-            if count <= len(chosen) - place:
-                return chosen[place + count - 1]
-            count -= len(chosen) - place
-            day = high
+        missed: int | None = None
+        for low, mask, places in self._sets(self._start // 86400):
+            if missed is None:
+                missed = bisect_left(self._chosen(low, mask, places), self._start)
+                count += missed
+            if count <= len(places):
+                return self._chosen(low, mask, places)[count - 1]
+            count -= len(places)
         return None
 
 
@@ -267,6 +286,7 @@ class Elapsed:
         self._base, self._offsets = _expansion(rule, start)
         unlimited = self._days.unlimited and self._minutes == _ALL_DAY and self._seconds == (1 << 60) - 1
         self._free = unlimited and self._offsets == (start % self._base,)
+        self._units = _units(self._unit, self._minutes, self._seconds) if rule.count else 0
         self._start = resolve(start, zone)
         self._phase = zone(self._start)[2] % self._base
         if not self._offsets or self._search(self._start - 1) is None:
@@ -275,7 +295,7 @@ class Elapsed:
 
     def next(self, after: int) -> int | None:
         """The first instant of the rule after `after`."""
-        due = self._search(max(after, self._start - 1))
+        due = self._search(max(after, self._start - 1)) if after < self._until else None
         return None if due is None or due > self._until else due
 
     def _search(self, after: int) -> int | None:
@@ -303,6 +323,33 @@ class Elapsed:
                     return due
             at += 1
         return None
+
+    def covers(self, other: "Walls | Elapsed") -> bool:
+        """Whether it has every occurrence of `other` while its own local time passes."""
+        if not isinstance(other, Elapsed) or other._unit != self._unit or other._rule.interval % self._rule.interval:
+            return False
+        return set(other._offsets) <= set(self._offsets)
+
+    def clear(self, due: int) -> int | None:
+        """The first instant from `due` on that it does not cover; None when there is none within reach."""
+        for _ in range(self._steps):
+            if due > self._until:
+                return due
+            segment = self._zone(due)
+            wall = due + segment[2]
+            failing = self._failing(wall)
+            if failing == wall:
+                return due
+            due = _jump(failing, segment)
+        return None
+
+    def _failing(self, wall: int) -> int:
+        """The first local time from `wall` on that may fail to pass: itself when it does."""
+        if self._passing(wall) != wall or self._seconds != (1 << 60) - 1:
+            return wall if self._passing(wall) != wall else wall + 1
+        day, second = divmod(wall, 86400)
+        minute = second // 60
+        return day * 86400 + min(1440, minute + _lowest(~(self._minutes >> minute))) * 60
 
     def _aligned(self, at: int) -> int:
         """The first period from `at` on."""
@@ -352,44 +399,58 @@ class Elapsed:
         return found - (found + self._zone(found)[2]) % self._base + self._offsets[place]
 
     def _period(self, number: int, at: int) -> int | None:
-        """The passing period that has `number` others before it from `at` on, by adding up days; None when too far."""
-        units, counts = self._units(), dict[tuple[int, int], int]()
-        for _ in range(self._steps * 3):
+        """The passing period that has `number` others before it from `at` on; None when it is too far.
+
+        Days are added up: many at once when all are alike, else one by one.
+        """
+        counts: dict[tuple[int, int], int] = {}
+        horizon, budget = max(_FAR, at + _FAR), self._steps * 3
+        while budget > 0:
             at = self._aligned(at)
-            if at >= _LAST:
-                return None
             segment = self._zone(at)
             day, second = divmod(at + segment[2], 86400)
             found = self._days.following(day)
-            if found is None:
+            if found is None or at > horizon:
                 return None
+            budget -= 1
             if found != day:
                 at = _jump(found * 86400, segment)
                 continue
             stop = min(segment[1], (day + 1) * 86400 - segment[2])
             key = second // self._unit, (stop - at - 1) // self._step + 1
             if key not in counts:
-                counts[key] = (units & self._spaced(*key)).bit_count()
-            if number < counts[key]:
-                return at + (_nth_bit(units & self._spaced(*key), number) - key[0]) * self._unit
-            number -= counts[key]
-            at = stop
-        if at < _FAR:
-            raise BadSchedule(f"bad rule {_short(self._rule.text)}: its COUNT is too high to be counted")
-        return None
+                budget -= _NEW_DAY if self._unit == 1 else 0
+                counts[key] = (self._units & self._spaced(*key)).bit_count()
+            alike = self._alike(at, day, segment) if second < self._step else 0
+            if alike and number >= alike * counts[key]:
+                number -= alike * counts[key]
+                at += self._chunk(at, segment) * 86400
+                budget -= 9
+            elif number < counts[key]:
+                return at + (_nth_bit(self._units & self._spaced(*key), number) - key[0]) * self._unit
+            else:
+                number -= counts[key]
+                at = stop
+        raise BadSchedule(f"bad rule {_short(self._rule.text)}: its COUNT is too high to be counted")
+
+    def _alike(self, at: int, day: int, segment: Segment) -> int:
+        """How many of the following days pass, when all of them have the same periods."""
+        whole = self._chunk(at, segment) if 86400 % self._step == 0 else 0
+        return (self._days.between(day, day + whole).bit_count() if not self._days.unlimited else whole) if whole else 0
+
+    def _chunk(self, at: int, segment: Segment) -> int:
+        """The whole days, a year's at most, that are left of a segment."""
+        return min(366, max(0, segment[1] - at) // 86400)
 
     def _spaced(self, first: int, number: int) -> int:
         """`number` bits from bit `first` on, one for each period."""
-        interval = self._rule.interval
-        return ((1 << interval * number) - 1) // ((1 << interval) - 1) << first if number > 1 else 1 << first
-
-    def _units(self) -> int:
-        """The periods of a day that pass, were there one for each unit."""
-        if self._unit == 60:
-            return self._minutes
-        if self._unit == 3600:
-            return sum(1 << hour for hour in range(24) if self._minutes >> hour * 60 & 1)
-        return sum(self._seconds << minute * 60 for minute in range(1440) if self._minutes >> minute & 1)
+        step = self._rule.interval
+        if number < 64:
+            return sum(1 << first + place * step for place in range(number))
+        mask, held = 1, 1
+        while held < number:
+            mask, held = mask | mask << held * step, 2 * held
+        return (mask & _span(0, number * step)) << first
 
 
 class Days:
@@ -406,6 +467,8 @@ class Days:
         self._years: dict[int, tuple[int, int]] = {}
         parts = (rule.months, rule.weeks, rule.yeardays, rule.monthdays, rule.weekdays)
         self.unlimited = rule.freq >= HOURLY and not any(parts)
+        self._opening = _year(start)
+        self._stride = rule.interval if rule.freq == YEARLY and not rule.weeks else 1
         self._gated = rule.freq < HOURLY and (rule.interval > 1 or bool(rule.weeks))
 
     def following(self, day: int) -> int | None:
@@ -419,21 +482,20 @@ class Days:
         rest = mask >> day - jan1
         if rest:
             return day + _lowest(rest)
-        for later in range(year + 1, min(year + self._search, 9999)):
+        stop = min(year + self._search, 9999)
+        for later in range(year + 1 + (self._opening - year - 1) % self._stride, stop, self._stride):
             jan1, mask = self._years.get(later) or self.year(later)
             if mask:
                 return jan1 + _lowest(mask)
         return None
 
-    def between(self, low: int, high: int) -> list[int]:
-        """The days from `low` until `high`."""
-        found = []
+    def between(self, low: int, high: int) -> int:
+        """The mask of the days from `low` until `high`: bit n is n days after `low`."""
+        mask = 0
         for year in range(_year(low), _year(high - 1) + 1):
-            jan1, mask = self.year(year)
-            opening = max(low, jan1)
-            rest = mask >> opening - jan1 & _span(0, high - opening)
-            found += [opening + place for place in range(rest.bit_length()) if rest >> place & 1]
-        return found
+            jan1, days = self._years.get(year) or self.year(year)
+            mask |= days << jan1 - low if jan1 >= low else days >> low - jan1
+        return mask & _span(0, high - low)
 
     def period(self, day: int) -> tuple[int, int]:
         """The first day of the period that `day` is in, and the first one after it."""
@@ -547,21 +609,25 @@ class Times:
         self._minutes = [hour * 60 + minute for hour in hours for minute in minutes]
         self._seconds = sorted(set(rule.seconds)) or [start % 60]
         self.count = len(self._minutes) * len(self._seconds)
-        self.first = self.at(0)
+        self._picked: Sequence[int] = range(self.count)
+        if rule.freq == DAILY and rule.setpos:
+            self._picked = _places(rule.setpos, self.count)
+            self.count = len(self._picked)
+        self.first = self.at(0) if self.count else 0
 
     def at(self, place: int) -> int:
         """The time that has `place` others before it."""
-        minute, second = divmod(place, len(self._seconds))
+        minute, second = divmod(self._picked[place], len(self._seconds))
         return self._minutes[minute] * 60 + self._seconds[second]
 
     def rank(self, second: int) -> int:
         """How many times there are up to `second`, itself included."""
         minute, second = divmod(second, 60)
         place = bisect_left(self._minutes, minute)
-        whole = place * len(self._seconds)
-        if place == len(self._minutes) or self._minutes[place] > minute:
-            return whole
-        return whole + bisect_right(self._seconds, second)
+        rank = place * len(self._seconds)
+        if place < len(self._minutes) and self._minutes[place] == minute:
+            rank += bisect_right(self._seconds, second)
+        return bisect_left(self._picked, rank)
 
 
 def resolve(wall: int, zone: Zone) -> int:
@@ -623,7 +689,7 @@ _MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCI
 _WEEKDAY = re.compile(r"([+-]?\d{1,2})?([A-Z]{2})", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 _ALL_DAY = (1 << 1440) - 1
-_FAR = 7_258_118_400  # the year 2200: counting that has come so far may stop
+_FAR = 4_102_444_800  # the year 2100, or as much after DTSTART: a COUNT that is not reached till then is no limit
 
 
 def _parts(text: str) -> dict[str, str]:
@@ -683,6 +749,19 @@ def _moments(rule: Rule) -> int:
     return sum(minutes << hour * 60 for hour in set(rule.hours) or range(24))
 
 
+def _units(unit: int, minutes: int, seconds: int) -> int:
+    """The periods of a day that pass, were there one for every `unit` seconds."""
+    if unit == 60:
+        return minutes
+    if unit == 3600:
+        return _mask(hour for hour in range(24) if minutes >> hour * 60 & 1)
+    hours = (minutes >> hour * 60 & _span(0, 60) for hour in range(24))
+    return sum(
+        sum(seconds << minute * 60 for minute in range(60) if hour >> minute & 1) << place * 3600
+        for place, hour in enumerate(hours)
+    )
+
+
 def _expansion(rule: Rule, start: int) -> tuple[int, tuple[int, ...]]:
     """What a period expands to: seconds from the start of its local hour, minute or second (the first number)."""
     seconds = sorted(set(rule.seconds)) or [start % 60]
@@ -691,10 +770,14 @@ def _expansion(rule: Rule, start: int) -> tuple[int, tuple[int, ...]]:
         base, found = 3600, [minute * 60 + second for minute in minutes for second in seconds]
     else:
         base, found = (60, seconds) if rule.freq == MINUTELY else (1, [0])
-    if not rule.setpos:
-        return base, tuple(found)
-    places = {place - 1 if place > 0 else len(found) + place for place in rule.setpos}
-    return base, tuple(found[place] for place in sorted(places) if 0 <= place < len(found))
+    places = _places(rule.setpos, len(found)) if rule.setpos else range(len(found))
+    return base, tuple(found[place] for place in places)
+
+
+def _places(positions: Iterable[int], size: int) -> list[int]:
+    """The places, from 0, that BYSETPOS picks from a set of `size`."""
+    places = {position - 1 if position > 0 else size + position for position in positions}
+    return sorted(place for place in places if 0 <= place < size)
 
 
 def _jump(wall: int, segment: Segment) -> int:

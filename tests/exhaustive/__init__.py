@@ -1,0 +1,1 @@
+"""Brute force against the evaluators: run with ``python -m tests.exhaustive``."""
