@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
-from redis.exceptions import ConnectionError, RedisError, TimeoutError
+from redis.exceptions import ConnectionError, RedisClusterException, RedisError, TimeoutError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -194,8 +194,11 @@ def _sentinel(url: str) -> "redis.Redis":
 
 def _cluster(url: str) -> "redis.Redis":
     plain = "redis" + url.removeprefix("redis+cluster")
-    # A cluster's client is no redis.Redis to the type checker, but has the commands of one.
-    return cast("redis.Redis", RedisCluster.from_url(plain, **OURS, **_unless_in(url, TIMEOUTS)))
+    try:
+        # A cluster's client is no redis.Redis to the type checker, but has the commands of one.
+        return cast("redis.Redis", RedisCluster.from_url(plain, **OURS, **_unless_in(url, TIMEOUTS)))
+    except (ConnectionError, TimeoutError, RedisClusterException) as error:
+        raise Unreachable(f"cannot reach the cluster at {redact(url)}: {error}") from None
 
 
 def _host_and_port(place: str, default: int) -> tuple[str, int]:

@@ -1,0 +1,138 @@
+"""Settings: defaults, files, environment, and worker specifications."""
+
+import dataclasses
+
+import pytest
+
+from redbike.config import Settings, load, load_worker
+from redbike.errors import BadConfig
+from redbike.worker import RoundRobin
+from tests.commandline import ROOT
+
+
+@pytest.fixture
+def conf(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(text, name=".redbike.conf"):
+        (tmp_path / name).write_text(text)
+
+    return write
+
+
+def test_without_anything_there_are_the_defaults(conf):
+    config = load(None, {})
+    assert config.settings == Settings()
+    assert config.redis is None
+
+
+def test_the_example_shows_every_setting_with_its_default():
+    example = ROOT / "redbike.conf.example"
+    assert load(str(example), {}).settings == Settings()
+    shown = {line.partition(":")[0] for line in example.read_text().splitlines() if line and line[0].isalpha()}
+    assert shown == {field.name.replace("_", "-") for field in dataclasses.fields(Settings)} | {"url"}
+
+
+def test_the_command_line_counts_before_the_environment_before_the_file(conf):
+    conf("[redbike]\nworker: a:B\nprefix: file\n[redbike-redis]\nurl: redis://file\n[other]\nwhatever: %s\n")
+    assert load(None, {}).redis == "redis://file"
+    assert load(None, {"REDIS_URL": "redis://second"}).redis == "redis://second"
+    assert load(None, {"REDIS_URL": "redis://second", "REDBIKE_URL": "redis://first"}).redis == "redis://first"
+    assert load(None, {"REDBIKE_URL": "redis://first"}, url="redis://line").redis == "redis://line"
+    assert load(None, {}, worker="c:D").settings.worker == "c:D"
+    assert load(None, {}, worker=None).settings.worker == "a:B"
+    assert load(None, {}).settings.prefix == "file"
+
+
+def test_texts_become_what_they_stand_for(conf):
+    conf("[redbike]\ndefault-timeout: 2.5\nretries: 7\ncatchup-limit: 0\nfailures-limit: 5\n[redbike-redis]\nport: 7\n")
+    settings = load(None, {}).settings
+    assert (settings.default_timeout, settings.retries, settings.catchup_limit) == (2.5, 7, 0)
+    assert settings.failures_limit == 5
+    assert load(None, {}).redis == {"port": "7"}
+
+
+def test_a_byte_order_mark_and_percent_signs_are_nothing_special(conf, tmp_path):
+    (tmp_path / ".redbike.conf").write_bytes(b"\xef\xbb\xbf[redbike]\nworker: a:B('%(x)s %d')\n")
+    assert load(None, {}).settings.worker == "a:B('%(x)s %d')"
+
+
+def test_an_unknown_key_is_named_with_its_neighbour(conf):
+    conf("[redbike]\non-eror: stop\n")
+    with pytest.raises(BadConfig, match=r"'on-eror'.*'on-error'"):
+        load(None, {})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"prefix": ""},
+        {"prefix": "a*"},
+        {"prefix": "x" * 129},
+        {"prefix": None},
+        {"default_timeout": True},
+        {"default_timeout": float("nan")},
+        {"default_timeout": 10**12},
+        {"retries": -1},
+        {"retries": 2.5},
+        {"on_lost": "retry"},
+        {"log_level": "loud"},
+        {"timezone": "/etc/passwd"},
+        {"timezone": 7},
+        {"worker": 7},
+    ],
+)
+def test_a_wrong_value_is_quoted_whoever_gives_it(wrong):
+    [(name, value)] = wrong.items()
+    with pytest.raises(BadConfig) as refused:
+        Settings(**wrong)
+    assert name.replace("_", "-") in str(refused.value)
+    assert repr(value)[:40] in str(refused.value)
+
+
+def test_a_worker_is_an_import_path_with_literal_arguments(conf, tmp_path):
+    (tmp_path / "mine_literal.py").write_text(
+        "from redbike import RoundRobin\n"
+        "class Mine(RoundRobin):\n"
+        "    def __init__(self, queues='A', *, more=None):\n"
+        "        super().__init__(queues)\n"
+        "        self.more = more\n"
+    )
+    assert load_worker("mine_literal:Mine").queue_names() == ["work-A"]
+    worker = load_worker("mine_literal:Mine('B:C', more=[1, {'x': None}])")
+    assert worker.queue_names() == ["work-B", "work-C"]
+    assert worker.more == [1, {"x": None}]
+    assert isinstance(load_worker("redbike:RoundRobin('A')"), RoundRobin)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "redbike",
+        "redbike:",
+        ":RoundRobin('A')",
+        "redbike:RoundRobin(",
+        "redbike:RoundRobin('A') or 1",
+        "redbike:RoundRobin(open('pwned', 'w'))",
+        "redbike:RoundRobin(*['A'])",
+        "redbike:RoundRobin(**{'initstring': 'A'})",
+        "redbike:__import__('os').system('touch pwned')",
+        "os:system('touch pwned')",
+        "subprocess:Popen('touch pwned', shell=True)",
+        "redbike:Redbike('A')",
+        "redbike:nothing('A')",
+        "nowhere.at.all:Worker('A')",
+        "red bike:RoundRobin('A')",
+        "redbike:RoundRobin('A:')",
+        "redbike:RoundRobin()",
+        "redbike:RoundRobin" + "(" * 10_000,
+        "\0:x",
+    ],
+)
+def test_what_is_none_is_quoted_and_not_run(conf, tmp_path, spec):
+    with pytest.raises(BadConfig) as refused:
+        load_worker(spec)
+    assert repr(spec)[:40] in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+    assert not (tmp_path / "pwned").exists()

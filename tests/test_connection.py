@@ -1,0 +1,126 @@
+"""The ways to a server: what they build, and that no password shows."""
+
+import pytest
+import redis
+
+from redbike.connection import check_server, connect, redact
+from redbike.errors import BadConfig, ServerError, Unreachable
+
+
+def arguments(client):
+    return client.connection_pool.connection_kwargs
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("redis://u:p@h:7/3", {"host": "h", "port": 7, "db": 3, "username": "u", "password": "p"}),
+        ("redis://h", {"host": "h", "socket_timeout": 5.0, "socket_keepalive": True}),
+        ("redis://h?socket_timeout=9", {"socket_timeout": 9.0}),
+        ("unix:///run/r.sock?db=2", {"path": "/run/r.sock", "db": 2}),
+        ({"host": "h", "port": "7", "db": "3"}, {"host": "h", "port": 7, "db": 3}),
+        ({"unix_socket_path": "/run/r.sock", "password": "123"}, {"path": "/run/r.sock", "password": "123"}),
+        ({"socket_timeout": "2.5"}, {"socket_timeout": 2.5}),
+    ],
+)
+def test_what_is_built(config, expected):
+    built = arguments(connect(config))
+    assert {name: built.get(name) for name in expected} == expected
+    assert built["retry"].get_retries() == 0
+    assert not built["decode_responses"]
+
+
+def test_tls():
+    assert connect("rediss://h").connection_pool.connection_class is redis.SSLConnection
+    assert connect({"host": "h", "ssl": "yes"}).connection_pool.connection_class is redis.SSLConnection
+
+
+def test_sentinel():
+    client = connect("redis+sentinel://u:secret@h1:1,h2/service/4")
+    pool = client.connection_pool
+    assert pool.service_name == "service"
+    assert arguments(client)["db"] == 4
+    places = [
+        (each.connection_pool.connection_kwargs["host"], each.connection_pool.connection_kwargs["port"])
+        for each in pool.sentinel_manager.sentinels
+    ]
+    assert places == [("h1", 1), ("h2", 26379)]
+
+
+def test_cluster_is_asked_for_its_nodes():
+    # redis-py's class looks for the nodes as soon as it is built; here there are none.
+    with pytest.raises(Unreachable, match="cluster") as refused:
+        connect("redis+cluster://u:hunter2@127.0.0.1:1")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_client_is_used_without_being_changed(server_url):
+    given = redis.Redis.from_url(server_url, decode_responses=True)
+    before = dict(arguments(given))
+    client = connect(given)
+    assert arguments(client)["path"] == arguments(given)["path"]
+    assert arguments(client)["retry"].get_retries() == 0
+    assert arguments(given) == before
+    assert given.echo("x") == "x"
+    assert client.echo("x") == b"x"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",
+        "localhost",
+        "http://h",
+        "redis:h",
+        "unix://",
+        "redis://h:port",
+        "redis+sentinel://h",
+        {"port": "many"},
+        {"ssl": "perhaps"},
+        {"hots": "h"},
+        7,
+    ],
+)
+def test_what_names_no_server_is_refused(config):
+    with pytest.raises(BadConfig):
+        connect(config)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:hunter2@h/0",
+        "redis://:hunter2@h",
+        "redis://h?password=hunter2",
+        "redis+sentinel://u:hunter2@h1,h2/s/0",
+        "redis://u:hun@ter2@h",
+    ],
+)
+def test_no_password_shows(url):
+    assert "ter2" not in redact(url)
+    assert "h" in redact(url)
+
+
+def test_a_server_that_is_not_there(tmp_path):
+    with pytest.raises(Unreachable, match="nowhere"):
+        check_server(connect(f"unix://{tmp_path}/nowhere"))
+
+
+def test_a_policy_that_may_evict_is_warned_of(client):
+    assert check_server(client) == []
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        assert "allkeys-lru" in check_server(client)[0]
+    finally:
+        client.config_set("maxmemory-policy", "noeviction")
+
+
+def test_a_wrong_password_is_said_without_saying_it(client, server_url):
+    client.acl_setuser("guest", enabled=True, passwords=["+right"], categories=["+@all"], keys=["*"])
+    try:
+        with pytest.raises(ServerError) as refused:
+            check_server(connect(server_url.replace("unix://", "unix://guest:hunter2@")))
+        assert "hunter2" not in str(refused.value)
+        assert check_server(connect(server_url.replace("unix://", "unix://guest:right@"))) == []
+    finally:
+        client.acl_deluser("guest")
