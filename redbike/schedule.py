@@ -191,11 +191,12 @@ class Every(Schedule):
 
 
 class Calendar(Schedule):
-    """A cron expression or a recurrence rule."""
+    """A cron expression or a recurrence rule, which is its `source`, in a zone."""
 
-    def __init__(self, text: str, source: Cron | Recurrence) -> None:
+    def __init__(self, text: str, source: Cron | Recurrence, timezone: str) -> None:
         self.text = text
         self.source = source
+        self.timezone = timezone
         self._next = source.next
 
     def next(self, after: float) -> float | None:
@@ -242,7 +243,7 @@ def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
         return _every(rest, timezone, anchor)
     if _RULE.search(text):
         rule = Recurrence(text, timezone, anchor, zone)
-        return Calendar(rule.text, rule)
+        return Calendar(rule.text, rule, rule.timezone)
     return _cron(text, timezone, jobid)
 
 
@@ -316,4 +317,4 @@ def _cron(text: str, timezone: str, jobid: str) -> Schedule:
     if not expression.isascii() or not expression.isprintable() or len(expression) < 2:
         raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
     cron = Cron(expression, zone(name), jobid)
-    return Calendar(f"CRON_TZ={name} {cron.text}" if found or name != "UTC" else cron.text, cron)
+    return Calendar(f"CRON_TZ={name} {cron.text}" if found or name != "UTC" else cron.text, cron, name)
