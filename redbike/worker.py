@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, Protocol
 
@@ -275,9 +276,9 @@ class Worker:
         except UnsetJob as reason:
             log.info("%s: unset by its worker: %s", run.jobid, reason)
             return Outcome("unset")
-        except Overrun:
-            log.error("%s: gave up when its time was over", run.jobid)
-            return self._given_up(run)
+        except Overrun as error:
+            log.error("%s: gave up when its time was over: %s", run.jobid, error)
+            return self._given_up(run, error)
         except BadSchedule as error:
             log.error("%s: %s", run.jobid, error)
             return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
@@ -288,10 +289,11 @@ class Worker:
             _current.reset(token)
             self.heartbeat.remove(run)
 
-    def _given_up(self, run: Run) -> Outcome:
+    def _given_up(self, run: Run, error: Overrun) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
-        outcome = overran(run, self.settings, run.now())
-        return Outcome(outcome.place, outcome.due, failure=outcome.failure, missed=outcome.missed)
+        outcome = replace(overran(run, self.settings, run.now()), why="")
+        failure = None if outcome.failure is None else failure_of(run, describe(error), "", run.now())
+        return replace(outcome, failure=failure)
 
     def _await(self, awaitable: Any) -> Any:
         async def to_the_end() -> Any:

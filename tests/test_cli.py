@@ -346,3 +346,31 @@ def test_output_to_a_closed_pipe_is_no_error_message(shell):
     done = subprocess.run(command, shell=True, cwd=shell.folder, env=shell.environment, capture_output=True, text=True)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
+
+
+def test_command_lines_are_worked_without_python_code(jobs):
+    (jobs.folder / "commands.ini").write_text(
+        "[commands]\n"
+        """hello: sh -c 'echo hello from "$REDBIKE_JOBID"'\n"""
+        "broken: sh -c 'echo no luck; exit 3'\n"
+        "busy: sh -c 'exit 75'\n"
+        "slow: sleep 60\n"
+        "[slow]\ntimeout: 0.3\n"
+        "[busy]\nbackoff: 500\n"
+    )
+    rows = {"hello:$(touch pwned);:A": "NOW", "broken:A": "NOW", "busy:A": "CONTINUE", "slow:A": "NOW", "none:A": "NOW"}
+    for jobid, schedule in rows.items():
+        assert jobs.run("set", "--", jobid, schedule).returncode == 0
+    jobs.start("work", "redbike.commands:Commands('A', 'commands.ini')")
+    wait_until(lambda: not {"ENQ", "WRK"} & set(",".join(lines(jobs.run("statuses"))).split(",")))
+    status = {jobid: json.loads(jobs.run("tell", "--", jobid).stdout)["status"][:3] for jobid in rows}
+    assert status == dict(zip(rows, ["STP", "DIE", "TML", "DIE", "DIE"], strict=True))
+    assert "hello from hello:$(touch pwned);:A" in jobs.log()
+    assert not (jobs.folder / "pwned").exists()
+    errors = {failure["jobid"]: failure["error"] for failure in map(json.loads, lines(jobs.run("failures")))}
+    assert "exit status 3: no luck" in errors["broken:A"]
+    assert "no command 'none'" in errors["none:A"]
+    assert "0.3" in errors["slow:A"]
+    busy = json.loads(jobs.run("tell", "busy:A").stdout)
+    assert busy["next_run"] == pytest.approx(time.time() + 500, abs=60)
+    assert jobs.run("fsck").returncode == 0
