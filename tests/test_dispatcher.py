@@ -4,15 +4,15 @@ import threading
 import time
 
 import pytest
-from redbike.config import Settings
-from tests.waiting import wait_until
 
 from redbike import timefile
+from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
 from redbike.scripts import SCRIPTS
 from redbike.store import LEASE, PAGE, Run, Store
 from redbike.worker import RoundRobin
+from tests.waiting import wait_until
 
 
 @pytest.fixture

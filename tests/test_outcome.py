@@ -1,10 +1,10 @@
 """The policies: where a job goes when a run of it has ended."""
 
 import pytest
-from redbike.config import Settings
-from redbike.schedule import parse
 
+from redbike.config import Settings
 from redbike.outcome import MAX_ERROR, MAX_TRACEBACK, anew, done, failed, lost, onward, overrun
+from redbike.schedule import parse
 from redbike.store import Outcome, Run
 
 

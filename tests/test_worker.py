@@ -6,13 +6,13 @@ import time
 from collections import Counter
 
 import pytest
-from redbike.config import Settings
-from tests.waiting import wait_until
 
+from redbike.config import Settings
 from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
 from redbike.fsck import fsck
 from redbike.store import LEASE, Store
 from redbike.worker import Rotation, RoundRobin, Worker, current_run
+from tests.waiting import wait_until
 
 
 class Handler(RoundRobin):
