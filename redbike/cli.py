@@ -10,6 +10,7 @@ Usage:
   redbike [options] statuses [--before=<TIMESTAMP>]
   redbike [options] schedules
   redbike [options] tell [--] <JOBID>
+  redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
   redbike [options] requeue [--] <JOBID>
   redbike [options] fsck
@@ -28,6 +29,7 @@ Commands:
   statuses   The last event of every job, as CSV: jobid,event,timestamp.
   schedules  The schedule of every job, as CSV that load reads back: jobid,schedule.
   tell       All about one job, as JSON.
+  next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that failed for good, a JSON object a line.
   requeue    Run a job once now, and forget its failure.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
@@ -40,6 +42,7 @@ Options:
   --after=<TIMESTAMP>  From when occurrences count.
   --tz=<ZONE>          The zone of times that name none, such as Europe/Berlin.
   --schedules=<CSV>    Rows of JOBID,SCHEDULE that are set first.
+  --count=<N>          How many instants [default is 5].
   --before=<TIMESTAMP> Only jobs whose last event was before.
   --concurrency=<N>    Jobs at once in each process [default is 1].
   --processes=<N>      Worker processes [default is 1].
@@ -64,13 +67,16 @@ from typing import Any, TextIO
 from docopt import DocoptExit, docopt
 
 from redbike import __version__, supervisor
-from redbike.config import Config, load, load_worker
+from redbike.config import Config, check_zone, load, load_worker
 from redbike.connection import connect
-from redbike.errors import BadConfig, RedbikeError
+from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError, ServerError
+from redbike.explain import explain
 from redbike.fsck import fsck
+from redbike.keys import check_jobid
 from redbike.redbike import Redbike
-from redbike.schedule import timestamp
+from redbike.schedule import Calendar, Schedule, parse, timestamp
 from redbike.server import EmbeddedServer
+from redbike.upcoming import upcoming
 from redbike.worker import RoundRobin
 
 DONE, FAILED, BAD = 0, 1, 2
@@ -198,6 +204,40 @@ def _tell(arguments: Arguments, config: Config) -> int:
     return DONE if known else FAILED
 
 
+def _next(arguments: Arguments, config: Config) -> int:
+    now = time.time()
+    after = now if arguments["--after"] is None else _time(arguments["--after"], config)
+    zone = config.settings.timezone if arguments["--tz"] is None else check_zone(arguments["--tz"])
+    count = _count(arguments, "--count", 5)
+    schedule = _schedule_or_job(arguments["<SCHEDULE>"], zone, now, config)
+    print(explain(schedule))
+    local = schedule.timezone if isinstance(schedule, Calendar) else zone
+    for line in upcoming(schedule, after if after is not None else now, now, count, local):
+        print(line)
+    return DONE
+
+
+def _schedule_or_job(given: str, zone: str, now: float, config: Config) -> Schedule:
+    """The schedule that `given` is, or else that of the job of this id."""
+    try:
+        return parse(given, zone, anchor=now)
+    except BadSchedule:
+        stored = _stored(given, config)
+        if stored is None:
+            raise
+        return parse(stored, zone, given, now)
+
+
+def _stored(jobid: str, config: Config) -> str | None:
+    if _is_embedded(config) and not EmbeddedServer(_embedded_folder(config)).status()["running"]:
+        return None
+    try:
+        return _bike(config).store.schedule(check_jobid(jobid))
+    except (BadJobId, ServerError):
+        # It is no id, or there is no server to ask: then it is a bad schedule.
+        return None
+
+
 def _failures(arguments: Arguments, config: Config) -> int:
     for failure in _bike(config).failures():
         print(json.dumps(failure, ensure_ascii=False))
@@ -247,6 +287,7 @@ COMMANDS: dict[str, Callable[[Arguments, Config], int]] = {
     "statuses": _statuses,
     "schedules": _schedules,
     "tell": _tell,
+    "next": _next,
     "failures": _failures,
     "requeue": _requeue,
     "fsck": _fsck,
@@ -297,10 +338,10 @@ def _time(given: str | None, config: Config) -> float | None:
     return None if given is None else timestamp(given, config.settings.timezone)
 
 
-def _count(arguments: Arguments, name: str) -> int:
+def _count(arguments: Arguments, name: str, default: int = 1) -> int:
     given = arguments[name]
     if given is None:
-        return 1
+        return default
     if not (given.isascii() and given.isdecimal() and 1 <= int(given[:9]) <= 1000):
         raise BadConfig(f"bad {name} {given!r}: 1 to 1000 are allowed")
     return int(given)

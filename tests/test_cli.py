@@ -374,3 +374,29 @@ def test_command_lines_are_worked_without_python_code(jobs):
     busy = json.loads(jobs.run("tell", "busy:A").stdout)
     assert busy["next_run"] == pytest.approx(time.time() + 500, abs=60)
     assert jobs.run("fsck").returncode == 0
+
+
+def test_next_shows_the_coming_instants_and_says_them_in_words(tmp_path):
+    # There is no server at this address: none is needed.
+    shell = Shell(tmp_path, "unix:///nowhere/redis.sock")
+    done = shell.run("next", "30 1 * * *", "--count=2", "--tz=Europe/Berlin", "--after=2030-10-26T12:00:00Z")
+    assert done.returncode == 0
+    sentence, *instants = lines(done)
+    assert "01:30" in sentence
+    assert [line.split("  ")[:2] for line in instants] == [
+        ["2030-10-27T01:30:00+02:00", "2030-10-26T23:30:00Z"],
+        ["2030-10-28T01:30:00+01:00", "2030-10-28T00:30:00Z"],
+    ]
+    assert all(line.split("  ")[2].startswith("in ") for line in instants)
+    refused(shell.run("next", "every day"), 2, "every day")
+    refused(shell.run("next", "0 3 * * *", "--count=none"), 2, "none")
+
+
+def test_next_of_a_stored_job(shell):
+    shell.run("set", "job:A", "0 3 * * *", "--tz=Asia/Tokyo")
+    told = json.loads(shell.run("tell", "job:A").stdout)["next_run"]
+    sentence, first, *_ = lines(shell.run("next", "job:A"))
+    assert "Tokyo" in sentence
+    assert "T03:00:00+09:00" in first
+    assert time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(told)) in first
+    refused(shell.run("next", "nobody:A"), 2, "nobody:A")

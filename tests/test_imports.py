@@ -12,7 +12,7 @@ LAYERS = [
     {"errors"},
     {"keys", "cron", "rrule", "config", "server", "timefile"},
     {"schedule", "scripts", "connection"},
-    {"store", "explain"},
+    {"store", "explain", "upcoming"},
     {"loop", "outcome"},
     {"heartbeat", "dispatcher", "fsck"},
     {"worker"},
