@@ -15,6 +15,7 @@ do (crontab(5)).
 
 import re
 from binascii import crc32
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from math import floor
@@ -40,9 +41,10 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
-_FIRST = (date(1, 1, 8).toordinal() - _EPOCH_DAY) * 86400  # a week from the ends of the calendar, for the offsets
+_FIRST = (date(2, 1, 1).toordinal() - _EPOCH_DAY) * 86400  # some way from the ends of the calendar, for the offsets
 _LAST = (date(9999, 12, 24).toordinal() - _EPOCH_DAY) * 86400
 _CYCLE = 4800  # months after which the calendar repeats: 400 years are whole weeks
+_BLOCKS = 128  # of 64 days each: 22 years
 _NEAR = 200_000  # seconds within which a change of offset can bring back a local time
 _AHEAD = 100_000  # more seconds than any two offsets differ by
 
@@ -130,6 +132,7 @@ class Cron:
         self._daily = (
             self.years is None and self.days.mask(1, 31, 0) == (2 << 31) - 2 and self.days.months == (2 << 12) - 2
         )
+        self._blocks: dict[int, list[int]] = {}
         self._months: dict[tuple[int, int, int], int] = {}
         if self._next_day(0) is None:
             raise BadSchedule(f"bad cron {_short(expression)}: there is no such day, it can never run")
@@ -169,12 +172,13 @@ class Cron:
     def _next_wall(self, wall: int) -> int | None:
         """The first local time after `wall` that matches."""
         day, second = divmod(wall, 86400)
-        if self._daily or self._matches(day):
+        found: int | None = day if self._daily else self._day_from(day)
+        if found == day:
             later = self._later(second)
             if later is not None:
                 return day * 86400 + later
-        following = day + 1 if self._daily else self._next_day(day + 1)
-        return None if following is None else following * 86400 + self._opening
+            found = day + 1 if self._daily else self._day_from(day + 1)
+        return None if found is None else found * 86400 + self._opening
 
     def _later(self, second: int) -> int | None:
         """The first matching second of the day after `second`."""
@@ -187,9 +191,24 @@ class Cron:
         rest >>= 1
         return (minute + 1 + _lowest(rest)) * 60 + _lowest(self.seconds) if rest else None
 
-    def _matches(self, day: int) -> bool:
-        moment = date.fromordinal(day + _EPOCH_DAY)
-        return bool(self._month(moment.year, moment.month) >> moment.day & 1)
+    def _day_from(self, day: int) -> int | None:
+        """The first matching day from `day` on, looked up among those of its 64 days."""
+        days = self._blocks.get(day >> 6)
+        if days is None:
+            if len(self._blocks) >= _BLOCKS:
+                self._blocks.clear()
+            days = self._blocks[day >> 6] = self._block(day >> 6)
+        place = bisect_left(days, day)
+        return days[place] if place < len(days) else None
+
+    def _block(self, number: int) -> list[int]:
+        """The matching days of 64, and the first one after them."""
+        found, last = list[int](), (number + 1 << 6) - 1
+        day = self._next_day(number << 6)
+        while day is not None:
+            found.append(day)
+            day = self._next_day(day + 1) if day <= last else None
+        return found
 
     def _next_day(self, day: int) -> int | None:
         """The first matching day from `day` on; None when there is none until the calendar or the year 9999 is over."""

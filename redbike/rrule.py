@@ -425,7 +425,7 @@ class Elapsed:
             if alike and number >= alike * counts[key]:
                 number -= alike * counts[key]
                 at += self._chunk(at, segment) * 86400
-                budget -= 9
+                budget -= 19
             elif number < counts[key]:
                 return at + (_nth_bit(self._units & self._spaced(*key), number) - key[0]) * self._unit
             else:
