@@ -39,8 +39,7 @@ class Dispatcher:
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
-        if self.settings.catchup == "none":
-            self.loop.insist(lambda _: self.skip_missed(after))
+        self.loop.insist(lambda _: self.skip_missed(after))
         if after is not None:
             self.loop.insist(lambda _: self.dispatch_due(after))
         try:
@@ -78,10 +77,11 @@ class Dispatcher:
         now, dispatched = self.store.horizon()
         since = after
         if since is None and self.settings.timefile:
+            # With every policy, so that a file that is of no use is reported at once.
             since = timefile.read(self.settings.timefile, now)
         if since is None:
             since = dispatched
-        if since is None or now - since < GAP:
+        if self.settings.catchup != "none" or since is None or now - since < GAP:
             return
         for jobid, due in self.store.missed(since, now):
             self._skip(jobid, due, now)

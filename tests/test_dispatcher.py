@@ -146,6 +146,15 @@ def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path):
     assert timefile.read(path, store.horizon()[0]) == pytest.approx(store.horizon()[1], abs=1.5)
 
 
+def test_a_timefile_that_is_of_no_use_is_reported_at_the_start_and_replaced(store, running, tmp_path, caplog):
+    path = tmp_path / "timefile"
+    path.write_text("garbage")
+    running(Settings(timefile=str(path)))
+    wait_until(lambda: path.read_text() != "garbage")
+    assert "garbage" in caplog.text
+    assert timefile.read(path, store.horizon()[0]) is not None
+
+
 def test_the_instant_in_redis_never_goes_back(store):
     store.advance(2000.0)
     store.advance(1000.0)
