@@ -20,6 +20,7 @@ weekday is then ignored), and DTSTART is an occurrence only when it matches.
 """
 
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -42,15 +43,18 @@ WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
-_FIRST_DAY = date(1, 1, 8).toordinal() - _EPOCH_DAY  # a week from the ends of the calendar, for weeks and offsets
+_FIRST_DAY = date(3, 1, 1).toordinal() - _EPOCH_DAY  # some way from the ends of the calendar, for weeks and offsets
 _LAST_DAY = date(9999, 12, 24).toordinal() - _EPOCH_DAY
 _FIRST, _LAST = _FIRST_DAY * 86400, _LAST_DAY * 86400
 _AHEAD = 100_000  # more seconds than any two offsets differ by
 # What one search may cost, for a schedule of one rule; several rules share it. All of it together is about 20 ms.
-_YEARS = 8000
-_PERIODS = 5000
-_STEPS = 10_000
-_EXCLUDED = 8000
+_YEARS = 3000
+_PERIODS = 4000
+_STEPS = 4000
+_COUNTED = 30_000
+_COUNTED_YEARS = 8000
+_EXCLUDED = 6000
+_SPARSE = 20 * 86400  # seconds after which a step costs more, as years and offsets are new to it
 _NEW_DAY = 50  # of these, to count the seconds of a day that is like none before
 
 
@@ -129,23 +133,59 @@ class Recurrence:
 
     def _spared(self, due: int | None) -> int | None:
         """The first candidate from `due` on that no exception cancels."""
-        for _ in range(self._budget):
-            if due is None:
-                return None
-            rule = next((rule for rule in self._exrules if rule.next(due - 1) == due), None)
+        budget = self._budget
+        while due is not None and budget > 0:
+            rule = next((rule for rule in self._exrules if rule.holds(due)), None)
             if rule is None and due not in self.exdates:
                 return due
             clear = rule.clear(due) if rule in self._covering else due + 1
-            due = None if clear is None else self._candidate(clear - 1)
+            before, due = due, None if clear is None else self._candidate(clear - 1)
+            budget -= 3 if due is not None and due - before > _SPARSE else 1
         return None
 
 
-class Walls:
+class Evaluator(ABC):
+    """A rule that is evaluated; all instants are whole epoch seconds."""
+
+    _before: int  # the second before DTSTART
+    _until: int  # the last instant that UNTIL and COUNT leave
+    _found = (0, 0)  # an instant, and what comes after it: the answer for all instants in between
+
+    def next(self, after: int) -> int | None:
+        """The first occurrence after `after`."""
+        if after >= self._until:
+            return None
+        after = max(after, self._before)
+        low, due = self._found
+        if not low <= after < due:
+            found = self._search(after)
+            low, due = self._found = after, _LAST if found is None else found
+        return due if due <= self._until and due < _LAST else None
+
+    @abstractmethod
+    def _search(self, after: int) -> int | None:
+        """As `next`, for an instant from `_before` on, and without an end."""
+
+    @abstractmethod
+    def holds(self, due: int) -> bool:
+        """Whether it occurs at `due`."""
+
+    @abstractmethod
+    def covers(self, other: "Evaluator") -> bool:
+        """Whether it has every occurrence of `other` while its own local time passes, as far as that is known."""
+
+    @abstractmethod
+    def clear(self, due: int) -> int | None:
+        """The first instant after `due` that it may not cover; None when there is none within reach."""
+
+
+class Walls(Evaluator):
     """A rule of whole days or longer: its occurrences are local times."""
 
     def __init__(self, rule: Rule, start: int, zone: Zone, share: int) -> None:
         self._zone = zone
         self._start = start
+        self._years = _COUNTED_YEARS // share
         self._days = Days(rule, start // 86400, _YEARS // share)
         self._times = Times(rule, start % 86400)
         if not self._times.count:
@@ -159,11 +199,6 @@ class Walls:
         if self._search(self._before) is None:
             raise BadSchedule(f"bad rule {_short(rule.text)}: it can never occur")
         self._until = min(_until(rule, zone), self._last(rule.count) if rule.count else _LAST)
-
-    def next(self, after: int) -> int | None:
-        """The first instant of the rule after `after`."""
-        due = self._search(max(after, self._before)) if after < self._until else None
-        return None if due is None or due > self._until else due
 
     def _search(self, after: int) -> int | None:
         """As `next`, without an end: local times become instants segment by segment."""
@@ -227,12 +262,29 @@ class Walls:
         found = self._kept[low] = [days[day] * 86400 + self._times.at(time) for day, time in pairs]
         return found
 
-    def covers(self, other: "Walls | Elapsed") -> bool:
-        """Whether it has every occurrence of `other` on the days that it passes: not looked into."""
+    def holds(self, due: int) -> bool:
+        """Whether it occurs at `due`: whether a local time that `due` may be read from is one of the rule's."""
+        begin, _, offset, reached = self._zone(due)
+        gap = reached + 1 - begin - offset
+        return self._before < due <= self._until and (
+            self._has(due + offset, due) or self._has(due + offset + gap, due)
+        )
+
+    def _has(self, wall: int, due: int) -> bool:
+        day, second = divmod(wall, 86400)
+        if wall < self._start or resolve(wall, self._zone) != due or not self._days.between(day, day + 1):
+            return False
+        if not self._positions:
+            return self._times.rank(second) > self._times.rank(second - 1)
+        low, mask, places = next(self._sets(day))
+        return wall in self._chosen(low, mask, places)
+
+    def covers(self, other: Evaluator) -> bool:
+        """Not looked into."""
         return False
 
     def clear(self, due: int) -> int | None:
-        """The first instant from `due` on that it does not cover."""
+        """The next second."""
         return due + 1
 
     def _last(self, count: int) -> int:
@@ -241,20 +293,19 @@ class Walls:
         return _LAST if wall is None else resolve(wall, self._zone)
 
     def _last_of_day(self, count: int) -> int | None:
-        """By adding up whole years."""
+        """By adding up whole years; a count that thousands of years do not reach is no limit."""
         day, second = divmod(self._start - 1, 86400)
         year, times = _year(day), self._times
         jan1, mask = self._days.year(year)
         left = count + (mask & (1 << day - jan1) - 1).bit_count() * times.count
         left += times.rank(second) if mask >> day - jan1 & 1 else 0
-        while year < 9999:
-            jan1, mask = self._days.year(year)
+        for later in range(year, min(year + self._years, 10_000)):
+            jan1, mask = self._days.year(later)
             held = mask.bit_count() * times.count
             if left <= held:
                 place, time = divmod(left - 1, times.count)
                 return (jan1 + _nth_bit(mask, place)) * 86400 + times.at(time)
             left -= held
-            year += 1
         return None
 
     def _last_of_set(self, count: int) -> int | None:
@@ -270,7 +321,7 @@ class Walls:
         return None
 
 
-class Elapsed:
+class Elapsed(Evaluator):
     """A rule of hours, minutes or seconds: its periods are elapsed time, looked at on the local clock."""
 
     def __init__(self, rule: Rule, start: int, zone: Zone, share: int) -> None:
@@ -280,6 +331,7 @@ class Elapsed:
         self._step = self._unit * rule.interval
         self._days = Days(rule, start // 86400, _YEARS // share)
         self._steps = _STEPS // share
+        self._counted = _COUNTED // share
         # Minutes and seconds are looked at, or else expanded to: then they are seconds into the hour or minute.
         self._minutes = _moments(rule)
         self._seconds = _mask(rule.seconds) if rule.freq == SECONDLY and rule.seconds else (1 << 60) - 1
@@ -288,15 +340,11 @@ class Elapsed:
         self._free = unlimited and self._offsets == (start % self._base,)
         self._units = _units(self._unit, self._minutes, self._seconds) if rule.count else 0
         self._start = resolve(start, zone)
+        self._before = self._start - 1
         self._phase = zone(self._start)[2] % self._base
-        if not self._offsets or self._search(self._start - 1) is None:
+        if not self._offsets or self._search(self._before) is None:
             raise BadSchedule(f"bad rule {_short(rule.text)}: it never occurs, or too rarely to find out when")
         self._until = min(_until(rule, zone), self._last(rule.count) if rule.count else _LAST)
-
-    def next(self, after: int) -> int | None:
-        """The first instant of the rule after `after`."""
-        due = self._search(max(after, self._start - 1)) if after < self._until else None
-        return None if due is None or due > self._until else due
 
     def _search(self, after: int) -> int | None:
         """As `next`, without an end: from period to period that passes."""
@@ -305,9 +353,11 @@ class Elapsed:
             if self._base == 1 or self._zone(due)[2] % self._base == self._phase:
                 return due
         # An occurrence is at most so much later than the instant that its period is looked at.
-        at = max(self._start, after + 2 - self._base)
-        for _ in range(self._steps):
+        at = before = max(self._start, after + 2 - self._base)
+        budget = self._steps
+        while budget > 0:
             at = self._aligned(at)
+            budget -= 7 if at - before > _SPARSE else 1
             if at >= _LAST:
                 return None
             segment = self._zone(at)
@@ -315,6 +365,7 @@ class Elapsed:
             passing = self._passing(wall)
             if passing is None:
                 return None
+            before = at
             if passing > wall:
                 at = _jump(passing, segment)
                 continue
@@ -324,14 +375,29 @@ class Elapsed:
             at += 1
         return None
 
-    def covers(self, other: "Walls | Elapsed") -> bool:
-        """Whether it has every occurrence of `other` while its own local time passes."""
+    def holds(self, due: int) -> bool:
+        """Whether it occurs at `due`: whether a period close by passes and expands to it."""
+        if not self._before < due <= self._until:
+            return False
+        at = self._aligned(max(self._start, due - self._base + 1))
+        while at < due + self._base:
+            segment = self._zone(at)
+            wall = at + segment[2]
+            day = wall // 86400
+            passes = self._days.between(day, day + 1) and self._passing(wall) == wall
+            if passes and due in self._expanded(at, segment):
+                return True
+            at += self._step
+        return False
+
+    def covers(self, other: Evaluator) -> bool:
+        """Whether it has the periods of `other`, and all that those expand to."""
         if not isinstance(other, Elapsed) or other._unit != self._unit or other._rule.interval % self._rule.interval:
             return False
         return set(other._offsets) <= set(self._offsets)
 
     def clear(self, due: int) -> int | None:
-        """The first instant from `due` on that it does not cover; None when there is none within reach."""
+        """Where its local time does not pass any more."""
         for _ in range(self._steps):
             if due > self._until:
                 return due
@@ -404,7 +470,7 @@ class Elapsed:
         Days are added up: many at once when all are alike, else one by one.
         """
         counts: dict[tuple[int, int], int] = {}
-        horizon, budget = max(_FAR, at + _FAR), self._steps * 3
+        horizon, budget = max(_FAR, at + _FAR), self._counted
         while budget > 0:
             at = self._aligned(at)
             segment = self._zone(at)
@@ -412,9 +478,10 @@ class Elapsed:
             found = self._days.following(day)
             if found is None or at > horizon:
                 return None
-            budget -= 1
+            budget -= 10 if self._step > 86400 else 1
             if found != day:
                 at = _jump(found * 86400, segment)
+                budget -= 4
                 continue
             stop = min(segment[1], (day + 1) * 86400 - segment[2])
             key = second // self._unit, (stop - at - 1) // self._step + 1
@@ -482,7 +549,7 @@ class Days:
         rest = mask >> day - jan1
         if rest:
             return day + _lowest(rest)
-        stop = min(year + self._search, 9999)
+        stop = min(year + self._search, 10_000)
         for later in range(year + 1 + (self._opening - year - 1) % self._stride, stop, self._stride):
             jan1, mask = self._years.get(later) or self.year(later)
             if mask:
@@ -492,7 +559,7 @@ class Days:
     def between(self, low: int, high: int) -> int:
         """The mask of the days from `low` until `high`: bit n is n days after `low`."""
         mask = 0
-        for year in range(_year(low), _year(high - 1) + 1):
+        for year in range(_year(max(low, _FIRST_DAY)), _year(min(high - 1, _LAST_DAY)) + 1):
             jan1, days = self._years.get(year) or self.year(year)
             mask |= days << jan1 - low if jan1 >= low else days >> low - jan1
         return mask & _span(0, high - low)
@@ -506,8 +573,8 @@ class Days:
             first = day - (moment.weekday() - self._rule.wkst) % 7
             return first, first + 7
         if self._rule.freq == MONTHLY:
-            following = (moment.year, moment.month + 1) if moment.month < 12 else (moment.year + 1, 1)
-            return day - moment.day + 1, date(*following, 1).toordinal() - _EPOCH_DAY
+            low, high = _month_spans(_leap(moment.year))[moment.month - 1]
+            return day - moment.day + 1, day - moment.day + 1 + high - low
         opens = self._week_one if self._rule.weeks else _jan1
         year = next(year for year in (moment.year + 1, moment.year, moment.year - 1) if opens(year) <= day)
         return opens(year), opens(year + 1)
@@ -589,12 +656,18 @@ class Days:
         if rule.freq == MONTHLY:
             spans = enumerate(_month_spans(_leap(year)), year * 12 - first.year * 12 - first.month + 1)
             return sum(_span(*span) for number, span in spans if number % rule.interval == 0)
-        if rule.freq == YEARLY and rule.weeks:
-            opens = [max(0, self._week_one(year + step) - jan1) for step in range(3)]
-            years = zip((year - 1, year, year + 1), [0, *opens], [*opens[:2], 366], strict=False)
-            past = ((number - first.year, low, high) for number, low, high in years)
-            return sum(_span(low, high) for number, low, high in past if number >= 0 and number % rule.interval == 0)
-        return _span(0, 366) if (year - first.year) % rule.interval == 0 else 0
+        if not rule.weeks:
+            return _span(0, 366) if (year - first.year) % rule.interval == 0 else 0
+        # The days of three week-numbering years; those before DTSTART's calendar year are none of the rule's.
+        active = [
+            number >= 0 and number % rule.interval == 0
+            for number in range(year - first.year - 1, year - first.year + 2)
+        ]
+        if all(active) or not any(active):
+            return _span(0, 366) if active[0] else 0
+        opens = [max(0, self._week_one(year + step) - jan1) for step in range(2)]
+        weeks = zip(active, [0, *opens], [*opens, 366], strict=True)
+        return sum(_span(low, high) for passes, low, high in weeks if passes)
 
 
 class Times:
@@ -864,7 +937,9 @@ def _moment(text: str, where: str) -> Moment:
         if hour > 23 or minute > 59 or second > 60 or not _FIRST <= wall < _LAST:
             raise ValueError
     except ValueError:
-        raise BadSchedule(f"bad rule: {_short(text)} in {_short(where)} is no date and time") from None
+        raise BadSchedule(
+            f"bad rule: {_short(text)} in {_short(where)} is no date and time of the years 3 to 9999"
+        ) from None
     return Moment(wall, found[7] == "Z", found[4] is None)
 
 
@@ -873,7 +948,9 @@ def _year(day: int) -> int:
 
 
 def _jan1(year: int) -> int:
-    return date(year, 1, 1).toordinal() - _EPOCH_DAY
+    """1 January, also of the years beside the calendar's first and last, which datetime does not have."""
+    past = year - 1
+    return past * 365 + past // 4 - past // 100 + past // 400 - _EPOCH_DAY + 1
 
 
 def _leap(year: int) -> bool:
