@@ -44,7 +44,7 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _FIRST = (date(2, 1, 1).toordinal() - _EPOCH_DAY) * 86400  # some way from the ends of the calendar, for the offsets
 _LAST = (date(9999, 12, 24).toordinal() - _EPOCH_DAY) * 86400
 _CYCLE = 4800  # months after which the calendar repeats: 400 years are whole weeks
-_BLOCKS = 128  # of 64 days each: 22 years
+_BLOCKS = 256  # of 64 days each: 45 years
 _NEAR = 200_000  # seconds within which a change of offset can bring back a local time
 _AHEAD = 100_000  # more seconds than any two offsets differ by
 
@@ -128,10 +128,12 @@ class Cron:
         self.years = _values(texts[6], FIELDS[6]) if texts[6:] and texts[6] != "*" else None
         self._zone = zone
         self._moments = sum(self.minutes << hour * 60 for hour in range(24) if self.hours >> hour & 1)
-        self._opening = _lowest(self._moments) * 60 + _lowest(self.seconds)
+        self._second = _lowest(self.seconds)
+        self._opening = _lowest(self._moments) * 60 + self._second
         self._daily = (
             self.years is None and self.days.mask(1, 31, 0) == (2 << 31) - 2 and self.days.months == (2 << 12) - 2
         )
+        self._search = self._following if self.follows else self._fixed
         self._blocks: dict[int, list[int]] = {}
         self._months: dict[tuple[int, int, int], int] = {}
         if self._next_day(0) is None:
@@ -141,15 +143,17 @@ class Cron:
         """The first instant strictly after `after`, both in epoch seconds; None after the year 9999."""
         if not after < _LAST:
             return None
-        return (self._following if self.follows else self._fixed)(floor(max(after, _FIRST)))
+        # A conditional takes a third of the time of max(), and this is where schedulers spend theirs.
+        return self._search(floor(after) if after > _FIRST else _FIRST)
 
     def _fixed(self, after: int) -> float | None:
         """For fixed times: each local time has one instant, its first, or in a gap the end of the gap."""
         begin, end, offset, reached = self._zone(after)
-        wall = self._next_wall(max(after + offset, reached))
+        local = after + offset
+        wall = self._next_wall(local if local > reached else reached)
         while wall is not None:
             # What is later than `reached` and yet before the segment's begin was swallowed by a gap.
-            instant = max(wall - offset, begin)
+            instant = wall - offset if wall - offset > begin else begin
             if instant < end:
                 return float(instant)
             begin, end, offset, reached = self._zone(max(end, instant - _AHEAD))
@@ -159,8 +163,8 @@ class Cron:
         """For wildcards: every instant whose local time matches."""
         start = after
         while True:
-            begin, end, offset, _ = self._zone(start + 1)
-            wall = self._next_wall(max(start + 1, begin) - 1 + offset)
+            _, end, offset, _ = self._zone(start + 1)
+            wall = self._next_wall(start + offset)
             if wall is None:
                 return None
             instant = wall - offset
@@ -189,7 +193,7 @@ class Cron:
             if seconds:
                 return minute * 60 + second + 1 + _lowest(seconds)
         rest >>= 1
-        return (minute + 1 + _lowest(rest)) * 60 + _lowest(self.seconds) if rest else None
+        return (minute + (rest & -rest).bit_length()) * 60 + self._second if rest else None
 
     def _day_from(self, day: int) -> int | None:
         """The first matching day from `day` on, looked up among those of its 64 days."""

@@ -194,7 +194,7 @@ class Walls(Evaluator):
         self._next_wall = self._of_set if self._positions else self._of_day
         self._places: dict[int, Sequence[int]] = {}
         self._kept: dict[int, list[int]] = {}
-        self._periods = _PERIODS // share
+        self._periods = _PERIODS // share // (2 if rule.freq == YEARLY else 1)
         self._before = resolve(start, zone) - 1
         if self._search(self._before) is None:
             raise BadSchedule(f"bad rule {_short(rule.text)}: it can never occur")
@@ -357,7 +357,7 @@ class Elapsed(Evaluator):
         budget = self._steps
         while budget > 0:
             at = self._aligned(at)
-            budget -= 7 if at - before > _SPARSE else 1
+            budget -= 16 if at - before > _SPARSE else 1
             if at >= _LAST:
                 return None
             segment = self._zone(at)

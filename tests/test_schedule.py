@@ -1,8 +1,10 @@
 """Every kind of schedule: what is accepted, how it is stored, and when it runs next."""
 
 import math
+import re
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -229,6 +231,23 @@ def test_no_text_raises_anything_else(text):
     assert parse(schedule.text).text == schedule.text
     due = schedule.next(NOON)
     assert due is None or due > NOON
+
+
+DOCUMENTED = re.findall(
+    r"^   \* - ``(.+)``\n     - (\S+)\n     - .+\n     - (.+)$",
+    (Path(__file__).parents[1] / "docs" / "schedules.rst").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("text", "after", "expected"), DOCUMENTED)
+def test_it_runs_where_clocks_change_as_documented(text, after, expected):
+    wanted = [datetime.fromisoformat(run).timestamp() for run in expected.split()]
+    assert runs(text, datetime.fromisoformat(after).timestamp(), len(wanted)) == wanted
+
+
+def test_the_documentation_has_examples():
+    assert len(DOCUMENTED) >= 14
 
 
 def test_now_is_due_when_it_is_set_and_no_more():
