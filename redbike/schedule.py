@@ -73,7 +73,7 @@ class Zone:
             if self._offset(probe) != offset:
                 change = self._change(probed, probe)
                 yield begin, change, offset, reached
-                reached = max(reached, change + offset - 1)
+                reached = change + offset - 1
                 begin, offset = change, self._offset(change)
             probed = probe
         yield begin, stop, offset, reached
