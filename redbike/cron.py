@@ -282,9 +282,9 @@ def _days(dom: str, month: str, dow: str) -> Days:
         months=_values(month, FIELDS[3]),
         dom=_values(plain, FIELDS[2]) if plain or not days else 0,
         last="l" in days,
-        nearest=tuple(_nearest_of(item) for item in days if item != "l"),
+        nearest=tuple(dict.fromkeys(_nearest_of(item) for item in days if item != "l")),
         dow=week,
-        nth=tuple(pair for item in counted for pair in _nth(item)),
+        nth=tuple(dict.fromkeys(pair for item in counted for pair in _nth(item))),
         either=not (dom[0] == "*" or dow[0] == "*"),
     )
 

@@ -51,7 +51,7 @@ _AHEAD = 100_000  # more seconds than any two offsets differ by
 _YEARS = 3000
 _PERIODS = 4000
 _STEPS = 4000
-_COUNTED = 30_000
+_COUNTED = 20_000
 _COUNTED_YEARS = 8000
 _EXCLUDED = 6000
 _SPARSE = 20 * 86400  # seconds after which a step costs more, as years and offsets are new to it
@@ -336,8 +336,9 @@ class Elapsed(Evaluator):
         self._minutes = _moments(rule)
         self._seconds = _mask(rule.seconds) if rule.freq == SECONDLY and rule.seconds else (1 << 60) - 1
         self._base, self._offsets = _expansion(rule, start)
-        unlimited = self._days.unlimited and self._minutes == _ALL_DAY and self._seconds == (1 << 60) - 1
-        self._free = unlimited and self._offsets == (start % self._base,)
+        # Every period passes; and then, as a rule, an occurrence is as far from DTSTART as its period.
+        self._every = self._days.unlimited and self._minutes == _ALL_DAY and self._seconds == (1 << 60) - 1
+        self._free = self._every and self._offsets == (start % self._base,)
         self._units = _units(self._unit, self._minutes, self._seconds) if rule.count else 0
         self._start = resolve(start, zone)
         self._before = self._start - 1
@@ -450,8 +451,6 @@ class Elapsed(Evaluator):
 
     def _last(self, count: int) -> int:
         """The instant of occurrence number `count`, counted from DTSTART; the end of time when it is too far."""
-        if self._free and self._base == 1:
-            return min(self._start + (count - 1) * self._step, _LAST)
         at, segment = self._start, self._zone(self._start)
         if self._passing(at + segment[2]) == at + segment[2]:
             first = [due for due in self._expanded(at, segment) if due >= at]
@@ -469,6 +468,9 @@ class Elapsed(Evaluator):
 
         Days are added up: many at once when all are alike, else one by one.
         """
+        if self._every:
+            instant = self._aligned(at) + number * self._step
+            return instant if instant < _LAST else None
         counts: dict[tuple[int, int], int] = {}
         horizon, budget = max(_FAR, at + _FAR), self._counted
         while budget > 0:
