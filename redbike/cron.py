@@ -16,17 +16,14 @@ do (crontab(5)).
 import re
 from binascii import crc32
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from math import floor
 from typing import NamedTuple
 
-from redbike.errors import BadSchedule
-
-Segment = tuple[int, int, int, int]
-Zone = Callable[[int], Segment]
-"""The stretch of constant offset that holds an instant (epoch seconds): its first instant, the first one after it, the
-offset in seconds east, and the latest local time that was reached before it."""
+from redbike.errors import BadSchedule, quoted
+from redbike.masks import lowest
+from redbike.zones import AHEAD, EPOCH_DAY, Offsets
 
 ALIASES = {
     "@yearly": "0 0 1 1 *",
@@ -40,13 +37,11 @@ ALIASES = {
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_FIRST = (date(2, 1, 1).toordinal() - _EPOCH_DAY) * 86400  # some way from the ends of the calendar, for the offsets
-_LAST = (date(9999, 12, 24).toordinal() - _EPOCH_DAY) * 86400
+_FIRST = (date(2, 1, 1).toordinal() - EPOCH_DAY) * 86400  # some way from the ends of the calendar, for the offsets
+_LAST = (date(9999, 12, 24).toordinal() - EPOCH_DAY) * 86400
 _CYCLE = 4800  # months after which the calendar repeats: 400 years are whole weeks
 _BLOCKS = 256  # of 64 days each: 45 years
 _NEAR = 200_000  # seconds within which a change of offset can bring back a local time
-_AHEAD = 100_000  # more seconds than any two offsets differ by
 
 
 class Field(NamedTuple):
@@ -112,14 +107,14 @@ class Cron:
     `seconds`, `years` (None for all) and `days`; `follows` says whether it goes by the clock where clocks change.
     """
 
-    def __init__(self, expression: str, zone: Zone, jobid: str = "") -> None:
+    def __init__(self, expression: str, zone: Offsets, jobid: str = "") -> None:
         crc = crc32(jobid.encode("utf-8", "surrogatepass"))
         fields = [_unhashed(text, field, crc) for text, field in zip(expression.split(), FIELDS, strict=False)]
         self.text = expression.lower() if expression.lower() in ALIASES else " ".join(fields)
         texts = ALIASES.get(self.text, self.text.lower()).split()
         if not 5 <= len(texts) <= 7 or len(expression.split()) > 7:
             size = len(expression.split())
-            raise BadSchedule(f"bad cron {_short(expression)}: 5 to 7 fields are needed, it has {size}")
+            raise BadSchedule(f"bad cron {quoted(expression)}: 5 to 7 fields are needed, it has {size}")
         self.minutes = _values(texts[0], FIELDS[0])
         self.hours = _values(texts[1], FIELDS[1])
         self.seconds = _values(texts[5], FIELDS[5]) if len(texts) > 5 else 1
@@ -128,8 +123,8 @@ class Cron:
         self.years = _values(texts[6], FIELDS[6]) if texts[6:] and texts[6] != "*" else None
         self._zone = zone
         self._moments = sum(self.minutes << hour * 60 for hour in range(24) if self.hours >> hour & 1)
-        self._second = _lowest(self.seconds)
-        self._opening = _lowest(self._moments) * 60 + self._second
+        self._second = lowest(self.seconds)
+        self._opening = lowest(self._moments) * 60 + self._second
         self._daily = (
             self.years is None and self.days.mask(1, 31, 0) == (2 << 31) - 2 and self.days.months == (2 << 12) - 2
         )
@@ -137,7 +132,7 @@ class Cron:
         self._blocks: dict[int, list[int]] = {}
         self._months: dict[tuple[int, int, int], int] = {}
         if self._next_day(0) is None:
-            raise BadSchedule(f"bad cron {_short(expression)}: there is no such day, it can never run")
+            raise BadSchedule(f"bad cron {quoted(expression)}: there is no such day, it can never run")
 
     def next(self, after: float) -> float | None:
         """The first instant strictly after `after`, both in epoch seconds; None after the year 9999."""
@@ -156,7 +151,7 @@ class Cron:
             instant = wall - offset if wall - offset > begin else begin
             if instant < end:
                 return float(instant)
-            begin, end, offset, reached = self._zone(max(end, instant - _AHEAD))
+            begin, end, offset, reached = self._zone(max(end, instant - AHEAD))
         return None
 
     def _following(self, after: int) -> float | None:
@@ -171,7 +166,7 @@ class Cron:
             if instant < end:
                 return float(instant)
             # A change close by may bring back a local time that matches; one far away brings back none before `wall`.
-            start = (end if end - after < _NEAR else max(end, instant - _AHEAD)) - 1
+            start = (end if end - after < _NEAR else max(end, instant - AHEAD)) - 1
 
     def _next_wall(self, wall: int) -> int | None:
         """The first local time after `wall` that matches."""
@@ -191,7 +186,7 @@ class Cron:
         if rest & 1:
             seconds = self.seconds >> second + 1
             if seconds:
-                return minute * 60 + second + 1 + _lowest(seconds)
+                return minute * 60 + second + 1 + lowest(seconds)
         rest >>= 1
         return (minute + (rest & -rest).bit_length()) * 60 + self._second if rest else None
 
@@ -218,20 +213,20 @@ class Cron:
         """The first matching day from `day` on; None when there is none until the calendar or the year 9999 is over."""
         if day * 86400 > _LAST:
             return None
-        moment = date.fromordinal(day + _EPOCH_DAY)
+        moment = date.fromordinal(day + EPOCH_DAY)
         year, month = moment.year, moment.month
         mask = self._month(year, month) >> moment.day << moment.day
         for _ in range(_CYCLE):
             if mask:
-                return date(year, month, _lowest(mask)).toordinal() - _EPOCH_DAY
+                return date(year, month, lowest(mask)).toordinal() - EPOCH_DAY
             later = self.days.months >> month + 1
             if later and self._in(year):
-                month += 1 + _lowest(later)
+                month += 1 + lowest(later)
             else:
                 following = self._year_after(year)
                 if following is None:
                     return None
-                year, month = following, _lowest(self.days.months)
+                year, month = following, lowest(self.days.months)
             mask = self._month(year, month)
         return None
 
@@ -243,7 +238,7 @@ class Cron:
         if self.years is None:
             return year + 1 if year < 9999 else None
         rest = self.years >> year + 1
-        return year + 1 + _lowest(rest) if rest else None
+        return year + 1 + lowest(rest) if rest else None
 
     def _month(self, year: int, month: int) -> int:
         first = date(year, month, 1).toordinal() % 7  # day 7 of the calendar was a Sunday
@@ -256,10 +251,6 @@ class Cron:
 
 
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-
-def _lowest(mask: int) -> int:
-    return (mask & -mask).bit_length() - 1
 
 
 def _nearest_weekday(day: int, length: int, first: int) -> int:
@@ -366,11 +357,7 @@ def _value(text: str, item: str, field: Field) -> int:
 
 def _bad(item: str, field: Field) -> BadSchedule:
     if item[:1] == "r" and not item.isalpha():
-        return BadSchedule(f"bad {field.name} {_short(item)} in the cron expression: R is not the same every time")
+        return BadSchedule(f"bad {field.name} {quoted(item)} in the cron expression: R is not the same every time")
     return BadSchedule(
-        f"bad {field.name} {_short(item)} in the cron expression: {field.low} to {field.high} are possible"
+        f"bad {field.name} {quoted(item)} in the cron expression: {field.low} to {field.high} are possible"
     )
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:80] + "…")

@@ -43,3 +43,8 @@ class UnsetJob(Exception):
 
 class Overrun(Exception):
     """Raised by a worker's ``work`` that gave up because its time was over: the run ends by ``on-timeout``."""
+
+
+def quoted(text: str) -> str:
+    """The text in quotes, as messages have it; of a long one, its beginning."""
+    return repr(text if len(text) <= 80 else text[:80] + "…")

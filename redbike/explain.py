@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from redbike.cron import Cron, Days
-from redbike.rrule import FREQUENCIES, HOURLY, MINUTELY, MONTHLY, SECONDLY, YEARLY, Recurrence, Rule
+from redbike.rrule import Recurrence
+from redbike.rule import FREQUENCIES, HOURLY, MINUTELY, MONTHLY, SECONDLY, YEARLY, Rule
 from redbike.schedule import At, Calendar, Continue, Every, Now, Schedule
 
 SUNDAY_FIRST = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")

@@ -7,22 +7,17 @@ the same instants wherever and whenever it is set again.
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from redbike.cron import Cron, Segment
+from redbike.cron import Cron
 from redbike.errors import BadSchedule
 from redbike.rrule import Recurrence
+from redbike.zones import zone, zone_info
 
 MAX_TEXT = 8192  # bytes of UTF-8
 END_OF_TIME = 253402300800.0  # the year 10000
 
-_EARLIEST = -62135510400  # two days into the year 1, so that every zone has a local time for it
-_LATEST = 253402128000  # and two days before the year 10000
-_NEVER = 1 << 60
-_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
 _ANCHORED = re.compile(r"\s*every:[^@]*$|(?!.*dtstart).*freq=", re.IGNORECASE | re.DOTALL)
@@ -30,70 +25,6 @@ _HASHED = re.compile(r"(?:^|[\s,])h(?![a-z])", re.IGNORECASE)
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 _EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _CRON_ZONE = re.compile(r"CRON_TZ=(\S+)\s+", re.IGNORECASE)
-
-
-class Zone:
-    """The stretches of constant offset of an IANA zone; called with an instant, the one that holds it (see `cron`).
-
-    They are found by looking at the offset every few days and bisecting where it differs: in all of the database no two
-    changes are closer than four days, and none since 1970 than seven, so none is missed.
-    """
-
-    _BLOCK = 1 << 22  # seconds: 48 days and a half
-    _STEPS = (1 << 18, 1 << 19)  # 3 days, and 6 since 1970
-    _MARGIN = 1 << 18  # a block begins so much early, so that a change is seen for a while after it
-    _KEPT = 4096
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.info = _zoneinfo(name)
-        self._blocks: dict[int, tuple[Segment, ...]] = {}
-
-    def __call__(self, instant: int) -> Segment:
-        """(first instant, first instant after it, offset east in seconds, latest local time reached before it)."""
-        found = self._blocks.get(instant >> 22)
-        if found is None:
-            found = self._block(instant >> 22)
-        for segment in found:
-            if instant < segment[1]:
-                return segment
-        return found[-1]
-
-    def _block(self, number: int) -> tuple[Segment, ...]:
-        if len(self._blocks) >= self._KEPT:
-            self._blocks.clear()
-        found = self._blocks[number] = tuple(self._segments(number << 22, (number + 1) << 22))
-        return found
-
-    def _segments(self, start: int, stop: int) -> Iterator[Segment]:
-        begin = start - self._MARGIN
-        offset = self._offset(begin)
-        reached, probed = begin + offset - 1, begin
-        for probe in (*range(begin, stop, self._STEPS[start > 0])[1:], stop):
-            if self._offset(probe) != offset:
-                change = self._change(probed, probe)
-                yield begin, change, offset, reached
-                reached = change + offset - 1
-                begin, offset = change, self._offset(change)
-            probed = probe
-        yield begin, stop, offset, reached
-
-    def _change(self, before: int, after: int) -> int:
-        old = self._offset(before)
-        while after - before > 1:
-            middle = (before + after) // 2
-            before, after = (middle, after) if self._offset(middle) == old else (before, middle)
-        return after
-
-    def _offset(self, instant: int) -> int:
-        moment = datetime.fromtimestamp(min(max(instant, _EARLIEST), _LATEST), self.info)
-        offset = moment.utcoffset()
-        assert offset is not None  # an aware time has one
-        return offset.days * 86400 + offset.seconds
-
-
-def _always_utc(instant: int) -> Segment:
-    return _EARLIEST, _NEVER, 0, _EARLIEST
 
 
 class Schedule(ABC):
@@ -257,7 +188,7 @@ def timestamp(text: str, timezone: str = "UTC") -> float:
     else:
         try:
             moment = datetime.fromisoformat(text)
-            instant = (moment if moment.tzinfo else moment.replace(tzinfo=_zoneinfo(timezone))).timestamp()
+            instant = (moment if moment.tzinfo else moment.replace(tzinfo=zone_info(timezone))).timestamp()
         except (ValueError, OverflowError) as error:
             if isinstance(error, BadSchedule):
                 raise
@@ -265,22 +196,6 @@ def timestamp(text: str, timezone: str = "UTC") -> float:
     if not 0 <= instant < END_OF_TIME:
         raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999")
     return instant
-
-
-@lru_cache(1024)
-def zone(name: str) -> Callable[[int], Segment]:
-    """The IANA zone of that name, see `Zone`. Raises `BadSchedule`."""
-    return _always_utc if name == "UTC" else Zone(name)
-
-
-def _zoneinfo(name: str) -> ZoneInfo:
-    # The pattern keeps out paths; the others are of this machine, or count leap seconds.
-    if not _ZONE.fullmatch(name) or name.partition("/")[0] in ("localtime", "posixrules", "posix", "right"):
-        raise BadSchedule(f"unknown time zone {name!r:.80}")
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise BadSchedule(f"unknown time zone {name!r:.80}") from None
 
 
 def _at(rest: str, timezone: str) -> Schedule:

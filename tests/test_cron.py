@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from redbike.cron import FIELDS, Cron
 from redbike.errors import BadSchedule
-from redbike.schedule import parse, zone
+from redbike.schedule import parse
+from redbike.zones import zone
 
 from .cases import instant
 from .exhaustive import compare

@@ -181,6 +181,14 @@ def test_count_is_exact_after_decades():
     assert rule.next(end) is None
 
 
+def test_count_is_exact_or_refused():
+    weekly = "DTSTART:19700101T090000Z\nRRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE;BYSETPOS=-1;COUNT="
+    assert parse(weekly + "3000").next(instant("2027-06-24T00:00:00")) == instant("2027-06-30T09:00:00")
+    assert parse(weekly + "3000").next(instant("2027-06-30T09:00:00")) is None
+    with pytest.raises(BadSchedule, match="COUNT=5000 is too high"):
+        parse(weekly + "5000")
+
+
 def test_an_exception_is_left_in_one_jump():
     rule = parse(
         "DTSTART:20260101T000000Z\nRRULE:FREQ=SECONDLY\nEXRULE:FREQ=SECONDLY;BYDAY=SA,SU\nEXRULE:FREQ=SECONDLY;BYHOUR=9"

@@ -2,17 +2,15 @@
 
 import math
 import re
-from datetime import UTC, datetime
-from itertools import pairwise
+from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
-from redbike.schedule import MAX_TEXT, Every, Zone, parse, timestamp
+from redbike.schedule import MAX_TEXT, Every, parse, timestamp
 
 from .cases import instant, sections
 
@@ -316,21 +314,3 @@ def test_a_bad_timestamp_is_quoted(text):
 def test_parsed_schedules_are_kept():
     assert parse("*/5 * * * *", jobid="a", anchor=1.0) is parse("*/5 * * * *", jobid="b", anchor=2.0)
     assert parse("H * * * *", jobid="a").text != parse("H * * * *", jobid="c").text
-
-
-@pytest.mark.parametrize(
-    "name", ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Apia", "Asia/Gaza"]
-)
-def test_a_zone_is_cut_into_stretches_of_constant_offset(name):
-    zone, info = Zone(name), ZoneInfo(name)
-    at = int(instant("2005-01-01T00:00:00"))
-    changes = []
-    while at < instant("2030-01-01T00:00:00"):
-        begin, end, offset, reached = zone(at)
-        assert begin <= at < end
-        for probe in (at, end - 1):
-            assert datetime.fromtimestamp(probe, UTC).astimezone(info).utcoffset().total_seconds() == offset
-        assert reached >= begin - 1 + zone(begin - 1)[2]
-        changes.append(offset)
-        at = end
-    assert any(before != after for before, after in pairwise(changes))
