@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test check lint format types ci clean
+.PHONY: help install test exhaustive fuzz check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -12,6 +12,13 @@ install: ## a virtual environment in .venv with all that development needs
 
 test: ## the test suite, on a server that it starts itself
 	$(PYTHON) -m pytest
+
+exhaustive: ## 100,000 random schedules and every change of clocks from 2020 to 2037, by brute force (half an hour)
+	$(PYTHON) -m tests.exhaustive
+
+fuzz: ## an hour of mutated texts for the parser
+	$(PYTHON) -m pip install --quiet 'atheris >= 3.0'
+	$(PYTHON) -m tests.exhaustive.fuzz --seconds=3600
 
 check: lint types test ## all checks and the tests
 

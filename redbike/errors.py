@@ -47,4 +47,5 @@ class Overrun(Exception):
 
 def quoted(text: str) -> str:
     """The text in quotes, as messages have it; of a long one, its beginning."""
-    return repr(text if len(text) <= 80 else text[:80] + "…")
+    shown = repr(text)
+    return shown if len(shown) <= 82 else f"{shown[:80]}…{shown[0]}"

@@ -11,10 +11,14 @@ def lowest(mask: int) -> int:
 
 def nth_bit(mask: int, place: int) -> int:
     """The bit that has `place` others below it."""
-    bits, found = bin(mask)[:1:-1], -1
-    for _ in range(place + 1):
-        found = bits.index("1", found + 1)
-    return found
+    above = mask.bit_count() - 1 - place
+    if above < place:
+        for _ in range(above):
+            mask ^= 1 << mask.bit_length() - 1
+        return mask.bit_length() - 1
+    for _ in range(place):
+        mask &= mask - 1
+    return lowest(mask)
 
 
 def mask_of(values: Iterable[int]) -> int:

@@ -13,6 +13,7 @@ from redbike.zones import AHEAD, Offsets, resolve
 # What one search, and one count, may cost a schedule of one rule; all of it is about 20 ms.
 _PERIODS = 4000
 _COUNTED_YEARS = 8000
+_FEW = 4  # places that are cheaper to look for one by one
 
 
 class Walls(Evaluator):
@@ -30,7 +31,7 @@ class Walls(Evaluator):
         self._positions = rule.setpos if rule.freq < DAILY else ()  # a day has the same times as any other
         self._next_wall = self._of_set if self._positions else self._of_day
         self._places: dict[int, Sequence[int]] = {}
-        self._kept: dict[int, list[int]] = {}
+        self._held: tuple[int, int, list[int]] = 0, 0, []  # a period, until when, and its local times
         self._periods = _PERIODS // share // (2 if rule.freq == YEARLY else 1)
         self._before = resolve(start, zone) - 1
         if self._search(self._before) is None:
@@ -70,34 +71,41 @@ class Walls(Evaluator):
     def _of_set(self, wall: int) -> int | None:
         """The first local time after `wall`, for a rule with BYSETPOS."""
         wall = max(wall, self._start - 1)
-        for low, mask, places in self._sets(wall // 86400):
-            chosen = self._kept.get(low) or self._chosen(low, mask, places)
+        day = wall // 86400
+        low, stop, chosen = self._held
+        if low <= day < stop:
+            if chosen[-1] > wall:
+                return chosen[bisect_right(chosen, wall)]
+            day = stop
+        for low, stop, mask, places in self._sets(day):
+            chosen = self._chosen(low, mask, places)
             if chosen and chosen[-1] > wall:
+                self._held = low, stop, chosen
                 return chosen[bisect_right(chosen, wall)]
         return None
 
-    def _sets(self, day: int) -> Iterator[tuple[int, int, Sequence[int]]]:
-        """Of each period that has days, from that of `day` on: its first day, their mask, and the places picked."""
-        opening: int | None = self._days.period(day)[0]
+    def _sets(self, day: int) -> Iterator[tuple[int, int, int, Sequence[int]]]:
+        """The periods that have days from `day` on: the first day, the first after it, the mask, the places picked."""
+        stop = day
         for _ in range(self._periods):
-            opening = self._days.following(opening) if opening is not None else None
-            if opening is None:
+            found = self._days.following(stop)
+            if found is None:
                 return
-            low, opening = self._days.period(opening)
-            mask = self._days.between(low, opening)
+            low, stop = self._days.period(found)
+            mask = self._days.between(low, stop)
             size = mask.bit_count() * self._times.count
             if size not in self._places:
                 self._places[size] = places_of(self._positions, size)
-            yield low, mask, self._places[size]
+            yield low, stop, mask, self._places[size]
 
     def _chosen(self, low: int, mask: int, places: Sequence[int]) -> list[int]:
         """The local times of those places, in order."""
-        days = [low + bit for bit in range(mask.bit_length()) if mask >> bit & 1] if places else []
-        pairs = (divmod(place, self._times.count) for place in places)
-        if len(self._kept) > 64:
-            self._kept.clear()
-        found = self._kept[low] = [days[day] * 86400 + self._times.at(time) for day, time in pairs]
-        return found
+        pairs = [divmod(place, self._times.count) for place in places]
+        if len(pairs) < _FEW:
+            days = {day: low + nth_bit(mask, day) for day, _ in pairs}
+        else:
+            days = dict(enumerate(low + bit for bit in range(mask.bit_length()) if mask >> bit & 1))
+        return [days[day] * 86400 + self._times.at(time) for day, time in pairs]
 
     def holds(self, due: int) -> bool:
         """Whether it occurs at `due`: whether a local time that `due` may be read from is one of the rule's."""
@@ -113,7 +121,7 @@ class Walls(Evaluator):
             return False
         if not self._positions:
             return self._times.rank(second) > self._times.rank(second - 1)
-        low, mask, places = next(self._sets(day))
+        low, _, mask, places = next(self._sets(day))
         return wall in self._chosen(low, mask, places)
 
     def covers(self, other: Evaluator) -> bool:
@@ -149,7 +157,7 @@ class Walls(Evaluator):
     def _last_of_set(self, count: int) -> int | None:
         """Period by period; None when it is too far."""
         missed, low = None, self._start // 86400
-        for low, mask, places in self._sets(self._start // 86400):
+        for low, _, mask, places in self._sets(self._start // 86400):
             if missed is None:
                 missed = bisect_left(self._chosen(low, mask, places), self._start)
                 count += missed
