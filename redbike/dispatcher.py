@@ -11,12 +11,13 @@ So two dispatchers are one that works and one that finds nothing left to do, and
 
 import logging
 import time
+from collections import Counter
 
 from redbike import timefile
 from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.loop import Loop
-from redbike.outcome import COUNT_LIMIT, commit, lost
+from redbike.outcome import COUNT_LIMIT, commit, given_back, lost
 from redbike.schedule import parse
 from redbike.store import PAGE, Store, Survey
 
@@ -66,11 +67,19 @@ class Dispatcher:
 
     def recover(self, survey: Survey, now: float | None = None) -> None:
         """In flight → where ``on-lost`` says, for the runs whose worker is not heard of any more."""
+        held = Counter(run.tag for run in survey.lost)
+        if len(survey.lost) == PAGE and len(held) > 1:
+            # Of those that were taken with the last one there may be more.
+            del held[survey.lost[-1].tag]
         for run in survey.lost:
-            outcome = lost(run, self.settings, survey.now)
+            if run.tag not in held:
+                continue
+            together = held[run.tag] > 1 and self.settings.on_lost == "requeue"
+            outcome = given_back(run) if together else lost(run, self.settings, survey.now)
             word, place = commit(self.store, run, outcome, self.settings, lambda: survey.now, now)
             if word == "ok":
-                log.warning("%s: run %s was lost, loss %d in a row; now %s", run.jobid, run.tag, run.losses + 1, place)
+                count = "which was one of several" if together else f"loss {run.losses + 1} in a row"
+                log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, place)
 
     def skip_missed(self, after: float | None = None) -> None:
         """With ``catchup = none``: jobs that came due while no dispatcher ran go on to their next occurrence."""
@@ -86,7 +95,7 @@ class Dispatcher:
         for jobid, due in self.store.missed(since, now):
             self._skip(jobid, due, now)
 
-    def _skip(self, jobid: str, due: bytes, now: float) -> None:
+    def _skip(self, jobid: str, due: str, now: float) -> None:
         try:
             schedule = parse(self.store.schedule(jobid) or "STOP")
         except RedbikeError as error:

@@ -23,7 +23,7 @@ class Heartbeat:
     def __init__(self, store: Store, overrun: Callable[[Run], None]) -> None:
         self._store = store
         self._overrun = overrun
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[tuple[str, str], Run] = {}  # by tag and job id
         self._changed = threading.Condition()
         self._wake_at = float("inf")
         self._thread: threading.Thread | None = None
@@ -31,7 +31,7 @@ class Heartbeat:
 
     def add(self, run: Run) -> None:
         """`run` has begun."""
-        self._runs[run.tag] = run
+        self._runs[run.tag, run.jobid] = run
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat_on, name="redbike-heartbeat", daemon=True)
             self._thread.start()
@@ -41,7 +41,7 @@ class Heartbeat:
 
     def remove(self, run: Run) -> None:
         """`run` has ended."""
-        self._runs.pop(run.tag, None)
+        self._runs.pop((run.tag, run.jobid), None)
 
     def stop(self) -> None:
         """End the thread."""
@@ -73,7 +73,7 @@ class Heartbeat:
             return
         try:
             for run, word in zip(runs, self._store.heartbeat(runs), strict=True):
-                if word == "ok" or run.tag not in self._runs:
+                if word == "ok" or (run.tag, run.jobid) not in self._runs:
                     continue
                 if word == "overrun":
                     self._overrun(run)

@@ -11,7 +11,7 @@ from typing import Any
 
 from redbike.config import Settings
 from redbike.errors import BadSchedule
-from redbike.schedule import Schedule, parse
+from redbike.schedule import Schedule, parse, stored
 from redbike.store import Outcome, Run, Store
 
 MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
@@ -22,7 +22,7 @@ MAX_ERROR, MAX_TRACEBACK = 500, 4000  # characters that are kept of a failure
 
 def done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
     """The worker returned `result`: the job goes where its schedule says."""
-    schedule = parse(run.schedule)
+    schedule = stored(run.schedule)
     if schedule.backs_off:
         return Outcome("next", due=f"+{backoff(result):.6f}")
     return onward(run, schedule, settings, now)
@@ -95,6 +95,14 @@ def lost(run: Run, settings: Settings, now: float) -> Outcome:
     if settings.on_lost == "reschedule":
         return onward(run, parse(run.schedule), settings, now, why="lost", streak=streak)
     return Outcome("due", due=run.due, why="lost", streak=streak)
+
+
+def given_back(run: Run) -> Outcome:
+    """The worker of several runs died, and which of them it had begun is not known.
+
+    So it counts as a loss for none, but each runs alone the next time: then it shows which one kills its workers.
+    """
+    return Outcome("due", due=run.due, why="lost", streak=f"{run.failures} {run.losses} alone")
 
 
 def describe(error: BaseException) -> str:

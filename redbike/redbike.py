@@ -15,6 +15,7 @@ Redis' own clock decides what is due. Workers and dispatchers meet only in Redis
 
 import csv
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -31,12 +32,13 @@ from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.keys import check_jobid
 from redbike.outcome import COUNT_LIMIT
 from redbike.schedule import Schedule, parse
-from redbike.store import Due, State, Store
+from redbike.store import Due, Entry, State, Store
 from redbike.worker import Handler, Worker
 
 log = logging.getLogger("redbike")
 
 CHUNK = 500  # jobs that set_many sends in one round trip
+HORIZON = 1.0  # seconds for which a reading of Redis' clock is gone on from
 
 
 class Redbike:
@@ -78,6 +80,7 @@ class Redbike:
         limits = (self.settings.failures_limit, self.settings.default_timeout)
         self.store = Store(client, settings.prefix, worker.queue_for, *limits)
         self._seen = self.store.control()
+        self._asked: tuple[float, tuple[float, float | None] | None] = 0.0, None
         self._one: Worker | None = None
         self._passes: Dispatcher | None = None
 
@@ -89,7 +92,7 @@ class Redbike:
         `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Raises `BadJobId`.
         """
         try:
-            self.enter(jobid, schedule, after, tz)
+            self._enter(jobid, schedule, after, tz)
         except BadSchedule as error:
             log.error("%s: %s", jobid, error)
             return False
@@ -97,6 +100,10 @@ class Redbike:
 
     def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> State:
         """`set`, but a bad schedule raises `BadSchedule`; what became of the job."""
+        self._enter(jobid, schedule, after, tz)
+        return self.store.inspect([jobid])[0]
+
+    def _enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> None:
         check_jobid(jobid)
         if schedule is None:
             self.unset(jobid)
@@ -109,8 +116,13 @@ class Redbike:
             except BadSchedule:
                 self.store.bad(jobid)
                 raise
-            self.store.set(jobid, parsed.text, self._first_due(parsed, since, now), parsed.once)
-        return self.store.inspect([jobid])[0]
+            due = self._first_due(parsed, since, now)
+            if isinstance(due, float) and due <= now:
+                # It may have been dispatched since that was asked.
+                self._asked = 0.0, None
+                now, since = self._since(after)
+                due = self._first_due(parsed, since, now)
+            self.store.set(jobid, parsed.text, due, parsed.once)
 
     def set_many(
         self, pairs: Iterable[tuple[str, str]], after: float | None = None, tz: str | None = None
@@ -127,26 +139,34 @@ class Redbike:
         self, chunk: list[tuple[str, str]], after: float | None, tz: str | None
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
+        self._asked = 0.0, None
         now, since = self._since(after)
         results: list[tuple[str, bool | ValueError]] = []
-        good: list[tuple[str, Schedule, Due]] = []
+        entries: dict[str, Entry] = {}
         for jobid, schedule in chunk:
             try:
-                check_jobid(jobid)
-                self.store.queue_for(jobid)
+                queue = self.store.queue_for(check_jobid(jobid))
                 parsed = parse(schedule, zone, jobid, now)
             except ValueError as error:
                 if isinstance(error, BadSchedule):
+                    self._set_entries(entries)
                     self.store.bad(jobid)
                 results.append((jobid, error))
             else:
-                good.append((jobid, parsed, self._first_due(parsed, since, now)))
+                if jobid in entries:
+                    self._set_entries(entries)
+                due = self._first_due(parsed, since, now)
+                entries[jobid] = Entry(jobid, parsed.text, due, parsed.once, queue)
                 results.append((jobid, True))
-        calls = [self.store.set_call(jobid, parsed.text, due, parsed.once) for jobid, parsed, due in good]
-        for (jobid, parsed, due), reply in zip(good, self.store.scripts.run_all(calls), strict=True):
-            if reply[0] == "elsewhere":
-                self.store.set(jobid, parsed.text, due, parsed.once)
+        self._set_entries(entries)
         return results
+
+    def _set_entries(self, entries: dict[str, Entry]) -> None:
+        """Set those jobs, and forget them."""
+        if entries:
+            for entry, _ in self.store.set_many(list(entries.values())):
+                self.store.set(entry.jobid, entry.schedule, entry.due, entry.once)
+        entries.clear()
 
     def unset(self, jobid: str) -> None:
         """Take `jobid` out of the rotation; a run in flight completes. An unknown job is left unknown."""
@@ -191,7 +211,7 @@ class Redbike:
 
     def _since(self, after: float | None) -> tuple[float, float]:
         """Redis' clock, and from when occurrences count: `after`, the timefile, the instant in Redis, or now."""
-        now, dispatched = self.store.horizon()
+        now, dispatched = self._horizon()
         if after is not None:
             return now, after
         kept = timefile.read(self.settings.timefile, now) if self.settings.timefile else None
@@ -210,6 +230,18 @@ class Redbike:
                 for _ in range(surplus):
                     due = None if due is None else schedule.next(due)
         return due
+
+    def _horizon(self) -> tuple[float, float | None]:
+        """Redis' clock, and up to when all is dispatched; asked for at most once a second.
+
+        Both only ever go on: the first occurrence after what they were is also the first one now if it is yet to come.
+        """
+        asked, horizon = self._asked
+        passed = time.monotonic() - asked
+        if horizon is None or passed > HORIZON:
+            asked, passed, horizon = time.monotonic(), 0.0, self.store.horizon()
+            self._asked = asked, horizon
+        return horizon[0] + passed, horizon[1]
 
     # Looking
 
@@ -339,11 +371,11 @@ def _further(state: State) -> dict[str, Any]:
     if state.running:
         _, start, deadline, due, *_ = state.running.split(" ")
         told |= {"working_for": float(due), "working_since": float(start), "deadline": float(deadline)}
-    failures, _, losses = state.streak.partition(" ")
-    if int(failures or 0):
-        told["failures"] = int(failures)
-    if int(losses or 0):
-        told["losses"] = int(losses)
+    failures, losses = map(int, (state.streak or "0 0").split(" ")[:2])
+    if failures:
+        told["failures"] = failures
+    if losses:
+        told["losses"] = losses
     if state.skipped:
         told["skipped"] = state.skipped
     if state.failure is not None:

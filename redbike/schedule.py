@@ -153,6 +153,12 @@ def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | Non
     return _parse(_fitting(text).strip(_BLANKS), timezone, jobid if _HASHED.search(text) else "", since)
 
 
+@lru_cache(4096)
+def stored(text: str) -> Schedule:
+    """`parse` for a complete text, as it is kept in Redis."""
+    return parse(text)
+
+
 def _fitting(text: str) -> str:
     try:
         size = len(text.encode())

@@ -12,7 +12,7 @@ from redis import exceptions
 
 from redbike.errors import NoSuchJob, ServerError, Unreachable
 
-Argument = str | bytes | int | float
+Argument = str | int | float
 Reply = list[Any]
 
 # What a server says while it starts, fails over, saves or is full: it may be asked again later.
@@ -84,39 +84,71 @@ class Scripts:
 
     def __init__(self, client: "redis.Redis") -> None:
         self.client = client
+        # A cluster's client has none: it finds the node for each command itself.
+        self._pool = getattr(client, "connection_pool", None)
 
     def run(self, call: Call) -> Reply:
         """Send one script and return its reply, the word in front decoded; raises `NoSuchJob` for ``missing``."""
-        script = SCRIPTS[call.verb]
-        given = [*call.keys, *call.arguments]
-        with translated():
-            try:
-                reply = self.client.evalsha(script.digest, len(call.keys), *given)
-            except exceptions.NoScriptError:
-                reply = self.client.eval(script.text, len(call.keys), *given)
-        return _worded(reply)
+        return self.run_all([call])[0]
 
     def run_all(self, calls: Iterable[Call]) -> list[Reply]:
         """Send several scripts in one round trip; an error of any is raised after all were sent."""
         calls = list(calls)
         with translated():
-            replies = self._pipelined(calls)
+            replies = self._exchange(calls)
             unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
             if unknown:
                 for verb in {calls[i].verb for i in unknown}:
                     self.client.script_load(SCRIPTS[verb].text)
-                for i, reply in zip(unknown, self._pipelined([calls[i] for i in unknown]), strict=True):
+                for i, reply in zip(unknown, self._exchange([calls[i] for i in unknown]), strict=True):
                     replies[i] = reply
             for reply in replies:
                 if isinstance(reply, Exception):
                     raise reply
         return [_worded(reply) for reply in replies]
 
-    def _pipelined(self, calls: Sequence[Call]) -> list[Any]:
-        pipeline = self.client.pipeline(transaction=False)
-        for call in calls:
-            pipeline.evalsha(SCRIPTS[call.verb].digest, len(call.keys), *call.keys, *call.arguments)
-        return list(pipeline.execute(raise_on_error=False))
+    def _exchange(self, calls: Sequence[Call]) -> list[Any]:
+        if self._pool is None:
+            pipeline = self.client.pipeline(transaction=False)
+            for call in calls:
+                pipeline.evalsha(SCRIPTS[call.verb].digest, len(call.keys), *call.keys, *call.arguments)
+            return list(pipeline.execute(raise_on_error=False))
+        connection = self._pool.get_connection()
+        try:
+            connection.send_packed_command([_packed(calls)])
+            return [_read(connection) for _ in calls]
+        except BaseException:
+            # Replies may be left in it, which no one else must read.
+            connection.disconnect()
+            raise
+        finally:
+            self._pool.release(connection)
+
+
+def _packed(calls: Iterable[Call]) -> bytes:
+    """The calls as the server reads them: redis-py's own way, built to take anything, takes four times as long."""
+    parts = []
+    for call in calls:
+        size = len(call.keys)
+        words = ("EVALSHA", SCRIPTS[call.verb].digest, str(size), *call.keys, *map(_spelled, call.arguments))
+        parts.append(f"*{len(words)}\r\n")
+        parts += [f"${len(word) if word.isascii() else _size(word)}\r\n{word}\r\n" for word in words]
+    return "".join(parts).encode("utf-8", "surrogateescape")
+
+
+def _spelled(argument: Argument) -> str:
+    return argument if isinstance(argument, str) else repr(argument)
+
+
+def _size(word: str) -> int:
+    return len(word.encode("utf-8", "surrogateescape"))
+
+
+def _read(connection: Any) -> Any:
+    try:
+        return connection.read_response(disable_decoding=True)
+    except exceptions.ResponseError as error:
+        return error
 
 
 def _worded(reply: list[Any]) -> Reply:

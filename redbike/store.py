@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 import redis
 
 from redbike.keys import SKIPS, Keys, check_queue_name
-from redbike.scripts import Call, Reply, Scripts, translated
+from redbike.scripts import Argument, Call, Reply, Scripts, translated
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
@@ -25,8 +25,10 @@ PAGE = 500  # entries of a hash, a list or a batch that are asked for at once
 
 Due = float | Literal["now"] | None
 
+_PLACES = ("timeline", "queue", "stopped", "unset")  # where `end` may bring a job
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
 class Run:
     """A run in flight, as its worker holds it. Times are epoch seconds by Redis' clock."""
 
@@ -52,7 +54,7 @@ class Run:
         return self.start + time.monotonic() - self.received
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """Where a job goes when its run has ended; see ``lua/end.lua``."""
 
@@ -67,6 +69,17 @@ class Outcome:
     overlapped: int = 0
 
 
+@dataclass(slots=True)
+class Entry:
+    """A job to be set: see `Store.set`."""
+
+    jobid: str
+    schedule: str
+    due: Due
+    once: bool
+    queue: str
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
     """What a dispatcher found to do. Times are epoch seconds by Redis' clock."""
@@ -76,7 +89,7 @@ class Survey:
     dispatched: float | None
     next_due: float | None
     next_lease: float | None
-    due: list[tuple[str, bytes]]  # job id and due time, the latter as Redis spells it
+    due: list[tuple[str, str]]  # job id and due time, the latter as Redis spells it
     lost: list[Run]
 
 
@@ -122,6 +135,24 @@ def _moment(now: float | None) -> str:
     return "" if now is None else f"{now:.6f}"
 
 
+def _decoded(value: bytes) -> list[Any]:
+    """What a script has packed as JSON, for which the client needs a tenth of the time that many replies cost it."""
+    return cast(list[Any], json.loads(text(value)))
+
+
+def _pairs_of(flat: list[str]) -> list[tuple[str, str]]:
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _how(outcome: Outcome) -> str:
+    """How a run ended, for ``lua/end.lua``: "" for the usual, that the worker is done and the next time is known."""
+    plain = outcome.place == "next" and not (outcome.why or outcome.streak or outcome.missed or outcome.overlapped)
+    if plain and outcome.failure is None:
+        return ""
+    how = {name: getattr(outcome, name) for name in ("place", "why", "streak", "missed", "overlapped")}
+    return json.dumps(how | {"failure": "" if outcome.failure is None else json.dumps(outcome.failure)})
+
+
 def _number(value: bytes) -> float | None:
     return float(value) if value else None
 
@@ -156,22 +187,29 @@ class Store:
 
         `once` says that the run is owed if it comes due while an earlier one is in flight.
         """
-        self._at_home(lambda name: self.set_call(jobid, schedule, due, once, now, queue=name), jobid)
+        entry = Entry(jobid, schedule, due, once, self.queue_for(jobid))
+        while elsewhere := self.set_many([entry], now):
+            entry.queue = elsewhere[0][1]
 
-    def set_call(
-        self,
-        jobid: str,
-        schedule: str,
-        due: Due,
-        once: bool = False,
-        now: float | None = None,
-        queue: str | None = None,
-    ) -> Call:
-        """`set` as a call for `Scripts.run_all`, where its reply may be ``elsewhere``: then use `set`."""
-        name = self.queue_for(jobid) if queue is None else queue
-        moment = due if due == "now" else _moment(due)
-        keys = [*self.keys.common, self.keys.queue(name), self.keys.wake(name), self.keys.requests]
-        return Call("set", keys, [_moment(now), jobid, schedule, moment, "1" if once else "", name, new_tag()])
+    def set_many(self, entries: Sequence["Entry"], now: float | None = None) -> list[tuple["Entry", str]]:
+        """Enter jobs, none of them twice, in one step.
+
+        Returns those that were left as they are, each with the queue in which it waits, which is not its own: another
+        worker class may have put it there. With that queue in place of its own it can be set.
+        """
+        names, keys = self._queues(entry.queue for entry in entries)
+        arguments: list[Argument] = [_moment(now), new_tag(), len(names), *names]
+        for entry in entries:
+            moment = entry.due if entry.due == "now" else _moment(entry.due)
+            arguments += (entry.jobid, entry.schedule, moment + "!" if entry.once else moment, names[entry.queue])
+        reply = self.scripts.run(Call("set", [*self.keys.common, self.keys.requests, *keys], arguments))
+        elsewhere = {text(jobid): text(name) for jobid, name in zip(reply[1::2], reply[2::2], strict=True)}
+        return [(entry, elsewhere[entry.jobid]) for entry in entries if entry.jobid in elsewhere]
+
+    def _queues(self, found: Iterable[str]) -> tuple[dict[str, int], list[str]]:
+        """The names of queues with their numbers, from 1, and the keys of each: its list and its tokens."""
+        names = {name: number for number, name in enumerate(dict.fromkeys(found), 1)}
+        return names, [key for name in names for key in (self.keys.queue(name), self.keys.wake(name))]
 
     def bad(self, jobid: str, now: float | None = None) -> None:
         """Leave the status ``BAD`` for a job that was never set."""
@@ -213,7 +251,7 @@ class Store:
             dispatched=_number(dispatched),
             next_due=_number(next_due),
             next_lease=_number(next_lease),
-            due=[(text(jobid), score) for jobid, score in zip(due[::2], due[1::2], strict=True)],
+            due=_pairs_of(_decoded(due) if due else []),
             lost=[self._lost_run(*row) for row in zip(lost[::3], lost[1::3], lost[2::3], strict=True) if row[1]],
         )
 
@@ -222,31 +260,30 @@ class Store:
         times = (float(due), tag, float(start), float(deadline))
         return Run(text(jobid), *times, int(failures), int(losses), text(schedule), queue, self.default_timeout)
 
-    def dispatch(self, due: Sequence[tuple[str, bytes, str]], now: float | None = None) -> int:
+    def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
         """Move jobs (id, due time, queue name; "" where it has none) to their queues; returns how many moved."""
-        names = sorted({name for _, _, name in due if name})
-        number = {name: position for position, name in enumerate(names, 1)} | {"": 0}
-        keys = list(self.keys.common)
-        for name in names:
-            keys += [self.keys.queue(name), self.keys.wake(name)]
-        arguments: list[str | bytes | int] = [_moment(now), len(names), *names]
+        if not due:
+            return 0
+        names, keys = self._queues(name for _, _, name in due if name)
+        arguments: list[Argument] = [_moment(now), len(names), *names]
+        number = names | {"": 0}
         for jobid, score, name in due:
-            arguments += [jobid, score, number[name]]
-        return int(self.scripts.run(Call("dispatch", keys, arguments))[1])
+            arguments += (jobid, score, number[name])
+        return int(self.scripts.run(Call("dispatch", [*self.keys.common, *keys], arguments))[1])
 
     def skip(
-        self, jobid: str, due: bytes, schedule: str, next_due: float | None, count: int, now: float | None = None
+        self, jobid: str, due: str, schedule: str, next_due: float | None, count: int, now: float | None = None
     ) -> bool:
         """Give up `count` past occurrences of a job on the timeline; False if it has moved on meanwhile."""
         arguments = (_moment(now), jobid, due, schedule, _moment(next_due), count)
         return bool(self.scripts.run(Call("skip", self.keys.common, arguments))[0] == "ok")
 
-    def missed(self, since: float, until: float) -> list[tuple[str, bytes]]:
+    def missed(self, since: float, until: float) -> list[tuple[str, str]]:
         """The jobs on the timeline, with their due times as Redis spells them, due after `since` and by `until`."""
         with translated():
             bounds = (f"({since:.6f}", f"{until:.6f}")
             rows = self.client.zrange(self.keys.timeline, *bounds, byscore=True, withscores=True, score_cast_func=bytes)
-        return [(text(jobid), due) for jobid, due in cast(list[tuple[bytes, bytes]], rows)]
+        return [(text(jobid), text(due)) for jobid, due in cast(list[tuple[bytes, bytes]], rows)]
 
     def schedule(self, jobid: str) -> str | None:
         """The schedule of `jobid` as it is stored, or None."""
@@ -283,7 +320,24 @@ class Store:
         `tag` names the run; repeating a request whose reply was lost, with `repeated`, gives the same run again.
         `seen` is the control signal that was there when the worker started, and does not concern it.
         """
-        call = self.take_call(queues, tag, seen, repeated, now)
+        taken = self.take_many(queues, range(1, len(queues) + 1), tag, 1, seen, repeated, now)
+        return taken if taken == "halted" else taken[0] if taken else "empty"
+
+    def take_many(
+        self,
+        queues: Sequence[tuple[str, float]],
+        turns: Sequence[int],
+        tag: str,
+        most: int,
+        seen: str = "",
+        repeated: bool = False,
+        now: float | None = None,
+    ) -> list[Run] | Literal["halted"]:
+        """Take up to `most` jobs in one step, all under `tag`, in the order in which they are to be run.
+
+        `turns` says by numbers from 1 which of `queues` is looked into first for each of them, over and over.
+        """
+        call = self.take_call(queues, turns, tag, most, seen, repeated, now)
         reply = self.scripts.run(call)
         while reply[0] == "again":
             reply = self.scripts.run(call)
@@ -292,49 +346,69 @@ class Store:
     def take_call(
         self,
         queues: Sequence[tuple[str, float]],
+        turns: Sequence[int],
         tag: str,
-        seen: str,
+        most: int,
+        seen: str = "",
         repeated: bool = False,
         now: float | None = None,
     ) -> Call:
-        """`take` as a call for `Scripts.run_all`; `taken` reads its reply."""
+        """`take_many` as a call for `Scripts.run_all`; `taken` reads its reply."""
         keys = [*self.keys.common, self.keys.control, self.keys.inflight_base]
-        arguments: list[str | float] = [_moment(now), tag, seen, LEASE, GRACE, "1" if repeated else ""]
+        again = "1" if repeated else ""
+        arguments: list[Argument] = [_moment(now), tag, seen, LEASE, GRACE, again, most, len(queues)]
         for name, timeout in queues:
-            keys += [self.keys.queue(name), self.keys.wake(name)]
-            arguments += [name, timeout]
+            keys += (self.keys.queue(name), self.keys.wake(name))
+            arguments += (name, timeout)
+        arguments += turns
         return Call("take", keys, arguments)
 
-    def taken(self, reply: Reply, tag: str) -> Run | Literal["empty", "halted"]:
-        """The run in a reply to `take_call`; what was left to a further call counts as empty here."""
+    def taken(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
+        """The runs in a reply to `take_call`; what was left to a further call counts as none here."""
         if reply[0] != "ok":
-            return "halted" if reply[0] == "halted" else "empty"
-        jobid, due, start, deadline, failures, losses, schedule, queue = reply[1:]
-        times = (float(due), tag, float(start), float(deadline))
-        texts = (text(schedule), text(queue))
-        return Run(text(jobid), *times, int(failures), int(losses), *texts, self.default_timeout)
+            return "halted" if reply[0] == "halted" else []
+        start, received, default = float(reply[1]), time.monotonic(), self.default_timeout
+        flat, runs = _decoded(reply[2]), []
+        for jobid, due, deadline, streak, queue, schedule in zip(*(flat[place::6] for place in range(6)), strict=True):
+            failures, losses = (0, 0) if streak == "0 0" else map(int, streak.split(" "))
+            times = (float(due), tag, start, float(deadline))
+            runs.append(Run(jobid, *times, failures, losses, schedule, queue, default, received))
+        return runs
 
     def end(self, run: Run, outcome: Outcome, now: float | None = None) -> tuple[str, str]:
-        """End `run`; the word and the place or schedule that came back: see ``lua/end.lua``."""
-        return self.ended(self.scripts.run(self.end_call(run, outcome, now)))
+        """End `run`; ``ok`` and the place, or another word, with the schedule if it changed: see ``lua/end.lua``."""
+        return self.ended(self.scripts.run(self.end_call([(run, outcome)], now)))[0]
 
-    def end_call(self, run: Run, outcome: Outcome, now: float | None = None) -> Call:
-        """`end` as a call for `Scripts.run_all`; `ended` reads its reply."""
-        due = outcome.due if isinstance(outcome.due, str) else _moment(outcome.due)
-        failure = "" if outcome.failure is None else json.dumps(outcome.failure)
-        own = [self.keys.inflight(run.jobid), self.keys.queue(run.queue), self.keys.wake(run.queue)]
-        keys = [*self.keys.common, *own, self.keys.failures, self.keys.failure_times]
-        place = (run.schedule, outcome.place, due, outcome.streak)
-        counts = (self.failures_limit, outcome.missed, outcome.overlapped)
-        return Call("end", keys, [_moment(now), run.jobid, run.tag, outcome.why, *place, failure, *counts, run.queue])
+    def end_call(self, ended: Sequence[tuple[Run, Outcome]], now: float | None = None) -> Call:
+        """`end` for runs that were taken together, as a call for `Scripts.run_all`; `ended` reads its reply."""
+        names, keys = self._queues(run.queue for run, _ in ended)
+        arguments: list[Argument] = [_moment(now), ended[0][0].tag, self.failures_limit, len(names), *names]
+        for run, outcome in ended:
+            due = outcome.due if isinstance(outcome.due, str) else _moment(outcome.due)
+            arguments += (run.jobid, run.schedule, due, _how(outcome))
+        own = [self.keys.inflight_base + run.jobid for run, _ in ended]
+        return Call("end", [*self.keys.common, self.keys.failures, self.keys.failure_times, *keys, *own], arguments)
 
-    def ended(self, reply: Reply) -> tuple[str, str]:
-        """The word, and the place or schedule, of a reply to `end_call`."""
-        return str(reply[0]), text(reply[1]) if len(reply) > 1 else ""
+    def ended(self, reply: Reply) -> list[tuple[str, str]]:
+        """For each run in a reply to `end_call`, what `end` returns."""
+        schedules = iter(reply[2:])
+        words = text(reply[1]).split(" ")
+        return [
+            ("ok", word) if word in _PLACES else (word, text(next(schedules)) if word == "changed" else "")
+            for word in words
+        ]
+
+    def release(self, runs: Sequence[Run], now: float | None = None) -> list[str]:
+        """Give back runs that were taken together and have not begun; the words of ``lua/release.lua``."""
+        names, keys = self._queues(run.queue for run in runs)
+        own = [self.keys.inflight_base + run.jobid for run in runs]
+        arguments: list[Argument] = [_moment(now), runs[0].tag, len(names), *names, *(run.jobid for run in runs)]
+        reply = self.scripts.run(Call("release", [*self.keys.common, *keys, *own], arguments))
+        return text(reply[1]).split(" ")
 
     def heartbeat(self, runs: Sequence[Run], now: float | None = None) -> list[str]:
         """Say that the worker of `runs` lives; ``ok``, ``overrun`` or ``stale`` for each."""
-        arguments: list[str | float] = [_moment(now), LEASE, GRACE]
+        arguments: list[Argument] = [_moment(now), LEASE, GRACE]
         for run in runs:
             arguments += [run.jobid, run.tag]
         return [text(word) for word in self.scripts.run(Call("heartbeat", self.keys.common, arguments))[1:]]

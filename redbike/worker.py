@@ -1,8 +1,8 @@
 """Workers: they take due jobs from queues, run them, and say how that ended.
 
-1. Take the next job in the order of the worker class's queues; ending one job and taking the next is one round trip.
+1. Take the next job in the order of the worker class's queues, or several when the last ones were short (see `batch`).
 2. Run it, with a heartbeat beside it for as long as it takes.
-3. End it where its schedule, its outcome and the policies say.
+3. End it where its schedule, its outcome and the policies say; that and taking the next is one round trip.
 4. Block when there is nothing to take.
 """
 
@@ -12,25 +12,30 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
+from redbike.batch import LONG_ENOUGH, Batch, Ended, Pace, Watch
 from redbike.config import Settings
-from redbike.errors import BadConfig, BadJobId, BadSchedule, Overrun, StopWork, Unreachable, UnsetJob
+from redbike.errors import BadConfig, BadJobId, BadSchedule, Overrun, RedbikeError, StopWork, Unreachable, UnsetJob
 from redbike.heartbeat import Heartbeat
 from redbike.keys import check_queue_name
 from redbike.loop import Loop
 from redbike.outcome import commit, describe, done, failed, failure_of
 from redbike.outcome import overrun as overran
+from redbike.scripts import Reply
 from redbike.store import LEASE, Outcome, Run, Store, new_tag
 
 log = logging.getLogger("redbike.worker")
 
 IDLE = 2.0  # seconds after which an idle worker looks whether it missed a wake-up
 MAX_QUEUES = 10_000  # names that one round of `queue_names` may give
+WINDOW = 32  # turns that one request looks at, so that its cost does not grow with the number of queues
+
+T = TypeVar("T")
 
 _current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
 
@@ -92,6 +97,13 @@ class RoundRobin:
         return None
 
 
+class Look(NamedTuple):
+    """One look into queues: their names with their timeouts in seconds, and the numbers, from 1, of those in turn."""
+
+    queues: list[tuple[str, float]]
+    turns: list[int]
+
+
 class Rotation:
     """The order in which to look into queues: each turn goes on behind the queue that was served last.
 
@@ -103,20 +115,35 @@ class Rotation:
         self._handler = handler
         self._default = default_timeout
         self._names: list[str] = []
-        self._orders: list[list[tuple[str, float]]] = []
+        self._timeouts: dict[str, float] = {}
         self._position = 0
 
-    def order(self) -> list[tuple[str, float]]:
-        """Queue names with their timeouts in seconds, the one whose turn it is first."""
+    def names(self) -> list[str]:
+        """The queues, each once."""
+        return list(self._timeouts)
+
+    def shortest(self) -> float:
+        """The shortest timeout in seconds."""
+        return min(self._timeouts.values())
+
+    def looks(self) -> Iterator["Look"]:
+        """Where to look for jobs: all turns from this one on, some of them at a time when there are many queues."""
         if self._position == 0:
             self._read()
-        return self._orders[self._position]
+        count = len(self._names)
+        for first in range(self._position, self._position + count, WINDOW):
+            size = min(WINDOW, self._position + count - first)
+            turns = [self._names[(first + step) % count] for step in range(size)]
+            # Looking twice into an empty queue is of no use.
+            numbers = {name: number for number, name in enumerate(dict.fromkeys(turns), 1)}
+            yield Look([(name, self._timeouts[name]) for name in numbers], [numbers[name] for name in turns])
 
     def served(self, name: str) -> None:
         """A job of the queue `name` was taken."""
         count = len(self._names)
-        steps = next(step for step in range(count) if self._names[(self._position + step) % count] == name)
-        self._position = (self._position + steps + 1) % count
+        if count > 1:
+            steps = next(step for step in range(count) if self._names[(self._position + step) % count] == name)
+            self._position = (self._position + steps + 1) % count
 
     def _read(self) -> None:
         names = list(islice(self._handler.queue_names(), MAX_QUEUES))
@@ -124,10 +151,7 @@ class Rotation:
             return
         if not names:
             raise BadConfig("queue_names() gives no queue to work")
-        timeouts = {check_queue_name(name): self._timeout(name) for name in names}
-        # dict.fromkeys keeps the first of each name: looking twice into an empty queue is of no use.
-        turns = [dict.fromkeys(names[start:] + names[:start]) for start in range(len(names))]
-        self._orders = [[(name, timeouts[name]) for name in turn] for turn in turns]
+        self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
         self._names = names
 
     def _timeout(self, name: str) -> float:
@@ -149,6 +173,8 @@ class Worker:
         self.loop = Loop(store)
         self.rotation = Rotation(handler, settings.default_timeout)
         self.heartbeat = Heartbeat(store, self._overrun)
+        self._watch = Watch(self._split)
+        self._pace = Pace()
         self._free = threading.Semaphore(concurrency)
         self._concurrency = concurrency
         self._coroutines: asyncio.AbstractEventLoop | None = None
@@ -156,17 +182,21 @@ class Worker:
 
     def work(self) -> None:
         """Work until halted."""
-        self.rotation.order()
+        next(self.rotation.looks())
         if self._concurrency == 1:
             self.loop.run(self._turn)
         else:
             with ThreadPoolExecutor(self._concurrency, thread_name_prefix="redbike") as pool:
                 self.loop.run(lambda: self._hand_out(pool))
+        self._watch.stop()
         self.heartbeat.stop()
 
     def work_one(self, now: float | None = None) -> str | None:
         """Take and work at most one job without waiting; its id, or None when every queue was empty."""
-        run = self.store.take(self.rotation.order(), new_tag(), self.loop.seen, now=now)
+        for queues, _ in self.rotation.looks():
+            run = self.store.take(queues, new_tag(), self.loop.seen, now=now)
+            if run != "empty":
+                break
         if isinstance(run, str):
             return None
         self.rotation.served(run.queue)
@@ -175,12 +205,70 @@ class Worker:
         return run.jobid
 
     def _turn(self) -> None:
-        """One job after the other, then one wait."""
-        run = self._take()
-        while run is not None:
-            outcome = self._perform(run)
-            run = self._finish_and_take(run, outcome)
+        """One job, or some short ones, after the other, then one wait."""
+        runs = self._take(self._most())
+        while runs:
+            ended = self._perform_all(runs)
+            runs = self._finish_and_take(ended) or self._take(self._most(), skipped=1)
         self._idle()
+
+    def _most(self) -> int:
+        """How many jobs to take."""
+        together = self.settings.on_lost == "requeue" and self.rotation.shortest() >= LONG_ENOUGH
+        return self._pace.number if together else 1
+
+    def _perform_all(self, runs: list[Run]) -> list[Ended]:
+        """Run jobs that were taken together; those that are to be ended, which are not all if it took long."""
+        began = time.monotonic()
+        alone = len(runs) == 1
+        ended = [(runs[0], self._perform(runs[0]))] if alone else self._perform_batch(Batch(runs))
+        self._pace.note(max(1, len(ended)), time.monotonic() - began)
+        return ended
+
+    def _perform_batch(self, batch: Batch) -> list[Ended]:
+        self._watch.begin(batch)
+        stopping = self.loop.stopping
+        try:
+            while not batch.closed:
+                while batch.todo and not stopping.is_set():
+                    try:
+                        batch.current = run = batch.todo.popleft()
+                    except IndexError:
+                        break
+                    batch.done.append((run, self._run(run)))
+                with batch.changing:
+                    batch.closed = not batch.todo or stopping.is_set()
+        finally:
+            batch.closed = True
+            for run in batch.watched:
+                self.heartbeat.remove(run)
+        if batch.todo:
+            left = list(batch.todo)
+            self.loop.insist(lambda _: self.store.release(left))
+        return list(batch.done)
+
+    def _split(self, batch: Batch) -> None:
+        """`batch` takes long: end what is done, and give back what has not begun."""
+        with batch.changing:
+            if batch.closed:
+                return
+            done, rest = _drained(batch.done.popleft), _drained(batch.todo.pop)[::-1]
+            # From now on there is time for a heartbeat.
+            current = batch.current
+            if current is not None and all(run is not current for run, _ in done):
+                batch.watched = [current]
+                self.heartbeat.add(current)
+            try:
+                self.loop.insist(lambda _: self._end_all(done), patience=LEASE)
+                words = self.loop.insist(lambda _: self.store.release(rest), patience=LEASE) if rest else []
+            except RedbikeError as error:
+                log.error("%d jobs could not be ended or given back, they will count as lost: %s", len(rest), error)
+                return
+            kept = [run for run, word in zip(rest, words, strict=True) if word == "kept"]
+            for run in kept:
+                self.heartbeat.add(run)
+            batch.watched = batch.watched + kept
+            batch.todo.extend(kept)
 
     def _hand_out(self, pool: ThreadPoolExecutor) -> None:
         """Take a job as soon as a thread is free for it."""
@@ -188,16 +276,16 @@ class Worker:
             if self.loop.stopping.is_set():
                 return
             self.loop.heed(self.store.control())
-        run = None
+        runs: list[Run] = []
         try:
-            run = None if self.loop.stopping.is_set() else self._take()
+            runs = [] if self.loop.stopping.is_set() else self._take(1)
         finally:
-            if run is None:
+            if not runs:
                 self._free.release()
-        if run is None:
+        if not runs:
             self._idle()
         else:
-            pool.submit(self._work_through, run)
+            pool.submit(self._work_through, runs[0])
 
     def _work_through(self, run: Run) -> None:
         try:
@@ -211,38 +299,58 @@ class Worker:
         finally:
             self._free.release()
 
-    def _take(self) -> Run | None:
-        tag, order = new_tag(), self.rotation.order()
-        return self._received(self.loop.insist(lambda again: self.store.take(order, tag, self.loop.seen, again)))
+    def _take(self, most: int, skipped: int = 0) -> list[Run]:
+        """Take up to `most` jobs, without the first `skipped` looks, which have just been empty."""
+        for look in islice(self.rotation.looks(), skipped, None):
+            if self.loop.stopping.is_set():
+                break
+            found = self._take_from(look, most)
+            if found:
+                return found
+        return []
 
-    def _received(self, taken: Run | Literal["empty", "halted"]) -> Run | None:
-        if isinstance(taken, Run):
-            self.rotation.served(taken.queue)
-            return taken
+    def _take_from(self, look: Look, most: int) -> list[Run]:
+        tag, seen = new_tag(), self.loop.seen
+        return self._received(self.loop.insist(lambda again: self.store.take_many(*look, tag, most, seen, again)))
+
+    def _received(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
             self.loop.heed(self.store.control())
-        return None
+            return []
+        for run in taken:
+            self.rotation.served(run.queue)
+        return taken
 
-    def _finish_and_take(self, run: Run, outcome: Outcome) -> Run | None:
-        """End `run` and take the next one, in one round trip."""
-        if self.loop.stopping.is_set():
-            self.loop.insist(lambda _: self._finish(run, outcome))
-            return None
-        tag, order = new_tag(), self.rotation.order()
-        told = False
+    def _finish_and_take(self, ended: list[Ended]) -> list[Run]:
+        """End these runs and take the next ones, in one round trip."""
+        if self.loop.stopping.is_set() or not ended:
+            self.loop.insist(lambda _: self._end_all(ended))
+            return self._take(self._most())
+        tag, look = new_tag(), next(self.rotation.looks())
+        most, told = self._most(), False
 
-        def both(repeated: bool) -> Run | Literal["empty", "halted"]:
+        def both(repeated: bool) -> list[Run] | Literal["halted"]:
             nonlocal told
-            calls = [self.store.take_call(order, tag, self.loop.seen, repeated)]
+            calls = [self.store.take_call(*look, tag, most, self.loop.seen, repeated)]
             if not told:
-                calls.insert(0, self.store.end_call(run, outcome))
+                calls.insert(0, self.store.end_call(ended))
             replies = self.store.scripts.run_all(calls)
             if not told:
-                self._ended(run, outcome, *self.store.ended(replies[0]))
+                self._note_ends(ended, replies[0])
                 told = True
             return self.store.taken(replies[-1], tag)
 
         return self._received(self.loop.insist(both))
+
+    def _end_all(self, ended: list[Ended]) -> None:
+        """End runs that were taken together."""
+        if ended:
+            self._note_ends(ended, self.store.scripts.run(self.store.end_call(ended)))
+
+    def _note_ends(self, ended: list[Ended], reply: Reply) -> None:
+        for (run, outcome), (word, detail) in zip(ended, self.store.ended(reply), strict=True):
+            if word != "ok" or log.isEnabledFor(logging.DEBUG):
+                self._ended(run, outcome, word, detail)
 
     def _finish(self, run: Run, outcome: Outcome, now: float | None = None) -> None:
         self._ended(run, outcome, *self.store.end(run, outcome, now), now=now)
@@ -262,12 +370,18 @@ class Worker:
         commit(self.store, run, overran(run, self.settings, run.now()), self.settings, run.now)
 
     def _perform(self, run: Run, now: float | None = None) -> Outcome:
-        """Run the job; where it goes then."""
+        """Run the job, with a heartbeat; where it goes then."""
         self.heartbeat.add(run)
+        try:
+            return self._run(run, now)
+        finally:
+            self.heartbeat.remove(run)
+
+    def _run(self, run: Run, now: float | None = None) -> Outcome:
         token = _current.set(run)
         try:
             result = self.handler.work(run.jobid)
-            if inspect.isawaitable(result):
+            if result is not None and inspect.isawaitable(result):
                 result = self._await(result)
             return done(run, result, self.settings, run.now() if now is None else now)
         except StopWork as reason:
@@ -287,7 +401,6 @@ class Worker:
             return failed(run, error, self.settings, run.now() if now is None else now)
         finally:
             _current.reset(token)
-            self.heartbeat.remove(run)
 
     def _given_up(self, run: Run, error: Overrun) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
@@ -309,7 +422,7 @@ class Worker:
         """Block until a queue of ours may have something."""
         if self.loop.stopping.is_set():
             return
-        names = sorted({name for name, _ in self.rotation.order()})
+        names = self.rotation.names()
         wakes = [self.store.keys.wake(name) for name in names]
         until = time.monotonic() + IDLE
         while not self.loop.wait(wakes, until - time.monotonic()):
@@ -321,3 +434,13 @@ class Worker:
                 if found or self.loop.stopping.is_set():
                     return
                 until = time.monotonic() + IDLE
+
+
+def _drained(pop: Callable[[], T]) -> list[T]:
+    """All that `pop` gives until there is no more."""
+    found = []
+    while True:
+        try:
+            found.append(pop())
+        except IndexError:
+            return found

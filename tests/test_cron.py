@@ -31,7 +31,7 @@ def after(text: str, since: str, number: int) -> list[float | None]:
 
 @pytest.mark.parametrize("block", range(20))
 def test_it_agrees_with_brute_force(block):
-    assert [wrong for seed in range(block * 15, block * 15 + 15) if (wrong := compare.line_differs(seed))] == []
+    assert [wrong for seed in range(block * 50, block * 50 + 50) if (wrong := compare.line_differs(seed))] == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
 from redbike.scripts import SCRIPTS
-from redbike.store import LEASE, PAGE, Run, Store
+from redbike.store import LEASE, PAGE, Entry, Run, Store
 from redbike.worker import RoundRobin
 from tests.waiting import wait_until
 
@@ -123,8 +123,7 @@ def test_two_dispatchers_enqueue_each_occurrence_once(store, running):
     running()
     running()
     now = store.horizon()[0]
-    calls = [store.set_call(f"{n}:A", f"AT:{now + 0.5}", now + 0.5, once=True) for n in range(2000)]
-    store.scripts.run_all(calls)
+    store.set_many([Entry(f"{n}:A", f"AT:{now + 0.5}", now + 0.5, True, "work-A") for n in range(2000)])
     wait_until(lambda: store.client.llen(store.keys.queue("work-A")) >= 2000)
     assert list(fsck(store)) == []
     assert len(set(store.client.lrange(store.keys.queue("work-A"), 0, -1))) == 2000
@@ -201,6 +200,6 @@ def test_a_survey_costs_the_same_however_many_jobs_are_not_due(store):
 
     few = commands()
     far = store.horizon()[0] + 10**6
-    store.scripts.run_all([store.set_call(f"{n}:A", "EVERY:10@0.0", far + n) for n in range(2000)])
+    store.set_many([Entry(f"{n}:A", "EVERY:10@0.0", far + n, False, "work-A") for n in range(2000)])
     assert commands() == few
     assert "no-writes" in SCRIPTS["survey"].text.partition("\n")[0]

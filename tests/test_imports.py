@@ -18,7 +18,7 @@ LAYERS = [
     {"schedule", "scripts", "connection"},
     {"store", "explain", "upcoming"},
     {"loop", "outcome"},
-    {"heartbeat", "dispatcher", "fsck"},
+    {"batch", "heartbeat", "dispatcher", "fsck"},
     {"worker"},
     {"commands", "supervisor"},
     {"redbike"},

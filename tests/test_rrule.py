@@ -74,7 +74,7 @@ def runs(text: str, since: float, number: int) -> list[float | None]:
 
 @pytest.mark.parametrize("block", range(20))
 def test_it_agrees_with_brute_force(block):
-    assert [wrong for seed in range(block * 40, block * 40 + 40) if (wrong := compare.rule_differs(seed))] == []
+    assert [wrong for seed in range(block * 100, block * 100 + 100) if (wrong := compare.rule_differs(seed))] == []
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
 Verb = Callable[[Store, Run], Any]
 
 
-def due_jobs(store: Store) -> list[tuple[str, bytes, str]]:
+def due_jobs(store: Store) -> list[tuple[str, str, str]]:
     return [(jobid, due, queue_for(jobid)) for jobid, due in store.survey(now=NOW).due]
 
 
 def move_due(store: Store, run: Run) -> int:
     # What was seen a moment ago may have changed: a job that is no longer due then must be passed over.
-    return store.dispatch(due_jobs(store) or [(JOB, b"1050", QUEUE)], now=NOW)
+    return store.dispatch(due_jobs(store) or [(JOB, "1050", QUEUE)], now=NOW)
 
 
 VERBS: dict[str, Verb] = {
@@ -35,7 +35,7 @@ VERBS: dict[str, Verb] = {
     "unset": lambda store, run: store.unset(JOB),
     "requeue": lambda store, run: store.requeue(JOB, now=NOW),
     "dispatch": move_due,
-    "skip": lambda store, run: store.skip(JOB, b"1050", OLD, LATER, 1, now=NOW),
+    "skip": lambda store, run: store.skip(JOB, "1050", OLD, LATER, 1, now=NOW),
     "take": lambda store, run: take(store, "other", now=NOW),
     "heartbeat": lambda store, run: store.heartbeat([run], now=NOW),
     "end": lambda store, run: store.end(run, Outcome("next", LATER), now=NOW),
@@ -48,6 +48,7 @@ VERBS: dict[str, Verb] = {
     "end overrun": lambda store, run: store.end(run, Outcome("die", why="overrun"), now=START + TIMEOUT),
     "end lost": lambda store, run: store.end(run, Outcome("due", START, "lost", "0 1"), now=START + LEASE),
     "end stale": lambda store, run: store.end(NOBODY, Outcome("unset"), now=NOW),
+    "release": lambda store, run: store.release([run], now=NOW),
     "halt": lambda store, run: store.halt(now=NOW),
 }
 
@@ -76,6 +77,7 @@ TABLE = {
     "end overrun": ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
     "end lost":    ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
     "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "="),
     "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
 }
 # fmt: on
@@ -267,7 +269,7 @@ def test_batches_are_moved_in_order_of_due_time(store):
 def test_a_job_without_a_queue_does_not_hold_up_the_others(store):
     STATES["timeline"](store)
     store.set("other:A", OLD, DUE, now=START)
-    assert store.dispatch([(JOB, b"1050", ""), ("other:A", b"1050", QUEUE)], now=NOW) == 1
+    assert store.dispatch([(JOB, "1050", ""), ("other:A", "1050", QUEUE)], now=NOW) == 1
     assert place(store.inspect([JOB])[0]) == "BAD"
 
 

@@ -10,7 +10,7 @@ import pytest
 from redbike.config import Settings
 from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
 from redbike.fsck import fsck
-from redbike.store import LEASE, Store
+from redbike.store import LEASE, Entry, Store
 from redbike.worker import Rotation, RoundRobin, Worker, current_run
 from tests.waiting import wait_until
 
@@ -95,7 +95,7 @@ def test_the_order_of_queues_may_change_from_round_to_round():
     rotation = Rotation(Moody(), 10.0)
     served = []
     for _ in range(3):
-        name = rotation.order()[0][0]
+        name = next(rotation.looks()).queues[0][0]
         served.append(name)
         rotation.served(name)
     assert served == ["x", "y", "z"]
@@ -325,8 +325,7 @@ def test_one_token_wakes_several_idle_workers_in_a_chain(store):
     threads = [threading.Thread(target=worker.work) for worker in workers]
     for thread in threads:
         thread.start()
-    calls = [store.set_call(f"{n}:A", "NOW", "now", once=True) for n in range(4)]
-    store.scripts.run_all(calls)
+    store.set_many([Entry(f"{n}:A", "NOW", "now", True, "work-A") for n in range(4)])
     meeting.wait(timeout=10)
     store.halt()
     for thread in threads:

@@ -1,9 +1,11 @@
 -- Put before every script: the keys that all know, and the moves that several share.
 local schedules, statuses, timeline, queued, running = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, streaks, skipped, queues, wakeup = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local RUN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$'  -- see keys.py: tag start deadline due failures losses next queue
+local call = redis.call
 local function expect(kind, ...)
   for _, key in ipairs({...}) do
-    local found = redis.call('TYPE', key).ok
+    local found = call('TYPE', key).ok
     if found ~= kind and found ~= 'none' then error({err = 'WRONGTYPE ' .. key .. ' is a ' .. found .. ', not a ' .. kind}) end
   end
 end
@@ -13,22 +15,42 @@ local function check_types()  -- before the first write: an error later would le
   expect('set', queues)
   expect('list', wakeup)
 end
-local function clock(given)  -- Redis' own time in seconds, unless the caller has one
-  if given ~= '' then return tonumber(given) end
-  local time = redis.call('TIME')
-  return tonumber(time[1]) + tonumber(time[2]) / 1000000
-end
 local function stamp(time) return string.format('%.6f', time) end
-local function mark(job, event, now) redis.call('HSET', statuses, job, event .. ':' .. string.format('%.0f', math.floor(now))) end
-local function token(list) if redis.call('LLEN', list) == 0 then redis.call('LPUSH', list, '1') end end
-local function enqueue(job, due, name, queue, wake, now)
-  redis.call('HSET', queued, job, stamp(due) .. ' ' .. name)
-  if redis.call('LPUSH', queue, job) == 1 then redis.call('SADD', queues, name) end
-  token(wake)
-  mark(job, 'ENQ', now)
+local second  -- the time of statuses
+local function clock(given)  -- Redis' own time in seconds, unless the caller has one
+  local time = given == '' and call('TIME')
+  local now = time and tonumber(time[1]) + tonumber(time[2]) / 1000000 or tonumber(given)
+  second = ':' .. string.format('%.0f', math.floor(now))
+  return now
+end
+local function token(list) if call('LLEN', list) == 0 then call('LPUSH', list, '1') end end
+-- Moves are noted job by job; `write` then needs one command for each kind of them, however many there are.
+local marks, pushes, homes, waits, waiting = {}, {}, {}, {}, {}
+local function note(list, one, other)
+  local size = #list
+  list[size + 1], list[size + 2] = one, other
+end
+local function mark(job, event) note(marks, job, event .. second) end
+local function enqueue(job, due, name, queue, wake)
+  note(homes, job, due .. ' ' .. name)
+  local list = pushes[queue] or {name = name, wake = wake}
+  list[#list + 1], pushes[queue] = job, list
+  mark(job, 'ENQ')
 end
 local function postpone(job, due)
-  redis.call('ZADD', timeline, stamp(due), job)
-  if redis.call('ZRANGE', timeline, 0, 0)[1] == job then token(wakeup) end
+  note(waits, due, job)
+  waiting[job] = true
 end
-local RUN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$'  -- see keys.py: tag start deadline due failures losses next queue
+local function write(reply)
+  if #marks > 0 then call('HSET', statuses, unpack(marks)) end
+  if #homes > 0 then call('HSET', queued, unpack(homes)) end
+  for queue, list in pairs(pushes) do
+    if call('LPUSH', queue, unpack(list)) == #list then call('SADD', queues, list.name) end
+    token(list.wake)
+  end
+  if #waits > 0 then
+    call('ZADD', timeline, unpack(waits))
+    if waiting[call('ZRANGE', timeline, 0, 0)[1]] then token(wakeup) end
+  end
+  return reply
+end

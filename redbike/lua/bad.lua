@@ -4,6 +4,6 @@
 -- ARGV  now, job
 -- returns {'ok'}
 check_types()
-local now, job = clock(ARGV[1]), ARGV[2]
-if redis.call('HEXISTS', schedules, job) == 0 then mark(job, 'BAD', now) end
-return {'ok'}
+local _, job = clock(ARGV[1]), ARGV[2]
+if call('HEXISTS', schedules, job) == 0 then mark(job, 'BAD') end
+return write({'ok'})

@@ -6,29 +6,38 @@
 check_types()
 local now, count = clock(ARGV[1]), tonumber(ARGV[2])
 expect('list', unpack(KEYS, 11))
-local moved = 0
-for i = 3 + count, #ARGV, 3 do
-  local job, due, number = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local score = tonumber(redis.call('ZSCORE', timeline, job) or nil)
-  if score == due and due <= now then
-    local record = redis.call('HGET', running, job)
-    redis.call('ZREM', timeline, job)
-    if record then
-      local tag, start, deadline, was_due, failures, losses, next, home = string.match(record, RUN)
-      if next == 'once' then
-        next = 'due:' .. stamp(due)
-        redis.call('HSET', running, job, table.concat({tag, start, deadline, was_due, failures, losses, next, home}, ' '))
-      else
-        redis.call('HINCRBY', skipped, 'running:' .. job, 1)
-      end
-    elseif redis.call('HEXISTS', schedules, job) == 0 then
-      redis.call('HDEL', statuses, job)
+local jobs = {}
+for i = 3 + count, #ARGV, 3 do jobs[#jobs + 1] = ARGV[i] end
+local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
+local known, queued_for = call('HMGET', schedules, unpack(jobs)), call('HMGET', queued, unpack(jobs))
+local gone, moved = {}, 0
+
+local function overtake(job, due, record)  -- the last occurrence is still running
+  local tag, start, deadline, was_due, failures, losses, next, home = string.match(record, RUN)
+  if next == 'once' then
+    next = 'due:' .. stamp(due)
+    call('HSET', running, job, table.concat({tag, start, deadline, was_due, failures, losses, next, home}, ' '))
+  else
+    call('HINCRBY', skipped, 'running:' .. job, 1)
+  end
+end
+
+for i, job in ipairs(jobs) do
+  local at = 3 * i + count
+  local due, number = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  if tonumber(scores[i] or nil) == due and due <= now then
+    gone[#gone + 1] = job
+    if records[i] then
+      overtake(job, due, records[i])
+    elseif not known[i] then
+      call('HDEL', statuses, job)
     elseif number == 0 then
-      mark(job, 'BAD', now)
-    elseif redis.call('HEXISTS', queued, job) == 0 then
-      enqueue(job, due, ARGV[2 + number], KEYS[9 + 2 * number], KEYS[10 + 2 * number], now)
+      mark(job, 'BAD')
+    elseif not queued_for[i] then
+      enqueue(job, stamp(due), ARGV[2 + number], KEYS[9 + 2 * number], KEYS[10 + 2 * number])
       moved = moved + 1
     end
   end
 end
-return {'ok', moved}
+if #gone > 0 then call('ZREM', timeline, unpack(gone)) end
+return write({'ok', moved})

@@ -1,83 +1,120 @@
 #!lua flags=allow-oom
--- end: in flight → timeline, queue, stopped or (unknown): however a run ended.
--- KEYS  common, in-flight key, queue, wake, failures, failure times
--- ARGV  now, job, tag, why ('' = the worker is done, 'overrun', 'lost'), schedule that the next place was computed from,
---       place ('next' = due as computed from that schedule, 'due' = due whatever the schedule, 'stop', 'die' or 'unset'),
---       due ('' = none, '+n' = in n seconds, or a time), streak ('' = none),
---       failure as JSON ('' = none), failures kept at most, occurrences skipped as missed, as running, queue name
--- returns {'ok', place}, {'stale'} (the run is not the tag's any more), {'overrun'} (too late: the caller must say so),
---         {'alive'} (not lost, or not overrun), or {'changed', schedule} (compute the place again, from this schedule).
+-- end: in flight → timeline, queue, stopped or (unknown), for runs of one tag, however each of them ended.
+-- KEYS  common, failures, failure times, then queue and wake of each queue, then the in-flight key of each run
+-- ARGV  now, tag, failures kept at most, how many queues, their names, then for each run: job, schedule that its place
+--       was computed from, due ('' = none, '+n' = in n seconds, or a time), and how it ended, as JSON. '' is short for
+--       {place: 'next' (due as computed from that schedule; else 'due' = due whatever the schedule, 'stop', 'die' or
+--       'unset'), why: '' (the worker is done; else 'overrun' or 'lost'), streak: '' (none), failure: '' (none, else
+--       JSON), missed: 0, overlapped: 0 (occurrences skipped while none ran, or while this one did)}
+-- returns {'ok', a word for each run, with spaces between, and the schedule for each 'changed'}. The words: where the
+--         job is now ('timeline', 'queue', 'stopped', 'unset'), or why nothing was changed: 'stale' (the run is not the
+--         tag's any more), 'overrun' (too late: the caller must say so), 'alive' (not lost, or not overrun), 'changed'
+--         (compute the place again, from this schedule).
 check_types()
-local inflight, queue, wake, failures, failure_times = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local now, job, tag, why, expected, place = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local due, streak, failure, most, missed, overlapped, name = unpack(ARGV, 7)
-expect('string', inflight); expect('list', queue, wake); expect('hash', failures); expect('zset', failure_times)
-local record = redis.call('HGET', running, job) or ''
-local own, _, deadline, _, _, _, next = string.match(record, RUN)
-if own ~= tag then return {'stale'} end
-local over = now >= tonumber(deadline) or redis.call('GET', inflight) ~= tag
-if why == '' and over then return {'overrun'} end
-if why == 'overrun' and not over then return {'alive'} end
-if why == 'lost' and tonumber(redis.call('ZSCORE', leases, job) or 0) > now then return {'alive'} end
-
--- What was set during the run counts, not how the run ended.
-local schedule = redis.call('HGET', schedules, job)
-local owed = string.match(next, '^due:(.*)$')
-local postponed = redis.call('ZSCORE', timeline, job)
-if schedule and not owed and not postponed and (schedule ~= expected or (next ~= '-' and place ~= 'next')) then
-  return {'changed', schedule}
+local failures, failure_times = KEYS[11], KEYS[12]
+local now, tag, most, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local own_keys, first, numbers = 12 + 2 * count, 5 + count, {}
+expect('hash', failures)
+expect('zset', failure_times)
+if count > 0 then expect('list', unpack(KEYS, 13, own_keys)) end
+for i = 1, count do numbers[ARGV[4 + i]] = i end
+local jobs = {}
+for i = first, #ARGV, 4 do jobs[#jobs + 1] = ARGV[i] end
+local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
+local tags = call('MGET', unpack(KEYS, own_keys + 1))
+for i = 1, #jobs do
+  if not tags[i] then expect('string', KEYS[own_keys + i]) end
 end
 
-redis.call('HDEL', running, job)
-redis.call('ZREM', leases, job)
-redis.call('DEL', inflight)
-if not schedule then return {'ok', 'unset'} end
-if place == 'unset' and next == '-' then
-  redis.call('HDEL', schedules, job)
-  redis.call('HDEL', statuses, job)
-  redis.call('HDEL', streaks, job)
-  redis.call('HDEL', skipped, 'missed:' .. job, 'running:' .. job, 'withdrawn:' .. job)
-  redis.call('HDEL', failures, job)
-  redis.call('ZREM', failure_times, job)
-  return {'ok', 'unset'}
+local words, changed, gone, keys, calm = {}, {}, {}, {}, {}
+local SHORT = '^(%S+) %S+ (%S+) %S+ %S+ %S+ (%S+) (.*)$'  -- of RUN what matters here
+local DONE = {place = 'next', why = '', streak = '', failure = '', missed = 0, overlapped = 0}
+
+local function forget(job)
+  call('HDEL', schedules, job)
+  call('HDEL', statuses, job)
+  call('HDEL', streaks, job)
+  call('HDEL', skipped, 'missed:' .. job, 'running:' .. job, 'withdrawn:' .. job)
+  call('HDEL', failures, job)
+  call('ZREM', failure_times, job)
 end
-if failure ~= '' then
-  redis.call('HSET', failures, job, failure)
-  redis.call('ZADD', failure_times, stamp(now), job)
-  local surplus = redis.call('ZCARD', failure_times) - tonumber(most)
+
+local function keep(job, failure)
+  call('HSET', failures, job, failure)
+  call('ZADD', failure_times, stamp(now), job)
+  local surplus = call('ZCARD', failure_times) - most
   if surplus > 0 then
-    for i, old in ipairs(redis.call('ZPOPMIN', failure_times, surplus)) do
-      if i % 2 == 1 then redis.call('HDEL', failures, old) end
+    for i, old in ipairs(call('ZPOPMIN', failure_times, surplus)) do
+      if i % 2 == 1 then call('HDEL', failures, old) end
     end
   end
 end
-if missed ~= '0' then redis.call('HINCRBY', skipped, 'missed:' .. job, missed) end
-if overlapped ~= '0' then redis.call('HINCRBY', skipped, 'running:' .. job, overlapped) end
-if streak == '' or owed or postponed then redis.call('HDEL', streaks, job) else redis.call('HSET', streaks, job, streak) end
 
-if owed then
-  redis.call('ZREM', timeline, job)
-  enqueue(job, tonumber(owed), name, queue, wake, now)
-  return {'ok', 'queue'}
-elseif postponed then
-  mark(job, 'TML', now)
-  return {'ok', 'timeline'}
-elseif place == 'stop' then
-  redis.call('HSET', schedules, job, 'STOP')
-  mark(job, 'STP', now)
-  return {'ok', 'stopped'}
-elseif place == 'die' then
-  mark(job, 'DIE', now)
-  return {'ok', 'stopped'}
-elseif due == '' then
-  mark(job, 'STP', now)
-  return {'ok', 'stopped'}
+local function move(job, due, place, home)
+  local at = tonumber(due)
+  if place == 'stop' or place == 'die' or not at then
+    if place == 'stop' then call('HSET', schedules, job, 'STOP') end
+    mark(job, place == 'die' and 'DIE' or 'STP')
+    return 'stopped'
+  end
+  local after = string.sub(due, 1, 1) == '+'
+  at = after and now + at or at
+  if at <= now then
+    local number = numbers[home]
+    enqueue(job, stamp(at), home, KEYS[11 + 2 * number], KEYS[12 + 2 * number])
+    return 'queue'
+  end
+  postpone(job, after and stamp(at) or due)
+  mark(job, 'TML')
+  return 'timeline'
 end
-local at = string.sub(due, 1, 1) == '+' and now + tonumber(due) or tonumber(due)
-if at <= now then
-  enqueue(job, at, name, queue, wake, now)
-  return {'ok', 'queue'}
+
+local function finish(i, job, expected, due, how)
+  local own, deadline, next, home = string.match(records[i] or '', SHORT)
+  if own ~= tag then return 'stale' end
+  local over = now >= tonumber(deadline) or tags[i] ~= tag
+  if how.why == '' and over then return 'overrun' end
+  if how.why == 'overrun' and not over then return 'alive' end
+  if how.why == 'lost' and tonumber(call('ZSCORE', leases, job) or 0) > now then return 'alive' end
+
+  -- What was set during the run counts, not how the run ended.
+  local schedule = texts[i]
+  local owed, postponed
+  if next ~= '-' then owed, postponed = string.match(next, '^due:(.*)$'), call('ZSCORE', timeline, job) end
+  local free = schedule and not owed and not postponed
+  if free and (schedule ~= expected or (next ~= '-' and how.place ~= 'next')) then
+    changed[#changed + 1] = schedule
+    return 'changed'
+  end
+
+  gone[#gone + 1], keys[#keys + 1] = job, KEYS[own_keys + i]
+  if not schedule then return 'unset' end
+  if how.place == 'unset' and next == '-' then
+    forget(job)
+    return 'unset'
+  end
+  if how.failure ~= '' then keep(job, how.failure) end
+  if how.missed > 0 then call('HINCRBY', skipped, 'missed:' .. job, how.missed) end
+  if how.overlapped > 0 then call('HINCRBY', skipped, 'running:' .. job, how.overlapped) end
+  if how.streak == '' or not free then calm[#calm + 1] = job else call('HSET', streaks, job, how.streak) end
+  if owed then
+    call('ZREM', timeline, job)
+    return move(job, owed, 'due', home)
+  elseif postponed then
+    mark(job, 'TML')
+    return 'timeline'
+  end
+  return move(job, due, how.place, home)
 end
-postpone(job, at)
-mark(job, 'TML', now)
-return {'ok', 'timeline'}
+
+for i, job in ipairs(jobs) do
+  local at = first + 4 * i - 4
+  words[i] = finish(i, job, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '' and DONE or cjson.decode(ARGV[at + 3]))
+end
+if #gone > 0 then
+  call('HDEL', running, unpack(gone))
+  call('ZREM', leases, unpack(gone))
+  call('DEL', unpack(keys))
+end
+if #calm > 0 then call('HDEL', streaks, unpack(calm)) end
+return write({'ok', table.concat(words, ' '), unpack(changed)})

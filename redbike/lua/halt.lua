@@ -7,6 +7,6 @@ check_types()
 local control, halt = KEYS[11], KEYS[12]
 local now, signal = clock(ARGV[1]), ARGV[2]
 expect('string', control); expect('list', halt)
-redis.call('SET', control, signal .. ' ' .. stamp(now))
+call('SET', control, signal .. ' ' .. stamp(now))
 token(halt)
 return {'ok'}

@@ -8,13 +8,13 @@ local now, lease, grace = clock(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local words = {'ok'}
 for i = 4, #ARGV, 2 do
   local job, tag = ARGV[i], ARGV[i + 1]
-  local own, _, deadline = string.match(redis.call('HGET', running, job) or '', RUN)
+  local own, _, deadline = string.match(call('HGET', running, job) or '', RUN)
   if own ~= tag then
     words[#words + 1] = 'stale'
   elseif now >= tonumber(deadline) then
     words[#words + 1] = 'overrun'
   else
-    redis.call('ZADD', leases, 'XX', stamp(math.min(now + lease, tonumber(deadline) + grace)), job)
+    call('ZADD', leases, 'XX', stamp(math.min(now + lease, tonumber(deadline) + grace)), job)
     words[#words + 1] = 'ok'
   end
 end

@@ -6,10 +6,10 @@
 --          streak, {skips}, failure}; what is not there is ''.
 local inflight, failures = KEYS[11], KEYS[12]
 local job = ARGV[1]
-local skips = redis.call('HMGET', skipped, unpack(ARGV, 2))
+local skips = call('HMGET', skipped, unpack(ARGV, 2))
 for i, count in ipairs(skips) do skips[i] = count or '0' end
-return {'ok', redis.call('HGET', schedules, job) or '', redis.call('HGET', statuses, job) or '',
-        redis.call('ZSCORE', timeline, job) or '', redis.call('HGET', queued, job) or '',
-        redis.call('HGET', running, job) or '', redis.call('ZSCORE', leases, job) or '',
-        redis.call('GET', inflight) or '', redis.call('PTTL', inflight), redis.call('HGET', streaks, job) or '',
-        skips, redis.call('HGET', failures, job) or ''}
+return {'ok', call('HGET', schedules, job) or '', call('HGET', statuses, job) or '',
+        call('ZSCORE', timeline, job) or '', call('HGET', queued, job) or '',
+        call('HGET', running, job) or '', call('ZSCORE', leases, job) or '',
+        call('GET', inflight) or '', call('PTTL', inflight), call('HGET', streaks, job) or '',
+        skips, call('HGET', failures, job) or ''}

@@ -7,19 +7,19 @@ check_types()
 local queue, wake, requests, failures, failure_times = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local now, job, name, request = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 expect('list', queue, wake); expect('zset', requests, failure_times); expect('hash', failures)
-if redis.call('HEXISTS', schedules, job) == 0 then return {'missing'} end
-if redis.call('ZADD', requests, 'NX', stamp(now), request) == 0 then return {'ok'} end
-redis.call('ZREMRANGEBYRANK', requests, 0, -10001)
-redis.call('HDEL', failures, job)
-redis.call('ZREM', failure_times, job)
-redis.call('HDEL', streaks, job)
-local record = redis.call('HGET', running, job)
-redis.call('ZREM', timeline, job)
+if call('HEXISTS', schedules, job) == 0 then return {'missing'} end
+if call('ZADD', requests, 'NX', stamp(now), request) == 0 then return {'ok'} end
+call('ZREMRANGEBYRANK', requests, 0, -10001)
+call('HDEL', failures, job)
+call('ZREM', failure_times, job)
+call('HDEL', streaks, job)
+local record = call('HGET', running, job)
+call('ZREM', timeline, job)
 if record then
   local tag, start, deadline, due, failed, losses, _, home = string.match(record, RUN)
   local next = 'due:' .. stamp(now)
-  redis.call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, next, home}, ' '))
-elseif redis.call('HEXISTS', queued, job) == 0 then
-  enqueue(job, now, name, queue, wake, now)
+  call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, next, home}, ' '))
+elseif call('HEXISTS', queued, job) == 0 then
+  enqueue(job, stamp(now), name, queue, wake)
 end
-return {'ok'}
+return write({'ok'})

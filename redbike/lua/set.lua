@@ -1,57 +1,80 @@
 #!lua
--- set: (unknown), stopped, timeline or queue → timeline, queue or stopped; a run in flight goes on.
--- KEYS  common, queue, wake, requests
--- ARGV  now ('' = Redis' clock), job, schedule, due ('' = none, 'now'), once ('1' = owed if it comes due while the job
---       is in flight), queue name, request tag
--- returns {'ok'}, or {'elsewhere', queue} when the job waits in another queue than the one declared.
+-- set: (unknown), stopped, timeline or queue → timeline, queue or stopped, for each job; a run in flight goes on.
+-- KEYS  common, requests, then queue and wake of each queue
+-- ARGV  now ('' = Redis' clock), request tag, how many queues, their names, then for each job, none of which is there
+--       twice: id, schedule, due ('' = none, 'now', or a time; with '!' at its end when it is owed if it comes due
+--       while the job is in flight), number of its queue
+-- returns {'ok', job, queue, ...}: those that were left as they are, because they wait in another queue than their own.
 check_types()
-local queue, wake, requests = KEYS[11], KEYS[12], KEYS[13]
-local now, job, schedule, due, once, name, request = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-expect('list', queue, wake); expect('zset', requests)
-local waiting = redis.call('HGET', queued, job)
-local home = waiting and string.match(waiting, '^%S+ (.*)$')
-if waiting and home ~= name then return {'elsewhere', home or ''} end
-local same = redis.call('HGET', schedules, job) == schedule
-local record = redis.call('HGET', running, job)
+local requests = KEYS[11]
+local now, request, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+expect('zset', requests)
+expect('list', unpack(KEYS, 12))
+local jobs, first = {}, 4 + count
+for i = first, #ARGV, 4 do jobs[#jobs + 1] = ARGV[i] end
+local queued_for, before = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
+local records = call('HMGET', running, unpack(jobs))
+local reply, at_home = {'ok'}, {}
+for i, job in ipairs(jobs) do
+  local home = queued_for[i] and string.match(queued_for[i], '^%S+ (.*)$')
+  at_home[i] = not queued_for[i] or home == ARGV[3 + tonumber(ARGV[first + 4 * i - 1])]
+  if not at_home[i] then note(reply, job, home or '') end
+end
 
 -- A repeated request must not start a second run. The newest 10,000 requests are remembered.
-if redis.call('ZADD', requests, 'NX', stamp(now), request) == 0 then return {'ok'} end
-redis.call('ZREMRANGEBYRANK', requests, 0, -10001)
-if due == 'now' then due = now else due = tonumber(due) end
-redis.call('HSET', schedules, job, schedule)
-redis.call('HDEL', streaks, job)
+if call('ZADD', requests, 'NX', stamp(now), request) == 0 then return reply end
+call('ZREMRANGEBYRANK', requests, 0, -10001)
 
-if record then
+local function set_in_flight(job, record, due, once, same)
   local tag, start, deadline, was_due, failures, losses, next, home = string.match(record, RUN)
   local owed = string.sub(next, 1, 4) == 'due:'
-  if due and due <= now and once == '1' then
+  if due and due <= now and once then
     next = 'due:' .. stamp(due)
-    redis.call('ZREM', timeline, job)
+    call('ZREM', timeline, job)
   elseif not same or not due then
-    next = (due and due > now and once == '1') and 'once' or 'set'
-    redis.call('ZREM', timeline, job)
-    if due and due > now then postpone(job, due) end
-    if owed then redis.call('HINCRBY', skipped, 'withdrawn:' .. job, 1) end
+    next = (due and due > now and once) and 'once' or 'set'
+    call('ZREM', timeline, job)
+    if due and due > now then postpone(job, stamp(due)) end
+    if owed then call('HINCRBY', skipped, 'withdrawn:' .. job, 1) end
   end
-  redis.call('HSET', running, job, table.concat({tag, start, deadline, was_due, failures, losses, next, home}, ' '))
-  if redis.call('HEXISTS', statuses, job) == 0 then mark(job, 'WRK', now) end  -- it was unset during the run
-  return {'ok'}
+  call('HSET', running, job, table.concat({tag, start, deadline, was_due, failures, losses, next, home}, ' '))
+  if call('HEXISTS', statuses, job) == 0 then mark(job, 'WRK') end  -- it was unset during the run
 end
 
-local stays = waiting and due and (due <= now or same)
-if waiting and not stays then
-  redis.call('LREM', queue, -1, job)
-  redis.call('HDEL', queued, job)
-  redis.call('HINCRBY', skipped, 'withdrawn:' .. job, 1)
+local texts, calm, gone = {}, {}, {}
+for i, job in ipairs(jobs) do
+  if at_home[i] then
+    local schedule, moment, number = ARGV[first + 4 * i - 3], ARGV[first + 4 * i - 2], tonumber(ARGV[first + 4 * i - 1])
+    local name, queue, wake = ARGV[3 + number], KEYS[10 + 2 * number], KEYS[11 + 2 * number]
+    local once = string.sub(moment, -1) == '!'
+    moment = once and string.sub(moment, 1, -2) or moment
+    local due = moment == 'now' and now or tonumber(moment)
+    local same, stays = before[i] == schedule, false
+    note(texts, job, schedule)
+    calm[#calm + 1] = job
+    if records[i] then
+      set_in_flight(job, records[i], due, once, same)
+    elseif queued_for[i] then
+      stays = due and (due <= now or same)
+      if not stays then
+        call('LREM', queue, -1, job)
+        call('HDEL', queued, job)
+        call('HINCRBY', skipped, 'withdrawn:' .. job, 1)
+      end
+    end
+    if not records[i] and not stays then
+      if not due then
+        mark(job, 'STP')
+      elseif due <= now then
+        enqueue(job, stamp(due), name, queue, wake)
+      else
+        postpone(job, stamp(due))
+        mark(job, 'TML')
+      end
+      if not due or due <= now then gone[#gone + 1] = job end
+    end
+  end
 end
-if stays then return {'ok'} end
-redis.call('ZREM', timeline, job)
-if not due then
-  mark(job, 'STP', now)
-elseif due <= now then
-  enqueue(job, due, name, queue, wake, now)
-else
-  postpone(job, due)
-  mark(job, 'TML', now)
-end
-return {'ok'}
+if #texts > 0 then call('HSET', schedules, unpack(texts)); call('HDEL', streaks, unpack(calm)) end
+if #gone > 0 then call('ZREM', timeline, unpack(gone)) end
+return write(reply)

@@ -4,15 +4,15 @@
 -- ARGV  now, job, due time that is given up, schedule that the next was computed from, next due ('' = none), how many
 -- returns {'ok'}, or {'stale'} when the job has moved on meanwhile.
 check_types()
-local now, job, due, schedule, next, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local score = tonumber(redis.call('ZSCORE', timeline, job) or nil)
-if score ~= due or redis.call('HGET', schedules, job) ~= schedule then return {'stale'} end
-redis.call('HINCRBY', skipped, 'missed:' .. job, count)
-if next then
+local _, job, due, schedule, next, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
+local score = tonumber(call('ZSCORE', timeline, job) or nil)
+if score ~= due or call('HGET', schedules, job) ~= schedule then return {'stale'} end
+call('HINCRBY', skipped, 'missed:' .. job, count)
+if next ~= '' then
   postpone(job, next)
-  mark(job, 'TML', now)
+  mark(job, 'TML')
 else
-  redis.call('ZREM', timeline, job)
-  mark(job, 'STP', now)
+  call('ZREM', timeline, job)
+  mark(job, 'STP')
 end
-return {'ok'}
+return write({'ok'})

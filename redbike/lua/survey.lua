@@ -3,18 +3,18 @@
 -- KEYS  common, control, dispatched
 -- ARGV  now, how many jobs at most
 -- returns {'ok', now, control, dispatched until, next due, next lease,
---          {job, due, ...} that are due, {job, record, schedule, ...} whose worker is not heard of any more}
+--          JSON of {job, due, ...} that are due ('' = none), {job, record, schedule, ...} whose worker is not heard of any more}
 local control, dispatched = KEYS[11], KEYS[12]
 local now, most = clock(ARGV[1]), ARGV[2]
-local due = redis.call('ZRANGEBYSCORE', timeline, '-inf', stamp(now), 'WITHSCORES', 'LIMIT', 0, most)
-local lost = redis.call('ZRANGEBYSCORE', leases, '-inf', stamp(now), 'LIMIT', 0, most)
-local coming = redis.call('ZRANGEBYSCORE', timeline, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-local lease = redis.call('ZRANGEBYSCORE', leases, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local due = call('ZRANGEBYSCORE', timeline, '-inf', stamp(now), 'WITHSCORES', 'LIMIT', 0, most)
+local lost = call('ZRANGEBYSCORE', leases, '-inf', stamp(now), 'LIMIT', 0, most)
+local coming = call('ZRANGEBYSCORE', timeline, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local lease = call('ZRANGEBYSCORE', leases, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local runs = {}
 for _, job in ipairs(lost) do
   runs[#runs + 1] = job
-  runs[#runs + 1] = redis.call('HGET', running, job) or ''
-  runs[#runs + 1] = redis.call('HGET', schedules, job) or ''
+  runs[#runs + 1] = call('HGET', running, job) or ''
+  runs[#runs + 1] = call('HGET', schedules, job) or ''
 end
-return {'ok', stamp(now), redis.call('GET', control) or '', redis.call('ZSCORE', dispatched, 'until') or '',
-        coming[2] or '', lease[2] or '', due, runs}
+return {'ok', stamp(now), call('GET', control) or '', call('ZSCORE', dispatched, 'until') or '',
+        coming[2] or '', lease[2] or '', #due > 0 and cjson.encode(due) or '', runs}

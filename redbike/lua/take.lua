@@ -1,59 +1,122 @@
 #!lua flags=allow-oom
--- take: queue → in flight, the oldest job of the first queue that has one.
--- KEYS  common, control, base of the in-flight keys, then queue and wake of each queue. Which job it will be is known
---       only here, so its in-flight key is the declared base and its id: the same slot of a cluster, by the prefix.
+-- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that has one.
+-- KEYS  common, control, base of the in-flight keys, then queue and wake of each queue. Which jobs it will be is known
+--       only here, so their in-flight keys are the declared base and an id: the same slot of a cluster, by the prefix.
 -- ARGV  now, tag, control as the worker found it when it started, lease in seconds, grace after the deadline,
---       repeated ('1' = this tag may have been served already), then name and timeout of each queue
--- returns {'ok', job, due, start, deadline, failures, losses, schedule, queue name}, {'empty'}, {'halted'}, or {'again'}
---         when there was so much to throw away that the rest is left to a further call.
+--       repeated ('1' = this tag may have been served already), how many jobs at most, how many queues, name and
+--       timeout of each queue, then the numbers of the queues whose turns it is, over and over
+-- returns {'ok', now, JSON of job, due, deadline, 'FAILURES LOSSES', queue name and schedule of one run after the other},
+--         {'empty'}, {'halted'}, or {'again'} when there was so much to throw away that the rest is left to another call.
 check_types()
 local control, base = KEYS[11], KEYS[12]
 local now, tag, seen, lease, grace = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-expect('string', control); expect('list', unpack(KEYS, 13))
+local most, count = tonumber(ARGV[7]), tonumber(ARGV[8])
+expect('string', control)
+expect('list', unpack(KEYS, 13))
 if ARGV[6] == '1' then
-  local runs = redis.call('HGETALL', running)
+  local runs, own, began = call('HGETALL', running), {}, nil
   for i = 1, #runs, 2 do
-    local own, start, deadline, due, failures, losses, _, home = string.match(runs[i + 1], RUN)
-    if own == tag then
-      local schedule = redis.call('HGET', schedules, runs[i]) or ''
-      return {'ok', runs[i], due, start, deadline, failures, losses, schedule, home}
+    local tagged, start, deadline, due, failures, losses, _, home = string.match(runs[i + 1], RUN)
+    if tagged == tag then
+      began = start
+      note(own, runs[i], due)
+      note(own, deadline, failures .. ' ' .. losses)
+      note(own, home, call('HGET', schedules, runs[i]) or '')
     end
   end
+  if began then return {'ok', began, cjson.encode(own)} end
 end
-local halt = redis.call('GET', control)
+local halt = call('GET', control)
 if halt and halt ~= seen then return {'halted'} end
 
-local function claim(job, due, name, timeout)
-  local streak = redis.call('HGET', streaks, job) or '0 0'
-  local failures, losses = string.match(streak, '^(%d+) (%d+)$')
-  local deadline = now + timeout
-  redis.call('HDEL', queued, job)
-  redis.call('HSET', running, job,
-    table.concat({tag, stamp(now), stamp(deadline), due, failures or '0', losses or '0', '-', name}, ' '))
-  redis.call('ZADD', leases, stamp(math.min(now + lease, deadline + grace)), job)
-  redis.call('SET', base .. job, tag, 'PX', string.format('%.0f', math.max(1, math.floor(timeout * 1000))))
-  mark(job, 'WRK', now)
-  return {'ok', job, due, stamp(now), stamp(deadline), failures or '0', losses or '0', redis.call('HGET', schedules, job), name}
+local turns, position, read = {}, 0, {}
+for i = 9 + 2 * count, #ARGV do turns[#turns + 1] = tonumber(ARGV[i]) end
+local chunk = count == 1 and most or math.ceil(most / #turns)
+local started = stamp(now)
+for i = 1, count do
+  local name, timeout = ARGV[7 + 2 * i], tonumber(ARGV[8 + 2 * i])
+  local deadline = stamp(now + timeout)
+  read[i] = {
+    jobs = {}, left = 0, seen = 0, used = 0, name = name, deadline = deadline,
+    lease = stamp(math.min(now + lease, now + timeout + grace)),
+    expiry = string.format('%.0f', math.max(1, math.floor(timeout * 1000))),
+    head = tag .. ' ' .. started .. ' ' .. deadline .. ' ', tail = ' - ' .. name
+  }
 end
 
-local thrown = 0
-for i = 13, #KEYS, 2 do
-  local queue, wake = KEYS[i], KEYS[i + 1]
-  local name, timeout = ARGV[i - 6], tonumber(ARGV[i - 5])
-  local job = redis.call('RPOP', queue)
-  while job do
-    -- Entries without a record were pushed by an older version or by hand: they run if the job is known and idle.
-    local waiting = redis.call('HGET', queued, job)
-    local due = waiting and string.match(waiting, '^(%S+) ') or stamp(now)
-    if redis.call('HEXISTS', schedules, job) == 1 and redis.call('HEXISTS', running, job) == 0 then
-      if not waiting then redis.call('ZREM', timeline, job) end
-      if redis.call('LLEN', queue) > 0 then token(wake) end
-      return claim(job, due, name, timeout)
+local function peek(queue, number)  -- the next job of a queue, which is left there
+  if queue.left == 0 and not queue.ended then
+    queue.jobs = call('LRANGE', KEYS[11 + 2 * number], -queue.seen - chunk, -queue.seen - 1)
+    queue.left = #queue.jobs
+    queue.seen, queue.ended = queue.seen + queue.left, queue.left < chunk
+  end
+  if queue.left == 0 then return nil end
+  queue.left = queue.left - 1
+  return queue.jobs[queue.left + 1]
+end
+
+local function turn()
+  for step = 0, #turns - 1 do
+    local number = turns[(position + step) % #turns + 1]
+    local job = peek(read[number], number)
+    if job then
+      position = (position + step + 1) % #turns
+      return job, read[number]
     end
-    redis.call('HDEL', queued, job)
-    thrown = thrown + 1
-    if thrown == 1000 then return {'again'} end
-    job = redis.call('RPOP', queue)
   end
 end
-return {'empty'}
+
+local batch, taken, untimed, records, deadlines, thrown, size = {}, {}, {}, {}, {}, 0, 0
+local function claim(job, queue, due, streak, schedule)
+  local counts, at, pair = '0 0', 6 * size, 2 * size
+  if streak then counts = string.match(streak, '^%d+ %d+') end
+  batch[at + 1], batch[at + 2], batch[at + 3] = job, due, queue.deadline
+  batch[at + 4], batch[at + 5], batch[at + 6] = counts, queue.name, schedule
+  records[pair + 1], records[pair + 2] = job, queue.head .. due .. ' ' .. counts .. queue.tail
+  deadlines[pair + 1], deadlines[pair + 2] = queue.lease, job
+  taken[job], size = true, size + 1
+  call('SET', base .. job, tag, 'PX', queue.expiry)
+  mark(job, 'WRK')
+end
+
+repeat
+  local jobs, homes_of = {}, {}
+  while #jobs < most do
+    local job, queue = turn()
+    if not job then break end
+    jobs[#jobs + 1], homes_of[#jobs + 1] = job, queue
+  end
+  if #jobs == 0 then break end
+  local due, known = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
+  local streak = call('HMGET', streaks, unpack(jobs))
+  local used = {}
+  for i, job in ipairs(jobs) do
+    -- Entries without a record were pushed by an older version or by hand: they run if the job is known and idle.
+    local fit = known[i] and not taken[job] and (due[i] or call('HEXISTS', running, job) == 0)
+    -- One that may have killed a worker, with others about it, runs alone until it has run.
+    local alone = fit and streak[i] and string.find(streak[i], ' alone', 1, true)
+    if alone and size > 0 then break end
+    local queue = homes_of[i]
+    used[i], queue.used = job, queue.used + 1
+    if fit then
+      if not due[i] then untimed[#untimed + 1] = job end
+      local since = due[i] and string.sub(due[i], 1, string.find(due[i], ' ', 1, true) - 1) or started
+      claim(job, queue, since, streak[i], known[i])
+      if alone then break end
+    else
+      thrown = thrown + 1
+    end
+  end
+  call('HDEL', queued, unpack(used))
+until size > 0 or thrown >= 1000
+for i, queue in ipairs(read) do
+  if queue.used > 0 then
+    call('RPOP', KEYS[11 + 2 * i], queue.used)
+    if call('LLEN', KEYS[11 + 2 * i]) > 0 then token(KEYS[12 + 2 * i]) end
+  end
+end
+if size == 0 then return {thrown > 0 and 'again' or 'empty'} end
+if #untimed > 0 then call('ZREM', timeline, unpack(untimed)) end
+call('HSET', running, unpack(records))
+call('ZADD', leases, unpack(deadlines))
+return write({'ok', started, cjson.encode(batch)})

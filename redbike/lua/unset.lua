@@ -7,23 +7,23 @@ check_types()
 local queue, failures, failure_times = KEYS[11], KEYS[12], KEYS[13]
 local job, name = ARGV[1], ARGV[2]
 expect('list', queue); expect('hash', failures); expect('zset', failure_times)
-local waiting = redis.call('HGET', queued, job)
+local waiting = call('HGET', queued, job)
 local home = waiting and string.match(waiting, '^%S+ (.*)$')
 if waiting and home ~= name then return {'elsewhere', home or ''} end
 if waiting then
-  redis.call('LREM', queue, -1, job)
-  redis.call('HDEL', queued, job)
+  call('LREM', queue, -1, job)
+  call('HDEL', queued, job)
 end
-local record = redis.call('HGET', running, job)
+local record = call('HGET', running, job)
 if record then
   -- What was owed or set anew during the run goes with the job.
   local tag, start, deadline, due, failed, losses, _, home = string.match(record, RUN)
-  redis.call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, '-', home}, ' '))
+  call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, '-', home}, ' '))
 end
-local known = redis.call('HDEL', schedules, job) + redis.call('HDEL', statuses, job)
-redis.call('ZREM', timeline, job)
-redis.call('HDEL', streaks, job)
-redis.call('HDEL', failures, job)
-redis.call('ZREM', failure_times, job)
-redis.call('HDEL', skipped, unpack(ARGV, 3))
+local known = call('HDEL', schedules, job) + call('HDEL', statuses, job)
+call('ZREM', timeline, job)
+call('HDEL', streaks, job)
+call('HDEL', failures, job)
+call('ZREM', failure_times, job)
+call('HDEL', skipped, unpack(ARGV, 3))
 return {known > 0 and 'ok' or 'missing'}

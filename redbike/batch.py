@@ -1,0 +1,105 @@
+"""Short jobs, several at a time: what a worker has taken together, and what becomes of it when one of them is slow.
+
+A worker takes as many jobs as its last ones would have filled `TARGET` with, runs them in turn, and ends them all in
+one step. When that takes longer than `PATIENCE`, another thread ends those that are done and gives back those that have
+not begun, so that other workers may have them; then only the slow one is left.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from redbike.store import Outcome, Run
+
+MOST = 64  # jobs taken together
+TARGET = 0.002  # seconds that they are to take
+PATIENCE = 0.005  # seconds after which the rest is given back
+LONG_ENOUGH = 1.0  # seconds: the timeout of a queue below which its jobs are taken one by one
+
+Ended = tuple[Run, Outcome]
+
+
+class Pace:
+    """How many jobs to take at a time, by how long the last ones took."""
+
+    def __init__(self) -> None:
+        self.number = 1
+
+    def note(self, number: int, seconds: float) -> None:
+        """`number` jobs took `seconds`: at most twice as many next time, as one measure is none."""
+        fitting = int(TARGET * number / seconds) if seconds > 0 else MOST
+        self.number = max(1, min(MOST, 2 * self.number, fitting))
+
+
+class Batch:
+    """Runs that were taken together, in order. Both ends are taken by atomic pops, so no run is done by two threads."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.todo = deque(runs)
+        self.done: deque[Ended] = deque()
+        self.current: Run | None = None
+        self.watched: list[Run] = []  # those that the heartbeat was told of
+        self.began = time.monotonic()
+        self.changing = threading.Lock()  # held while runs are given back, and to close
+        self.closed = False
+        self.split = False
+
+
+class Watch:
+    """Calls `split(batch)`, from a thread of its own, for each batch that takes longer than `PATIENCE`.
+
+    It costs a busy worker a look every few milliseconds, and an idle one nothing.
+    """
+
+    def __init__(self, split: Callable[[Batch], None]) -> None:
+        self._split = split
+        self._batch: Batch | None = None
+        self._asleep = True
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def begin(self, batch: Batch) -> None:
+        """Watch `batch` until it is closed."""
+        self._batch = batch
+        if self._asleep:
+            with self._changed:
+                self._asleep = False
+                self._changed.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._look_on, name="redbike-batch", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _look_on(self) -> None:
+        while True:
+            batch = self._next()
+            if batch is None:
+                return
+            left = batch.began + PATIENCE - time.monotonic()
+            if left > 0:
+                time.sleep(left)
+            elif not batch.closed:
+                batch.split = True
+                self._split(batch)
+
+    def _next(self) -> Batch | None:
+        """The batch to look at, as soon as there is one; None when stopped."""
+        with self._changed:
+            while not self._stopped:
+                batch = self._batch
+                if batch is not None and not batch.closed and not batch.split:
+                    return batch
+                # Only now: `begin` need not wake whoever is about to look again.
+                self._asleep = True
+                if self._batch is batch:
+                    self._changed.wait()
+            return None

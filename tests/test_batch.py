@@ -1,0 +1,345 @@
+"""Short jobs that are taken together: order, what a slow one among them changes, and what is left of them by a kill."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from redbike.batch import MOST, TARGET, Batch, Pace, Watch
+from redbike.config import Settings
+from redbike.dispatcher import Dispatcher
+from redbike.fsck import fsck
+from redbike.store import LEASE, Entry, Outcome, Store
+from redbike.worker import Rotation, RoundRobin, Worker
+from tests.states import dump
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parent.parent
+NOW = 1000.0
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, RoundRobin("A").queue_for)
+
+
+def fill(store, number, queue="A", schedule="NOW", due=NOW):
+    jobids = [f"{n:03}:{queue}" for n in range(number)]
+    store.set_many([Entry(jobid, schedule, due, True, f"work-{queue}") for jobid in jobids], now=NOW)
+    return jobids
+
+
+def take(store, most, tag="tag", now=NOW, **more):
+    return store.take_many([("work-A", 100.0)], [1], tag, most, now=now, **more)
+
+
+class Handler(RoundRobin):
+    """Does what the test says, and tells how."""
+
+    def __init__(self, act, queues="A"):
+        super().__init__(queues)
+        self.act, self.worked = act, []
+
+    def work(self, jobid):
+        self.worked.append(jobid)
+        return self.act(jobid)
+
+
+def working(store, act, queues="A", settings=None):
+    """A worker that works in a thread, which is used to short jobs."""
+    worker = Worker(store, Handler(act, queues), settings or Settings())
+    worker._pace.number = MOST
+    thread = threading.Thread(target=worker.work)
+    thread.start()
+    return worker, thread
+
+
+def test_the_oldest_jobs_are_taken_first_and_no_more_than_asked_for(store):
+    jobids = fill(store, 10)
+    assert [run.jobid for run in take(store, 4)] == jobids[:4]
+    assert [run.jobid for run in take(store, 64, "other")] == jobids[4:]
+    assert take(store, 64, "third") == []
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("most", [2, 5, 7, 64])
+def test_weights_are_exact_also_when_several_are_taken(store, most):
+    for queue in "AB":
+        fill(store, 30, queue)
+    rotation, order = Rotation(RoundRobin("A:A:B"), 100.0), []
+    while True:
+        queues, turns = next(rotation.looks())
+        runs = store.take_many(queues, turns, f"tag{len(order)}", most, now=NOW)
+        if not runs:
+            break
+        for run in runs:
+            rotation.served(run.queue)
+            order.append(run.queue[-1])
+    assert "".join(order) == "AAB" * 15 + "B" * 15
+    assert list(fsck(store)) == []
+
+
+def test_many_queues_are_looked_at_some_at_a_time():
+    names = [f"q{n}" for n in range(70)]
+    rotation = Rotation(RoundRobin(":".join(names)), 10.0)
+    next(rotation.looks())
+    rotation.served("work-q9")
+    looks = list(rotation.looks())
+    assert [len(look.queues) for look in looks] == [32, 32, 6]
+    assert [name for look in looks for name, _ in look.queues] == [f"work-{name}" for name in names[10:] + names[:10]]
+    assert looks[2].turns == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_repeated_take_gives_the_same_runs(store):
+    fill(store, 10)
+    first = take(store, 6)
+    assert sorted(take(store, 6, repeated=True), key=lambda run: run.jobid) == first
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome("next", NOW + 50),
+        Outcome("next", "+0"),
+        Outcome("next", None),
+        Outcome("stop"),
+        Outcome("unset"),
+        Outcome("die", failure={"error": "it broke"}),
+        Outcome("next", NOW + 50, missed=3, overlapped=2),
+        Outcome("due", "+5", streak="1 0"),
+    ],
+)
+def test_ending_many_is_ending_each(client, store, outcome):
+    def ended(prefix, together):
+        store = Store(client, prefix, RoundRobin("A").queue_for)
+        fill(store, 5)
+        store.set_many([Entry("000:A", "EVERY:7@0.0", NOW + 7, False, "work-A")], now=NOW)
+        runs = take(store, 5)
+        store.set("003:A", "EVERY:9@0.0", NOW + 9, now=NOW)
+        store.unset("002:A")
+        calls = [store.end_call([(run, outcome) for run in runs], now=NOW + 1)]
+        if not together:
+            calls = [store.end_call([(run, outcome)], now=NOW + 1) for run in runs]
+        words = [word for call in calls for word in store.ended(store.scripts.run(call))]
+        found = {key.removeprefix(prefix): value for key, value in dump(store).items()}
+        store.flush()
+        return words, found
+
+    assert ended(f"{store.keys.prefix}one", True) == ended(f"{store.keys.prefix}two", False)
+
+
+def test_what_is_given_back_is_as_if_it_had_not_been_taken(store):
+    jobids = fill(store, 6)
+    before = store.inspect(jobids)
+    runs = take(store, 5)
+    assert store.release(runs[1:], now=NOW) == ["queue"] * 4
+    assert store.inspect(jobids)[1:] == before[1:]
+    assert [run.jobid for run in take(store, 64, "other")] == jobids[1:]
+    assert store.release(runs[1:], now=NOW) == ["stale"] * 4
+    assert list(fsck(store)) == []
+
+
+def test_a_job_that_was_set_or_unset_meanwhile_is_not_simply_given_back(store):
+    fill(store, 4)
+    runs = take(store, 4)
+    store.set("001:A", "EVERY:9@0.0", NOW + 9, now=NOW)
+    store.unset("002:A")
+    assert store.release(runs, now=NOW) == ["queue", "kept", "unset", "queue"]
+    assert store.inspect(["001:A"])[0].running
+    assert not store.inspect(["002:A"])[0].running
+    assert list(fsck(store)) == []
+
+
+def test_runs_that_are_lost_together_count_as_losses_for_none_and_run_alone_the_next_time(store):
+    jobids = fill(store, MOST)
+    take(store, MOST)
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due(NOW + LEASE)
+    assert list(fsck(store)) == []
+    for jobid in jobids:
+        state = store.inspect([jobid])[0]
+        assert state.queued
+        assert state.streak == "0 0 alone"
+    for n in range(2):
+        (run,) = take(store, MOST, f"alone{n}", now=NOW + LEASE)
+        assert (run.losses, run.attempt) == (0, 1)
+        store.end(run, Outcome("next", None), now=NOW + LEASE)
+    # Alone, it is known which run was lost.
+    (run,) = take(store, MOST, "last", now=NOW + LEASE)
+    dispatcher.dispatch_due(NOW + 2 * LEASE)
+    assert store.inspect([run.jobid])[0].streak == "0 1"
+
+
+def test_it_takes_more_the_shorter_the_jobs_are_and_one_when_they_are_long():
+    pace = Pace()
+    numbers = []
+    for _ in range(8):
+        numbers.append(pace.number)
+        pace.note(pace.number, pace.number * 1e-5)
+    assert numbers == [1, 2, 4, 8, 16, 32, 64, 64]
+    pace.note(64, 64 * TARGET / 10)
+    assert pace.number == 10
+    pace.note(10, 3.0)
+    assert pace.number == 1
+
+
+def test_a_slow_job_holds_up_no_other(store):
+    """It comes third: what is done is ended at once, and what has not begun is left to another worker."""
+    begun, leave = threading.Event(), threading.Event()
+
+    def act(jobid):
+        if jobid == "002:A":
+            begun.set()
+            leave.wait(20)
+
+    jobids = fill(store, 40)
+    slow, thread = working(store, act)
+    assert begun.wait(10)
+    wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 37)
+    states = store.inspect(jobids[:4])
+    assert [state.status.partition(":")[0] for state in states] == ["STP", "STP", "WRK", "ENQ"]
+    quick, other = working(store, lambda jobid: None)
+    wait_until(lambda: len(quick.handler.worked) == 37)
+    assert quick.handler.worked == jobids[3:]
+    assert slow.handler.worked == jobids[:3]
+    leave.set()
+    wait_until(lambda: store.inspect(["002:A"])[0].status.startswith("STP"))
+    store.halt()
+    for each in (thread, other):
+        each.join(10)
+    assert list(fsck(store)) == []
+
+
+def test_a_slow_job_in_a_batch_is_kept_alive(store, monkeypatch):
+    monkeypatch.setattr("redbike.heartbeat.INTERVAL", 0.05)
+    begun, leave = threading.Event(), threading.Event()
+
+    def act(jobid):
+        if jobid == "001:A":
+            begun.set()
+            leave.wait(20)
+
+    fill(store, 3)
+    monkeypatch.setattr(Handler, "timeout", lambda self, name: 100.0)
+    _, thread = working(store, act)
+    assert begun.wait(10)
+    first = store.inspect(["001:A"])[0].lease
+    wait_until(lambda: store.inspect(["001:A"])[0].lease > first + 0.1)
+    leave.set()
+    wait_until(lambda: all(state.status.startswith("STP") for state in store.inspect(["000:A", "001:A", "002:A"])))
+    store.halt()
+    thread.join(10)
+
+
+def test_halting_in_the_middle_leaves_the_rest_in_its_queue(store):
+    jobids = fill(store, 20)
+
+    def act(jobid):
+        if jobid == "004:A":
+            worker.loop.stopping.set()
+
+    worker = Worker(store, Handler(act), Settings())
+    worker._pace.number = MOST
+    worker.work()
+    assert worker.handler.worked == jobids[:5]
+    assert list(map(bytes.decode, reversed(store.client.lrange(store.keys.queue("work-A"), 0, -1)))) == jobids[5:]
+    assert [state.status[:3] for state in store.inspect(jobids)] == ["STP"] * 5 + ["ENQ"] * 15
+    assert list(fsck(store)) == []
+
+
+def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
+    begun, leave = threading.Event(), threading.Event()
+
+    def act(jobid):
+        if jobid == "000:A":
+            begun.set()
+            leave.wait(20)
+
+    fill(store, 3)
+    worker = Worker(store, Handler(act), Settings())
+    worker._pace.number = MOST
+    runs = worker._take(MOST)
+    store.set("001:A", "EVERY:1h@0.0", time.time() + 3600)
+    batch = Batch(runs)
+    performing = threading.Thread(target=lambda: done.extend(worker._perform_batch(batch)))
+    done = []
+    performing.start()
+    assert begun.wait(10)
+    wait_until(lambda: store.inspect(["002:A"])[0].queued)
+    leave.set()
+    performing.join(10)
+    worker._watch.stop()
+    worker.heartbeat.stop()
+    assert [run.jobid for run, _ in done] == ["000:A", "001:A"]
+    worker._end_all(done)
+    assert store.inspect(["001:A"])[0].timeline
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize(("timeout", "settings"), [(0.5, Settings()), (None, Settings(on_lost="stop"))])
+def test_short_deadlines_and_jobs_that_must_not_be_repeated_are_taken_one_by_one(store, timeout, settings):
+    handler = Handler(lambda jobid: None)
+    handler.timeout = lambda name: timeout
+    worker = Worker(store, handler, settings)
+    worker._pace.number = MOST
+    worker.rotation.looks().__next__()
+    assert worker._most() == 1
+
+
+def test_the_watch_sleeps_while_there_is_nothing_to_look_at():
+    split = []
+    watch = Watch(split.append)
+    slow, quick = Batch([]), Batch([])
+    watch.begin(quick)
+    quick.closed = True
+    wait_until(lambda: watch._asleep)
+    watch.begin(slow)
+    wait_until(lambda: split == [slow])
+    wait_until(lambda: watch._asleep)
+    watch.stop()
+
+
+KILLER = """
+import os
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        with open("ran.log", "a") as file:
+            file.write(jobid + "\\n")
+        if jobid.startswith("killer"):
+            os._exit(1)
+"""
+
+
+@pytest.mark.timeout(180)
+def test_a_job_that_kills_its_workers_is_found_out_among_others(tmp_path, server_url, client, prefix):
+    (tmp_path / "jobs.py").write_text(KILLER)
+    store = Store(client, prefix, RoundRobin("A").queue_for)
+    (tmp_path / "redbike.conf").write_text(f"[redbike]\nprefix = {prefix}\n")
+    dispatcher = Dispatcher(store, Settings())
+    jobids = [f"quick{n}:A" for n in range(100)] + ["killer:A"] + [f"late{n}:A" for n in range(100)]
+    store.set_many([Entry(jobid, "NOW", "now", True, "work-A") for jobid in jobids])
+
+    def work():
+        command = [sys.executable, "-m", "redbike", "--config=redbike.conf", "work", "jobs:Worker('A')"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "REDBIKE_URL": server_url}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+
+    deaths = 0
+    while not store.inspect(["killer:A"])[0].status.startswith("DIE"):
+        assert work().wait(30) == 1
+        deaths += 1
+        assert deaths <= 4
+        # As if the time of the lease had passed.
+        dispatcher.dispatch_due(store.horizon()[0] + LEASE + 1)
+    # The third worker that it killed had run all the others.
+    assert store.client.zcard(store.keys.leases) == store.client.llen(store.keys.queue("work-A")) == 0
+    ran = (tmp_path / "ran.log").read_text().split()
+    assert set(ran) == set(jobids)
+    assert ran.count("killer:A") == deaths
+    assert list(fsck(store)) == []
