@@ -10,7 +10,7 @@ from redbike.masks import lowest, nth_bit, periodic, picked, span
 from redbike.rule import DAILY, FIRST_DAY, HOURLY, LAST_DAY, MONTHLY, WEEKLY, YEARLY, Rule
 from redbike.zones import EPOCH_DAY
 
-_YEARS = 3000  # that a search looks at
+YEARS = 3000  # that a search looks at
 
 
 class Days:
@@ -22,7 +22,7 @@ class Days:
     def __init__(self, rule: Rule, start: int, share: int) -> None:
         self._rule = _completed(rule, date.fromordinal(start + EPOCH_DAY))
         self._start = start
-        self._search = _YEARS // share
+        self._search = YEARS // share
         self._shapes: dict[tuple[int, bool, bool, bool], int] = {}
         self._years: dict[int, tuple[int, int]] = {}
         parts = (rule.months, rule.weeks, rule.yeardays, rule.monthdays, rule.weekdays)

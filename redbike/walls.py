@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from redbike.days import Days, Times, places_of, year_of
+from redbike.days import YEARS, Days, Times, places_of, year_of
 from redbike.errors import BadSchedule, quoted
 from redbike.evaluator import Evaluator, horizon, uncountable
 from redbike.masks import nth_bit
@@ -11,7 +11,8 @@ from redbike.rule import DAILY, LAST, YEARLY, Rule, until_of
 from redbike.zones import AHEAD, Offsets, resolve
 
 # What one search, and one count, may cost a schedule of one rule; all of it is about 20 ms.
-_PERIODS = 4000
+_PERIODS = 2000
+_COUNTED_PERIODS = 4000
 _COUNTED_YEARS = 8000
 _FEW = 4  # places that are cheaper to look for one by one
 
@@ -24,6 +25,7 @@ class Walls(Evaluator):
         self._zone = zone
         self._start = start
         self._years = _COUNTED_YEARS // share
+        self._far = YEARS // share * 366
         self._days = Days(rule, start // 86400, share)
         self._times = Times(rule, start % 86400)
         if not self._times.count:
@@ -32,7 +34,8 @@ class Walls(Evaluator):
         self._next_wall = self._of_set if self._positions else self._of_day
         self._places: dict[int, Sequence[int]] = {}
         self._held: tuple[int, int, list[int]] = 0, 0, []  # a period, until when, and its local times
-        self._periods = _PERIODS // share // (2 if rule.freq == YEARLY else 1)
+        halved = 2 if rule.freq == YEARLY else 1
+        self._periods, self._counted = _PERIODS // share // halved, _COUNTED_PERIODS // share // halved
         self._before = resolve(start, zone) - 1
         if self._search(self._before) is None:
             raise BadSchedule(f"bad rule {quoted(rule.text)}: it can never occur")
@@ -77,19 +80,19 @@ class Walls(Evaluator):
             if chosen[-1] > wall:
                 return chosen[bisect_right(chosen, wall)]
             day = stop
-        for low, stop, mask, places in self._sets(day):
+        for low, stop, mask, places in self._sets(day, self._periods):
             chosen = self._chosen(low, mask, places)
             if chosen and chosen[-1] > wall:
                 self._held = low, stop, chosen
                 return chosen[bisect_right(chosen, wall)]
         return None
 
-    def _sets(self, day: int) -> Iterator[tuple[int, int, int, Sequence[int]]]:
-        """The periods that have days from `day` on: the first day, the first after it, the mask, the places picked."""
+    def _sets(self, day: int, most: int) -> Iterator[tuple[int, int, int, Sequence[int]]]:
+        """Up to `most` periods that have days from `day` on: the first day, the first after it, the mask, the places picked."""
         stop = day
-        for _ in range(self._periods):
+        for _ in range(most):
             found = self._days.following(stop)
-            if found is None:
+            if found is None or found > day + self._far:
                 return
             low, stop = self._days.period(found)
             mask = self._days.between(low, stop)
@@ -121,7 +124,7 @@ class Walls(Evaluator):
             return False
         if not self._positions:
             return self._times.rank(second) > self._times.rank(second - 1)
-        low, _, mask, places = next(self._sets(day))
+        low, _, mask, places = next(self._sets(day, 1))
         return wall in self._chosen(low, mask, places)
 
     def covers(self, other: Evaluator) -> bool:
@@ -157,7 +160,7 @@ class Walls(Evaluator):
     def _last_of_set(self, count: int) -> int | None:
         """Period by period; None when it is too far."""
         missed, low = None, self._start // 86400
-        for low, _, mask, places in self._sets(self._start // 86400):
+        for low, _, mask, places in self._sets(self._start // 86400, self._counted):
             if missed is None:
                 missed = bisect_left(self._chosen(low, mask, places), self._start)
                 count += missed
