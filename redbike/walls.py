@@ -88,7 +88,7 @@ class Walls(Evaluator):
         return None
 
     def _sets(self, day: int, most: int) -> Iterator[tuple[int, int, int, Sequence[int]]]:
-        """Up to `most` periods that have days from `day` on: the first day, the first after it, the mask, the places picked."""
+        """Up to `most` periods with days from `day` on: the first day, the first one after it, the mask, the places."""
         stop = day
         for _ in range(most):
             found = self._days.following(stop)
