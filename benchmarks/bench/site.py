@@ -115,7 +115,7 @@ class Site:
 
     def finish(self, numbers: Iterable[int]) -> list[record.Runs]:
         """Wait until those jobs have run, stop all, and check that each of them, and no other, ran exactly once."""
-        expected = Counter(numbers)
+        expected = Counter(iter(numbers))
         self.await_runs(expected.total())
         self.stop()
         runs = self.runs()
