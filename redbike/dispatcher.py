@@ -19,7 +19,7 @@ from redbike.errors import RedbikeError
 from redbike.loop import Loop
 from redbike.outcome import COUNT_LIMIT, commit, given_back, lost
 from redbike.schedule import parse
-from redbike.store import PAGE, Store, Survey
+from redbike.store import LOOK, PAGE, Store, Survey
 
 log = logging.getLogger("redbike.dispatcher")
 
@@ -55,14 +55,12 @@ class Dispatcher:
             survey = self.store.survey(now)
             moved += self.move(survey, now)
             self.recover(survey, now)
-            if len(survey.due) < PAGE and len(survey.lost) < PAGE:
+            if len(survey.due) < LOOK and len(survey.lost) < PAGE:
                 self._survey_at = (time.monotonic(), survey)
                 return moved
 
     def move(self, survey: Survey, now: float | None = None) -> int:
         """Timeline → queues, for one batch; how many jobs moved."""
-        if not survey.due:
-            return 0
         return self.store.dispatch([(jobid, due, self._queue_of(jobid)) for jobid, due in survey.due], now)
 
     def recover(self, survey: Survey, now: float | None = None) -> None:

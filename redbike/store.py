@@ -21,7 +21,8 @@ from redbike.scripts import Argument, Call, Reply, Scripts, translated
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
-PAGE = 500  # entries of a hash, a list or a batch that are asked for at once
+PAGE = 500  # entries of a hash or a list that are asked for, or jobs that one script moves
+LOOK = 4 * PAGE  # due jobs that a survey tells of
 
 Due = float | Literal["now"] | None
 
@@ -241,9 +242,9 @@ class Store:
     # What the dispatcher does
 
     def survey(self, now: float | None = None) -> Survey:
-        """What is due, and which runs are lost, `PAGE` of each at most."""
+        """What is due, `LOOK` jobs at most, and which runs are lost, `PAGE` at most."""
         keys = [*self.keys.common, self.keys.control, self.keys.dispatched]
-        reply = self.scripts.run(Call("survey", keys, [_moment(now), PAGE]))
+        reply = self.scripts.run(Call("survey", keys, [_moment(now), LOOK, PAGE]))
         _, moment, control, dispatched, next_due, next_lease, due, lost = reply
         return Survey(
             now=float(moment),
@@ -261,15 +262,24 @@ class Store:
         return Run(text(jobid), *times, int(failures), int(losses), text(schedule), queue, self.default_timeout)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
-        """Move jobs (id, due time, queue name; "" where it has none) to their queues; returns how many moved."""
-        if not due:
-            return 0
-        names, keys = self._queues(name for _, _, name in due if name)
-        arguments: list[Argument] = [_moment(now), len(names), *names]
-        number = names | {"": 0}
+        """Move jobs (id, due time, queue name; "" where it has none) to their queues, `PAGE` in each step; how many."""
+        pages = (due[page : page + PAGE] for page in range(0, len(due), PAGE))
+        return sum(int(reply[1]) for reply in self.scripts.run_all(self.dispatch_call(page, now) for page in pages))
+
+    def dispatch_call(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> Call:
+        """`dispatch` as a call for `Scripts.run_all`."""
+        groups: dict[str, list[str]] = {}
         for jobid, score, name in due:
-            arguments += (jobid, score, number[name])
-        return int(self.scripts.run(Call("dispatch", [*self.keys.common, *keys], arguments))[1])
+            groups.setdefault(name, []).extend((jobid, score))
+        nowhere = groups.pop("", [])
+        _, keys = self._queues(groups)
+        arguments: list[Argument] = [_moment(now), len(groups)]
+        for name, group in groups.items():
+            arguments += (name, len(group) // 2)
+        arguments.append(len(nowhere) // 2)
+        for group in (*groups.values(), nowhere):
+            arguments += group
+        return Call("dispatch", [*self.keys.common, *keys], arguments)
 
     def skip(
         self, jobid: str, due: str, schedule: str, next_due: float | None, count: int, now: float | None = None

@@ -1,13 +1,17 @@
 #!lua flags=allow-oom
 -- dispatch: timeline → queue, for a batch of jobs that are due; a job in flight is not enqueued twice.
 -- KEYS  common, then queue and wake of each queue
--- ARGV  now, how many queues, their names, then for each job: id, due time, number of its queue (0 = it has none)
+-- ARGV  now, how many queues, for each of them its name and how many jobs go there, then how many have none, and for
+--       each job, queue by queue and those without one last: id and due time
 -- returns {'ok', how many were moved}; a job that is no longer due then is passed over, so repeating moves nothing twice.
 check_types()
 local now, count = clock(ARGV[1]), tonumber(ARGV[2])
 expect('list', unpack(KEYS, 11))
-local jobs = {}
-for i = 3 + count, #ARGV, 3 do jobs[#jobs + 1] = ARGV[i] end
+local first, jobs, size = 4 + 2 * count, {}, 0
+for i = first, #ARGV, 2 do
+  size = size + 1
+  jobs[size] = ARGV[i]
+end
 local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
 local known, queued_for = call('HMGET', schedules, unpack(jobs)), call('HMGET', queued, unpack(jobs))
 local gone, moved = {}, 0
@@ -22,20 +26,26 @@ local function overtake(job, due, record)  -- the last occurrence is still runni
   end
 end
 
-for i, job in ipairs(jobs) do
-  local at = 3 * i + count
-  local due, number = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  if tonumber(scores[i] or nil) == due and due <= now then
-    gone[#gone + 1] = job
-    if records[i] then
-      overtake(job, due, records[i])
-    elseif not known[i] then
-      call('HDEL', statuses, job)
-    elseif number == 0 then
-      mark(job, 'BAD')
-    elseif not queued_for[i] then
-      enqueue(job, stamp(due), ARGV[2 + number], KEYS[9 + 2 * number], KEYS[10 + 2 * number])
-      moved = moved + 1
+local i = 0
+for number = 1, count + 1 do
+  local name, queue, wake = ARGV[1 + 2 * number], KEYS[9 + 2 * number], KEYS[10 + 2 * number]
+  local many = tonumber(ARGV[number > count and first - 1 or 2 + 2 * number])
+  for _ = 1, many do
+    i = i + 1
+    local job, text = jobs[i], ARGV[first + 2 * i - 1]
+    local due = tonumber(text)
+    if due <= now and scores[i] and (scores[i] == text or tonumber(scores[i]) == due) then
+      gone[#gone + 1] = job
+      if records[i] then
+        overtake(job, due, records[i])
+      elseif not known[i] then
+        call('HDEL', statuses, job)
+      elseif number > count then
+        mark(job, 'BAD')
+      elseif not queued_for[i] then
+        enqueue(job, stamp(due), name, queue, wake)
+        moved = moved + 1
+      end
     end
   end
 end

@@ -1,13 +1,13 @@
 #!lua flags=no-writes
 -- survey: what a dispatcher has to do; changes nothing.
 -- KEYS  common, control, dispatched
--- ARGV  now, how many jobs at most
+-- ARGV  now, how many due jobs at most, how many lost runs at most
 -- returns {'ok', now, control, dispatched until, next due, next lease,
 --          JSON of {job, due, ...} that are due ('' = none), {job, record, schedule, ...} whose worker is not heard of any more}
 local control, dispatched = KEYS[11], KEYS[12]
-local now, most = clock(ARGV[1]), ARGV[2]
-local due = call('ZRANGEBYSCORE', timeline, '-inf', stamp(now), 'WITHSCORES', 'LIMIT', 0, most)
-local lost = call('ZRANGEBYSCORE', leases, '-inf', stamp(now), 'LIMIT', 0, most)
+local now, most_due, most_lost = clock(ARGV[1]), ARGV[2], ARGV[3]
+local due = call('ZRANGEBYSCORE', timeline, '-inf', stamp(now), 'WITHSCORES', 'LIMIT', 0, most_due)
+local lost = call('ZRANGEBYSCORE', leases, '-inf', stamp(now), 'LIMIT', 0, most_lost)
 local coming = call('ZRANGEBYSCORE', timeline, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local lease = call('ZRANGEBYSCORE', leases, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local runs = {}
