@@ -3,13 +3,20 @@ local schedules, statuses, timeline, queued, running = KEYS[1], KEYS[2], KEYS[3]
 local leases, streaks, skipped, queues, wakeup = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local RUN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$'  -- see keys.py: tag start deadline due failures losses next queue
 local call = redis.call
-local SIZE = {hash = 'HLEN', zset = 'ZCARD', list = 'LLEN', string = 'STRLEN'}
-local function expect(kind, ...)  -- asking for its size is an error for a key of another type
-  for i = 1, select('#', ...) do call(SIZE[kind], (select(i, ...))) end
+local SIZE = {hash = 'HLEN', zset = 'ZCARD', set = 'SCARD', list = 'LLEN', string = 'STRLEN'}
+local function expect(kind, ...)  -- asking a key of another type for its size is an error
+  for i = 1, select('#', ...) do
+    local key = select(i, ...)
+    if type(redis.pcall(SIZE[kind], key)) == 'table' then
+      error({err = 'WRONGTYPE ' .. key .. ' is a ' .. call('TYPE', key).ok .. ', not a ' .. kind})
+    end
+  end
 end
 local function check_types()  -- before the first write: an error later would leave half of a change behind
-  call('HLEN', schedules) call('HLEN', statuses) call('ZCARD', timeline) call('HLEN', queued) call('HLEN', running)
-  call('ZCARD', leases) call('HLEN', streaks) call('HLEN', skipped) call('SCARD', queues) call('LLEN', wakeup)
+  expect('hash', schedules, statuses, queued, running, streaks, skipped)
+  expect('zset', timeline, leases)
+  expect('set', queues)
+  expect('list', wakeup)
 end
 local function stamp(time) return string.format('%.6f', time) end
 local second  -- the time of statuses
