@@ -20,6 +20,7 @@ from bench.drain import drain
 from bench.enqueue import enqueue
 from bench.figures import Plan
 from bench.idle import idle
+from bench.install import install, interpreter
 from bench.memory import memory
 from bench.punctuality import punctuality
 from bench.raw import raw
@@ -33,7 +34,6 @@ from bench.wakeup import wakeup
 
 HERE = Path(__file__).parent
 PEERS = sorted(path.stem for path in (HERE / "peers").glob("*.py") if path.stem != "__init__")
-OWN_PYTHON = HERE.parent / ".venv-peers" / "bin" / "python"
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ BENCHMARKS = {
 
 def main() -> None:
     options = parser().parse_args()
+    if options.install_peers:
+        install(options.peers_folder, options.peers)
     results = Results.load(options.load) if options.load else measured(options)
     print(rst(results) if options.rst else plain(results))
     if options.json:
@@ -82,11 +84,13 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--only", type=names(list(BENCHMARKS)), metavar="NAMES", help=", ".join(BENCHMARKS))
     options.add_argument("--peers", type=names(PEERS), default=PEERS, metavar="NAMES", help=", ".join(PEERS))
     options.add_argument("--no-peers", dest="peers", action="store_const", const=[], help="Redbike and raw alone")
+    options.add_argument("--install-peers", action="store_true", help="install them first, with pip")
     options.add_argument(
-        "--peers-python",
-        metavar="PYTHON",
-        default=str(OWN_PYTHON) if OWN_PYTHON.exists() else sys.executable,
-        help="the interpreter that has the peers; by default that of .venv-peers, if there is one",
+        "--peers-folder",
+        type=Path,
+        metavar="FOLDER",
+        default=HERE.parent / ".venv" / "peers",
+        help="where their virtual environments are; default: .venv/peers",
     )
     options.add_argument("--rounds", type=int, metavar="N", help="default: 3, with --quick 1")
     options.add_argument("--json", metavar="FILE", help="write the results there")
@@ -112,7 +116,7 @@ def names(known: list[str]) -> Callable[[str], list[str]]:
 def measured(options: argparse.Namespace) -> Results:
     """Run the benchmarks: in each round everyone in turn."""
     plan = Plan(options.quick, options.full)
-    present = contenders(options.peers, options.peers_python)
+    present = contenders(options.peers, options.peers_folder)
     results = Results(surroundings(present))
     rounds = options.rounds or plan.pick(3, 1)
     # Everything is a ratio to the raw figures, so they are always there.
@@ -138,10 +142,12 @@ def takes_part(contender: Contender, benchmark: Benchmark) -> bool:
     return benchmark.needs is not None and not contender.abilities.isdisjoint(benchmark.needs)
 
 
-def contenders(peers: list[str], python: str) -> list[Contender]:
+def contenders(peers: list[str], folder: Path) -> list[Contender]:
     """Redbike, raw Redis, and those of the peers that are installed."""
     found = [described("redbike", sys.executable), described("raw", sys.executable)]
-    found += [described(name, python) for name in peers]
+    for name in peers:
+        python = interpreter(folder, name)
+        found.append(described(name, str(python) if python.exists() else sys.executable))
     return [contender for contender in found if contender is not None]
 
 
@@ -151,7 +157,7 @@ def described(name: str, python: str) -> Contender | None:
     told = subprocess.run(command, env=environment(), capture_output=True, text=True)
     if told.returncode:
         reason = (told.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        say(f"without {name}: {reason}; pip install -r benchmarks/requirements-peers.txt")
+        say(f"without {name}: {reason} (--install-peers installs it)")
         return None
     said = json.loads(told.stdout.splitlines()[-1])
     return Contender(name, python, frozenset(said["abilities"]), said["versions"], said["settings"], said["jobs"])

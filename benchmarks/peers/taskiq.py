@@ -1,0 +1,28 @@
+"""taskiq: a list broker, its own command with one process and 100 tasks at once, no results."""
+
+import os
+import sys
+
+from bench.record import ran
+from taskiq_redis import ListQueueBroker
+
+PACKAGES = ("taskiq", "taskiq-redis", "redis")
+TASKS = 100
+SETTINGS = f"ListQueueBroker, 1 process, {TASKS} tasks at once"
+JOBS = 10_000
+
+broker = ListQueueBroker(os.environ.get("BENCH_URL", "redis://"))
+
+
+@broker.task
+async def job(number: int) -> None:
+    ran(number)
+
+
+async def enqueue(number: int) -> None:
+    await job.kiq(number)
+
+
+def work() -> None:
+    command = ["taskiq", "worker", "--workers=1", f"--max-async-tasks={TASKS}", "--log-level=WARNING"]
+    os.execv(sys.executable, [sys.executable, "-m", *command, "peers.taskiq:broker"])
