@@ -15,6 +15,7 @@ from redbike.store import Outcome, Run
 MOST = 64  # jobs taken together
 TARGET = 0.002  # seconds that they are to take
 PATIENCE = 0.005  # seconds after which the rest is given back
+STALE = 3.0  # seconds after which runs that have not begun may be another worker's: this one was suspended
 LONG_ENOUGH = 1.0  # seconds: the timeout of a queue below which its jobs are taken one by one
 
 Ended = tuple[Run, Outcome]
@@ -36,11 +37,12 @@ class Batch:
     """Runs that were taken together, in order. Both ends are taken by atomic pops, so no run is done by two threads."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = list(runs)
         self.todo = deque(runs)
         self.done: deque[Ended] = deque()
-        self.current: Run | None = None
         self.watched: list[Run] = []  # those that the heartbeat was told of
         self.began = time.monotonic()
+        self.checked = self.began  # when the runs were known to be this worker's
         self.changing = threading.Lock()  # held while runs are given back, and to close
         self.closed = False
         self.split = False

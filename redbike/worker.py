@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from redbike.batch import LONG_ENOUGH, Batch, Ended, Pace, Watch
+from redbike.batch import LONG_ENOUGH, STALE, Batch, Ended, Pace, Watch
 from redbike.config import Settings
 from redbike.errors import BadConfig, BadJobId, BadSchedule, Overrun, RedbikeError, StopWork, Unreachable, UnsetJob
 from redbike.heartbeat import Heartbeat
@@ -231,8 +231,10 @@ class Worker:
         try:
             while not batch.closed:
                 while batch.todo and not stopping.is_set():
+                    if time.monotonic() - batch.checked > STALE:
+                        self._check(batch)
                     try:
-                        batch.current = run = batch.todo.popleft()
+                        run = batch.todo.popleft()
                     except IndexError:
                         break
                     batch.done.append((run, self._run(run)))
@@ -247,6 +249,14 @@ class Worker:
             self.loop.insist(lambda _: self.store.release(left))
         return list(batch.done)
 
+    def _check(self, batch: Batch) -> None:
+        """Leave out the runs of `batch` that are not this worker's any more, because it was suspended for so long."""
+        with batch.changing:
+            batch.checked = time.monotonic()
+            runs = _drained(batch.todo.popleft)
+            words = self.loop.insist(lambda _: self.store.heartbeat(runs)) if runs else []
+            batch.todo.extend(run for run, word in zip(runs, words, strict=True) if word == "ok")
+
     def _split(self, batch: Batch) -> None:
         """`batch` takes long: end what is done, and give back what has not begun."""
         with batch.changing:
@@ -254,10 +264,10 @@ class Worker:
                 return
             done, rest = _drained(batch.done.popleft), _drained(batch.todo.pop)[::-1]
             # From now on there is time for a heartbeat.
-            current = batch.current
-            if current is not None and all(run is not current for run, _ in done):
-                batch.watched = [current]
-                self.heartbeat.add(current)
+            left = {id(run) for run in rest} | {id(run) for run, _ in done}
+            batch.watched = [run for run in batch.runs if id(run) not in left]
+            for run in batch.watched:
+                self.heartbeat.add(run)
             try:
                 self.loop.insist(lambda _: self._end_all(done), patience=LEASE)
                 words = self.loop.insist(lambda _: self.store.release(rest), patience=LEASE) if rest else []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from redbike.batch import MOST, TARGET, Batch, Pace, Watch
+from redbike.batch import MOST, STALE, TARGET, Batch, Pace, Watch
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
@@ -265,6 +265,7 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
     runs = worker._take(MOST)
     store.set("001:A", "EVERY:1h@0.0", time.time() + 3600)
     batch = Batch(runs)
+    batch.began += 0.5  # time to begin the first, also on a busy machine
     performing = threading.Thread(target=lambda: done.extend(worker._perform_batch(batch)))
     done = []
     performing.start()
@@ -278,6 +279,19 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
     worker._end_all(done)
     assert store.inspect(["001:A"])[0].timeline
     assert list(fsck(store)) == []
+
+
+def test_a_worker_that_was_suspended_begins_nothing_that_is_another_ones_by_now(store):
+    fill(store, 3, due=time.time())
+    worker = Worker(store, Handler(lambda jobid: None), Settings())
+    batch = Batch(worker._take(MOST))
+    Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
+    (other,) = take(store, 1, "other", now=store.horizon()[0])
+    batch.checked -= STALE
+    assert worker._perform_batch(batch) == []
+    assert worker.handler.worked == []
+    worker._watch.stop()
+    assert store.inspect([other.jobid])[0].inflight == "other"
 
 
 @pytest.mark.parametrize(("timeout", "settings"), [(0.5, Settings()), (None, Settings(on_lost="stop"))])
