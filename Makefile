@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test exhaustive fuzz check lint format types ci clean
+.PHONY: help install test exhaustive fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -19,6 +19,13 @@ exhaustive: ## 100,000 random schedules and every change of clocks from 2020 to 
 fuzz: ## an hour of mutated texts for the parser
 	$(PYTHON) -m pip install --quiet 'atheris >= 3.0'
 	$(PYTHON) -m tests.exhaustive.fuzz --seconds=3600
+
+bench: ## all benchmarks, beside other systems, which are installed for it (an hour); charts in build/charts
+	mkdir -p build
+	$(PYTHON) benchmarks/suite.py --install-peers --json=build/bench.json --charts=build/charts
+
+bench-quick: ## the benchmarks with fewer jobs, beside the two fastest others (three minutes)
+	$(PYTHON) benchmarks/suite.py --quick --install-peers --peers=huey,dramatiq
 
 check: lint types test ## all checks and the tests
 

@@ -8,7 +8,7 @@ from taskiq_redis import ListQueueBroker
 
 PACKAGES = ("taskiq", "taskiq-redis", "redis")
 TASKS = 100
-SETTINGS = f"ListQueueBroker, 1 process, {TASKS} tasks at once"
+SETTINGS = f"ListQueueBroker, 1 process, {TASKS} tasks at once and as many ahead"
 JOBS = 10_000
 
 broker = ListQueueBroker(os.environ.get("BENCH_URL", "redis://"))
@@ -24,5 +24,12 @@ async def enqueue(number: int) -> None:
 
 
 def work() -> None:
-    command = ["taskiq", "worker", "--workers=1", f"--max-async-tasks={TASKS}", "--log-level=WARNING"]
+    command = [
+        "taskiq",
+        "worker",
+        "--workers=1",
+        f"--max-async-tasks={TASKS}",
+        f"--max-prefetch={TASKS}",
+        "--log-level=WARNING",
+    ]
     os.execv(sys.executable, [sys.executable, "-m", *command, "peers.taskiq:broker"])
