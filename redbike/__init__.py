@@ -2,7 +2,8 @@
 
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, StopWork, Unreachable, UnsetJob
 from redbike.redbike import Redbike
-from redbike.worker import RoundRobin, current_run
+from redbike.rotation import RoundRobin
+from redbike.worker import current_run
 
 __version__ = "1.0.0"
 

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from redbike.store import Outcome, Run
+from redbike.records import Outcome, Run
 
 MOST = 64  # jobs taken together
 TARGET = 0.002  # seconds that they are to take

@@ -74,10 +74,10 @@ from redbike.explain import explain
 from redbike.fsck import fsck
 from redbike.keys import check_jobid
 from redbike.redbike import Redbike
+from redbike.rotation import RoundRobin
 from redbike.schedule import Calendar, Schedule, parse, timestamp
 from redbike.server import EmbeddedServer
 from redbike.upcoming import upcoming
-from redbike.worker import RoundRobin
 
 DONE, FAILED, BAD = 0, 1, 2
 

@@ -51,7 +51,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from redbike.errors import BadConfig, Overrun, RedbikeError
-from redbike.worker import RoundRobin, current_run
+from redbike.rotation import RoundRobin
+from redbike.worker import current_run
 
 log = logging.getLogger("redbike.commands")
 

@@ -18,8 +18,9 @@ from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.loop import Loop
 from redbike.outcome import COUNT_LIMIT, commit, given_back, lost
+from redbike.records import Survey
 from redbike.schedule import parse
-from redbike.store import LOOK, PAGE, Store, Survey
+from redbike.store import LOOK, PAGE, Store
 
 log = logging.getLogger("redbike.dispatcher")
 

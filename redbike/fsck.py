@@ -20,9 +20,10 @@ from itertools import islice
 
 from redbike.errors import RedbikeError
 from redbike.keys import FAMILIES
+from redbike.records import State, text
 from redbike.schedule import parse
 from redbike.scripts import translated
-from redbike.store import PAGE, State, Store, literal, text
+from redbike.store import PAGE, Store, literal
 
 QUEUED = re.compile(r"\d+\.\d{6} .+", re.DOTALL)
 RUNNING = re.compile(r"\S+( \d+\.\d{6}){3}( \d+){2} (-|set|once|due:\d+\.\d{6}) .+", re.DOTALL)

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 from redbike.errors import RedbikeError, Unreachable
-from redbike.store import LEASE, Run, Store
+from redbike.records import Run
+from redbike.store import LEASE, Store
 
 log = logging.getLogger("redbike.heartbeat")
 

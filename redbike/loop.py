@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 import redis
 
 from redbike.errors import Unreachable
+from redbike.records import text
 from redbike.scripts import translated
-from redbike.store import Store, text
+from redbike.store import Store
 
 log = logging.getLogger("redbike")
 

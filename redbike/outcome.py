@@ -11,8 +11,9 @@ from typing import Any
 
 from redbike.config import Settings
 from redbike.errors import BadSchedule
+from redbike.records import Outcome, Run
 from redbike.schedule import Schedule, parse, stored
-from redbike.store import Outcome, Run, Store
+from redbike.store import Store
 
 MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
 MAX_PAUSE = 3600.0  # seconds between two tries

@@ -31,9 +31,11 @@ from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.keys import check_jobid
 from redbike.outcome import COUNT_LIMIT
+from redbike.records import Due, Entry, State
+from redbike.rotation import Handler
 from redbike.schedule import Schedule, parse
-from redbike.store import Due, Entry, State, Store
-from redbike.worker import Handler, Worker
+from redbike.store import Store
+from redbike.worker import Worker
 
 log = logging.getLogger("redbike")
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from redbike.store import Call, Outcome, Run, State, Store
+from redbike.records import Outcome, Run, State
+from redbike.store import Call, Store
 
 JOB = "job:A"
 QUEUE = "work-A"

@@ -13,8 +13,10 @@ from redbike.batch import MOST, STALE, TARGET, Batch, Pace, Watch
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
-from redbike.store import LEASE, Entry, Outcome, Store
-from redbike.worker import Rotation, RoundRobin, Worker
+from redbike.records import Entry, Outcome
+from redbike.rotation import Rotation, RoundRobin
+from redbike.store import LEASE, Store
+from redbike.worker import Worker
 from tests.states import dump
 from tests.waiting import wait_until
 

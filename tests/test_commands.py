@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import redbike.commands
 from redbike.commands import LOG_LIMIT, Commands
 from redbike.errors import BadConfig, Overrun, RedbikeError
-from redbike.store import Run
+from redbike.records import Run
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "quickstart" / "commands.ini"
 LONG = 30.0  # seconds that no test may come near, however busy the machine is

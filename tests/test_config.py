@@ -6,7 +6,7 @@ import pytest
 
 from redbike.config import Settings, load, load_worker
 from redbike.errors import BadConfig
-from redbike.worker import RoundRobin
+from redbike.rotation import RoundRobin
 from tests.commandline import ROOT
 
 

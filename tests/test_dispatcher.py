@@ -9,9 +9,10 @@ from redbike import timefile
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
+from redbike.records import Entry, Run
+from redbike.rotation import RoundRobin
 from redbike.scripts import SCRIPTS
-from redbike.store import LEASE, PAGE, Entry, Run, Store
-from redbike.worker import RoundRobin
+from redbike.store import LEASE, PAGE, Store
 from tests.waiting import wait_until
 
 

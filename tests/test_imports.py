@@ -10,12 +10,12 @@ import redbike
 PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
     {"errors"},
-    {"keys", "masks", "zones", "config", "server", "timefile"},
+    {"keys", "records", "masks", "zones", "config", "server", "timefile"},
     {"cron", "rule"},
     {"days", "evaluator"},
     {"walls", "elapsed"},
     {"rrule"},
-    {"schedule", "scripts", "connection"},
+    {"schedule", "scripts", "connection", "rotation"},
     {"store", "explain", "upcoming"},
     {"loop", "outcome"},
     {"batch", "heartbeat", "dispatcher", "fsck"},

@@ -4,8 +4,8 @@ import pytest
 
 from redbike.config import Settings
 from redbike.outcome import MAX_ERROR, MAX_TRACEBACK, anew, done, failed, lost, onward, overrun
+from redbike.records import Outcome, Run
 from redbike.schedule import parse
-from redbike.store import Outcome, Run
 
 
 def run(schedule="EVERY:10@0", due=100.0, start=100.0, failures=0, losses=0):

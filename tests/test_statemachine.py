@@ -6,7 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from redbike.errors import NoSuchJob
 from redbike.fsck import fsck
-from redbike.store import GRACE, LEASE, Outcome, Run, Store
+from redbike.records import Outcome, Run
+from redbike.store import GRACE, LEASE, Store
 from tests.model import Model
 from tests.states import queue_for
 

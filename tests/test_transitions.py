@@ -7,8 +7,9 @@ import pytest
 
 from redbike.errors import NoSuchJob, ServerError
 from redbike.fsck import fsck
+from redbike.records import Outcome, Run
 from redbike.scripts import SCRIPTS, Call
-from redbike.store import GRACE, LEASE, Outcome, Run, Store
+from redbike.store import GRACE, LEASE, Store
 from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, place, queue_for, take
 
 NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)

@@ -1,0 +1,99 @@
+"""What the store gives and takes: runs, their outcomes, what a dispatcher sees, the state of a job."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Due = float | Literal["now"] | None
+
+
+@dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
+class Run:
+    """A run in flight, as its worker holds it. Times are epoch seconds by Redis' clock."""
+
+    jobid: str
+    due: float
+    tag: str
+    start: float
+    deadline: float
+    failures: int  # runs in a row that raised, before this one
+    losses: int  # runs in a row whose worker died, before this one
+    schedule: str  # the text at the time when the run was taken
+    queue: str
+    default_timeout: float = 10.0
+    received: float = field(default_factory=time.monotonic, compare=False)
+
+    @property
+    def attempt(self) -> int:
+        """Which try of the same occurrence this is, from 1."""
+        return 1 + self.failures + self.losses
+
+    def now(self) -> float:
+        """Redis' clock as far as this process can tell without asking: never ahead of it by more than clocks drift."""
+        return self.start + time.monotonic() - self.received
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Where a job goes when its run has ended; see ``lua/end.lua``."""
+
+    # next: due as computed from the schedule; due: whatever the schedule.
+    place: Literal["next", "due", "stop", "die", "unset"]
+    due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
+    why: Literal["", "overrun", "lost"] = ""
+    streak: str = ""
+    failure: dict[str, Any] | None = None
+    missed: int = 0
+    overlapped: int = 0
+
+
+@dataclass(slots=True)
+class Entry:
+    """A job to be set: see `Store.set`."""
+
+    jobid: str
+    schedule: str
+    due: Due
+    once: bool
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a dispatcher found to do. Times are epoch seconds by Redis' clock."""
+
+    now: float
+    control: str
+    dispatched: float | None
+    next_due: float | None
+    next_lease: float | None
+    due: list[tuple[str, str]]  # job id and due time, the latter as Redis spells it
+    lost: list[Run]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is kept of one job, at one instant; what is not there is None, "" or 0."""
+
+    jobid: str
+    schedule: str | None
+    status: str | None
+    timeline: float | None
+    queued: str
+    running: str
+    lease: float | None
+    inflight: str
+    inflight_ms: int
+    streak: str
+    skipped: dict[str, int]
+    failure: dict[str, Any] | None
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything but a run of this job."""
+        return self.schedule is not None or self.status is not None
+
+
+def text(value: Any) -> str:
+    """The bytes that Redis holds as text, "" for None; bytes that are not UTF-8 survive a round trip."""
+    return "" if value is None else bytes(value).decode("utf-8", "surrogateescape")

@@ -1,0 +1,129 @@
+"""Which queues a worker works, and in which order: worker classes, and turns by weight."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+from redbike.errors import BadConfig, BadJobId
+from redbike.keys import check_queue_name
+
+MAX_QUEUES = 10_000  # names that one round of `queue_names` may give
+WINDOW = 32  # turns that one request looks at, so that its cost does not grow with the number of queues
+
+
+class Handler(Protocol):
+    """What a worker class must have. `work` may be a coroutine function."""
+
+    def queue_for(self, jobid: str) -> str:
+        """The name of the queue for `jobid`."""
+        ...
+
+    def queue_names(self) -> Iterable[str]:
+        """The queues to work, in turn; a name that stands there twice is worked twice as often."""
+        ...
+
+    def work(self, jobid: str) -> Any:
+        """Do the job. The number returned with ``CONTINUE`` is a pause in seconds."""
+        ...
+
+    def timeout(self, queue_name: str) -> float | None:
+        """Seconds that a job of the queue may take, or None for the default."""
+        ...
+
+
+class RoundRobin:
+    """Works queues in turn: ``RoundRobin("A:A:B")`` takes from A twice as often as from B while both have jobs.
+
+    The part of a job id after its last ``:`` says its queue: ``backup:A`` waits in the queue named ``work-A``.
+    """
+
+    def __init__(self, initstring: str) -> None:
+        names = initstring.split(":") if isinstance(initstring, str) else [""]
+        if not all(names):
+            raise BadConfig(f"bad queues {initstring!r}: names with colons between them, as in 'A:A:B', are needed")
+        self._names = [check_queue_name(f"work-{name}") for name in names]
+
+    def queue_for(self, jobid: str) -> str:
+        """The queue of `jobid`; raises `BadJobId` for an id that ends in ``:``."""
+        name = jobid.rpartition(":")[2]
+        if not name:
+            raise BadJobId(f"bad job id {jobid!r}: nothing after its last ':' names a queue")
+        return f"work-{name}"
+
+    def queue_names(self) -> Iterable[str]:
+        """The queues, in the order of the init string."""
+        return self._names
+
+    def work(self, jobid: str) -> Any:
+        """To be overridden: do the job."""
+        raise NotImplementedError(f"{type(self).__name__} has no work() of its own")
+
+    def timeout(self, queue_name: str) -> float | None:
+        """Seconds that a job may take; None is the default."""
+        return None
+
+
+class Look(NamedTuple):
+    """One look into queues: their names with their timeouts in seconds, and the numbers, from 1, of those in turn."""
+
+    queues: list[tuple[str, float]]
+    turns: list[int]
+
+
+class Rotation:
+    """The order in which to look into queues: each turn goes on behind the queue that was served last.
+
+    With A:A:B and jobs in all, the turns begin at A, A, B, A, …; where a queue is empty the next in line is served, so
+    the weights are exact while there are jobs, and no turn is lost while any queue has one.
+    """
+
+    def __init__(self, handler: Handler, default_timeout: float) -> None:
+        self._handler = handler
+        self._default = default_timeout
+        self._names: list[str] = []
+        self._timeouts: dict[str, float] = {}
+        self._position = 0
+
+    def names(self) -> list[str]:
+        """The queues, each once."""
+        return list(self._timeouts)
+
+    def shortest(self) -> float:
+        """The shortest timeout in seconds."""
+        return min(self._timeouts.values())
+
+    def looks(self) -> Iterator["Look"]:
+        """Where to look for jobs: all turns from this one on, some of them at a time when there are many queues."""
+        if self._position == 0:
+            self._read()
+        count = len(self._names)
+        for first in range(self._position, self._position + count, WINDOW):
+            size = min(WINDOW, self._position + count - first)
+            turns = [self._names[(first + step) % count] for step in range(size)]
+            # Looking twice into an empty queue is of no use.
+            numbers = {name: number for number, name in enumerate(dict.fromkeys(turns), 1)}
+            yield Look([(name, self._timeouts[name]) for name in numbers], [numbers[name] for name in turns])
+
+    def served(self, name: str) -> None:
+        """A job of the queue `name` was taken."""
+        count = len(self._names)
+        if count > 1:
+            steps = next(step for step in range(count) if self._names[(self._position + step) % count] == name)
+            self._position = (self._position + steps + 1) % count
+
+    def _read(self) -> None:
+        names = list(islice(self._handler.queue_names(), MAX_QUEUES))
+        if names == self._names:
+            return
+        if not names:
+            raise BadConfig("queue_names() gives no queue to work")
+        self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
+        self._names = names
+
+    def _timeout(self, name: str) -> float:
+        seconds = self._handler.timeout(name)
+        if seconds is None:
+            return self._default
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds <= 1e9:
+            raise BadConfig(f"bad timeout {seconds!r} for queue {name!r}: 0.001 to 1e9 seconds, or None, are allowed")
+        return float(seconds)
