@@ -28,7 +28,7 @@ def burst(plan: Plan, contender: Contender) -> Iterator[tuple[str, float]]:
 def started(contender: Contender, count: int) -> list[float]:
     """Seconds from the instant to each start."""
     # Peers set them one by one.
-    due = int(time.time()) + 5 + count / (8000 if contender.name == "redbike" else 1000)
+    due = int(time.time()) + 3 + count / (8000 if contender.name == "redbike" else 1000)
     return at(contender, dict.fromkeys(range(count), due))
 
 

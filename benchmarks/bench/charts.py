@@ -19,7 +19,9 @@ def draw(results: Results, folder: str) -> list[Path]:
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "redbike", "font.size": 10})
     Path(folder).mkdir(parents=True, exist_ok=True)
     charts = [(key, list(rows)) for key, rows in groupby(results.rows(), lambda row: row.figure.key)]
-    return [_chart(key, rows, results, Path(folder)) for key, rows in charts if len(rows) > 1]
+    return [
+        _chart(key, rows, results, Path(folder)) for key, rows in charts if len(rows) > 1 and rows[0].figure.compared
+    ]
 
 
 def _chart(key: str, rows: list[Row], results: Results, folder: Path) -> Path:

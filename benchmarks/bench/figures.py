@@ -12,6 +12,7 @@ class Figure:
     unit: str
     more: bool  # more is better
     raw: str = ""
+    compared: bool = True  # with peers
 
     @property
     def key(self) -> str:
@@ -67,7 +68,7 @@ FIGURES: list[Figure] = [
     rate("enqueue", "many, cron", raw="enqueue: many, now"),
     _own("wakeup", "median", MS, False),
     _own("wakeup", "p99", MS, False),
-    cost("punctuality", "earliest", MS),
+    Figure("punctuality", "earliest, below 0 is too early", MS, False, compared=False),
     cost("punctuality", "median", MS),
     cost("punctuality", "p99", MS),
     cost("idle", "dispatcher and ten workers", "% of a core"),

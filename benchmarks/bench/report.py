@@ -33,7 +33,7 @@ def cells(rows: Iterable[Row]) -> list[tuple[str, ...]]:
         last = row.figure.key
         best = f"{number(row.of_best)} ({row.best})" if row.of_best is not None else ""
         raw = "" if row.of_raw is None else number(row.of_raw)
-        better = "" if row.figure.more else " (less is better)"
+        better = "" if row.figure.more or not row.figure.compared else " (less is better)"
         lines.append((first, row.name, number(row.value), row.figure.unit + (better if first else ""), raw, best))
     return lines
 

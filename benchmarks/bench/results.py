@@ -39,9 +39,8 @@ class Results:
 
     def _row(self, figure: Figure, name: str, value: float) -> "Row":
         raw = self._median(figure.raw, "raw")
-        # Only a figure is compared with the best peer that could be the other way round.
         peers = [peer for peer in self._order(figure) if peer not in ("redbike", "raw", name)]
-        best = self._median(figure.key, peers[0]) if peers and name == "redbike" else None
+        best = self._median(figure.key, peers[0]) if peers and name == "redbike" and figure.compared else None
         return Row(figure, name, value, _ratio(value, raw), _ratio(value, best), peers[0] if best else "")
 
     def _median(self, key: str, name: str) -> float | None:

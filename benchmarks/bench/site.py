@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ from bench.server import Server
 from redbike import Redbike, RoundRobin
 
 HERE = Path(__file__).parents[1]
+GRACE = 2.0  # seconds for a process to end by itself
 PATIENCE = 60.0  # seconds without any progress after which a measurement is given up
 
 
@@ -89,11 +91,12 @@ class Site:
             if process.poll() is None:
                 process.terminate()
         for process in self.processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE)
+            # Also what it started itself.
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            process.wait()
 
     def count(self) -> int:
         """How many runs there were so far."""

@@ -33,5 +33,5 @@ def schedule(number: int, moment: float) -> None:
 
 def work() -> None:
     command = ["dramatiq", "--processes=1", f"--threads={THREADS}", "peers.dramatiq"]
-    os.environ["dramatiq_queue_prefetch"] = str(AHEAD)
-    os.execv(sys.executable, [sys.executable, "-m", *command])
+    environment = os.environ | {"dramatiq_queue_prefetch": str(AHEAD)}
+    os.execve(sys.executable, [sys.executable, "-m", *command], environment)

@@ -24,12 +24,6 @@ async def enqueue(number: int) -> None:
 
 
 def work() -> None:
-    command = [
-        "taskiq",
-        "worker",
-        "--workers=1",
-        f"--max-async-tasks={TASKS}",
-        f"--max-prefetch={TASKS}",
-        "--log-level=WARNING",
-    ]
+    limits = [f"--max-async-tasks={TASKS}", f"--max-prefetch={TASKS}", "--log-level=WARNING"]
+    command = ["taskiq", "worker", "--workers=1", *limits]
     os.execv(sys.executable, [sys.executable, "-m", *command, "peers.taskiq:broker"])
