@@ -36,7 +36,7 @@ def _chart(key: str, rows: list[Row], results: Results, folder: Path) -> Path:
     axes.margins(x=0.15)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"{key} ({figure.unit}, {'more' if figure.more else 'less'} is better)", loc="left", fontsize=10)
-    axes.set_xlabel(", ".join(results.environment.get(name, "") for name in ("cores", "server")), fontsize=8)
+    axes.set_xlabel(", ".join(results.environment.get(name, "") for name in ("cores", "server", "python")), fontsize=8)
     path = folder / (re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-") + ".svg")
     picture.savefig(path, metadata={"Date": None})
     pyplot.close(picture)

@@ -2,8 +2,8 @@
 
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator
-from itertools import count
 
 from redbike import Redbike, RoundRobin
 
@@ -68,13 +68,10 @@ def _command(*words: str) -> None:
 
 def idle_workers(number: str) -> None:
     """That many workers of a queue without jobs, as threads: what matters of them is their connections."""
-    import threading
-
     threads = [
         threading.Thread(target=Redbike(RoundRobin("idle"), redis_config=os.environ["BENCH_URL"]).work, daemon=True)
         for _ in range(int(number))
     ]
     for thread in threads:
         thread.start()
-    for _ in count():
-        threads[0].join(3600)
+    threads[0].join()

@@ -27,7 +27,8 @@ def rst(results: Results) -> str:
 
 def cells(rows: Iterable[Row]) -> list[tuple[str, ...]]:
     """The texts of each row; a figure is named in its first one."""
-    lines, last = [], ""
+    lines: list[tuple[str, ...]] = []
+    last = ""
     for row in rows:
         first = "" if row.figure.key == last else row.figure.key
         last = row.figure.key
