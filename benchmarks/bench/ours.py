@@ -9,7 +9,7 @@ from redbike import Redbike, RoundRobin
 
 PACKAGES = ("redbike", "redis")
 SETTINGS = "redbike work, redbike dispatch"
-JOBS = 100_000
+JOBS = 200_000
 
 _bike: Redbike | None = None
 
