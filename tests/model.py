@@ -127,6 +127,25 @@ class Model:
         job.queued, job.status = None, "WRK"
         return jobid
 
+    def release(self, jobids: list[str], tag: str) -> list[str]:
+        """Give back what has not begun, in front of the queue and in its order."""
+        words = [self._release(jobid, tag) for jobid in reversed(jobids)]
+        return words[::-1]
+
+    def _release(self, jobid: str, tag: str) -> str:
+        job = self.job(jobid)
+        flight = job.flight
+        if flight is None or flight.tag != tag:
+            return "stale"
+        if job.schedule is None:
+            del self.jobs[jobid]
+            return "unset"
+        if flight.anew or flight.owed is not None:
+            return "kept"
+        job.flight, job.queued, job.status = None, flight.due, "ENQ"
+        self.queue.insert(0, jobid)
+        return "queue"
+
     def heartbeat(self, now: float, jobid: str, tag: str) -> str:
         flight = self.job(jobid).flight
         if flight is None or flight.tag != tag:

@@ -104,6 +104,42 @@ class Jobs(RuleBasedStateMachine):
             assert run.due <= self.now, "never before its due time"
             self.runs.append(run)
 
+    @rule(most=st.integers(2, 4), repeated=st.booleans())
+    def take_several(self, most, repeated):
+        self.tags += 1
+        tag = f"tag{self.tags}"
+        expected = [jobid for jobid in (self.model.take(self.now, tag) for _ in range(most)) if jobid]
+        runs = self.store.take_many([("work-A", TIMEOUT)], [1], tag, most, now=self.now)
+        assert [run.jobid for run in runs] == expected
+        if repeated and runs:
+            again = self.store.take_many([("work-A", TIMEOUT)], [1], tag, most, repeated=True, now=self.now)
+            assert sorted(again, key=lambda run: run.jobid) == sorted(runs, key=lambda run: run.jobid)
+        self.runs += runs
+
+    def _together(self, which):
+        """Runs that were taken together, also long ago."""
+        tag = self.runs[-1 - which % len(self.runs)].tag
+        return [run for run in self.runs if run.tag == tag]
+
+    @rule(which=st.integers(0, 9), delay=st.sampled_from([None, 0.0, 5.0]))
+    def end_several(self, which, delay):
+        if self.runs:
+            due = None if delay is None else self.now + delay
+            ended = []
+            for run in self._together(which):
+                run.schedule = self.model.job(run.jobid).schedule or ""
+                ended.append((run, Outcome("next", due)))
+            words = self.store.ended(self.store.scripts.run(self.store.end_call(ended, now=self.now)))
+            expected = [self.model.end(self.now, run.jobid, run.tag, "next", due, "", loss=False) for run, _ in ended]
+            assert [word for word, _ in words] == expected
+
+    @rule(which=st.integers(0, 9))
+    def release(self, which):
+        if self.runs:
+            runs = self._together(which)
+            words = self.store.release(runs, now=self.now)
+            assert words == self.model.release([run.jobid for run in runs], runs[0].tag)
+
     @rule(which=st.integers(0, 9))
     def heartbeat(self, which):
         if self.runs:
