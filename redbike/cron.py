@@ -18,6 +18,7 @@ from binascii import crc32
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from datetime import date
+from functools import lru_cache
 from math import floor
 from typing import NamedTuple
 
@@ -40,6 +41,7 @@ WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIRST = (date(2, 1, 1).toordinal() - EPOCH_DAY) * 86400  # some way from the ends of the calendar, for the offsets
 _LAST = (date(9999, 12, 24).toordinal() - EPOCH_DAY) * 86400
 _CYCLE = 4800  # months after which the calendar repeats: 400 years are whole weeks
+_SHORT = 40  # characters of a field that is kept with its values
 _BLOCKS = 256  # of 64 days each: 45 years
 _NEAR = 200_000  # seconds within which a change of offset can bring back a local time
 
@@ -100,6 +102,83 @@ class Days(NamedTuple):
         return (by_month | by_week if self.either else by_month & by_week) & every
 
 
+class Dates:
+    """The dates that the day fields ask for, and the field of years (None for all): days since 1970-01-01."""
+
+    def __init__(self, days: Days, years: int | None) -> None:
+        self._days = days
+        self._years = years
+        self._blocks: dict[int, list[int]] = {}
+        self._months: dict[tuple[int, int, int], int] = {}
+        self.every = years is None and days.mask(1, 31, 0) == (2 << 31) - 2 and days.months == (2 << 12) - 2
+        self.none = self._search(0) is None
+
+    def following(self, day: int) -> int | None:
+        """The first matching day from `day` on, looked up among those of its 64 days."""
+        days = self._blocks.get(day >> 6)
+        if days is None:
+            if len(self._blocks) >= _BLOCKS:
+                self._blocks.clear()
+            days = self._blocks[day >> 6] = self._block(day >> 6)
+        place = bisect_left(days, day)
+        return days[place] if place < len(days) else None
+
+    def _block(self, number: int) -> list[int]:
+        """The matching days of 64, and the first one after them."""
+        found, last = list[int](), (number + 1 << 6) - 1
+        day = self._search(number << 6)
+        while day is not None:
+            found.append(day)
+            day = self._search(day + 1) if day <= last else None
+        return found
+
+    def _search(self, day: int) -> int | None:
+        """The first matching day from `day` on; None when there is none until the calendar or the year 9999 is over."""
+        if day * 86400 > _LAST:
+            return None
+        moment = date.fromordinal(day + EPOCH_DAY)
+        year, month = moment.year, moment.month
+        mask = self._month(year, month) >> moment.day << moment.day
+        for _ in range(_CYCLE):
+            if mask:
+                return date(year, month, lowest(mask)).toordinal() - EPOCH_DAY
+            later = self._days.months >> month + 1
+            if later and self._in(year):
+                month += 1 + lowest(later)
+            else:
+                following = self._year_after(year)
+                if following is None:
+                    return None
+                year, month = following, lowest(self._days.months)
+            mask = self._month(year, month)
+        return None
+
+    def _in(self, year: int) -> bool:
+        return self._years is None or (year >= 0 and bool(self._years >> year & 1))
+
+    def _year_after(self, year: int) -> int | None:
+        """The first year after `year` that is asked for."""
+        if self._years is None:
+            return year + 1 if year < 9999 else None
+        rest = self._years >> year + 1
+        return year + 1 + lowest(rest) if rest else None
+
+    def _month(self, year: int, month: int) -> int:
+        first = date(year, month, 1).toordinal() % 7  # day 7 of the calendar was a Sunday
+        leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        shape = month, 29 if leap else _LENGTHS[month], first
+        mask = self._months.get(shape)
+        if mask is None:
+            mask = self._months[shape] = self._days.mask(*shape)
+        return mask if self._in(year) else 0
+
+
+@lru_cache(1024)
+def _dates(days: Days, years: int | None) -> Dates:
+    """Shared, as many lines have the same days."""
+    return Dates(days, years)
+
+
 class Cron:
     """An expression in `zone`; `jobid` is what ``H`` is hashed from. Raises `BadSchedule`, quoting what is bad.
 
@@ -125,13 +204,10 @@ class Cron:
         self._moments = sum(self.minutes << hour * 60 for hour in range(24) if self.hours >> hour & 1)
         self._second = lowest(self.seconds)
         self._opening = lowest(self._moments) * 60 + self._second
-        self._daily = (
-            self.years is None and self.days.mask(1, 31, 0) == (2 << 31) - 2 and self.days.months == (2 << 12) - 2
-        )
+        self._dates = _dates(self.days, self.years)
+        self._daily = self._dates.every
         self._search = self._following if self.follows else self._fixed
-        self._blocks: dict[int, list[int]] = {}
-        self._months: dict[tuple[int, int, int], int] = {}
-        if self._next_day(0) is None:
+        if self._dates.none:
             raise BadSchedule(f"bad cron {quoted(expression)}: there is no such day, it can never run")
 
     def next(self, after: float) -> float | None:
@@ -171,12 +247,12 @@ class Cron:
     def _next_wall(self, wall: int) -> int | None:
         """The first local time after `wall` that matches."""
         day, second = divmod(wall, 86400)
-        found: int | None = day if self._daily else self._day_from(day)
+        found: int | None = day if self._daily else self._dates.following(day)
         if found == day:
             later = self._later(second)
             if later is not None:
                 return day * 86400 + later
-            found = day + 1 if self._daily else self._day_from(day + 1)
+            found = day + 1 if self._daily else self._dates.following(day + 1)
         return None if found is None else found * 86400 + self._opening
 
     def _later(self, second: int) -> int | None:
@@ -189,65 +265,6 @@ class Cron:
                 return minute * 60 + second + 1 + lowest(seconds)
         rest >>= 1
         return (minute + (rest & -rest).bit_length()) * 60 + self._second if rest else None
-
-    def _day_from(self, day: int) -> int | None:
-        """The first matching day from `day` on, looked up among those of its 64 days."""
-        days = self._blocks.get(day >> 6)
-        if days is None:
-            if len(self._blocks) >= _BLOCKS:
-                self._blocks.clear()
-            days = self._blocks[day >> 6] = self._block(day >> 6)
-        place = bisect_left(days, day)
-        return days[place] if place < len(days) else None
-
-    def _block(self, number: int) -> list[int]:
-        """The matching days of 64, and the first one after them."""
-        found, last = list[int](), (number + 1 << 6) - 1
-        day = self._next_day(number << 6)
-        while day is not None:
-            found.append(day)
-            day = self._next_day(day + 1) if day <= last else None
-        return found
-
-    def _next_day(self, day: int) -> int | None:
-        """The first matching day from `day` on; None when there is none until the calendar or the year 9999 is over."""
-        if day * 86400 > _LAST:
-            return None
-        moment = date.fromordinal(day + EPOCH_DAY)
-        year, month = moment.year, moment.month
-        mask = self._month(year, month) >> moment.day << moment.day
-        for _ in range(_CYCLE):
-            if mask:
-                return date(year, month, lowest(mask)).toordinal() - EPOCH_DAY
-            later = self.days.months >> month + 1
-            if later and self._in(year):
-                month += 1 + lowest(later)
-            else:
-                following = self._year_after(year)
-                if following is None:
-                    return None
-                year, month = following, lowest(self.days.months)
-            mask = self._month(year, month)
-        return None
-
-    def _in(self, year: int) -> bool:
-        return self.years is None or (year >= 0 and bool(self.years >> year & 1))
-
-    def _year_after(self, year: int) -> int | None:
-        """The first year after `year` that is asked for."""
-        if self.years is None:
-            return year + 1 if year < 9999 else None
-        rest = self.years >> year + 1
-        return year + 1 + lowest(rest) if rest else None
-
-    def _month(self, year: int, month: int) -> int:
-        first = date(year, month, 1).toordinal() % 7  # day 7 of the calendar was a Sunday
-        leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-        shape = month, 29 if leap else _LENGTHS[month], first
-        mask = self._months.get(shape)
-        if mask is None:
-            mask = self._months[shape] = self.days.mask(*shape)
-        return mask if self._in(year) else 0
 
 
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -305,6 +322,15 @@ def _nth(item: str) -> Iterator[tuple[int, int]]:
 
 def _values(text: str, field: Field) -> int:
     """The mask of a field: bit n is set when it names the value n."""
+    return _known_values(text, field.place) if len(text) < _SHORT else _listed(text, field)
+
+
+@lru_cache(4096)
+def _known_values(text: str, place: int) -> int:
+    return _listed(text, FIELDS[place])
+
+
+def _listed(text: str, field: Field) -> int:
     mask = 0
     for item in text.split(","):
         for value in _range(item, field):
