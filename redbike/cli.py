@@ -49,7 +49,7 @@ Options:
   -h --help            Show this.
   --version            Show the version.
 
-A SCHEDULE is NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five or six fields of cron, or the
+A SCHEDULE is NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields of cron, or the
 lines of an iCal RRULE. A TIMESTAMP is epoch seconds or ISO 8601. A WORKER is package.module:Class('init string').
 
 Exit status: 0 done, 1 failed, 2 bad usage or bad input.
@@ -76,6 +76,7 @@ from redbike.keys import check_jobid
 from redbike.redbike import Redbike
 from redbike.rotation import RoundRobin
 from redbike.schedule import Calendar, Schedule, parse, timestamp
+from redbike.schedule import stored as stored_schedule
 from redbike.server import EmbeddedServer
 from redbike.upcoming import upcoming
 
@@ -119,7 +120,9 @@ def _run(argv: list[str]) -> int:
 def _set(arguments: Arguments, config: Config) -> int:
     bike = _bike(config, placing=True)
     jobid = arguments["<JOBID>"]
-    state = bike.enter(jobid, arguments["<SCHEDULE>"], _time(arguments["--after"], config), arguments["--tz"])
+    state = bike.enter(
+        jobid, arguments["<SCHEDULE>"], _time(arguments["--after"], config, arguments["--tz"]), arguments["--tz"]
+    )
     if state.status and state.status.startswith("STP") and state.schedule != "STOP":
         _complain(f"{jobid}: nothing is left to run of {state.schedule!r}")
     return DONE
@@ -132,7 +135,9 @@ def _unset(arguments: Arguments, config: Config) -> int:
 
 def _load(arguments: Arguments, config: Config) -> int:
     bike = _bike(config, placing=True)
-    return _load_into(bike, arguments["<CSV>"], _time(arguments["--after"], config), arguments["--tz"])
+    return _load_into(
+        bike, arguments["<CSV>"], _time(arguments["--after"], config, arguments["--tz"]), arguments["--tz"]
+    )
 
 
 def _load_into(bike: Redbike, csvfilename: str, after: float | None, tz: str | None = None) -> int:
@@ -206,14 +211,17 @@ def _tell(arguments: Arguments, config: Config) -> int:
 
 def _next(arguments: Arguments, config: Config) -> int:
     now = time.time()
-    after = now if arguments["--after"] is None else _time(arguments["--after"], config)
+    after = now if arguments["--after"] is None else _time(arguments["--after"], config, arguments["--tz"])
     zone = config.settings.timezone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     count = _count(arguments, "--count", 5)
     schedule = _schedule_or_job(arguments["<SCHEDULE>"], zone, now, config)
     print(explain(schedule))
     local = schedule.timezone if isinstance(schedule, Calendar) else zone
-    for line in upcoming(schedule, after if after is not None else now, now, count, local):
+    lines = list(upcoming(schedule, after if after is not None else now, now, count, local))
+    for line in lines:
         print(line)
+    if len(lines) < count:
+        _complain("no further runs")
     return DONE
 
 
@@ -221,11 +229,11 @@ def _schedule_or_job(given: str, zone: str, now: float, config: Config) -> Sched
     """The schedule that `given` is, or else that of the job of this id."""
     try:
         return parse(given, zone, anchor=now)
-    except BadSchedule:
-        stored = _stored(given, config)
-        if stored is None:
-            raise
-        return parse(stored, zone, given, now)
+    except BadSchedule as error:
+        text = _stored(given, config)
+        if text is None:
+            raise BadSchedule(f"{error}; nor is there a job {given!r:.80}") from None
+        return stored_schedule(text)
 
 
 def _stored(jobid: str, config: Config) -> str | None:
@@ -334,8 +342,8 @@ def _environment(arguments: Arguments) -> dict[str, str]:
     return {"REDBIKE_URL": arguments["--url"]} if arguments["--url"] else {}
 
 
-def _time(given: str | None, config: Config) -> float | None:
-    return None if given is None else timestamp(given, config.settings.timezone)
+def _time(given: str | None, config: Config, zone: str | None = None) -> float | None:
+    return None if given is None else timestamp(given, config.settings.timezone if zone is None else check_zone(zone))
 
 
 def _count(arguments: Arguments, name: str, default: int = 1) -> int:

@@ -43,6 +43,7 @@ _LAST = (date(9999, 12, 24).toordinal() - EPOCH_DAY) * 86400
 _CYCLE = 4800  # months after which the calendar repeats: 400 years are whole weeks
 _SHORT = 40  # characters of a field that is kept with its values
 _BLOCKS = 256  # of 64 days each: 45 years
+_SWALLOWED = 3000  # looks for a local time that no gap swallows: some hundred years
 _NEAR = 200_000  # seconds within which a change of offset can bring back a local time
 
 
@@ -189,8 +190,10 @@ class Cron:
     def __init__(self, expression: str, zone: Offsets, jobid: str = "") -> None:
         crc = crc32(jobid.encode("utf-8", "surrogatepass"))
         fields = [_unhashed(text, field, crc) for text, field in zip(expression.split(), FIELDS, strict=False)]
-        self.text = expression.lower() if expression.lower() in ALIASES else " ".join(fields)
+        self.text = expression.lower() if expression.startswith("@") else " ".join(fields)
         texts = ALIASES.get(self.text, self.text.lower()).split()
+        if self.text == "@reboot":
+            raise BadSchedule("bad cron '@reboot': it is no time; a job that is set to NOW runs right away")
         if not 5 <= len(texts) <= 7 or len(expression.split()) > 7:
             size = len(expression.split())
             raise BadSchedule(f"bad cron {quoted(expression)}: 5 to 7 fields are needed, it has {size}")
@@ -233,7 +236,7 @@ class Cron:
     def _following(self, after: int) -> float | None:
         """For wildcards: every instant whose local time matches."""
         start = after
-        while True:
+        for _ in range(_SWALLOWED):
             _, end, offset, _ = self._zone(start + 1)
             wall = self._next_wall(start + offset)
             if wall is None:
@@ -243,6 +246,7 @@ class Cron:
                 return float(instant)
             # A change close by may bring back a local time that matches; one far away brings back none before `wall`.
             start = (end if end - after < _NEAR else max(end, instant - AHEAD)) - 1
+        return None
 
     def _next_wall(self, wall: int) -> int | None:
         """The first local time after `wall` that matches."""
@@ -341,8 +345,10 @@ def _listed(text: str, field: Field) -> int:
 def _range(item: str, field: Field) -> Iterable[int]:
     """The values of one item of a field's list, of which a range that wraps (22-2, FRI-MON) goes on at the low end."""
     found = _ITEM.fullmatch(item)
-    if not found or (found["low"] == "*" and found["high"]) or (found["step"] and not int(found["step"])):
+    if not found or (found["low"] == "*" and found["high"]) or found["low"] == "l":
         raise _bad(item, field)
+    if found["step"] and not int(found["step"]):
+        raise BadSchedule(f"bad {field.name} {quoted(item)} in the cron expression: a step is 1 or more")
     step = int(found["step"] or 1)
     if found["low"] == "*":
         return range(field.low, field.top + 1, step)

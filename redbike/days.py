@@ -20,7 +20,7 @@ class Days:
     """
 
     def __init__(self, rule: Rule, start: int, share: int) -> None:
-        self._rule = _completed(rule, date.fromordinal(start + EPOCH_DAY))
+        self._rule = completed(rule, date.fromordinal(start + EPOCH_DAY))
         self._start = start
         self._search = YEARS // share
         self._shapes: dict[tuple[int, bool, bool, bool], int] = {}
@@ -202,7 +202,7 @@ def places_of(positions: Iterable[int], size: int) -> list[int]:
     return sorted(place for place in places if 0 <= place < size)
 
 
-def _completed(rule: Rule, start: date) -> Rule:
+def completed(rule: Rule, start: date) -> Rule:
     """The rule with the days that it is silent about taken from DTSTART (3.3.10)."""
     if rule.yeardays or rule.monthdays or rule.weekdays or rule.freq > WEEKLY:
         return rule

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from redbike.cron import Cron, Days
+from redbike.days import completed
 from redbike.rrule import Recurrence
-from redbike.rule import FREQUENCIES, HOURLY, MINUTELY, MONTHLY, SECONDLY, YEARLY, Rule
+from redbike.rule import HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY, Rule, parse_moment
 from redbike.schedule import At, Calendar, Continue, Every, Now, Schedule
 
 SUNDAY_FIRST = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -92,14 +93,16 @@ def _cron_days(days: Days) -> str:
     monthly = "" if days.dom == (2 << 31) - 2 else f"on {_and(by_month)} of the month"
     weekly = "" if days.dow == 127 else f"{_and(by_week)}{' of the month' * bool(days.nth)}"
     if monthly and weekly:
-        told = (
-            f"{monthly} or on {weekly}" if days.either else f"{monthly} if that is a {weekly.replace(' and ', ' or ')}"
-        )
+        told = f"{monthly} or on {weekly}" if days.either else f"{monthly} if that is {_any_of(weekly)}"
     else:
         # Where either field is enough, one that is full lets every day through.
         told = "" if days.either else monthly or (weekly and f"on {weekly}")
     months = "" if days.months == (2 << 12) - 2 else f"in {_named(_bits(days.months >> 1), MONTHS)}"
     return ", ".join(filter(None, (told, months))) or "every day"
+
+
+def _any_of(weekly: str) -> str:
+    return f"{'' if weekly.startswith('the ') else 'a '}{weekly.replace(' and ', ' or ')}"
 
 
 # Recurrence rules.
@@ -113,7 +116,7 @@ def _recurrence(source: Recurrence) -> str:
     told += [f"except {_rule(rule, start)}" for rule in source.exrules]
     if source.exdates:
         told.append(f"except {_dates(sorted(source.exdates), 'on ')}")
-    return f"{', '.join(told)}, from {_moment_text(start)} on"
+    return f"{', '.join(told)}, from {_moment_text(start)} on" if source.rules else ", ".join(told)
 
 
 def _rule(rule: Rule, start: datetime) -> str:
@@ -125,12 +128,14 @@ def _rule(rule: Rule, start: datetime) -> str:
     if rule.count:
         parts.append("once" if rule.count == 1 else f"{rule.count} times")
     if rule.until:
-        parts.append(f"until {rule.until}")
+        parts.append(f"until {_until(rule.until)}")
     return ", ".join(filter(None, parts))
 
 
 def _rule_days(rule: Rule, start: datetime) -> str:
     parts = []
+    if not (rule.weekdays or rule.monthdays or rule.yeardays) and (rule.months or rule.weeks):
+        rule = completed(rule, start.date())
     if rule.weekdays:
         days = (f"the {_day(nth)} {MONDAY_FIRST[day]}" if nth else MONDAY_FIRST[day] for nth, day in rule.weekdays)
         parts.append(f"on {_and(days)}")
@@ -139,9 +144,11 @@ def _rule_days(rule: Rule, start: datetime) -> str:
     if rule.yeardays:
         parts.append(f"on the {_and(map(_day, rule.yeardays))} day of the year")
     if rule.weeks:
-        parts.append(f"in week {_and(map(str, rule.weeks))}")
+        parts.append(f"in {_and(f'week {week}' if week > 0 else f'the {_day(week)} week' for week in rule.weeks)}")
     if rule.months:
         parts.append(f"in {_and(MONTHS[month - 1] for month in rule.months)}")
+    if rule.wkst and (rule.weeks or (rule.freq == WEEKLY and (rule.interval > 1 or rule.setpos))):
+        parts.append(f"of weeks that begin on {MONDAY_FIRST[rule.wkst]}")
     return " ".join(parts) or _silent_days(rule, start)
 
 
@@ -151,7 +158,7 @@ def _silent_days(rule: Rule, start: datetime) -> str:
         return f"on {start.day} {MONTHS[start.month - 1]}"
     if rule.freq == MONTHLY:
         return f"on the {_nth(start.day)} day of the month"
-    return f"on {MONDAY_FIRST[start.weekday()]}" if FREQUENCIES[rule.freq] == "WEEKLY" else ""
+    return f"on {MONDAY_FIRST[start.weekday()]}" if rule.freq == WEEKLY else ""
 
 
 def _rule_clock(rule: Rule, start: datetime) -> str:
@@ -161,10 +168,20 @@ def _rule_clock(rule: Rule, start: datetime) -> str:
         return clock[0].lower() + clock[1:]
     parts = [f"from {_and(f'{first:02}:00 to {last:02}:59' for first, last in _spans(hours))}"] if hours else []
     if minutes or rule.freq < MINUTELY:
-        parts.append(f"at minute {_runs(minutes or [start.minute])}")
+        parts.append(_at("minute", minutes or [start.minute]))
     if seconds or (rule.freq < SECONDLY and start.second):
-        parts.append(f"at second {_runs(seconds or [start.second])}")
+        parts.append(_at("second", seconds or [start.second]))
     return " ".join(parts)
+
+
+def _at(unit: str, values: Sequence[int]) -> str:
+    return f"at {unit}{'s' * (len(values) > 1)} {_runs(values)}"
+
+
+def _until(text: str) -> str:
+    moment = parse_moment(text, text, last=1 << 60)
+    said = _moment_text(datetime(1970, 1, 1) + timedelta(seconds=moment.wall))
+    return said.rpartition(" at ")[0] if moment.is_date else said + " UTC" * moment.is_utc
 
 
 def _dates(instants: Sequence[int], on: str) -> str:

@@ -11,14 +11,15 @@ def lowest(mask: int) -> int:
 
 def nth_bit(mask: int, place: int) -> int:
     """The bit that has `place` others below it."""
-    above = mask.bit_count() - 1 - place
-    if above < place:
-        for _ in range(above):
-            mask ^= 1 << mask.bit_length() - 1
-        return mask.bit_length() - 1
-    for _ in range(place):
-        mask &= mask - 1
-    return lowest(mask)
+    low, width = 0, mask.bit_length()
+    while width > 1:
+        half = width // 2
+        below = (mask >> low & (1 << half) - 1).bit_count()
+        if place < below:
+            width = half
+        else:
+            low, width, place = low + half, width - half, place - below
+    return low
 
 
 def mask_of(values: Iterable[int]) -> int:

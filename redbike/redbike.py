@@ -33,7 +33,7 @@ from redbike.keys import check_jobid
 from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, Entry, State
 from redbike.rotation import Handler
-from redbike.schedule import Schedule, parse
+from redbike.schedule import Calendar, Schedule, parse
 from redbike.store import Store
 from redbike.worker import Worker
 
@@ -114,7 +114,7 @@ class Redbike:
             zone = self.settings.timezone if tz is None else check_zone(tz)
             now, since = self._since(after)
             try:
-                parsed = parse(schedule, zone, jobid, now)
+                parsed = self._parsed(schedule, zone, jobid, now)
             except BadSchedule:
                 self.store.bad(jobid)
                 raise
@@ -148,7 +148,7 @@ class Redbike:
         for jobid, schedule in chunk:
             try:
                 queue = self.store.queue_for(check_jobid(jobid))
-                parsed = parse(schedule, zone, jobid, now)
+                parsed = self._parsed(schedule, zone, jobid, now)
             except ValueError as error:
                 if isinstance(error, BadSchedule):
                     self._set_entries(entries)
@@ -162,6 +162,13 @@ class Redbike:
                 results.append((jobid, True))
         self._set_entries(entries)
         return results
+
+    def _parsed(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
+        parsed = parse(schedule, zone, jobid, now)
+        if zone == "UTC" != self.settings.timezone and isinstance(parsed, Calendar):
+            # Stored without a zone it would not mean the same when it is loaded again under these settings.
+            return parsed.named()
+        return parsed
 
     def _set_entries(self, entries: dict[str, Entry]) -> None:
         """Set those jobs, and forget them."""

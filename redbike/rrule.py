@@ -31,7 +31,7 @@ from redbike.walls import Walls
 from redbike.zones import EPOCH_DAY, Offsets, resolve
 
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule
-_EXCLUDED = 6000  # occurrences cancelled in a row, for a schedule of one rule: about 20 ms
+_EXCLUDED = 3000  # occurrences cancelled in a row, for a schedule of one rule: about 10 ms
 _SPARSE = 20 * 86400  # seconds after which the next one costs more, as years and offsets are new to it
 
 
@@ -113,7 +113,7 @@ def _start(
     if len(starts) > 1:
         raise BadSchedule(f"bad rule: it has more than one DTSTART, {quoted(str(starts[1]))}")
     if not starts:
-        instant = floor(anchor)
+        instant = min(floor(anchor), LAST - 1)
         return timezone, Moment(instant + zones(timezone)(instant)[2], False, False), others
     moment = parse_moment(starts[0].value, str(starts[0]))
     return "UTC" if moment.is_utc else starts[0].tzid or timezone, moment, others

@@ -23,6 +23,7 @@ _LINE = re.compile(r"([A-Z]+)((?:;[^:;=]+=[^:;]*)*):(.*)", re.ASCII | re.IGNOREC
 _PARAMETERS = {"DTSTART": ("TZID", "VALUE"), "RDATE": ("TZID", "VALUE"), "EXDATE": ("TZID", "VALUE")}
 _MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
 _WEEKDAY = re.compile(r"([+-]?\d{1,2})?([A-Z]{2})", re.ASCII)
+_NO_END = 1 << 60  # "until the end of time" is often written as 99991231
 _NUMBER = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 
 
@@ -106,23 +107,26 @@ def parse_line(text: str) -> Line:
         key, _, value = parameter.partition("=")
         if key.upper() not in _PARAMETERS.get(name, ()):
             raise BadSchedule(f"bad rule: {quoted(parameter)} has no place in {quoted(text)}")
-        tzid = value if key.upper() == "TZID" else tzid
+        if key.upper() == "TZID":
+            if tzid or not value:
+                raise BadSchedule(f"bad rule: {quoted(text)} needs one zone in its TZID")
+            tzid = value
     return Line(name, tzid, found[3].upper())
 
 
-def parse_moment(text: str, where: str) -> Moment:
-    """A date or date-time (3.3.4, 3.3.5), which is in the text `where`. Raises `BadSchedule`."""
+def parse_moment(text: str, where: str, last: int = LAST) -> Moment:
+    """A date or date-time (3.3.4, 3.3.5) before `last`, which is in the text `where`. Raises `BadSchedule`."""
     found = _MOMENT.fullmatch(text)
     try:
         if not found:
             raise ValueError
         year, month, day, hour, minute, second = (int(number or 0) for number in found.groups()[:6])
         wall = (date(year, month, day).toordinal() - EPOCH_DAY) * 86400 + hour * 3600 + minute * 60 + min(second, 59)
-        if hour > 23 or minute > 59 or second > 60 or not FIRST <= wall < LAST:
+        if hour > 23 or minute > 59 or second > 60 or not FIRST <= wall < last:
             raise ValueError
     except ValueError:
         raise BadSchedule(
-            f"bad rule: {quoted(text)} in {quoted(where)} is no date and time of the years 3 to 9999"
+            f"bad rule: {quoted(text)} in {quoted(where)} is no date and time from the year 3 to 23 December 9999"
         ) from None
     return Moment(wall, found[7] == "Z", found[4] is None)
 
@@ -131,7 +135,7 @@ def until_of(rule: Rule, zone: Offsets) -> int:
     """The last instant that UNTIL leaves: its own, or the end of the day that it is."""
     if rule.until is None:
         return LAST
-    moment = parse_moment(rule.until, rule.text)
+    moment = parse_moment(rule.until, rule.text, last=_NO_END)
     if moment.is_date:
         return resolve(moment.wall + 86400, zone) - 1
     return moment.wall if moment.is_utc else resolve(moment.wall, zone)

@@ -131,6 +131,12 @@ class Calendar(Schedule):
         self.timezone = timezone
         self._next = source.next
 
+    def named(self) -> "Calendar":
+        """The same with its zone in its text, also if that is UTC."""
+        if isinstance(self.source, Recurrence) or self.text.startswith("CRON_TZ="):
+            return self
+        return Calendar(f"CRON_TZ={self.timezone} {self.text}", self.source, self.timezone)
+
     def next(self, after: float) -> float | None:
         """The first occurrence after `after`."""
         return self._next(after)
@@ -171,6 +177,9 @@ def _fitting(text: str) -> str:
 
 @lru_cache(4096)
 def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
+    if not text.isascii():
+        # Some letters of other alphabets become ours in upper case.
+        raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
     keyword, colon, rest = text.partition(":")
     upper = keyword.upper()
     if not colon and upper in ("NOW", "CONTINUE", "STOP"):
@@ -219,7 +228,7 @@ def _every(rest: str, timezone: str, anchor: float) -> Schedule:
 
 
 def _seconds(duration: str) -> float:
-    if re.fullmatch(r"\d{1,9}(\.\d{1,6})?", duration, re.ASCII):
+    if re.fullmatch(r"\d{1,11}(\.\d{1,6})?", duration, re.ASCII):
         seconds = float(duration)
     else:
         found = _DURATION.fullmatch(duration) if duration.isascii() else None
@@ -236,7 +245,11 @@ def _cron(text: str, timezone: str, jobid: str) -> Schedule:
     found = _CRON_ZONE.match(text)
     name = found[1] if found else timezone
     expression = (text[found.end() :] if found else text).replace("\t", " ")
-    if not expression.isascii() or not expression.isprintable() or len(expression) < 2:
+    if (
+        not expression.isascii()
+        or not expression.isprintable()
+        or (len(expression.split()) < 2 and expression[:1] != "@")
+    ):
         raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
     cron = Cron(expression, zone(name), jobid)
     return Calendar(f"CRON_TZ={name} {cron.text}" if found or name != "UTC" else cron.text, cron, name)

@@ -18,8 +18,12 @@ def upcoming(schedule: Schedule, after: float, now: float, count: int, zone: str
 
 
 def _line(due: float, now: float, zone: str) -> str:
-    local = datetime.fromtimestamp(due, ZoneInfo(zone))
-    instant = local.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    moment = datetime.fromtimestamp(due, UTC)
+    # At the very end of the calendar a zone may be in the year 10000 already.
+    local = (
+        moment if moment.year == 9999 and (moment.month, moment.day) == (12, 31) else moment.astimezone(ZoneInfo(zone))
+    )
+    instant = moment.isoformat().replace("+00:00", "Z")
     return f"{local.isoformat()}  {instant}  {distance(due - now)}"
 
 

@@ -400,3 +400,25 @@ def test_next_of_a_stored_job(shell):
     assert "T03:00:00+09:00" in first
     assert time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(told)) in first
     refused(shell.run("next", "nobody:A"), 2, "nobody:A")
+
+
+def test_next_says_when_nothing_follows_and_reads_times_in_the_zone_that_is_given(tmp_path):
+    shell = Shell(tmp_path, "unix:///nowhere/redis.sock")
+    over = shell.run("next", "AT:2020-01-01")
+    assert (over.returncode, over.stderr) == (0, "redbike: no further runs\n")
+    after = shell.run("next", "0 * * * *", "--tz=Asia/Tokyo", "--after=2026-01-01T00:00", "--count=1")
+    assert lines(after)[1].startswith("2026-01-01T01:00:00+09:00")
+    last = shell.run("next", "AT:9999-12-31T23:59:59Z", "--tz=Asia/Tokyo", "--count=1")
+    assert last.returncode == 0
+    assert "9999-12-31T23:59:59Z" in last.stdout
+
+
+def test_a_job_in_utc_stays_in_utc_where_that_is_not_the_default(tmp_path, shell):
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone = Europe/Berlin\n")
+    shell.run("set", "utc:A", "0 3 * * *", "--tz=UTC")
+    assert "T03:00:00+00:00" in lines(shell.run("next", "utc:A"))[1]
+    exported = shell.run("schedules").stdout
+    assert exported == "utc:A,CRON_TZ=UTC 0 3 * * *\n"
+    (shell.folder / "jobs.csv").write_text(exported)
+    shell.run("load", "jobs.csv")
+    assert shell.run("schedules").stdout == exported

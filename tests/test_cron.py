@@ -137,3 +137,21 @@ def test_its_masks_say_what_it_stands_for():
     assert (cron.days.dom, cron.days.last) == (0b10, True)
     assert (cron.days.months, cron.days.dow, cron.days.either) == (1 << 1 | 1 << 7, 1 << 5, True)
     assert cron.follows
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("0 0 L-3 * *", "bad day of month 'l-3'"),
+        ("*/0 * * * *", "a step is 1 or more"),
+        ("@reboot", "a job that is set to NOW runs right away"),
+        ("\u017ftop", "no keyword"),
+    ],
+)
+def test_it_says_why_a_line_is_refused(line, said):
+    with pytest.raises(BadSchedule, match=said):
+        parse(line)
+
+
+def test_the_last_day_may_end_a_range():
+    assert parse("0 0 30-L 1 *").next(instant("2026-01-30T00:00:00")) == instant("2026-01-31T00:00:00")

@@ -57,12 +57,31 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
             START + "FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1",
             f"Every month, on Monday and Tuesday, at 09:00, of these only the last in each month, {SINCE}",
         ),
+        (
+            "0 0 */15 1 mon#5",
+            "At 00:00, on days 1, 16 and 31 of the month if that is the 5th Monday of the month, in January, UTC time.",
+        ),
+        (START + "FREQ=WEEKLY;BYMONTH=1", f"Every week, on Tuesday in January, at 09:00, {SINCE}"),
+        (
+            START + "FREQ=YEARLY;BYWEEKNO=20,-1",
+            f"Every year, on Tuesday in week 20 and the last week, at 09:00, {SINCE}",
+        ),
+        (START + "FREQ=MONTHLY;BYMONTH=3", f"Every month, on the 2nd day of the month in March, at 09:00, {SINCE}"),
+        (
+            START + "FREQ=WEEKLY;INTERVAL=2;WKST=SU;BYDAY=SU,MO",
+            f"Every 2 weeks, on Sunday and Monday of weeks that begin on Sunday, at 09:00, {SINCE}",
+        ),
+        ("RDATE:20270101T000000Z", "On Friday, 1 January 2027 at 00:00 UTC, UTC time."),
+        (
+            START + "FREQ=DAILY;UNTIL=20260301T080000Z",
+            f"Every day, at 09:00, until Sunday, 1 March 2026 at 08:00 UTC, {SINCE}",
+        ),
         (START + "FREQ=YEARLY", f"Every year, on 2 September, at 09:00, {SINCE}"),
-        (START + "FREQ=HOURLY;INTERVAL=3;BYMINUTE=0,30", f"Every 3 hours, at minute 0 and 30, {SINCE}"),
+        (START + "FREQ=HOURLY;INTERVAL=3;BYMINUTE=0,30", f"Every 3 hours, at minutes 0 and 30, {SINCE}"),
         (START + "FREQ=MINUTELY;BYHOUR=9,10", f"Every minute, from 09:00 to 10:59, {SINCE}"),
         (
             START + "FREQ=DAILY;UNTIL=20300101\nEXRULE:FREQ=WEEKLY\nEXDATE:20260101T140000Z",
-            "Every day, at 09:00, until 20300101, except every week, on Tuesday, at 09:00, "
+            "Every day, at 09:00, until Tuesday, 1 January 2030, except every week, on Tuesday, at 09:00, "
             f"except on Thursday, 1 January 2026 at 14:00 UTC, {SINCE}",
         ),
     ],
