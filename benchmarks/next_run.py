@@ -150,14 +150,14 @@ def times(ratio: float) -> str:
 def row(title: str, costs: list[float | None]) -> str:
     ours = costs[0] or 1.0
     cells = (f"{ours:.1f}", *("–" if cost is None else f"{cost:,.1f} ({times(cost / ours)}×)" for cost in costs[1:]))
-    return f"{title:<57}" + "".join(f"{cell:>24}" for cell in cells)
+    return f"{title:<57}" + "".join(f"{cell:>27}" for cell in cells)
 
 
 def table(
     title: str, peers: tuple[str, ...], shapes: list[tuple[str, str]], how: Callable[..., float], rust: str
 ) -> None:
     """One table: a row for each shape."""
-    print(f"\n{title:<57}" + "".join(f"{peer:>24}" for peer in peers), flush=True)
+    print(f"\n{title:<57}" + "".join(f"{peer:>27}" for peer in peers), flush=True)
     for text, start in shapes:
         costs: list[float | None] = []
         for peer in peers:
