@@ -211,16 +211,16 @@ def _tell(arguments: Arguments, config: Config) -> int:
 
 def _next(arguments: Arguments, config: Config) -> int:
     now = time.time()
-    after = now if arguments["--after"] is None else _time(arguments["--after"], config, arguments["--tz"])
+    after = _time(arguments["--after"], config, arguments["--tz"])
     zone = config.settings.timezone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     count = _count(arguments, "--count", 5)
     schedule = _schedule_or_job(arguments["<SCHEDULE>"], zone, now, config)
     print(explain(schedule))
     local = schedule.timezone if isinstance(schedule, Calendar) else zone
-    lines = list(upcoming(schedule, after if after is not None else now, now, count, local))
+    lines = list(upcoming(schedule, now if after is None else after, now, count, local))
     for line in lines:
         print(line)
-    if len(lines) < count:
+    if len(lines) < count and not schedule.immediate:
         _complain("no further runs")
     return DONE
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from redbike.cron import Cron, Days
 from redbike.days import completed
 from redbike.rrule import Recurrence
-from redbike.rule import HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY, Rule, parse_moment
+from redbike.rule import HOURLY, MINUTELY, MONTHLY, NO_END, SECONDLY, WEEKLY, YEARLY, Rule, parse_moment
 from redbike.schedule import At, Calendar, Continue, Every, Now, Schedule
 
 SUNDAY_FIRST = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -179,7 +179,7 @@ def _at(unit: str, values: Sequence[int]) -> str:
 
 
 def _until(text: str) -> str:
-    moment = parse_moment(text, text, last=1 << 60)
+    moment = parse_moment(text, text, last=NO_END)
     said = _moment_text(datetime(1970, 1, 1) + timedelta(seconds=moment.wall))
     return said.rpartition(" at ")[0] if moment.is_date else said + " UTC" * moment.is_utc
 

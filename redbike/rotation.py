@@ -83,16 +83,13 @@ class Rotation:
         self._names: list[str] = []
         self._timeouts: dict[str, float] = {}
         self._position = 0
+        self.shortest = 0.0  # of the timeouts, in seconds
 
     def names(self) -> list[str]:
         """The queues, each once."""
         return list(self._timeouts)
 
-    def shortest(self) -> float:
-        """The shortest timeout in seconds."""
-        return min(self._timeouts.values())
-
-    def looks(self) -> Iterator["Look"]:
+    def looks(self) -> Iterator[Look]:
         """Where to look for jobs: all turns from this one on, some of them at a time when there are many queues."""
         if self._position == 0:
             self._read()
@@ -119,6 +116,7 @@ class Rotation:
             raise BadConfig("queue_names() gives no queue to work")
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
         self._names = names
+        self.shortest = min(self._timeouts.values())
 
     def _timeout(self, name: str) -> float:
         seconds = self._handler.timeout(name)

@@ -23,7 +23,7 @@ _LINE = re.compile(r"([A-Z]+)((?:;[^:;=]+=[^:;]*)*):(.*)", re.ASCII | re.IGNOREC
 _PARAMETERS = {"DTSTART": ("TZID", "VALUE"), "RDATE": ("TZID", "VALUE"), "EXDATE": ("TZID", "VALUE")}
 _MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
 _WEEKDAY = re.compile(r"([+-]?\d{1,2})?([A-Z]{2})", re.ASCII)
-_NO_END = 1 << 60  # "until the end of time" is often written as 99991231
+NO_END = 1 << 60  # "until the end of time" is often written as 99991231
 _NUMBER = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 
 
@@ -135,7 +135,7 @@ def until_of(rule: Rule, zone: Offsets) -> int:
     """The last instant that UNTIL leaves: its own, or the end of the day that it is."""
     if rule.until is None:
         return LAST
-    moment = parse_moment(rule.until, rule.text, last=_NO_END)
+    moment = parse_moment(rule.until, rule.text, last=NO_END)
     if moment.is_date:
         return resolve(moment.wall + 86400, zone) - 1
     return moment.wall if moment.is_utc else resolve(moment.wall, zone)

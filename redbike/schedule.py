@@ -129,7 +129,6 @@ class Calendar(Schedule):
         self.text = text
         self.source = source
         self.timezone = timezone
-        self._next = source.next
 
     def named(self) -> "Calendar":
         """The same with its zone in its text, also if that is UTC."""
@@ -139,7 +138,7 @@ class Calendar(Schedule):
 
     def next(self, after: float) -> float | None:
         """The first occurrence after `after`."""
-        return self._next(after)
+        return self.source.next(after)
 
 
 def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | None = None) -> Schedule:

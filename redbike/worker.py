@@ -82,7 +82,7 @@ class Worker:
             return None
         self.rotation.served(run.queue)
         outcome = self._perform(run, now)
-        self.loop.insist(lambda _: self._finish(run, outcome, now), patience=LEASE)
+        self.loop.insist(lambda _: self._end_all([(run, outcome)], now), patience=LEASE)
         return run.jobid
 
     def _turn(self) -> None:
@@ -95,7 +95,7 @@ class Worker:
 
     def _most(self) -> int:
         """How many jobs to take."""
-        together = self.settings.on_lost == "requeue" and self.rotation.shortest() >= LONG_ENOUGH
+        together = self.settings.on_lost == "requeue" and self.rotation.shortest >= LONG_ENOUGH
         return self._pace.number if together else 1
 
     def _perform_all(self, runs: list[Run]) -> list[Ended]:
@@ -181,7 +181,7 @@ class Worker:
     def _work_through(self, run: Run) -> None:
         try:
             outcome = self._perform(run)
-            self.loop.insist(lambda _: self._finish(run, outcome))
+            self.loop.insist(lambda _: self._end_all([(run, outcome)]))
         except Unreachable as error:
             log.error("%s: its end could not be told, it will count as lost: %s", run.jobid, error)
         except Exception:
@@ -233,18 +233,15 @@ class Worker:
 
         return self._received(self.loop.insist(both))
 
-    def _end_all(self, ended: list[Ended]) -> None:
+    def _end_all(self, ended: list[Ended], now: float | None = None) -> None:
         """End runs that were taken together."""
         if ended:
-            self._note_ends(ended, self.store.scripts.run(self.store.end_call(ended)))
+            self._note_ends(ended, self.store.scripts.run(self.store.end_call(ended, now)), now)
 
-    def _note_ends(self, ended: list[Ended], reply: Reply) -> None:
+    def _note_ends(self, ended: list[Ended], reply: Reply, now: float | None = None) -> None:
         for (run, outcome), (word, detail) in zip(ended, self.store.ended(reply), strict=True):
             if word != "ok" or log.isEnabledFor(logging.DEBUG):
-                self._ended(run, outcome, word, detail)
-
-    def _finish(self, run: Run, outcome: Outcome, now: float | None = None) -> None:
-        self._ended(run, outcome, *self.store.end(run, outcome, now), now=now)
+                self._ended(run, outcome, word, detail, now)
 
     def _ended(self, run: Run, outcome: Outcome, word: str, detail: str, now: float | None = None) -> None:
         if word in ("changed", "overrun"):

@@ -302,7 +302,7 @@ def test_short_deadlines_and_jobs_that_must_not_be_repeated_are_taken_one_by_one
     handler.timeout = lambda name: timeout
     worker = Worker(store, handler, settings)
     worker._pace.number = MOST
-    worker.rotation.looks().__next__()
+    next(worker.rotation.looks())
     assert worker._most() == 1
 
 

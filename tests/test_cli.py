@@ -406,6 +406,7 @@ def test_next_says_when_nothing_follows_and_reads_times_in_the_zone_that_is_give
     shell = Shell(tmp_path, "unix:///nowhere/redis.sock")
     over = shell.run("next", "AT:2020-01-01")
     assert (over.returncode, over.stderr) == (0, "redbike: no further runs\n")
+    assert shell.run("next", "CONTINUE").stderr == ""
     after = shell.run("next", "0 * * * *", "--tz=Asia/Tokyo", "--after=2026-01-01T00:00", "--count=1")
     assert lines(after)[1].startswith("2026-01-01T01:00:00+09:00")
     last = shell.run("next", "AT:9999-12-31T23:59:59Z", "--tz=Asia/Tokyo", "--count=1")

@@ -327,3 +327,14 @@ def test_requests_that_are_remembered_are_bounded(client, store):
     client.zadd(store.keys.requests, {f"r{n}": n for n in range(10_500)})
     STATES["queue"](store)
     assert client.zcard(store.keys.requests) == 10_000
+
+
+@pytest.mark.timeout(20)
+def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client):
+    STATES["queue"](store)
+    client.hset(store.keys.queued, JOB, "garbage")
+    store.set(JOB, NEW, LATER, now=NOW)
+    assert store.inspect([JOB])[0].timeline == LATER
+    client.hset(store.keys.queued, JOB, "garbage")
+    store.unset(JOB)
+    assert not store.inspect([JOB])[0].known

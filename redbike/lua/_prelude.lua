@@ -44,6 +44,12 @@ local function postpone(job, due)
   note(waits, due, job)
   waiting[job] = true
 end
+local function land(jobs, keys)  -- they are not in flight any more
+  if #jobs == 0 then return end
+  call('HDEL', running, unpack(jobs))
+  call('ZREM', leases, unpack(jobs))
+  call('DEL', unpack(keys))
+end
 local function write(reply)
   if #marks > 0 then call('HSET', statuses, unpack(marks)) end
   if #homes > 0 then call('HSET', queued, unpack(homes)) end

@@ -111,10 +111,6 @@ for i, job in ipairs(jobs) do
   local at = first + 4 * i - 4
   words[i] = finish(i, job, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '' and DONE or cjson.decode(ARGV[at + 3]))
 end
-if #gone > 0 then
-  call('HDEL', running, unpack(gone))
-  call('ZREM', leases, unpack(gone))
-  call('DEL', unpack(keys))
-end
+land(gone, keys)
 if #calm > 0 then call('HDEL', streaks, unpack(calm)) end
 return write({'ok', table.concat(words, ' '), unpack(changed)})

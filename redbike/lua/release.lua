@@ -25,9 +25,5 @@ for i = #jobs, 1, -1 do
     mark(job, 'ENQ')
   end
 end
-if #gone > 0 then
-  call('HDEL', running, unpack(gone))
-  call('ZREM', leases, unpack(gone))
-  call('DEL', unpack(keys))
-end
+land(gone, keys)
 return write({'ok', table.concat(words, ' ')})

@@ -8,8 +8,8 @@ local queue, failures, failure_times = KEYS[11], KEYS[12], KEYS[13]
 local job, name = ARGV[1], ARGV[2]
 expect('list', queue); expect('hash', failures); expect('zset', failure_times)
 local waiting = call('HGET', queued, job)
-local home = waiting and string.match(waiting, '^%S+ (.*)$')
-if waiting and home ~= name then return {'elsewhere', home or ''} end
+local home = waiting and (string.match(waiting, '^%S+ (.*)$') or '')  -- '' for a damaged record
+if waiting and home ~= name then return {'elsewhere', home} end
 if waiting then
   call('LREM', queue, -1, job)
   call('HDEL', queued, job)
