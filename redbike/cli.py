@@ -226,24 +226,20 @@ def _next(arguments: Arguments, config: Config) -> int:
 
 
 def _schedule_or_job(given: str, zone: str, now: float, config: Config) -> Schedule:
-    """The schedule that `given` is, or else that of the job of this id."""
+    """The schedule that `given` is, or else that of the job of this id, where there is a server to ask."""
     try:
         return parse(given, zone, anchor=now)
     except BadSchedule as error:
-        text = _stored(given, config)
+        if _is_embedded(config) and not EmbeddedServer(_embedded_folder(config)).status()["running"]:
+            raise
+        try:
+            text = _bike(config).store.schedule(check_jobid(given))
+        except (BadJobId, ServerError):
+            raise error from None
         if text is None:
-            raise BadSchedule(f"{error}; nor is there a job {given!r:.80}") from None
+            # Who writes blanks hardly means an id.
+            raise error if " " in given else BadSchedule(f"{error}; nor is there a job {given!r:.80}") from None
         return stored_schedule(text)
-
-
-def _stored(jobid: str, config: Config) -> str | None:
-    if _is_embedded(config) and not EmbeddedServer(_embedded_folder(config)).status()["running"]:
-        return None
-    try:
-        return _bike(config).store.schedule(check_jobid(jobid))
-    except (BadJobId, ServerError):
-        # It is no id, or there is no server to ask: then it is a bad schedule.
-        return None
 
 
 def _failures(arguments: Arguments, config: Config) -> int:

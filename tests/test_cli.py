@@ -399,7 +399,8 @@ def test_next_of_a_stored_job(shell):
     assert "Tokyo" in sentence
     assert "T03:00:00+09:00" in first
     assert time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(told)) in first
-    refused(shell.run("next", "nobody:A"), 2, "nobody:A")
+    refused(shell.run("next", "nobody:A"), 2, "nor is there a job 'nobody:A'")
+    assert "job" not in shell.run("next", "0 0 30 2 *").stderr
 
 
 def test_next_says_when_nothing_follows_and_reads_times_in_the_zone_that_is_given(tmp_path):
