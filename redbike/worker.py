@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
-from redbike.batch import LONG_ENOUGH, STALE, Batch, Ended, Pace, Watch
+from redbike.batch import LONG_ENOUGH, STALE, TOGETHER, UNTOLD, Batch, Ended, Pace, Watch
 from redbike.config import Settings
 from redbike.errors import BadSchedule, Overrun, RedbikeError, StopWork, Unreachable, UnsetJob
 from redbike.heartbeat import Heartbeat
@@ -27,7 +27,7 @@ from redbike.outcome import commit, describe, done, failed, failure_of
 from redbike.outcome import overrun as overran
 from redbike.records import Outcome, Run
 from redbike.rotation import Handler, Look, Rotation
-from redbike.scripts import Reply
+from redbike.scripts import Call, Conversation, Reply
 from redbike.store import LEASE, Store, new_tag
 
 log = logging.getLogger("redbike.worker")
@@ -56,6 +56,9 @@ class Worker:
         self.heartbeat = Heartbeat(store, self._overrun)
         self._watch = Watch(self._split)
         self._pace = Pace()
+        self._line = Conversation(store.client)
+        self._unheard: list[Ended] = []  # the server was told of these ends, and has not answered yet
+        self._untold = 0.0  # seconds of work that it was not told of
         self._free = threading.Semaphore(concurrency)
         self._concurrency = concurrency
         self._coroutines: asyncio.AbstractEventLoop | None = None
@@ -71,6 +74,7 @@ class Worker:
                 self.loop.run(lambda: self._hand_out(pool))
         self._watch.stop()
         self.heartbeat.stop()
+        self._line.close()
 
     def work_one(self, now: float | None = None) -> str | None:
         """Take and work at most one job without waiting; its id, or None when every queue was empty."""
@@ -99,11 +103,10 @@ class Worker:
         return self._pace.number if together else 1
 
     def _perform_all(self, runs: list[Run]) -> list[Ended]:
-        """Run jobs that were taken together; those that are to be ended, which are not all if it took long."""
-        began = time.monotonic()
-        alone = len(runs) == 1
-        ended = [(runs[0], self._perform(runs[0]))] if alone else self._perform_batch(Batch(runs))
-        self._pace.note(max(1, len(ended)), time.monotonic() - began)
+        """Run jobs that were taken together; those whose end is still to be told."""
+        batch = Batch(runs)
+        ended = [(runs[0], self._perform(runs[0]))] if len(runs) == 1 else self._perform_batch(batch)
+        self._pace.note(max(1, batch.ran), time.monotonic() - batch.began)
         return ended
 
     def _perform_batch(self, batch: Batch) -> list[Ended]:
@@ -119,6 +122,9 @@ class Worker:
                     except IndexError:
                         break
                     batch.done.append((run, self._run(run)))
+                    batch.ran += 1
+                    if self._untold > UNTOLD or len(batch.done) >= TOGETHER:
+                        self._tell(_drained(batch.done.popleft))
                 with batch.changing:
                     batch.closed = not batch.todo or stopping.is_set()
         finally:
@@ -129,6 +135,16 @@ class Worker:
             left = list(batch.todo)
             self.loop.insist(lambda _: self.store.release(left))
         return list(batch.done)
+
+    def _tell(self, ended: list[Ended]) -> None:
+        """Let the server end these runs while the next ones are run."""
+        self._unheard += ended
+        self._untold = 0.0
+        try:
+            self._line.tell(self.store.end_call(ended))
+        except Unreachable:
+            # A worker that was killed now would have all of them run again: so no further one before they are ended.
+            self._finish([])
 
     def _check(self, batch: Batch) -> None:
         """Leave out the runs of `batch` that are not this worker's any more, because it was suspended for so long."""
@@ -202,7 +218,14 @@ class Worker:
 
     def _take_from(self, look: Look, most: int) -> list[Run]:
         tag, seen = new_tag(), self.loop.seen
-        return self._received(self.loop.insist(lambda again: self.store.take_many(*look, tag, most, seen, again)))
+
+        def ask(repeated: bool) -> Reply:
+            reply = ["again"]
+            while reply[0] == "again":
+                (reply,) = self._line.ask([self.store.take_call(*look, tag, most, seen, repeated)])
+            return reply
+
+        return self._received(self.store.taken(self.loop.insist(ask), tag))
 
     def _received(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
@@ -214,32 +237,37 @@ class Worker:
 
     def _finish_and_take(self, ended: list[Ended]) -> list[Run]:
         """End these runs and take the next ones, in one round trip."""
-        if self.loop.stopping.is_set() or not ended:
-            self.loop.insist(lambda _: self._end_all(ended))
+        if self.loop.stopping.is_set() or not (ended or self._unheard):
+            self._finish(ended)
             return self._take(self._most())
-        tag, look = new_tag(), next(self.rotation.looks())
-        most, told = self._most(), False
+        tag, look, most, seen = new_tag(), next(self.rotation.looks()), self._most(), self.loop.seen
+        reply = self._finish(ended, lambda again: self.store.take_call(*look, tag, most, seen, again))
+        return self._received(self.store.taken(reply, tag))
 
-        def both(repeated: bool) -> list[Run] | Literal["halted"]:
-            nonlocal told
-            calls = [self.store.take_call(*look, tag, most, self.loop.seen, repeated)]
-            if not told:
-                calls.insert(0, self.store.end_call(ended))
-            replies = self.store.scripts.run_all(calls)
-            if not told:
-                self._note_ends(ended, replies[0])
-                told = True
-            return self.store.taken(replies[-1], tag)
+    def _finish(self, ended: list[Ended], then: Callable[[bool], Call] | None = None) -> Reply:
+        """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`."""
+        told, ended = len(self._unheard), self._unheard + ended
+        self._unheard, self._untold = [], 0.0
 
-        return self._received(self.loop.insist(both))
+        def ask(repeated: bool) -> list[Reply]:
+            # Without an answer it is not known whether it did what it was told: once more does no harm.
+            rest = ended[told:] if self._line.unanswered else ended
+            calls = [self.store.end_call(rest)] if rest else []
+            return self._line.ask([*calls, then(repeated)] if then else calls)
+
+        replies = self.loop.insist(ask) if ended or then else []
+        reply = replies.pop() if then else []
+        self._note_ends(ended, replies)
+        return reply
 
     def _end_all(self, ended: list[Ended], now: float | None = None) -> None:
         """End runs that were taken together."""
         if ended:
-            self._note_ends(ended, self.store.scripts.run(self.store.end_call(ended, now)), now)
+            self._note_ends(ended, [self.store.scripts.run(self.store.end_call(ended, now))], now)
 
-    def _note_ends(self, ended: list[Ended], reply: Reply, now: float | None = None) -> None:
-        for (run, outcome), (word, detail) in zip(ended, self.store.ended(reply), strict=True):
+    def _note_ends(self, ended: list[Ended], replies: list[Reply], now: float | None = None) -> None:
+        answers = [answer for reply in replies for answer in self.store.ended(reply)]
+        for (run, outcome), (word, detail) in zip(ended, answers, strict=True):
             if word != "ok" or log.isEnabledFor(logging.DEBUG):
                 self._ended(run, outcome, word, detail, now)
 
@@ -268,10 +296,7 @@ class Worker:
     def _run(self, run: Run, now: float | None = None) -> Outcome:
         token = _current.set(run)
         try:
-            result = self.handler.work(run.jobid)
-            if result is not None and inspect.isawaitable(result):
-                result = self._await(result)
-            return done(run, result, self.settings, run.now() if now is None else now)
+            return done(run, self._work(run.jobid), self.settings, run.now() if now is None else now)
         except StopWork as reason:
             log.info("%s: stopped by its worker: %s", run.jobid, reason)
             return Outcome("stop")
@@ -289,6 +314,14 @@ class Worker:
             return failed(run, error, self.settings, run.now() if now is None else now)
         finally:
             _current.reset(token)
+
+    def _work(self, jobid: str) -> object:
+        began = time.monotonic()
+        try:
+            result = self.handler.work(jobid)
+            return self._await(result) if result is not None and inspect.isawaitable(result) else result
+        finally:
+            self._untold += time.monotonic() - began
 
     def _given_up(self, run: Run, error: Overrun) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
