@@ -32,7 +32,7 @@ from redbike.store import LEASE, Store, new_tag
 
 log = logging.getLogger("redbike.worker")
 
-IDLE = 2.0  # seconds after which an idle worker looks whether it missed a wake-up
+NAP = 1.0  # seconds: how often an idle worker looks whether it was suspended
 
 T = TypeVar("T")
 
@@ -58,6 +58,7 @@ class Worker:
         self._pace = Pace()
         self._line = Conversation(store.client)
         self._unheard: list[Ended] = []  # the server was told of these ends, and has not answered yet
+        self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
         self._untold = 0.0  # seconds of work that it was not told of
         self._free = threading.Semaphore(concurrency)
         self._concurrency = concurrency
@@ -92,10 +93,9 @@ class Worker:
     def _turn(self) -> None:
         """One job, or some short ones, after the other, then one wait."""
         runs = self._take(self._most())
-        while runs:
+        while runs or (runs := self._idle()):
             ended = self._perform_all(runs)
             runs = self._finish_and_take(ended) or self._take(self._most(), skipped=1)
-        self._idle()
 
     def _most(self) -> int:
         """How many jobs to take."""
@@ -150,9 +150,7 @@ class Worker:
         """Leave out the runs of `batch` that are not this worker's any more, because it was suspended for so long."""
         with batch.changing:
             batch.checked = time.monotonic()
-            runs = _drained(batch.todo.popleft)
-            words = self.loop.insist(lambda _: self.store.heartbeat(runs)) if runs else []
-            batch.todo.extend(run for run, word in zip(runs, words, strict=True) if word == "ok")
+            batch.todo.extend(self._still_ours(_drained(batch.todo.popleft)))
 
     def _split(self, batch: Batch) -> None:
         """`batch` takes long: end what is done, and give back what has not begun."""
@@ -185,13 +183,11 @@ class Worker:
             self.loop.heed(self.store.control())
         runs: list[Run] = []
         try:
-            runs = [] if self.loop.stopping.is_set() else self._take(1)
+            runs = [] if self.loop.stopping.is_set() else self._take(1) or self._idle()
         finally:
             if not runs:
                 self._free.release()
-        if not runs:
-            self._idle()
-        else:
+        if runs:
             pool.submit(self._work_through, runs[0])
 
     def _work_through(self, run: Run) -> None:
@@ -217,15 +213,17 @@ class Worker:
         return []
 
     def _take_from(self, look: Look, most: int) -> list[Run]:
-        tag, seen = new_tag(), self.loop.seen
+        tag, seen, known = self._ahead or new_tag(), self.loop.seen, not self._ahead
 
         def ask(repeated: bool) -> Reply:
             reply = ["again"]
             while reply[0] == "again":
-                (reply,) = self._line.ask([self.store.take_call(*look, tag, most, seen, repeated)])
+                (reply,) = self._line.ask([self.store.take_call(*look, tag, most, seen, repeated or not known)])
             return reply
 
-        return self._received(self.store.taken(self.loop.insist(ask), tag))
+        reply = self.loop.insist(ask)
+        self._ahead = ""
+        return self._received(self.store.taken(reply, tag))
 
     def _received(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
@@ -339,22 +337,47 @@ class Worker:
                 threading.Thread(target=self._coroutines.run_forever, name="redbike-async", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(to_the_end(), self._coroutines).result()
 
-    def _idle(self) -> None:
-        """Block until a queue of ours may have something."""
+    def _idle(self) -> list[Run]:
+        """Block until a queue of ours may have something; what the server has taken for us at that instant."""
+        wakes = [self.store.keys.wake(name) for name in self.rotation.names()]
+        look, seen = next(self.rotation.looks()), self.loop.seen
+
+        def take() -> Call:
+            # One job only: if this process is suspended by then, it is held up.
+            self._ahead = new_tag()
+            return self.store.take_call(*look, self._ahead, 1, seen)
+
+        woken, runs, began = False, list[Run](), time.monotonic()
+        while not (woken or runs or self.loop.stopping.is_set()):
+            began = time.monotonic()
+            woken, reply = self.loop.wait_and_run(wakes, NAP, take)
+            if reply is not None:
+                runs, self._ahead = self._received(self.store.taken(reply, self._ahead)), ""
+                # It does not look into all when there are very many.
+                woken = woken or len(look.queues) < len(wakes)
+        if time.monotonic() - began > NAP + STALE:
+            runs = self._still_ours(runs)
         if self.loop.stopping.is_set():
-            return
-        names = self.rotation.names()
-        wakes = [self.store.keys.wake(name) for name in names]
-        until = time.monotonic() + IDLE
-        while not self.loop.wait(wakes, until - time.monotonic()):
-            if self.loop.stopping.is_set():
-                return
-            if time.monotonic() >= until:
-                found, control = self.store.waiting(names)
-                self.loop.heed(control)
-                if found or self.loop.stopping.is_set():
-                    return
-                until = time.monotonic() + IDLE
+            self._give_back(runs)
+            return []
+        return runs
+
+    def _still_ours(self, runs: list[Run]) -> list[Run]:
+        """Those of `runs` that are still this worker's, after it may have been suspended; with a new lease."""
+        words = self.loop.insist(lambda _: self.store.heartbeat(runs)) if runs else []
+        return [run for run, word in zip(runs, words, strict=True) if word == "ok"]
+
+    def _give_back(self, runs: list[Run]) -> None:
+        """Leave to others what was taken while this worker was idle, and will not be run."""
+        self.loop.close()
+        if self._ahead:
+            look, seen = next(self.rotation.looks()), self.loop.seen
+            call = self.store.take_call(*look, self._ahead, 0, seen, repeated=True)
+            (reply,) = self.loop.insist(lambda _: self._line.ask([call]))
+            taken = self.store.taken(reply, self._ahead)
+            runs, self._ahead = runs + [run for run in taken if isinstance(run, Run)], ""
+        if runs:
+            self.loop.insist(lambda _: self.store.release(runs))
 
 
 def _drained(pop: Callable[[], T]) -> list[T]:

@@ -168,9 +168,19 @@ def test_a_key_of_a_wrong_type_is_refused_before_anything_is_written(store, sent
             # No script expects a stream.
             client.xadd(key, {"wrong": "type"})
             untouched = dump_all(store)
-            with pytest.raises(ServerError, match="WRONGTYPE"):
-                store.scripts.run(call)
+            if verb == "take" and state != "queue":
+                # With nothing to take it need not look at what it would write to.
+                assert outcome_of(store, call) in ("empty", "WRONGTYPE")
+            else:
+                assert outcome_of(store, call) == "WRONGTYPE"
             assert dump_all(store) == untouched, key
+
+
+def outcome_of(store: Store, call: Call) -> str:
+    try:
+        return str(store.scripts.run(call)[0])
+    except ServerError as error:
+        return "WRONGTYPE" if "WRONGTYPE" in str(error) else str(error)
 
 
 def dump_all(store: Store) -> dict[bytes, bytes | None]:
