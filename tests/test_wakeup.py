@@ -66,7 +66,8 @@ def idle(worker, found):
 
 
 def test_the_job_comes_with_the_wake_up(store, worker):
-    found = worker._take(1)  # the server has the script from now on
+    store.set("job:A", "STOP", None)
+    found = worker._take(1)  # from now on the server has both scripts
     thread = idle(worker, found)
     store.client.config_resetstat()
     store.set("job:A", "NOW", "now")
