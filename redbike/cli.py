@@ -68,7 +68,7 @@ from docopt import DocoptExit, docopt
 
 from redbike import __version__, supervisor
 from redbike.config import Config, check_zone, load, load_worker
-from redbike.connection import connect
+from redbike.connection import connect, redact
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError, ServerError
 from redbike.explain import explain
 from redbike.fsck import fsck
@@ -107,7 +107,7 @@ def _run(argv: list[str]) -> int:
     try:
         arguments = docopt(__doc__, argv, version=__version__)
     except DocoptExit:
-        _complain(f"bad usage: redbike {' '.join(argv)!r}; redbike --help shows what there is")
+        _complain(f"bad usage: redbike {' '.join(map(redact, argv))!r}; redbike --help shows what there is")
         return BAD
     command = next(name for name in COMMANDS if arguments[name])
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
