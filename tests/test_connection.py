@@ -7,6 +7,15 @@ from redbike.connection import check_server, connect, redact
 from redbike.errors import BadConfig, ServerError, Unreachable
 
 
+def complaint_of(url):
+    """What is said of a URL, if anything is wrong with it."""
+    try:
+        connect(url)
+    except BadConfig as error:
+        return str(error)
+    return ""
+
+
 def arguments(client):
     return client.connection_pool.connection_kwargs
 
@@ -110,11 +119,9 @@ def test_what_names_no_server_is_refused(config):
 def test_no_password_shows_even_where_the_url_is_wrong(url):
     assert "ter2" not in redact(url)
     assert "h" in redact(url)
-    try:
-        connect(url)
-    except BadConfig as error:
-        assert "ter2" not in str(error)
-        assert redact(url) in str(error)
+    complaint = complaint_of(url)
+    assert "ter2" not in complaint
+    assert redact(url) in complaint or complaint == ""
 
 
 @pytest.mark.parametrize("url", ["redis://u:12?34@h", "redis://u:1/2@h:7", "redis+sentinel://u:1/2@h/service"])
