@@ -90,37 +90,29 @@ def check_server(client: "redis.Redis") -> list[str]:
         raise Unreachable(f"cannot reach Redis at {_address(client)}: {said}") from None
     except RedisError as error:
         raise ServerError(f"Redis at {_address(client)} refuses: {error}") from None
-    warnings = []
-    _check_version(client)
-    policy = _eviction_policy(client)
-    if policy and policy != "noeviction":
-        warnings.append(
-            f"the server's maxmemory-policy is {policy!r}: it may evict Redbike's keys, and jobs with them; "
-            "set it to 'noeviction'"
-        )
-    return warnings
-
-
-def _check_version(client: "redis.Redis") -> None:
     try:
-        info: dict[str, Any] = client.info("server")
-    except RedisError:
+        _check_version(client.info("server"))
+        policy = client.info("memory").get("maxmemory_policy")
+    except RedisError as error:
         # Not every user may ask; the scripts will tell.
-        return
+        return [f"the server's version and maxmemory-policy, which must be 'noeviction', are not checked: {error}"]
+    if not policy or policy == "noeviction":
+        return []
+    return [
+        f"the server's maxmemory-policy is {policy!r}: it may evict Redbike's keys, and jobs with them; "
+        "set it to 'noeviction'"
+    ]
+
+
+def _check_version(info: Mapping[str, Any]) -> None:
     if not isinstance(info.get("redis_version"), str):
+        # No server that we know: the scripts will tell.
         return
     name = "valkey" if "valkey_version" in info else "redis"
     version = str(info[f"{name}_version"])
     if tuple(int(number) for number in version.split(".")[:2]) < OLDEST[name]:
         oldest = ".".join(map(str, OLDEST[name]))
         raise ServerError(f"the server is {name} {version}: Redbike needs {name} {oldest} or later")
-
-
-def _eviction_policy(client: "redis.Redis") -> str | None:
-    try:
-        return str(client.info("memory").get("maxmemory_policy") or "")
-    except (RedisError, AttributeError):
-        return None
 
 
 def _address(client: "redis.Redis") -> str:
