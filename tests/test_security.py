@@ -1,8 +1,11 @@
 """What docs/security.rst promises: users of Redis with least rights, no secret shown, no file open to others."""
 
 import json
+import os
 import re
+import stat
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -288,3 +291,90 @@ def test_a_check_that_is_not_allowed_is_passed_over_with_a_warning(users, shells
     assert "WARNING" in warning
     assert "not checked" in warning
     assert "info" in warning
+
+
+def processes_below(pid):
+    """The arguments of a process and of all that it has started."""
+    tasks = [*Path(f"/proc/{pid}/task").iterdir()]
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+    return [
+        Path(f"/proc/{pid}/cmdline").read_text(),
+        *(words for child in children for words in processes_below(child)),
+    ]
+
+
+@pytest.mark.parametrize("place", ["environment", "config", "command line"])
+def test_no_secret_stands_in_the_arguments_of_a_process(users, server_url, tmp_path, place):
+    """Of none of ours where it was given otherwise; and never in those that we start."""
+    users.acl_setuser("redbike-worker", enabled=True, categories=["+@all"])
+    url = named(server_url, "worker")
+    shell = Shell(tmp_path, url if place == "environment" else None)
+    (tmp_path / "jobs.py").write_text(WORKER + "    def __init__(self, queues, token): super().__init__(queues)\n")
+    settings = "[redbike]\nworker: jobs:Worker('A', 'TOKEN')\n[redbike-redis]\n"
+    (tmp_path / ".redbike.conf").write_text(settings + (f"url: {url}\n" if place == "config" else ""))
+    up = shell.start(*([f"--url={url}"] if place == "command line" else []), "up", "--processes=2")
+    assert shell.run(*([f"--url={url}"] if place == "command line" else []), "set", "job:A", "NOW").returncode == 0
+    wait_until(lambda: "worked job:A" in shell.log())
+    own, *children = processes_below(up.pid)
+    assert len(children) == 3
+    shown = children if place == "command line" else [own, *children]
+    assert [words for words in shown if PASSWORD in words or "TOKEN" in words] == []
+    assert PASSWORD not in shell.log()
+    assert "TOKEN" not in shell.log()
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+    shell.close()
+
+
+def test_files_are_open_to_nobody_else_whatever_the_umask(tmp_path):
+    (tmp_path / "jobs.py").write_text(WORKER)
+    shell = Shell(tmp_path, None)
+    (tmp_path / ".redbike.conf").write_text("[redbike]\ntimefile: time\nworker: jobs:Worker('A')\n")
+    before = os.umask(0)
+    try:
+        up = shell.start("up")
+    finally:
+        os.umask(before)
+    wait_until((tmp_path / "time").exists)
+    assert shell.run("set", "job:A", "NOW").returncode == 0
+    wait_until(lambda: "worked job:A" in shell.log())
+    modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in (tmp_path, *tmp_path.rglob("*"))}
+    assert modes["time"] == 0o600
+    assert modes[".redbike"] == 0o700
+    assert modes["redis.sock"] == 0o700
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+
+
+def test_a_folder_of_someone_elses_is_not_used(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".redbike").symlink_to("elsewhere")
+    done = Shell(tmp_path, None).run("set", "job:A", "NOW")
+    assert done.returncode == 1
+    assert "not a folder of this user's own" in done.stderr
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_ids_that_were_put_into_redis_by_hand_forge_no_line_of_log(shell, client):
+    """Redbike itself refuses them; who may write to Redis can enter anything."""
+    silent = WORKER.replace('print(f"worked {jobid}", flush=True)', 'raise ValueError("no luck")')
+    (shell.folder / "jobs.py").write_text(silent)
+    ids = [
+        "a\n2020-01-01T00:00:00Z INFO forged:A",
+        "\x1b[2J\x1b[31mred:A",
+        "\r\nover:A",
+        "\x9b2Jc1:A",
+        "a\0b:A",
+        b"\xff:A",
+    ]
+    for jobid in ids:
+        client.hset("redbike-schedules", jobid, "NOW")
+        client.lpush("redbike-work-A", jobid)
+    worker = shell.start("work", "jobs:Worker('A')")
+    wait_until(lambda: client.hlen("redbike-failures") == len(ids))
+    worker.terminate()
+    assert worker.wait(timeout=10) == 0
+    logged = [line for line in shell.log().splitlines() if re.match(r"\d{4}-\d\d-\d\dT", line)]
+    assert len([line for line in logged if "no luck" in line]) == len(ids)
+    assert all(line.isprintable() for line in logged)
+    assert not [line for line in logged if line.startswith("2020")]
