@@ -87,7 +87,7 @@ def check_server(client: "redis.Redis") -> list[str]:
     except (ConnectionError, TimeoutError, OSError) as error:
         # A sentinel's client shows all that it is made of.
         said = str(error).partition(" : <")[0]
-        raise Unreachable(f"cannot reach Redis at {_address(client)}: {said}") from None
+        raise Unreachable(f"cannot reach Redis at {_address(client)}: {said}{_hint(client, said)}") from None
     except RedisError as error:
         raise ServerError(f"Redis at {_address(client)} refuses: {error}") from None
     try:
@@ -119,6 +119,13 @@ def _address(client: "redis.Redis") -> str:
     pool = getattr(client, "connection_pool", None)
     known = pool.connection_kwargs if pool else {}
     return str(known.get("path") or f"{known.get('host', 'the cluster')}:{known.get('port', '')}".rstrip(":"))
+
+
+def _hint(client: "redis.Redis", said: str) -> str:
+    """Who hangs up on the first words without TLS has most likely expected it."""
+    plain = getattr(getattr(client, "connection_pool", None), "connection_class", None) is redis.Connection
+    hung_up = "closed by server" in said or "reset by peer" in said
+    return " If it speaks TLS, the url begins with rediss://" if plain and hung_up else ""
 
 
 def _retries_off() -> dict[str, Any]:
