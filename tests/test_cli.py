@@ -308,7 +308,7 @@ def test_failures_and_requeue(jobs):
     assert (failure["jobid"], failure["error"]) == ("job:A", "ValueError: as ordered")
     assert "raise ValueError" in failure["traceback"]
     assert jobs.run("requeue", "job:A").returncode == 0
-    wait_until(lambda: jobs.log().count("Traceback") == 2)
+    wait_until(lambda: jobs.log().count("ERROR job:A: ValueError: as ordered") == 2)
 
 
 def test_fsck_prints_what_is_wrong_and_exits_1(shell, client):
