@@ -216,8 +216,7 @@ class Store:
 
     def advance(self, until: float) -> None:
         """Note that everything due by `until` was dispatched; never goes back."""
-        with translated():
-            self.client.zadd(self.keys.dispatched, {"until": until}, gt=True)
+        self.scripts.run(Call("advance", [*self.keys.common, self.keys.dispatched], [_moment(until)]))
 
     def horizon(self) -> tuple[float, float | None]:
         """Redis' clock, and the instant up to which a dispatcher has dispatched."""
@@ -340,8 +339,7 @@ class Store:
 
     def halt(self, now: float | None = None) -> None:
         """Tell every dispatcher and worker that runs now to stop after its current job."""
-        keys = [*self.keys.common, self.keys.control, self.keys.halt]
-        self.scripts.run(Call("halt", keys, [_moment(now), "HALT"]))
+        self._halt("HALT", now)
 
     def clear_control(self) -> None:
         """Take back a HALT for those that have not seen it yet."""
@@ -350,8 +348,11 @@ class Store:
 
     def pass_halt_on(self) -> None:
         """Leave the token that woke this process to the next one."""
-        with translated():
-            self.client.lpush(self.keys.halt, "1")
+        self._halt("", None)
+
+    def _halt(self, signal: str, now: float | None) -> None:
+        keys = [*self.keys.common, self.keys.control, self.keys.halt]
+        self.scripts.run(Call("halt", keys, [_moment(now), signal]))
 
     def control(self) -> str:
         """The control signal with its time, or ""."""

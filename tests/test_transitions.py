@@ -51,6 +51,7 @@ VERBS: dict[str, Verb] = {
     "end stale": lambda store, run: store.end(NOBODY, Outcome("unset"), now=NOW),
     "release": lambda store, run: store.release([run], now=NOW),
     "halt": lambda store, run: store.halt(now=NOW),
+    "advance": lambda store, run: store.advance(NOW),
 }
 
 # For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
@@ -80,6 +81,7 @@ TABLE = {
     "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
     "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "="),
     "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "advance":     ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
 }
 # fmt: on
 CASES = [
