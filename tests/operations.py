@@ -259,6 +259,7 @@ BY_HAND = [
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
     ("fsck", waiting(JOB, "other:A"), lambda scene: list(fsck(scene.bike.store))),
+    ("flush", crowd, flush),
 ]
 
 
