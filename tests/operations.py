@@ -316,6 +316,7 @@ DISPATCHER = [
         for policy in ("reschedule", "stop")
     ),
     Operation("dispatch", due, dispatch),
+    Operation("dispatch with catchup = none", missed, dispatch_what_is_there, settings={"catchup": "none"}),
 ]
 
 
