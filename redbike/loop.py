@@ -42,10 +42,12 @@ class Loop:
         self.stopping = threading.Event()
         self._blocked = False
         self._out = False
+        self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], _Wakeup] = {}
 
     def run(self, turn: Callable[[], None]) -> None:
         """Call `turn` over and over, until a HALT or a signal."""
+        self._thread = threading.get_ident()
         with self._signals():
             try:
                 while not self.stopping.is_set():
@@ -85,7 +87,9 @@ class Loop:
         if not self._out:
             self._out = True
             log.warning("%s; waiting for it", error)
-        self.close()
+        if threading.get_ident() == self._thread:
+            # Another thread must not: this one may be reading from them, and finds out by itself what is broken.
+            self.close()
         _drop_idle_connections(self.store.client)
         self.stopping.wait(random.uniform(pause / 2, pause))
 

@@ -403,6 +403,7 @@ WORK_ONE = {
 WORK = [
     ("work", waiting("a:A", "b:B", "c:A"), work),
     ("work without scripts", without_scripts(waiting("a:A", "b:A")), work),
+    ("work, with concurrency", waiting(*THREE), lambda scene: work(scene, concurrency=2)),
     ("work that is woken", nothing, lambda scene: work(scene, late=("late:A", "later:B"))),
     ("work of several", waiting(*THREE), work_batches),
     ("work of several, which fail", acting("b:A", raising(ValueError("no")), waiting(*THREE)), work_batches),

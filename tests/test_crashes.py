@@ -17,6 +17,7 @@ from redbike.fsck import fsck
 from tests.crashing import AFTER, BEFORE, FAULTS, LOST, Crash
 from tests.operations import OPERATIONS, Operation, Scene
 from tests.states import dump
+from tests.waiting import wait_until
 
 # Shorter than usual, so that little waiting is needed; PAGE and LOOK so that a few jobs are several pages. The server
 # is always the same one, so it need not be asked for its version a thousand times.
@@ -149,3 +150,28 @@ def compare(story: Story, expected: Story, operation: Operation) -> None:
         assert (story.result, story.done) == (expected.result, expected.done), story.request
     assert story.ended == expected.ended, story.request
     assert story.runs == expected.runs + story.cut_short, story.request
+
+
+def test_a_thread_that_is_cut_off_leaves_the_waiting_one_alone(client, prefix):
+    """With several jobs at once it is another thread that waits for the next, on a connection of its own."""
+    scene = Scene(client, prefix, {})
+    waiting = []
+
+    def cut_off():
+        wait_until(scene.blocked)
+        waiting.extend(scene.blocked())
+        scene.faults.arm(LOST, 1)
+
+    def after_that():
+        wait_until(lambda: "STP" in scene.store.inspect(["cut:A"])[0].status)
+        waiting.extend(scene.blocked())
+        scene.store.halt()
+
+    scene.acts["cut:A"] = cut_off
+    scene.queue("cut:A", schedule="NOW")
+    with scene.meanwhile(after_that), scene.worker(concurrency=2) as worker:
+        worker.work()
+    scene.close()
+    assert scene.faults.struck
+    assert len(waiting) == 2
+    assert waiting[0] == waiting[1]
