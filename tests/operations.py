@@ -407,6 +407,7 @@ WORK = [
     ("work that is woken", nothing, lambda scene: work(scene, late=("late:A", "later:B"))),
     ("work of several", waiting(*THREE), work_batches),
     ("work of several, which fail", acting("b:A", raising(ValueError("no")), waiting(*THREE)), work_batches),
+    ("work of several, stopped halfway", waiting(*THREE, "d:A"), stopped_halfway),
     ("work of several, one slow", SLOW, work_batches),
 ]
 WORKER = [
