@@ -146,6 +146,7 @@ class Scene:
 class Operation:
     """`by_hand` means that whoever gave the command gives it again if it failed; others are taken up after a restart.
 
+    `steps` is how many changes of state it may be, each of which is done or not done.
     `insists` means that it waits out a lost reply, and then leaves nothing behind. `patches` are constants of the
     package that are other ones meanwhile, by module and name.
     """
@@ -154,6 +155,7 @@ class Operation:
     prepare: Callable[[Scene], Any]
     act: Callable[[Scene], Any]
     by_hand: bool = False
+    steps: int = 1
     insists: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     patches: dict[str, Any] = field(default_factory=dict)
@@ -243,7 +245,6 @@ BY_HAND = [
     ("set STOP", lambda scene: scene.put(JOB, due=3600), lambda scene: scene.bike.set(JOB, "STOP")),
     ("set what is dead", dead, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set badly", nothing, lambda scene: scene.bike.set(JOB, "0 0 30 2 *")),
-    ("set many", elsewhere, load),
     ("unset what is on the timeline", lambda scene: scene.put(JOB, due=3600), lambda scene: scene.bike.unset(JOB)),
     ("unset what is queued", waiting(JOB), lambda scene: scene.bike.set(JOB, None)),
     ("unset what waits elsewhere", elsewhere, lambda scene: scene.bike.unset(JOB)),
@@ -259,7 +260,6 @@ BY_HAND = [
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
     ("fsck", waiting(JOB, "other:A"), lambda scene: list(fsck(scene.bike.store))),
-    ("flush", crowd, flush),
 ]
 
 
@@ -427,17 +427,20 @@ WORKER = [
         settings={"on_error": "retry", "backoff": 1000.0},
     ),
     *(Operation(name, prepare, act, insists=True) for name, prepare, act in WORK),
-    Operation(
-        "work of several, suspended",
-        waiting(*THREE),
-        work_batches,
-        insists=True,
-        patches={"redbike.worker.STALE": -1.0},
+    *(
+        Operation(f"work of several, {name}", prepare, work_batches, insists=True, patches=patches)
+        for name, prepare, patches in (
+            ("suspended", waiting(*THREE), {"redbike.worker.STALE": -1.0}),
+            ("each told", waiting(*THREE), {"redbike.worker.UNTOLD": -1.0}),
+            ("each told, without scripts", without_scripts(waiting(*THREE)), {"redbike.worker.UNTOLD": -1.0}),
+        )
     ),
 ]
 
 OPERATIONS = [
     *(Operation(name, prepare, act, by_hand=True) for name, prepare, act in BY_HAND),
+    Operation("set many", elsewhere, load, by_hand=True, steps=4),
+    Operation("flush", crowd, flush, by_hand=True, steps=5),
     *DISPATCHER,
     *WORKER,
 ]

@@ -42,8 +42,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExc
 
 @dataclass
 class Story:
-    """What became of the jobs: after the operation, and when things have gone on."""
+    """What became of the jobs: where it broke off, after the operation, and when things have gone on."""
 
+    before: dict[str, str]
+    broken: dict[str, str]
     result: str
     done: dict[str, str]
     ended: dict[str, str]
@@ -60,14 +62,15 @@ def told(client: Any, prefix: str, operation: Operation, fault: str = "", at: in
     """
     scene = Scene(client, prefix, operation.settings)
     operation.prepare(scene)
+    before = {} if fault else likeness(scene)
     scene.faults.arm(fault, at)
     try:
-        result = done(scene, operation, fault)
+        result, broken = done(scene, operation, fault)
     finally:
         scene.close()
     assert (operation.by_hand and fault) or list(fsck(scene.store)) == []
     found = likeness(scene) if operation.by_hand else {}
-    story = Story(as_text(scene, result), found, {}, Counter(), scene.cut_short(), scene.flying())
+    story = Story(before, broken, as_text(scene, result), found, {}, Counter(), scene.cut_short(), scene.flying())
     scene.goes_on()
     assert fault or list(fsck(scene.store)) == []
     story.ended, story.runs = lasting(likeness(scene)), scene.runs()
@@ -76,19 +79,20 @@ def told(client: Any, prefix: str, operation: Operation, fault: str = "", at: in
     return story
 
 
-def done(scene: Scene, operation: Operation, fault: str) -> Any:
-    """The result of the operation; if it failed it was done again, unless it is one that is taken up later."""
+def done(scene: Scene, operation: Operation, fault: str) -> tuple[Any, dict[str, str]]:
+    """The result of the operation, and what it left behind where it failed; what is done by hand is then done again."""
     try:
-        return operation.act(scene)
+        return operation.act(scene), {}
     except Crash:
         assert fault in (BEFORE, AFTER)
     except Unreachable:
         assert fault == LOST
-    if operation.by_hand:
-        if scene.faults.crashed:
-            scene.bike = scene.observer
-        return operation.act(scene)
-    return None
+    if not operation.by_hand:
+        return None, {}
+    broken = likeness(scene)
+    if scene.faults.crashed:
+        scene.bike = scene.observer
+    return operation.act(scene), broken
 
 
 def likeness(scene: Scene) -> dict[str, str]:
@@ -147,6 +151,8 @@ def test_a_fault_at_any_round_trip_changes_nothing_in_the_end(
 
 def compare(story: Story, expected: Story, operation: Operation) -> None:
     if operation.by_hand:
+        # What is one step is done or not done.
+        assert operation.steps > 1 or story.broken in ({}, expected.before, expected.done), story.request
         assert (story.result, story.done) == (expected.result, expected.done), story.request
     assert story.ended == expected.ended, story.request
     assert story.runs == expected.runs + story.cut_short, story.request
