@@ -135,8 +135,9 @@ class Dispatcher:
             self._skip(jobid, due, now)
 
     def _skip(self, jobid: str, due: str, now: float) -> None:
+        stored = self.store.schedule(jobid) or "STOP"
         try:
-            schedule = parse(self.store.schedule(jobid) or "STOP")
+            schedule = parse(stored)
         except RedbikeError as error:
             log.error("%s: %s", jobid, error)
             return

@@ -25,6 +25,7 @@ log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
 BLOCK = 4  # seconds for which the server holds a blocking pop
+FAREWELL = 0.5  # seconds for which a process that is to stop tries to say what it has done
 
 T = TypeVar("T")
 
@@ -42,10 +43,12 @@ class Loop:
         self.stopping = threading.Event()
         self._blocked = False
         self._out = False
+        self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], _Wakeup] = {}
 
     def run(self, turn: Callable[[], None]) -> None:
         """Call `turn` over and over, until a HALT or a signal."""
+        self._thread = threading.get_ident()
         with self._signals():
             try:
                 while not self.stopping.is_set():
@@ -63,15 +66,15 @@ class Loop:
         self._wakeups.clear()
 
     def insist(self, action: Callable[[bool], T], patience: float | None = None) -> T:
-        """Call `action(repeated)` until Redis answers; gives up when stopping, or after `patience` seconds."""
+        """Call `action(repeated)` until Redis answers; gives up after `patience` seconds, when stopping `FAREWELL`."""
         began = time.monotonic()
         pause, repeated = FIRST_PAUSE, False
         while True:
             try:
                 result = action(repeated)
             except Unreachable as error:
-                late = patience is not None and time.monotonic() - began > patience
-                if self.stopping.is_set() or late:
+                passed = time.monotonic() - began
+                if (patience is not None and passed > patience) or (self.stopping.is_set() and passed > FAREWELL):
                     raise
                 self._endure(error, pause)
                 pause, repeated = min(LONGEST_PAUSE, pause * 2), True
@@ -85,9 +88,14 @@ class Loop:
         if not self._out:
             self._out = True
             log.warning("%s; waiting for it", error)
-        self.close()
+        if threading.get_ident() == self._thread:
+            # Another thread must not: this one may be reading from them, and finds out by itself what is broken.
+            self.close()
         _drop_idle_connections(self.store.client)
-        self.stopping.wait(random.uniform(pause / 2, pause))
+        pause = random.uniform(pause / 2, pause)
+        if self.stopping.wait(pause):
+            # That does not wait any more, and there is little time left.
+            time.sleep(min(pause, FAREWELL / 10))
 
     def wait(self, lists: Sequence[str], seconds: float) -> bool:
         """Block until one of `lists` has a token, which is consumed, or `seconds` have passed: then False."""

@@ -403,10 +403,12 @@ class Store:
     def flush(self) -> int:
         """Delete every key under the prefix and no other; returns how many there were."""
         with translated():
-            keys: list[Any] = list(self.keys.fixed())
+            keys: list[Any] = []
             for name in map(text, self.client.smembers(self.keys.queues)):
                 keys += [self.keys.queue(name), self.keys.wake(name)]
             keys += self.client.scan_iter(match=f"{literal(self.keys.inflight_base)}*", count=PAGE)
+            # The names of the queues last: if this is interrupted, the next flush finds the others by them.
+            keys += sorted(self.keys.fixed(), key=lambda key: key == self.keys.queues)
             return sum(int(self.client.unlink(*keys[page : page + PAGE])) for page in range(0, len(keys), PAGE))
 
     def _pairs(self, key: str) -> Iterator[tuple[str, str]]:
