@@ -66,23 +66,28 @@ class Dispatcher:
 
     def dispatch_due(self, now: float | None = None) -> int:
         """One pass: move everything due by `now` (default: Redis' clock), bring back lost runs; how many moved."""
-        moved, due = 0, self._expected() if now is None else []
+        moved, due, before = 0, self._expected() if now is None else [], None
         while True:
-            count, survey = self._move_and_survey(due, now)
+            count, survey = self._move_and_survey(due, now, ahead=before is None or not before.lost)
             moved += count
-            self.recover(survey, now)
-            due = self._with_queues(survey.due)
-            if not due and len(survey.lost) < PAGE:
-                self._surveyed, self._surveyed_at = survey, time.monotonic()
-                return moved
+            if before is not None:
+                # Only now that its due jobs have moved: the occurrence of one whose run is lost was overlapped.
+                self.recover(before, now)
+            before, due = survey, self._with_queues(survey.due)
+            if not due:
+                self.recover(survey, now)
+                if len(survey.lost) < PAGE:
+                    self._surveyed, self._surveyed_at = survey, time.monotonic()
+                    return moved
+                before = None
 
-    def _move_and_survey(self, due: Sequence[Due], now: float | None) -> tuple[int, Survey]:
+    def _move_and_survey(self, due: Sequence[Due], now: float | None, ahead: bool) -> tuple[int, Survey]:
         """Timeline → queues; how many jobs moved since the last time, and what there is to do next.
 
-        Of several pages the last is moved while the reply to the survey, which passes over its jobs, is read.
+        With `ahead` the survey passes over the last of several pages, which is moved while its reply is read.
         """
         pages = [due[first : first + PAGE] for first in range(0, len(due), PAGE)]
-        last = pages.pop() if len(pages) > 1 else []
+        last = pages.pop() if ahead and len(pages) > 1 else []
         calls = itertools.chain(
             (self.store.dispatch_call(page, now) for page in pages), [self.store.survey_call(now, len(last))]
         )

@@ -25,11 +25,11 @@ SHORT = {
     "redbike.redbike.check_server": lambda client: [],
     "redbike.heartbeat.INTERVAL": 0.2,
     "redbike.loop.FIRST_PAUSE": 0.002,
-    "redbike.worker.IDLE": 0.2,
+    "redbike.worker.NAP": 0.2,
+    "redbike.loop.BLOCK": 1,
     "redbike.store.PAGE": 4,
     "redbike.store.LOOK": 6,
     "redbike.dispatcher.PAGE": 4,
-    "redbike.dispatcher.LOOK": 6,
 }
 TIME = re.compile(r"\d{9,}(?:\.\d+)?")
 # A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits.
