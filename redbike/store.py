@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import redis
@@ -23,6 +23,8 @@ LEASE = 12.0  # seconds without a sign of life after which a worker counts as de
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
 PAGE = 500  # entries of a hash or a list that are asked for, or jobs that one script moves
 LOOK = 4 * PAGE  # due jobs that a survey tells of
+COUNT = re.compile(r"\d{1,18}", re.ASCII)
+STREAK = re.compile(r"\d{1,9} \d{1,9}( alone)?", re.ASCII)
 
 _PLACES = ("timeline", "queue", "stopped", "unset")  # where `end` may bring a job
 
@@ -361,27 +363,18 @@ class Store:
 
     # Looking
 
-    def inspect(self, jobids: Iterable[str]) -> list[State]:
-        """All that is kept of each of `jobids`, each at one instant, in one round trip."""
-        jobids = list(jobids)
-        replies = self.scripts.run_all(
-            Call(
-                "inspect",
-                [*self.keys.common, self.keys.inflight(jobid), self.keys.failures],
-                [jobid, *self._skip_fields(jobid)],
-            )
-            for jobid in jobids
-        )
-        return [_state(jobid, reply) for jobid, reply in zip(jobids, replies, strict=True)]
+    def inspect(self, jobids: Iterable[str], queues: Mapping[str, Sequence[str]] | None = None) -> list[State]:
+        """All that is kept of each of `jobids`, each at one instant, in one round trip.
 
-    def entries(self, jobid: str, queue: str) -> tuple[int, int]:
-        """How often `jobid` stands in the list of `queue`, and how often (0 or 1) by its record, at one instant."""
-        with translated():
-            pipeline = self.client.pipeline(transaction=True)
-            pipeline.lpos(self.keys.queue(queue), jobid, count=0)
-            pipeline.hget(self.keys.queued, jobid)
-            positions, record = pipeline.execute()
-        return len(positions), int(text(record).partition(" ")[2] == queue)
+        `queues` names, by job id, those in whose lists it is looked for too: that takes the longer the longer they are.
+        """
+        jobids, lists = list(jobids), queues or {}
+        replies = self.scripts.run_all(self._inspect_call(jobid, lists.get(jobid, ())) for jobid in jobids)
+        return [_state(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
+
+    def _inspect_call(self, jobid: str, queues: Iterable[str]) -> Call:
+        keys = [*self.keys.common, self.keys.inflight(jobid), self.keys.failures, *map(self.keys.queue, queues)]
+        return Call("inspect", keys, [jobid, *self._skip_fields(jobid)])
 
     def statuses(self) -> Iterator[tuple[str, str]]:
         """Every job id with its status as it is stored, streamed."""
@@ -397,8 +390,9 @@ class Store:
             jobids = [text(jobid) for jobid in self.client.zrange(self.keys.failure_times, 0, -1)]
             for page in range(0, len(jobids), PAGE):
                 for kept in self.client.hmget(self.keys.failures, jobids[page : page + PAGE]):
-                    if kept is not None:
-                        yield json.loads(kept)
+                    failure = _failure(kept)
+                    if failure is not None:
+                        yield failure
 
     def flush(self) -> int:
         """Delete every key under the prefix and no other; returns how many there were."""
@@ -418,19 +412,37 @@ class Store:
         return [head + jobid for head in self._skips.values()]
 
 
-def _state(jobid: str, reply: Reply) -> State:
-    schedule, status, timeline, queued, running, lease, inflight, left, streak, skips, failure = reply[1:]
+def _state(jobid: str, queues: Sequence[str], reply: Reply) -> State:
+    schedule, status, timeline, queued, running, inflight = seen = tuple(map(text, reply[1:7]))
+    lease, left, streak, skips, failure, now, entries = reply[7:]
+    kept, counts = _failure(failure), dict(zip(SKIPS, map(text, skips), strict=True))
+    unreadable = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
+    unreadable += ["streak"] if streak and not STREAK.fullmatch(text(streak)) else []
+    unreadable += ["failure"] if failure and kept is None else []
     return State(
         jobid=jobid,
-        schedule=text(schedule) or None,
-        status=text(status) or None,
-        timeline=_number(timeline),
-        queued=text(queued),
-        running=text(running),
+        schedule=schedule or None,
+        status=status or None,
+        timeline=float(timeline) if timeline else None,
+        queued=queued,
+        running=running,
         lease=_number(lease),
-        inflight=text(inflight),
+        inflight=inflight,
         inflight_ms=int(left),
-        streak=text(streak),
-        skipped={reason: int(count) for reason, count in zip(SKIPS, skips, strict=True) if int(count)},
-        failure=json.loads(failure) if failure else None,
+        streak="" if "streak" in unreadable else text(streak),
+        skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
+        failure=kept,
+        now=float(now),
+        entries=dict(zip(queues, map(int, entries), strict=True)),
+        unreadable=tuple(unreadable),
+        seen=seen,
     )
+
+
+def _failure(kept: Any) -> dict[str, Any] | None:
+    """What is kept of a failure, None if nothing is, or nothing that can be read."""
+    try:
+        found = json.loads(text(kept))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
