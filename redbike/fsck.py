@@ -123,7 +123,7 @@ def _judge_unknown(state: State) -> Iterator[str]:
         yield f"it was never set, or is unset, but is still in: {', '.join(here)}"
     if state.status and not state.status.startswith("BAD:"):
         yield f"it has no schedule, but the status {state.status}"
-    if state.streak or state.skipped or state.failure:
+    if state.streak or state.skipped or state.failure is not None:
         yield "it has no schedule, but counts or a failure"
 
 

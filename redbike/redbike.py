@@ -29,9 +29,11 @@ from redbike.config import Settings, check_zone
 from redbike.connection import check_server, connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
+from redbike.fsck import fsck
 from redbike.keys import check_jobid
 from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, Entry, State
+from redbike.repair import Repair
 from redbike.rotation import Handler
 from redbike.schedule import Calendar, Schedule, parse
 from redbike.store import Store
@@ -289,6 +291,17 @@ class Redbike:
     def failures(self) -> Iterator[dict[str, Any]]:
         """What is kept of the jobs that ended in ``DIE``, oldest first."""
         return self.store.failures()
+
+    def fsck(self) -> Iterator[str]:
+        """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
+        return fsck(self.store)
+
+    def repair(self) -> Iterator[tuple[str, bool]]:
+        """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
+
+        Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
+        """
+        return Repair(self.store, self._since(None)[1], self._first_due).run()
 
     # Running
 

@@ -361,6 +361,34 @@ class Store:
         with translated():
             return text(self.client.get(self.keys.control))
 
+    # Repairing
+
+    def repair(self, found: State, wanted: State, now: float | None = None) -> bool:
+        """Bring a job from how it was `found` to how it is `wanted`, in one step; False if it has changed meanwhile.
+
+        Both name the same queues in their `entries`. Of `wanted`, a streak, a failure and what cannot be read can only
+        be gone, and skips only be gone or have become more.
+        """
+        names, keys = self._queues(wanted.entries)
+        keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
+        arguments: list[Argument] = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), len(names)]
+        for name in names:
+            arguments += (name, found.entries[name], wanted.entries[name])
+        for reason, head in self._skips.items():
+            if (difference := _difference(found, wanted, reason)) != "=":
+                arguments += (head + found.jobid, difference)
+        return bool(self.scripts.run(Call("repair", [*self.keys.common, *keys], arguments))[0] == "ok")
+
+    def know_queue(self, name: str) -> None:
+        """Put `name` into the set of queues that were ever used."""
+        with translated():
+            self.client.sadd(self.keys.queues, name)
+
+    def persist(self, key: str) -> None:
+        """Let `key` not expire."""
+        with translated():
+            self.client.persist(key)
+
     # Looking
 
     def inspect(self, jobids: Iterable[str], queues: Mapping[str, Sequence[str]] | None = None) -> list[State]:
@@ -437,6 +465,27 @@ def _state(jobid: str, queues: Sequence[str], reply: Reply) -> State:
         unreadable=tuple(unreadable),
         seen=seen,
     )
+
+
+def _wanted(found: State, wanted: State) -> Iterator[str]:
+    """What ``lua/repair.lua`` is told of how a job is to be: "=" where it is so."""
+    yield "=" if wanted.status == found.status else (wanted.status or "").partition(":")[0]
+    yield "=" if wanted.timeline == found.timeline else _moment(wanted.timeline)
+    yield "=" if wanted.queued == found.queued else wanted.queued
+    yield "=" if wanted.running == found.running else wanted.running
+    yield "=" if wanted.lease == found.lease else _moment(wanted.lease)
+    hold = (wanted.inflight, wanted.inflight_ms)
+    end = f"{wanted.inflight} {wanted.now * 1000 + wanted.inflight_ms:.0f}" if wanted.inflight else ""
+    yield "=" if hold == (found.inflight, found.inflight_ms) else end
+    yield "=" if wanted.streak == found.streak and "streak" not in found.unreadable else ""
+    yield "=" if wanted.failure == found.failure and "failure" not in found.unreadable else ""
+
+
+def _difference(found: State, wanted: State, reason: str) -> str:
+    before, after = found.skipped.get(reason, 0), wanted.skipped.get(reason, 0)
+    if reason in found.unreadable or after < before:
+        return ""
+    return "=" if after == before else str(after - before)
 
 
 def _failure(kept: Any) -> dict[str, Any] | None:

@@ -26,6 +26,12 @@ def move_due(store: Store, run: Run) -> int:
     return store.dispatch(due_jobs(store) or [(JOB, "1050", QUEUE)], now=NOW)
 
 
+def mend(store: Store) -> bool:
+    # As it is; what it does to jobs that are not well is in test_repair.py.
+    state = store.inspect([JOB], {JOB: [QUEUE]})[0]
+    return store.repair(state, state, now=NOW)
+
+
 VERBS: dict[str, Verb] = {
     "set now": lambda store, run: store.set(JOB, "NOW", "now", once=True, now=NOW),
     "set later": lambda store, run: store.set(JOB, NEW, LATER, now=NOW),
@@ -51,6 +57,7 @@ VERBS: dict[str, Verb] = {
     "end stale": lambda store, run: store.end(NOBODY, Outcome("unset"), now=NOW),
     "release": lambda store, run: store.release([run], now=NOW),
     "halt": lambda store, run: store.halt(now=NOW),
+    "repair": lambda store, run: mend(store),
 }
 
 # For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
@@ -80,6 +87,7 @@ TABLE = {
     "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
     "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "="),
     "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "repair":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
 }
 # fmt: on
 CASES = [
@@ -160,7 +168,8 @@ def test_a_key_of_a_wrong_type_is_refused_before_anything_is_written(store, sent
     calls = [call for call in sent if call.verb not in ("survey", "inspect")]
     for call in calls:
         for key in call.keys:
-            if key == store.keys.inflight_base:
+            if key == store.keys.inflight_base or (call.verb == "repair" and key == store.keys.inflight(JOB)):
+                # The one is no key, the other is replaced, whatever it is: test_repair.py.
                 continue
             client.flushdb()
             STATES[state](store)
