@@ -1,6 +1,8 @@
 """Damage of every kind, made with plain commands: after the repair all is well, and every job runs, exactly once."""
 
+import collections
 import dataclasses
+import random
 import shlex
 
 import pytest
@@ -13,6 +15,7 @@ from redbike.keys import COMMON, OTHERS
 from redbike.records import Outcome, State
 from redbike.repair import Repair
 from redbike.store import GRACE, LEASE
+from tests.cuts import check_all
 from tests.states import dump
 from tests.waiting import wait_until
 
@@ -487,3 +490,88 @@ def test_any_one_key_may_be_lost(bike, name):
         assert runs(bike) == []
         return
     assert runs(bike) == ["again:A", "flying:A", "later:A", "now:A", "once:A"]
+
+
+# While dispatchers and workers go on
+
+JOBS = """
+import time
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("slow"):
+            time.sleep(0.05)
+        with open("ran.log", "a") as file:
+            file.write(f"{jobid}\\n")
+        return 0.01 if jobid.startswith("again") else None
+"""
+
+
+@pytest.fixture
+def farm(shell, server_url):
+    """Two workers and two dispatchers, as real processes, and the facade."""
+    (shell.folder / "jobs.py").write_text(JOBS)
+    bike = Redbike(Worker("A:B"), redis_config=server_url)
+    for command in (("dispatch",), ("dispatch",), ("work", "jobs:Worker('A:B')"), ("work", "jobs:Worker('B:A')")):
+        shell.start(*command)
+    wait_until(lambda: sum(each["cmd"] == "blpop" for each in bike.client.client_list()) == 4)
+    return bike
+
+
+def ran(shell):
+    path = shell.folder / "ran.log"
+    return collections.Counter(path.read_text().splitlines()) if path.exists() else collections.Counter()
+
+
+def busy(bike, number):
+    """Jobs of every kind, of which `number` are to run once."""
+    now = clock(bike)
+    pairs = [(f"again{n}:A", "CONTINUE") for n in range(20)]
+    pairs += [(f"tick{n}:B", "EVERY:0.2") for n in range(100)]
+    pairs += [(f"slow{n}:A", "EVERY:0.3") for n in range(10)]
+    pairs += [(f"once{n}:B", f"AT:{now + n * 4 / number:.6f}") for n in range(number // 2)]
+    pairs += [(f"once{n}:A", "NOW") for n in range(number // 2, number)]
+    assert all(ok is True for _, ok in bike.set_many(pairs))
+
+
+def test_a_system_that_is_well_and_busy_is_left_alone(shell, farm):
+    busy(farm, 1000)
+    looks, lines = 0, []
+    while looks < 30 or sum(job.startswith("once") for job in ran(shell)) < 1000:
+        lines += farm.repair()
+        again = [(f"again{n}:A", "NOW" if (n + looks) % 2 else "CONTINUE") for n in range(20)]
+        assert all(ok is True for _, ok in farm.set_many(again))
+        looks += 1
+    assert lines == []
+    counts = ran(shell)
+    assert {job: count for job, count in counts.items() if job.startswith("once") and count > 1} == {}
+    assert min(counts[f"tick{n}:B"] for n in range(100)) > 1
+
+
+def test_damage_to_a_busy_system_is_repaired_once_for_each_job(shell, farm):
+    """Entries and places vanish at random while jobs flow; each that was to run once still runs, and only once."""
+    generator = random.Random(5)
+    busy(farm, 2000)
+    keys = farm.store.keys
+    lines = []
+    for _ in range(20):
+        once = [f"once{generator.randrange(2000)}:{queue}" for queue in "AB" for _ in range(50)]
+        for jobid in once:
+            farm.client.lrem(keys.queue(f"work-{jobid[-1]}"), 0, jobid)
+        farm.client.zrem(keys.timeline, *once)
+        lines += farm.repair()
+    assert lines
+    assert all(well for _, well in lines)
+    wait_until(lambda: sum(job.startswith("once") for job in ran(shell)) == 2000, timeout=60)
+    assert {job: count for job, count in ran(shell).items() if job.startswith("once") and count > 1} == {}
+    assert list(farm.fsck()) == []
+
+
+# After the server has lost the end of its log
+
+
+@pytest.mark.timeout(180)
+def test_a_log_cut_anywhere_gives_an_earlier_instant(tmp_path):
+    """At every byte of a take and an end: no job is half moved, and each is in circulation once."""
+    assert check_all(tmp_path, last=2) > 500
