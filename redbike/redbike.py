@@ -29,7 +29,7 @@ from redbike.config import Settings, check_zone
 from redbike.connection import check_server, connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
-from redbike.fsck import fsck
+from redbike.fsck import QUEUED, RUNNING, fsck, home_of
 from redbike.keys import check_jobid
 from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, Entry, State
@@ -388,9 +388,9 @@ def _rows(csvfilename: str | Path) -> Iterator[tuple[int, tuple[str, str] | BadC
 def _further(state: State) -> dict[str, Any]:
     """What `tell` adds where it applies."""
     told: dict[str, Any] = {}
-    if state.queued:
+    if home_of(state.queued, QUEUED):
         told["queued_for"] = float(state.queued.partition(" ")[0])
-    if state.running:
+    if home_of(state.running, RUNNING):
         _, start, deadline, due, *_ = state.running.split(" ")
         told |= {"working_for": float(due), "working_since": float(start), "deadline": float(deadline)}
     failures, losses = map(int, (state.streak or "0 0").split(" ")[:2])

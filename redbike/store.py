@@ -160,13 +160,19 @@ class Store:
             next_due=_number(next_due),
             next_lease=_number(next_lease),
             due=_pairs_of(_decoded(due) if due else []),
-            lost=[self._lost_run(*row) for row in zip(lost[::3], lost[1::3], lost[2::3], strict=True) if row[1]],
+            lost=list(self._lost_runs(zip(lost[::3], lost[1::3], lost[2::3], strict=True))),
         )
 
-    def _lost_run(self, jobid: bytes, record: bytes, schedule: bytes) -> Run:
-        tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
-        times = (float(due), tag, float(start), float(deadline))
-        return Run(text(jobid), *times, int(failures), int(losses), text(schedule), queue, self.default_timeout)
+    def _lost_runs(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> Iterator[Run]:
+        for jobid, record, schedule in rows:
+            try:
+                tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
+                times = (float(due), tag, float(start), float(deadline))
+                counts = (int(failures), int(losses))
+            except ValueError:
+                # None at all, or a damaged one, which is for fsck: the dispatcher must not fail because of it.
+                continue
+            yield Run(text(jobid), *times, *counts, text(schedule), queue, self.default_timeout)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
         """Move jobs (id, due time, queue name; "" where it has none) to their queues, `PAGE` in each step; how many."""

@@ -347,3 +347,15 @@ def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client):
     client.hset(store.keys.queued, JOB, "garbage")
     store.unset(JOB)
     assert not store.inspect([JOB])[0].known
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("record", ["garbage", "a b c d e f", "1 2 3 4 5 6 7 8", ""])
+def test_a_damaged_record_of_a_run_holds_nobody_up(store, client, record):
+    STATES["flight"](store)
+    client.hset(store.keys.running, JOB, record)
+    assert store.survey(now=LATER).lost in ([], [Run(JOB, 4.0, "1", 2.0, 3.0, 5, 6, OLD, "8")])
+    store.set(JOB, NEW, LATER, now=NOW)
+    store.requeue(JOB, now=NOW)
+    store.unset(JOB)
+    assert store.inspect([JOB])[0].schedule is None
