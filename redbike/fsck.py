@@ -14,7 +14,7 @@ one instant, and judged by that.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -44,9 +44,9 @@ def fsck(store: Store) -> Iterator[str]:
         yield from wrong
         return
     listing = look_around(store)
-    for state in sick(store, listing):
-        for problem in judge(state):
-            yield f"{state.jobid!r}: {problem}"
+    for page in sick(store, listing):
+        for state in page:
+            yield from (f"{state.jobid!r}: {problem}" for problem in judge(state))
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
 
 
@@ -165,16 +165,30 @@ class Listing:
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
 
-def sick(store: Store, listing: Listing) -> Iterator[State]:
-    """The jobs with which something is wrong, each as it is at one instant."""
+def sick(store: Store, listing: Listing) -> Iterator[list[State]]:
+    """The jobs with which something is wrong, each as it is at one instant; some of them at a time."""
     jobids = iter(listing.jobs)
     while page := list(islice(jobids, PAGE)):
-        queues = {}
+        odd = {}
         for state in store.inspect(page):
             counts, home = listing.jobs[state.jobid] or {}, home_of(state.queued, QUEUED)
             if counts != ({home: 1} if home else {}) or any(judge(state)):
-                queues[state.jobid] = [*counts, *([home] if home and home not in counts else [])]
-        yield from (state for state in store.inspect(queues, queues) if any(judge(state)))
+                odd[state.jobid] = {*counts, *([home] if home else [])}
+        yield [state for state in look_closely(store, odd) if any(judge(state))]
+
+
+def look_closely(store: Store, queues: Mapping[str, Iterable[str]]) -> list[State]:
+    """Jobs as they are, also in the lists of the queues that are named, and in that where they belong."""
+    names = {jobid: sorted({*found, own_queue(store, jobid)} - {""}) for jobid, found in queues.items()}
+    return store.inspect(names, names)
+
+
+def own_queue(store: Store, jobid: str) -> str:
+    """The queue of `jobid`; "" if the worker class, which is the user's own, has none for it."""
+    try:
+        return store.queue_for(jobid)
+    except Exception:
+        return ""
 
 
 def wrong_types(store: Store) -> Iterator[str]:
@@ -244,12 +258,7 @@ def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str]
 
 def _is_home(store: Store, name: str) -> bool:
     """Whether the list of this name is a queue, as the worker class has it: one that an older version filled, say."""
-    first = store.client.lindex(store.keys.queue(name), 0)
-    try:
-        return store.queue_for(text(first)) == name
-    except Exception:
-        # The worker class is the user's own, and what is in the list may be anything.
-        return False
+    return own_queue(store, text(store.client.lindex(store.keys.queue(name), 0))) == name
 
 
 def _list_entries(store: Store, listing: Listing, name: str) -> None:

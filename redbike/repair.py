@@ -31,6 +31,8 @@ from redbike.fsck import (
     home_of,
     judge,
     look_around,
+    look_closely,
+    own_queue,
     sick,
     wrong_types,
 )
@@ -64,27 +66,30 @@ class Repair:
             yield from ((line, False) for line in wrong)
             return
         listing = look_around(self.store)
-        for state in sick(self.store, listing):
-            line, well = self._put_right(state)
-            yield f"{state.jobid!r}: {line}", well
+        for page in sick(self.store, listing):
+            yield from self._put_right(page)
         for key, how in listing.keys:
             yield self._put_key_right(key, how)
 
-    def _put_right(self, state: State) -> tuple[str, bool]:
-        found = list(judge(state))
-        done: list[str] = []
+    def _put_right(self, found: list[State]) -> Iterator[tuple[str, bool]]:
+        """These jobs, together: a request is on its way while the one before it is worked on."""
+        done: dict[str, list[str]] = {}
+        now = {state.jobid: state for state in found}
+        moved = found
         for _ in range(TRIES):
-            state = self._look_at(state)
-            wanted = self.mended(state)
-            if wanted == state:
-                break
-            if self.store.repair(state, wanted):
-                done += changes(state, wanted)
-        left = list(judge(self._look_at(state)))
-        said = ["; ".join(found)]
-        said += [f"repaired: {', '.join(done)}"] if done else []
-        said += [f"not repaired: {'; '.join(left)}"] if left else []
-        return " -- ".join(said), not left
+            pairs = [(state, self.mended(state)) for state in moved]
+            pairs = [(state, wanted) for state, wanted in pairs if wanted != state]
+            moved = []
+            for (state, wanted), committed in zip(pairs, self.store.repair(pairs), strict=True):
+                if committed:
+                    done[state.jobid] = list(changes(state, wanted))
+                    now[state.jobid] = wanted
+                else:
+                    moved.append(state)
+            moved = look_closely(self.store, {state.jobid: state.entries for state in moved})
+            now |= {state.jobid: state for state in moved}
+        for state in found:
+            yield _line(state, done.get(state.jobid, []), list(judge(now[state.jobid])))
 
     def _put_key_right(self, key: str, how: str) -> tuple[str, bool]:
         if how == EXPIRES:
@@ -95,18 +100,6 @@ class Repair:
             self.store.know_queue(name)
             return f"the key {key!r} {how} -- repaired: it is there again", True
         return f"the key {key!r} {how} -- not repaired: look at it, and delete it if nobody needs it", False
-
-    def _look_at(self, state: State) -> State:
-        """The same job now, also in the lists of the queues in which it may be put."""
-        names = {*state.entries, self._queue(state.jobid), home_of(state.queued, QUEUED)} - {None}
-        return self.store.inspect([state.jobid], {state.jobid: sorted(filter(None, names))})[0]
-
-    def _queue(self, jobid: str) -> str | None:
-        try:
-            return self.store.queue_for(jobid)
-        except Exception:
-            # The worker class is the user's own. On the timeline, such a job is reported by the dispatcher.
-            return None
 
     # How a job is to be
 
@@ -135,11 +128,11 @@ class Repair:
         if home_of(state.running, RUNNING):
             return state.running
         event, moment = event_of(state)
-        queue = self._queue(state.jobid)
+        queue = own_queue(self.store, state.jobid)
         # Without a status the key alone says that it may run; what is in two other places says more.
         in_flight = event == "WRK" or (not event and state.timeline is None and not any(state.entries.values()))
         alive = state.inflight_ms > 0 and TAG.fullmatch(state.inflight)
-        if state.schedule is None or state.queued or queue is None or not (in_flight and alive):
+        if state.schedule is None or state.queued or not (queue and in_flight and alive):
             return ""
         deadline = state.now + state.inflight_ms / 1000
         counts = " ".join((state.streak or "0 0").split(" ")[:2])
@@ -154,7 +147,7 @@ class Repair:
         stopped = event in ("STP", "DIE", "BAD") and state.timeline is None
         if not standing or waits or stopped:
             return None
-        own = self._queue(state.jobid)
+        own = own_queue(self.store, state.jobid)
         return own if own in standing else standing[0]
 
     def _from_nowhere(self, state: State) -> State:
@@ -170,7 +163,7 @@ class Repair:
             state = replace(state, skipped=state.skipped | {"missed": state.skipped.get("missed", 0) + missed})
         if due is None:
             return replace(state, status=_status(state, "STP"))
-        home = self._queue(state.jobid)
+        home = own_queue(self.store, state.jobid)
         if due <= state.now and home:
             return _in_queue(state, home, due)
         return replace(state, timeline=due, status=_status(state, "TML"))
@@ -188,6 +181,14 @@ class Repair:
             return now, 0
         passed = 0 if schedule.once else schedule.count(since, now if due is None else due, COUNT_LIMIT)
         return due, max(0, passed - (due is not None))
+
+
+def _line(found: State, done: list[str], left: list[str]) -> tuple[str, bool]:
+    said = ["; ".join(judge(found))]
+    said += [f"repaired: {', '.join(done)}"] if done else []
+    said += [f"not repaired: {'; '.join(left)}"] if left else []
+    said += [] if done or left else ["well by now"]
+    return f"{found.jobid!r}: {' -- '.join(said)}", not left
 
 
 def event_of(state: State) -> tuple[str, float]:

@@ -369,12 +369,16 @@ class Store:
 
     # Repairing
 
-    def repair(self, found: State, wanted: State, now: float | None = None) -> bool:
-        """Bring a job from how it was `found` to how it is `wanted`, in one step; False if it has changed meanwhile.
+    def repair(self, pairs: Iterable[tuple[State, State]], now: float | None = None) -> list[bool]:
+        """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
 
-        Both name the same queues in their `entries`. Of `wanted`, a streak, a failure and what cannot be read can only
-        be gone, and skips only be gone or have become more.
+        False for one that has changed meanwhile. Both states of a job name the same queues in their `entries`. Of the
+        wanted one, a streak, a failure and what cannot be read can only be gone, and skips be gone or have become more.
         """
+        replies = self.scripts.run_all(self._repair_call(found, wanted, now) for found, wanted in pairs)
+        return [bool(reply[0] == "ok") for reply in replies]
+
+    def _repair_call(self, found: State, wanted: State, now: float | None) -> Call:
         names, keys = self._queues(wanted.entries)
         keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
         arguments: list[Argument] = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), len(names)]
@@ -383,7 +387,7 @@ class Store:
         for reason, head in self._skips.items():
             if (difference := _difference(found, wanted, reason)) != "=":
                 arguments += (head + found.jobid, difference)
-        return bool(self.scripts.run(Call("repair", [*self.keys.common, *keys], arguments))[0] == "ok")
+        return Call("repair", [*self.keys.common, *keys], arguments)
 
     def know_queue(self, name: str) -> None:
         """Put `name` into the set of queues that were ever used."""

@@ -29,7 +29,7 @@ def move_due(store: Store, run: Run) -> int:
 def mend(store: Store) -> bool:
     # As it is; what it does to jobs that are not well is in test_repair.py.
     state = store.inspect([JOB], {JOB: [QUEUE]})[0]
-    return store.repair(state, state, now=NOW)
+    return store.repair([(state, state)], now=NOW)[0]
 
 
 VERBS: dict[str, Verb] = {
