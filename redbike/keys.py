@@ -54,6 +54,9 @@ COMMON = (
 )
 OTHERS = ("failures", "failure-times", "dispatched", "requests", "control", "halt")
 FAMILIES = ("inflight-", "wake-")
+_TYPES = {"hash": "schedules statuses queued running streaks skipped failures", "set": "queues", "string": "control"}
+_TYPES |= {"zset": "timeline leases failure-times dispatched requests", "list": "wakeup halt"}
+TYPES = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 
 
 class Keys:

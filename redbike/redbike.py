@@ -30,9 +30,11 @@ from redbike.config import Settings, check_zone
 from redbike.connection import check_server, connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
+from redbike.fsck import QUEUED, RUNNING, fsck, home_of
 from redbike.keys import check_jobid
 from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, Entry, State
+from redbike.repair import Repair
 from redbike.rotation import Handler
 from redbike.schedule import Calendar, Schedule, parse
 from redbike.store import Store
@@ -292,6 +294,17 @@ class Redbike:
         """What is kept of the jobs that ended in ``DIE``, oldest first."""
         return self.store.failures()
 
+    def fsck(self) -> Iterator[str]:
+        """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
+        return fsck(self.store)
+
+    def repair(self) -> Iterator[tuple[str, bool]]:
+        """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
+
+        Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
+        """
+        return Repair(self.store, self._since(None)[1], self._first_due).run()
+
     # Running
 
     def dispatch_due(self, now: float | None = None) -> int:
@@ -381,9 +394,9 @@ def _rows(csvfilename: str | Path) -> Iterator[tuple[int, tuple[str, str] | BadC
 def _further(state: State) -> dict[str, Any]:
     """What `tell` adds where it applies."""
     told: dict[str, Any] = {}
-    if state.queued:
+    if home_of(state.queued, QUEUED):
         told["queued_for"] = float(state.queued.partition(" ")[0])
-    if state.running:
+    if home_of(state.running, RUNNING):
         _, start, deadline, due, *_ = state.running.split(" ")
         told |= {"working_for": float(due), "working_since": float(start), "deadline": float(deadline)}
     failures, losses = map(int, (state.streak or "0 0").split(" ")[:2])

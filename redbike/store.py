@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import redis
@@ -24,6 +24,8 @@ GRACE = 2.0  # seconds after its deadline in which a live worker says itself tha
 PAGE = 500  # entries of a hash or a list that are asked for, or jobs that one script moves
 LOOK = 4 * PAGE  # due jobs that a survey tells of
 NEXT = 50  # jobs that are due next that it tells of
+COUNT = re.compile(r"\d{1,18}", re.ASCII)
+STREAK = re.compile(r"\d{1,9} \d{1,9}( alone)?", re.ASCII)
 
 _PLACES = ("timeline", "queue", "stopped", "unset")  # where `end` may bring a job
 
@@ -166,13 +168,19 @@ class Store:
             next_lease=_number(next_lease),
             due=_pairs_of(_decoded(due) if due else []),
             coming=_pairs_of(_decoded(coming) if coming else []),
-            lost=[self._lost_run(*row) for row in zip(lost[::3], lost[1::3], lost[2::3], strict=True) if row[1]],
+            lost=list(self._lost_runs(zip(lost[::3], lost[1::3], lost[2::3], strict=True))),
         )
 
-    def _lost_run(self, jobid: bytes, record: bytes, schedule: bytes) -> Run:
-        tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
-        times = (float(due), tag, float(start), float(deadline))
-        return Run(text(jobid), *times, int(failures), int(losses), text(schedule), queue, self.default_timeout)
+    def _lost_runs(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> Iterator[Run]:
+        for jobid, record, schedule in rows:
+            try:
+                tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
+                times = (float(due), tag, float(start), float(deadline))
+                counts = (int(failures), int(losses))
+            except ValueError:
+                # None at all, or a damaged one, which is for fsck: the dispatcher must not fail because of it.
+                continue
+            yield Run(text(jobid), *times, *counts, text(schedule), queue, self.default_timeout)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
         """Move jobs (id, due time, queue name; "" where it has none) to their queues, `PAGE` in each step; how many."""
@@ -359,29 +367,52 @@ class Store:
         with translated():
             return text(self.client.get(self.keys.control))
 
+    # Repairing
+
+    def repair(self, pairs: Iterable[tuple[State, State]], now: float | None = None) -> list[bool]:
+        """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
+
+        False for one that has changed meanwhile. Both states of a job name the same queues in their `entries`. Of the
+        wanted one, a streak, a failure and what cannot be read can only be gone, and skips be gone or have become more.
+        """
+        replies = self.scripts.run_all(self._repair_call(found, wanted, now) for found, wanted in pairs)
+        return [bool(reply[0] == "ok") for reply in replies]
+
+    def _repair_call(self, found: State, wanted: State, now: float | None) -> Call:
+        names, keys = self._queues(wanted.entries)
+        keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
+        arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
+        for name in names:
+            arguments += (name, str(found.entries[name]), str(wanted.entries[name]))
+        for reason, head in self._skips.items():
+            if (difference := _difference(found, wanted, reason)) != "=":
+                arguments += (head + found.jobid, difference)
+        return Call("repair", [*self.keys.common, *keys], arguments)
+
+    def know_queue(self, name: str) -> None:
+        """Put `name` into the set of queues that were ever used."""
+        with translated():
+            self.client.sadd(self.keys.queues, name)
+
+    def persist(self, key: str) -> None:
+        """Let `key` not expire."""
+        with translated():
+            self.client.persist(key)
+
     # Looking
 
-    def inspect(self, jobids: Iterable[str]) -> list[State]:
-        """All that is kept of each of `jobids`, each at one instant, in one round trip."""
-        jobids = list(jobids)
-        replies = self.scripts.run_all(
-            Call(
-                "inspect",
-                [*self.keys.common, self.keys.inflight(jobid), self.keys.failures],
-                [jobid, *self._skip_fields(jobid)],
-            )
-            for jobid in jobids
-        )
-        return [_state(jobid, reply) for jobid, reply in zip(jobids, replies, strict=True)]
+    def inspect(self, jobids: Iterable[str], queues: Mapping[str, Sequence[str]] | None = None) -> list[State]:
+        """All that is kept of each of `jobids`, each at one instant, in one round trip.
 
-    def entries(self, jobid: str, queue: str) -> tuple[int, int]:
-        """How often `jobid` stands in the list of `queue`, and how often (0 or 1) by its record, at one instant."""
-        with translated():
-            pipeline = self.client.pipeline(transaction=True)
-            pipeline.lpos(self.keys.queue(queue), jobid, count=0)
-            pipeline.hget(self.keys.queued, jobid)
-            positions, record = pipeline.execute()
-        return len(positions), int(text(record).partition(" ")[2] == queue)
+        `queues` names, by job id, those in whose lists it is looked for too: that takes the longer the longer they are.
+        """
+        jobids, lists = list(jobids), queues or {}
+        replies = self.scripts.run_all(self._inspect_call(jobid, lists.get(jobid, ())) for jobid in jobids)
+        return [_state(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
+
+    def _inspect_call(self, jobid: str, queues: Iterable[str]) -> Call:
+        keys = [*self.keys.common, self.keys.inflight(jobid), self.keys.failures, *map(self.keys.queue, queues)]
+        return Call("inspect", keys, [jobid, *self._skip_fields(jobid)])
 
     def statuses(self) -> Iterator[tuple[str, str]]:
         """Every job id with its status as it is stored, streamed."""
@@ -397,8 +428,9 @@ class Store:
             jobids = [text(jobid) for jobid in self.client.zrange(self.keys.failure_times, 0, -1)]
             for page in range(0, len(jobids), PAGE):
                 for kept in self.client.hmget(self.keys.failures, jobids[page : page + PAGE]):
-                    if kept is not None:
-                        yield json.loads(kept)
+                    failure = _failure(kept)
+                    if failure is not None:
+                        yield failure
 
     def flush(self) -> int:
         """Delete every key under the prefix and no other; returns how many there were."""
@@ -420,19 +452,58 @@ class Store:
         return [head + jobid for head in self._skips.values()]
 
 
-def _state(jobid: str, reply: Reply) -> State:
-    schedule, status, timeline, queued, running, lease, inflight, left, streak, skips, failure = reply[1:]
+def _state(jobid: str, queues: Sequence[str], reply: Reply) -> State:
+    schedule, status, timeline, queued, running, inflight = seen = tuple(map(text, reply[1:7]))
+    lease, left, streak, skips, failure, now, entries = reply[7:]
+    kept, counts = _failure(failure), dict(zip(SKIPS, map(text, skips), strict=True))
+    unreadable = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
+    unreadable += ["streak"] if streak and not STREAK.fullmatch(text(streak)) else []
+    unreadable += ["failure"] if failure and kept is None else []
     return State(
         jobid=jobid,
-        schedule=text(schedule) or None,
-        status=text(status) or None,
-        timeline=_number(timeline),
-        queued=text(queued),
-        running=text(running),
+        schedule=schedule or None,
+        status=status or None,
+        timeline=float(timeline) if timeline else None,
+        queued=queued,
+        running=running,
         lease=_number(lease),
-        inflight=text(inflight),
+        inflight=inflight,
         inflight_ms=int(left),
-        streak=text(streak),
-        skipped={reason: int(count) for reason, count in zip(SKIPS, skips, strict=True) if int(count)},
-        failure=json.loads(failure) if failure else None,
+        streak="" if "streak" in unreadable else text(streak),
+        skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
+        failure=kept,
+        now=float(now),
+        entries=dict(zip(queues, map(int, entries), strict=True)),
+        unreadable=tuple(unreadable),
+        seen=seen,
     )
+
+
+def _wanted(found: State, wanted: State) -> Iterator[str]:
+    """What ``lua/repair.lua`` is told of how a job is to be: "=" where it is so."""
+    yield "=" if wanted.status == found.status else (wanted.status or "").partition(":")[0]
+    yield "=" if wanted.timeline == found.timeline else _moment(wanted.timeline)
+    yield "=" if wanted.queued == found.queued else wanted.queued
+    yield "=" if wanted.running == found.running else wanted.running
+    yield "=" if wanted.lease == found.lease else _moment(wanted.lease)
+    hold = (wanted.inflight, wanted.inflight_ms)
+    end = f"{wanted.inflight} {wanted.now * 1000 + wanted.inflight_ms:.0f}" if wanted.inflight else ""
+    yield "=" if hold == (found.inflight, found.inflight_ms) else end
+    yield "=" if wanted.streak == found.streak and "streak" not in found.unreadable else ""
+    yield "=" if wanted.failure == found.failure and "failure" not in found.unreadable else ""
+
+
+def _difference(found: State, wanted: State, reason: str) -> str:
+    before, after = found.skipped.get(reason, 0), wanted.skipped.get(reason, 0)
+    if reason in found.unreadable or after < before:
+        return ""
+    return "=" if after == before else str(after - before)
+
+
+def _failure(kept: Any) -> dict[str, Any] | None:
+    """What is kept of a failure, None if nothing is, or nothing that can be read."""
+    try:
+        found = json.loads(text(kept))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

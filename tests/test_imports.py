@@ -19,7 +19,7 @@ LAYERS = [
     {"store", "explain", "upcoming"},
     {"loop", "outcome"},
     {"batch", "heartbeat", "dispatcher", "fsck"},
-    {"worker"},
+    {"worker", "repair"},
     {"commands", "supervisor"},
     {"redbike"},
     {"cli"},
