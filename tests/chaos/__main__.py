@@ -4,7 +4,8 @@ Usage:
   chaos [options]
   chaos [options] judge <FOLDER>
 
-``chaos`` is ``python -m tests.chaos``. The first runs a farm under faults and judges it; the second judges again what a run has left in its folder.
+``chaos`` is ``python -m tests.chaos``. The first runs a farm under faults and judges it; the second judges again what a
+run has left in its folder.
 
 Options:
   --seed=<N>          Of which faults strike when [default: 1].

@@ -44,13 +44,14 @@ class Run:
         self.farm = Farm(folder, self.journal, *counts, self.seed)
         self.world = World(folder, self.server, self.farm, self.journal)
         self.kinds = self._possible(kinds)
+        self.broken = threading.Event()  # something is wrong with the harness itself
         self.journal.note("run", options={name: value for name, value in options.items() if name[:2] == "--"})
 
     def run(self) -> None:
         """From the first process to the last."""
         print(f"seed {self.seed}: {self.faults} faults in {self.seconds / 60:g} minutes", flush=True)
         # A fault that could not strike as it should must not pass for one that did no harm.
-        threading.excepthook = lambda raised: self.journal.note("harness", error=_spelled(raised.exc_value))
+        threading.excepthook = self._note_error
         try:
             self._load()
             self.farm.start()
@@ -93,16 +94,20 @@ class Run:
         """All faults, each in a thread of its own, as some take a while."""
         began = time.monotonic()
         self.world.until = began + self.seconds
-        threads, look = [], began
-        for instant, kind, seed in plan(self.seed, self.faults, self.seconds, self.kinds):
-            while (left := began + instant - time.monotonic()) > 0:
-                time.sleep(min(left, 1.0))
-                if time.monotonic() > look:
-                    look = time.monotonic() + LOOK
-                    threads.append(_in_thread(self._fsck))
-            threads.append(_in_thread(KINDS[kind].strike, self.world, Random(seed), *KINDS[kind].arguments))
+        looks = [(number * LOOK, self._fsck, ()) for number in range(1, int(self.seconds / LOOK))]
+        strikes = [
+            (instant, KINDS[kind].strike, (self.world, Random(seed), *KINDS[kind].arguments))
+            for instant, kind, seed in plan(self.seed, self.faults, self.seconds, self.kinds)
+        ]
+        threads = []
+        for instant, action, arguments in sorted([*looks, *strikes], key=lambda planned: planned[0]):
+            if self.broken.wait(max(0.0, began + instant - time.monotonic())):
+                break
+            threads.append(threading.Thread(target=action, args=arguments))
+            threads[-1].start()
         for thread in threads:
             thread.join()
+        self.broken.wait(max(0.0, self.world.until - time.monotonic()))
 
     def _settle(self) -> None:
         """Let everything come to rest, look, and stop it in order: nothing may be overdue then."""
@@ -137,12 +142,6 @@ class Run:
         seconds, micros = self.server.client.time()
         self.journal.note("clock", offset=seconds + micros / 1e6 - began)
 
-
-def _spelled(error: BaseException | None) -> str:
-    return "".join(traceback.format_exception(error))
-
-
-def _in_thread(target: Any, *arguments: Any) -> threading.Thread:
-    thread = threading.Thread(target=target, args=arguments)
-    thread.start()
-    return thread
+    def _note_error(self, raised: threading.ExceptHookArgs) -> None:
+        self.journal.note("harness", error="".join(traceback.format_exception(raised.exc_value)))
+        self.broken.set()

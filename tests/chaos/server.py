@@ -77,6 +77,7 @@ class Server:
         index = next(index for index, (then, _) in enumerate(samples) if then >= wanted)
         # In the midst of a command, as a crash of the machine would leave it.
         os.truncate(file, max(0, samples[index][1] - rng.randrange(50)))
+        self._sizes.clear()
         self.public.unlink()
         self._process, self._place, self.client = self._launch(self._place)
         self.snapshot("after")
@@ -122,7 +123,8 @@ class Server:
             arguments += ["--replicaof", "127.0.0.1", str(master)]
         process = subprocess.Popen([self._binary, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         client = redis.Redis(unix_socket_path=str(place / "s"), decode_responses=True)
-        wait_until(lambda: _answers(client), timeout=30)
+        wait_until(lambda: _answers(client) or process.poll() is not None, timeout=30)
+        assert process.poll() is None, f"the server does not start: see {self.folder / 'server.log'}"
         return process, place, client
 
     def _publish(self) -> None:
