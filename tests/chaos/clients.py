@@ -4,7 +4,7 @@ usage: python -m tests.chaos.clients NUMBER SEED
 
 Each attempt is one line in ``operations.log``, with the time before it was sent and after the reply, and whether there
 was one: ``ok``, ``missing`` (no such job) or ``unknown`` (no reply, or one that says later). What is unknown is tried
-again, as anyone would. Before a job is changed, it notes how many of its occurrences were skipped so far.
+again, as anyone would. Before it changes a job, it asks how many of its occurrences were skipped so far.
 """
 
 import random
@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from redbike.config import load
 from redbike.connection import connect
@@ -55,37 +54,33 @@ class Client:
         if action == "once":
             jobid = f"fast.once.{self.number}-{time.monotonic_ns()}:{population.queue(self.rng, 'fast')}"
             schedule = "NOW" if self.rng.random() < 0.5 else f"AT:{time.time() + self.rng.uniform(-1, 20):.3f}"
-            self.insist("set", jobid, schedule, {})
+            self.insist("set", jobid, schedule)
             return
         if action == "shared":
             jobid = self.rng.choice(population.shared())
             action = self.rng.choice(("set", "stop", "unset", "now", "requeue"))
         schedule = population.schedule(self.rng, "fast", time.time(), 60) if action == "set" else action.upper()
-        try:
-            skipped = self.bike.tell(jobid).get("skipped", {})
-        except Unreachable:
-            return
-        self.insist(action if action in ("unset", "requeue") else "set", jobid, schedule, skipped)
+        self.insist(action if action in ("unset", "requeue") else "set", jobid, schedule)
 
-    def insist(self, verb: str, jobid: str, schedule: str, skipped: dict[str, int]) -> None:
+    def insist(self, verb: str, jobid: str, schedule: str) -> None:
         """Try it until there is an answer."""
         for _ in range(PATIENCE):
-            if self.stopping or self.attempt(verb, jobid, schedule, skipped=sum(skipped.values())) != "unknown":
+            if self.stopping or self.attempt(verb, jobid, schedule) != "unknown":
                 return
             time.sleep(self.rng.uniform(0.05, 0.5))
 
-    def attempt(self, verb: str, jobid: str, schedule: str, **more: Any) -> str:
+    def attempt(self, verb: str, jobid: str, schedule: str) -> str:
         """Try it once; how that went."""
-        began, answer = time.monotonic(), "ok"
+        began, answer, skipped = time.monotonic(), "ok", 0
         try:
+            skipped = sum(self.bike.tell(jobid).get("skipped", {}).values()) if jobid else 0
             self._do(verb, jobid, schedule)
         except NoSuchJob:
             answer = "missing"
         except Unreachable:
             answer = "unknown"
-        self.journal.note(
-            verb, job=jobid, schedule=schedule, began=began, ended=time.monotonic(), answer=answer, **more
-        )
+        told = {"job": jobid, "schedule": schedule, "answer": answer, "skipped": skipped}
+        self.journal.note(verb, **told, began=began, ended=time.monotonic())
         return answer
 
     def _do(self, verb: str, jobid: str, schedule: str) -> None:

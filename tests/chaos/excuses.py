@@ -36,6 +36,10 @@ class Excuses:
         }
         return [reason for reason, holds in found.items() if holds]
 
+    def for_both(self, run: Run, other: Run) -> bool:
+        """Whether two runs may overlap. That a worker was killed later is no reason."""
+        return bool({"paused", "overran", "forgotten", "cut off"} & {*self.of(run, other), *self.of(other, run)})
+
     def timeout(self, run: Run) -> float:
         """Seconds that the run may take."""
         return TIMEOUTS.get(run.job.rpartition(":")[2], TIMEOUT)

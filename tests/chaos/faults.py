@@ -39,7 +39,8 @@ class World:
         self.timefile = self.disk / "timefile"
         command = [sys.executable, "-m", "tests.chaos.proxy", "proxy.sock", "redis.sock", "faults.log"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self.proxy = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.PIPE)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+        self.proxy = subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 
     def mount(self) -> None:
         """Put the timefile on a file system that is soon full; raises `CalledProcessError` if that is not allowed."""

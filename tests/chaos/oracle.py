@@ -77,7 +77,7 @@ def _judge_job(history: History, verdict: Verdict, job: str, start: Snapshot, en
     elif changes[-1]["answer"] == "unknown" or not start.at < changes[-1]["began"] < changes[-1]["ended"] < end.at:
         verdict.occurrences["not judged: changed without an answer"] += 1
     else:
-        _judge_changed(history, verdict, changes[-1], runs, start, end)
+        _judge_changed(history, verdict, changes[-1], runs, end)
 
 
 def _left_alone(job: str, start: Snapshot, end: Snapshot, runs: list[Run]) -> Stretch:
@@ -100,9 +100,7 @@ def _due(schedule: str, after: float, until: float, *more: float) -> dict[int, f
     return {key(due): due for due in found}
 
 
-def _judge_changed(
-    history: History, verdict: Verdict, change: Entry, runs: list[Run], start: Snapshot, end: Snapshot
-) -> None:
+def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list[Run], end: Snapshot) -> None:
     job, schedule = change["job"], end.held["schedules"].get(change["job"], "STOP")
     later = [run for run in runs if run.taken >= change["began"] - SLACK]
     asked = change["answer"] == "ok" and (change["kind"] == "requeue" or change["schedule"] == "NOW")
@@ -113,9 +111,8 @@ def _judge_changed(
     ended = change["answer"] == "ok" and (change["kind"] == "unset" or change["schedule"] == "STOP")
     if ended and any(run.taken > change["ended"] + SLACK for run in runs):
         verdict.wrong["unexplained"].append(_told(history, job, change["ended"], "it ran after it was stopped"))
-    base = change["skipped"] if job in start.held["schedules"] or change["skipped"] else 0
     expected = _due(schedule, change["ended"], _until(job, end))
-    _judge_stretch(history, verdict, Stretch(job, expected, runs, end.skipped(job) - base, False), end)
+    _judge_stretch(history, verdict, Stretch(job, expected, runs, end.skipped(job) - change["skipped"], False), end)
 
 
 def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Snapshot) -> None:
@@ -156,7 +153,7 @@ def _judge_runs(history: History, verdict: Verdict, excuses: Excuses, job: str, 
         for run, again in pairwise(same):
             _judge_repeat(history, verdict, excuses, run, again)
     for run, other in pairwise(runs):
-        if other.start < _last_moment(history, run) and not excuses.of(run, other) and not excuses.of(other, run):
+        if other.start < _last_moment(history, run) and not excuses.for_both(run, other):
             verdict.wrong["overlapping"].append(_told(history, job, other.start, f"{run} | {other}"))
 
 

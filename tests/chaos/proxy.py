@@ -5,8 +5,8 @@ usage: python -m tests.chaos.proxy LISTEN TARGET JOURNAL
 It listens on the Unix socket LISTEN and leads to the one at TARGET. It knows where a request and a reply begin and end
 (see `frame_end`), so that it can cut a connection before a request, after it, or in the midst of a reply. A fault is a
 line of JSON on standard input, ``{"kind": "reply-lost", "choice": 0.3, "seconds": 1.5}``: it is armed on one of the
-connections, which `choice` picks, and strikes at its next request or reply. What has struck is noted in JOURNAL, with
-the process at the other end.
+connections, which `choice` picks, its kind is printed then, and it strikes at the next request or reply. What has
+struck is noted in JOURNAL, with the process at the other end.
 """
 
 import asyncio
@@ -230,7 +230,9 @@ async def main(listen: str, target: str, journal: str) -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     async with await asyncio.start_unix_server(proxy.serve, listen):
         while line := await commands.readline():
-            proxy.arm(Fault(**json.loads(line)))
+            fault = Fault(**json.loads(line))
+            proxy.arm(fault)
+            print(fault.kind, flush=True)
 
 
 if __name__ == "__main__":
