@@ -154,10 +154,12 @@ def maxmemory(world: World, rng: Random) -> None:
     """The server has no memory left for a while."""
     with world.journal.noted("fault", name="maxmemory"):
         with world.server.lock:
-            world.server.client.config_set("maxmemory", "1mb")
+            server = world.server.client
+            server.config_set("maxmemory", "1mb")
         world.rest(rng.uniform(0.1, 1.5))
-        with world.server.lock:
-            world.server.client.config_set("maxmemory", "0")
+        # It may have been started again meanwhile, and has forgotten it then.
+        with contextlib.suppress(redis.RedisError):
+            server.config_set("maxmemory", "0")
 
 
 def timefile_damage(world: World, rng: Random) -> None:

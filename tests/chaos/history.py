@@ -43,9 +43,10 @@ class Process:
 
 @dataclass
 class Snapshot:
-    """All that Redis kept of the jobs at one instant."""
+    """All that Redis kept of the jobs at one instant between `began` and `ended`."""
 
-    at: float
+    began: float
+    ended: float
     held: dict[str, dict[str, Any]]
 
     def pending(self, job: str) -> float | None:
@@ -165,8 +166,8 @@ def _read_snapshots(history: History, path: Path) -> None:
     start = None
     for line in path.read_text().splitlines():
         held = json.loads(line)
-        snapshot = Snapshot(held.pop("at") + history.offset, held)
-        if held.pop("when") == "after":
+        snapshot = Snapshot(held["began"] + history.offset, held["ended"] + history.offset, held)
+        if held["when"] == "after":
             start = snapshot
         else:
             assert start is not None

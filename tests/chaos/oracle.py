@@ -65,16 +65,18 @@ def key(due: float) -> int:
 
 def _judge_job(history: History, verdict: Verdict, job: str, start: Snapshot, end: Snapshot) -> None:
     changes = [
-        change for change in history.operations.get(job, ()) if change["ended"] > start.at and change["began"] < end.at
+        change
+        for change in history.operations.get(job, ())
+        if change["ended"] > start.began and change["began"] < end.ended
     ]
     runs = [
         run
         for run in history.runs.get(job, ())
-        if run.end is not None and run.start < end.at and (run.start >= start.at or run.tag == start.tag(job))
+        if run.end is not None and run.taken < end.ended and (run.taken >= start.began or run.tag == start.tag(job))
     ]
     if not changes:
         _judge_stretch(history, verdict, _left_alone(job, start, end, runs), end)
-    elif changes[-1]["answer"] == "unknown" or not start.at < changes[-1]["began"] < changes[-1]["ended"] < end.at:
+    elif changes[-1]["answer"] == "unknown" or changes[-1]["began"] < start.ended or changes[-1]["ended"] > end.began:
         verdict.occurrences["not judged: changed without an answer"] += 1
     else:
         _judge_changed(history, verdict, changes[-1], runs, end)
@@ -92,7 +94,7 @@ def _left_alone(job: str, start: Snapshot, end: Snapshot, runs: list[Run]) -> St
 def _until(job: str, end: Snapshot) -> float:
     """Up to when everything must be accounted for: what is pending, or given up, is not."""
     pending, died = end.pending(job), end.died(job)
-    return pending if pending is not None else died if died is not None else end.at
+    return pending if pending is not None else died if died is not None else end.began
 
 
 def _due(schedule: str, after: float, until: float, *more: float) -> dict[int, float]:
@@ -112,7 +114,8 @@ def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list
     if ended and any(run.taken > change["ended"] + SLACK for run in runs):
         verdict.wrong["unexplained"].append(_told(history, job, change["ended"], "it ran after it was stopped"))
     expected = _due(schedule, change["ended"], _until(job, end))
-    _judge_stretch(history, verdict, Stretch(job, expected, runs, end.skipped(job) - change["skipped"], False), end)
+    counted = max(0, end.skipped(job) - change["skipped"])  # to unset a job sets them back
+    _judge_stretch(history, verdict, Stretch(job, expected, runs, counted, False), end)
 
 
 def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Snapshot) -> None:
@@ -126,16 +129,16 @@ def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Sn
         verdict.wrong["lost"].append(_told(history, stretch.job, missing[0], said))
     elif stretch.exact and len(missing) < stretch.counted:
         said = f"{stretch.counted} counted as skipped, but {len(missing)} were not run"
-        verdict.wrong["unexplained"].append(_told(history, stretch.job, end.at, said))
+        verdict.wrong["unexplained"].append(_told(history, stretch.job, end.began, said))
     if _has_vanished(stretch.job, end):
-        verdict.wrong["lost"].append(_told(history, stretch.job, end.at, "it is nowhere, and has runs to come"))
+        verdict.wrong["lost"].append(_told(history, stretch.job, end.began, "it is nowhere, and has runs to come"))
 
 
 def _has_vanished(job: str, end: Snapshot) -> bool:
     schedule = end.held["schedules"].get(job, "STOP")
     if end.pending(job) is not None or end.died(job) is not None:
         return False
-    return schedule == "CONTINUE" or bool(occurrences(schedule, end.at, end.at + 600))
+    return schedule == "CONTINUE" or bool(occurrences(schedule, end.ended, end.ended + 600))
 
 
 def _judge_runs(history: History, verdict: Verdict, excuses: Excuses, job: str, runs: list[Run]) -> None:

@@ -87,7 +87,9 @@ class Server:
     def promote(self) -> None:
         """Start a replica, let it take over when it has everything, and end the old server."""
         old, old_place, client = self._process, self._place, self.client
-        replica, place, replica_client = self._launch(master=self._port(client))
+        replica, place, replica_client = self._launch()
+        # By command: when it is started as a replica, it waits up to a second before it connects.
+        replica_client.replicaof("127.0.0.1", str(self._port(client)))
         wait_until(lambda: replica_client.info("replication").get("master_link_status") == "up")
         wait_until(lambda: _has_written(replica_client.info("persistence")))
         client.execute_command("FAILOVER", "TO", "127.0.0.1", str(self._port(replica_client)))
@@ -98,8 +100,9 @@ class Server:
         old.wait()
         shutil.rmtree(old_place)
 
-    def snapshot(self, when: str) -> dict[str, Any]:
-        """Note all that is kept of the jobs, at one instant."""
+    def snapshot(self, when: str) -> None:
+        """Note all that is kept of the jobs, at one instant between ``began`` and ``ended``."""
+        began = time.monotonic()
         with self.client.pipeline(transaction=True) as pipeline:
             for name in HASHES:
                 pipeline.hgetall(f"redbike-{name}")
@@ -107,20 +110,15 @@ class Server:
             *found, timeline = pipeline.execute()
         held = dict(zip(HASHES, found, strict=True)) | {"timeline": dict(timeline)}
         with open(self.folder / "snapshots.log", "a") as file:
-            file.write(json.dumps({"when": when, "at": time.monotonic(), **held}) + "\n")
-        return held
+            file.write(json.dumps({"when": when, "began": began, "ended": time.monotonic(), **held}) + "\n")
 
-    def _launch(
-        self, place: Path | None = None, master: int | None = None
-    ) -> "tuple[subprocess.Popen[bytes], Path, redis.Redis]":
+    def _launch(self, place: Path | None = None) -> "tuple[subprocess.Popen[bytes], Path, redis.Redis]":
         self._number += place is None
         place = place or self.folder / f"server{self._number}"
         place.mkdir(exist_ok=True)
         own = {"dir": str(place), "unixsocket": str(place / "s"), "port": str(_free_port()), "appendfsync": self.fsync}
         options = OPTIONS | own | {"logfile": str(self.folder / "server.log")}
         arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
-        if master is not None:
-            arguments += ["--replicaof", "127.0.0.1", str(master)]
         process = subprocess.Popen([self._binary, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         client = redis.Redis(unix_socket_path=str(place / "s"), decode_responses=True)
         wait_until(lambda: _answers(client) or process.poll() is not None, timeout=30)

@@ -58,7 +58,7 @@ class Story:
         if skipped:
             held["skipped"] = {f"missed:{job}": str(skipped)}
         with open(self.folder / "snapshots.log", "a") as file:
-            file.write(json.dumps({"when": when, "at": at, **held, **more}) + "\n")
+            file.write(json.dumps({"when": when, "began": at, "ended": at, **held, **more}) + "\n")
 
     def verdict(self, pending=70, **more):
         """Judge, when the story ends at 65 s with the job due at `pending`."""
