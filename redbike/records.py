@@ -65,10 +65,15 @@ class Survey:
     now: float
     control: str
     dispatched: float | None
-    next_due: float | None
     next_lease: float | None
     due: list[tuple[str, str]]  # job id and due time, the latter as Redis spells it
+    coming: list[tuple[str, str]]  # the same, of some of those that are due next, in order
     lost: list[Run]
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next job is due; None when there is none."""
+        return float(self.coming[0][1]) if self.coming else None
 
 
 @dataclass(frozen=True, slots=True)

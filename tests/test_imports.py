@@ -10,7 +10,7 @@ import redbike
 PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
     {"errors"},
-    {"keys", "records", "masks", "zones", "config", "server", "timefile"},
+    {"keys", "records", "masks", "zones", "config", "server", "timefile", "tracebacks"},
     {"cron", "rule"},
     {"days", "evaluator"},
     {"walls", "elapsed"},

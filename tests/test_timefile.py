@@ -89,3 +89,18 @@ def test_a_full_disk_leaves_the_old_time(path):
     assert done.returncode == 0, done.stderr
     assert timefile.read(path, NOW) == NOW
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "file"])
+def test_what_stands_where_it_is_drafted_is_not_written_to(path, tmp_path, kind):
+    victim, draft = tmp_path / "victim", path.with_name(f".{path.name}.{os.getpid()}")
+    victim.write_text("precious")
+    if kind == "fifo":
+        os.mkfifo(draft)
+    else:
+        draft.symlink_to(victim) if kind == "link" else os.link(victim, draft)
+    assert timefile.write(path, NOW)
+    assert timefile.read(path, NOW) == NOW
+    assert victim.read_text() == "precious"
+    assert not path.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
