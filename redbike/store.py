@@ -21,7 +21,8 @@ from redbike.scripts import Call, Reply, Scripts, translated
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
-PAGE = 500  # entries of a hash or a list that are asked for, or jobs that one script moves
+PAGE = 500  # entries of a hash or a list that are asked for
+STEP = 100  # due jobs that one script moves: nobody else is served meanwhile
 LOOK = 4 * PAGE  # due jobs that a survey tells of
 NEXT = 50  # jobs that are due next that it tells of
 COUNT = re.compile(r"\d{1,18}", re.ASCII)
@@ -183,9 +184,9 @@ class Store:
             yield Run(text(jobid), *times, *counts, text(schedule), queue, self.default_timeout)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
-        """Move jobs (id, due time, queue name; "" where it has none) to their queues, `PAGE` in each step; how many."""
-        pages = (due[page : page + PAGE] for page in range(0, len(due), PAGE))
-        return sum(int(reply[1]) for reply in self.scripts.run_all(self.dispatch_call(page, now) for page in pages))
+        """Move jobs (id, due time, queue name; "" where it has none) to their queues, `STEP` in each step; how many."""
+        steps = (due[first : first + STEP] for first in range(0, len(due), STEP))
+        return sum(int(reply[1]) for reply in self.scripts.run_all(self.dispatch_call(step, now) for step in steps))
 
     def dispatch_call(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> Call:
         """`dispatch` as a call for a `Conversation`."""

@@ -118,7 +118,7 @@ def test_a_flood_of_due_jobs_passes_in_small_steps(site):
     wait_until(lambda: site.client.zcard(site.bike.store.keys.timeline) == 0, timeout=60)
     scripts = [entry for entry in site.client.slowlog_get(100_000) if entry["command"].startswith(b"EVALSHA")]
     assert site.client.llen(site.bike.store.keys.queue("work-A")) == FLOOD
-    assert len(scripts) > FLOOD / 500
+    assert len(scripts) > FLOOD / 100
     # One may have lost the processor to another process in the middle.
     slow = [entry["duration"] for entry in scripts if entry["duration"] > 10_000]
     assert len(slow) <= len(scripts) / 20, slow
