@@ -24,7 +24,7 @@ from redbike.outcome import COUNT_LIMIT, commit, given_back, lost
 from redbike.records import Survey
 from redbike.schedule import parse
 from redbike.scripts import Conversation
-from redbike.store import PAGE, Store
+from redbike.store import PAGE, STEP, Store
 
 log = logging.getLogger("redbike.dispatcher")
 
@@ -34,6 +34,7 @@ NAP = 1.0  # seconds: how often the time is kept
 LONGEST_SLEEP = 5.0  # seconds after which it looks again, whatever it was told
 EARLY = 0.003  # seconds: a blocking wait is up to a millisecond late, so the last moments before an instant are slept
 KEEPING = 0.05  # seconds that keeping the time may take
+AHEAD = 8  # steps that the server is busy with while the next ones are made
 GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
 
 
@@ -84,16 +85,15 @@ class Dispatcher:
     def _move_and_survey(self, due: Sequence[Due], now: float | None, ahead: bool) -> tuple[int, Survey]:
         """Timeline → queues; how many jobs moved since the last time, and what there is to do next.
 
-        With `ahead` the survey passes over the last of several pages, which is moved while its reply is read.
+        With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
         """
-        pages = [due[first : first + PAGE] for first in range(0, len(due), PAGE)]
-        last = pages.pop() if ahead and len(pages) > 1 else []
-        calls = itertools.chain(
-            (self.store.dispatch_call(page, now) for page in pages), [self.store.survey_call(now, len(last))]
-        )
-        *moved, surveyed = self._line.ask(calls)
-        if last:
-            self._line.tell(self.store.dispatch_call(last, now))
+        steps = [due[first : first + STEP] for first in range(0, len(due), STEP)]
+        late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
+        early = steps[: len(steps) - len(late)]
+        calls = (self.store.dispatch_call(step, now) for step in early)
+        *moved, surveyed = self._line.ask(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
+        for step in late:
+            self._line.tell(self.store.dispatch_call(step, now))
         survey = self.store.surveyed(surveyed)
         if not survey.due:
             moved += self._line.ask([])

@@ -29,6 +29,7 @@ from redbike.records import Outcome, Run
 from redbike.rotation import Handler, Look, Rotation
 from redbike.scripts import Call, Conversation, Reply
 from redbike.store import LEASE, Store, new_tag
+from redbike.tracebacks import Tracebacks
 
 log = logging.getLogger("redbike.worker")
 
@@ -58,6 +59,7 @@ class Worker:
         self._pace = Pace()
         self._line = Conversation(store.client)
         self._unheard: list[Ended] = []  # the server was told of these ends, and has not answered yet
+        self._tracebacks = Tracebacks()
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
         self._untold = 0.0  # seconds of work that it was not told of
         self._free = threading.Semaphore(concurrency)
@@ -222,6 +224,7 @@ class Worker:
             return reply
 
         reply = self.loop.insist(ask)
+        self._tracebacks = Tracebacks()
         self._ahead = ""
         return self._received(self.store.taken(reply, tag))
 
@@ -308,7 +311,7 @@ class Worker:
             log.error("%s: %s", run.jobid, error)
             return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
         except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:
-            log.exception("%s: %s", run.jobid, describe(error))
+            log.error("%s: %s", run.jobid, describe(error), exc_info=self._tracebacks.fresh(error, run.queue))
             return failed(run, error, self.settings, run.now() if now is None else now)
         finally:
             _current.reset(token)

@@ -30,6 +30,8 @@ SHORT = {
     "redbike.store.PAGE": 4,
     "redbike.store.LOOK": 6,
     "redbike.dispatcher.PAGE": 4,
+    "redbike.dispatcher.STEP": 2,
+    "redbike.dispatcher.AHEAD": 1,
 }
 TIME = re.compile(r"\d{9,}(?:\.\d+)?")
 # A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits.
