@@ -116,11 +116,13 @@ class Scene:
             worker.heartbeat.stop()
 
     def goes_on(self) -> None:
-        """As after a restart, when the leases have run out: what is due is dispatched, and all queues are worked."""
+        """As after a restart: what is due is dispatched, later what is lost, and then all queues are worked."""
         self.over = True
         dispatcher = Dispatcher(self.store, self.observer.settings)
         dispatcher.skip_missed()
+        dispatcher.dispatch_due()
         dispatcher.dispatch_due(self.now() + LEASE + 1)
+        dispatcher.close()
         worker = Worker(self.store, self.later, self.observer.settings)
         while worker.work_one():
             pass
@@ -367,9 +369,18 @@ def work_one(scene: Scene) -> None:
         worker.work_one()
 
 
-def work(scene: Scene, most: int = 1, concurrency: int = 1, late: tuple[str, ...] = ()) -> None:
-    """Work until there is nothing left; then the jobs `late` are set, and when they are done too, it is halted."""
-    steps = [lambda jobid=jobid: scene.queue(jobid) for jobid in late]
+def work(scene: Scene, most: int = 1, concurrency: int = 1, late: tuple[str, ...] = (), known: bool = True) -> None:
+    """Work until there is nothing left; then the jobs `late` are set, and when they are done too, it is halted.
+
+    Unless the scripts are still `known`, the server has forgotten them each time.
+    """
+
+    def set_late(jobid: str) -> None:
+        scene.queue(jobid)
+        if not known:
+            scene.observer.client.script_flush()
+
+    steps = [lambda jobid=jobid: set_late(jobid) for jobid in late]
     with scene.meanwhile(*steps, scene.store.halt), scene.worker(concurrency, most) as worker:
         worker.work()
 
@@ -405,6 +416,7 @@ WORK = [
     ("work without scripts", without_scripts(waiting("a:A", "b:A")), work),
     ("work, with concurrency", waiting(*THREE), lambda scene: work(scene, concurrency=2)),
     ("work that is woken", nothing, lambda scene: work(scene, late=("late:A", "later:B"))),
+    ("work that is woken, without scripts", nothing, lambda scene: work(scene, late=("late:A", "l:B"), known=False)),
     ("work of several", waiting(*THREE), work_batches),
     ("work of several, which fail", acting("b:A", raising(ValueError("no")), waiting(*THREE)), work_batches),
     ("work of several, stopped halfway", waiting(*THREE, "d:A"), stopped_halfway),
