@@ -9,6 +9,7 @@ from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.batch import MOST
+from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
 from redbike.fsck import fsck
@@ -53,8 +54,9 @@ class Scene:
         self.left = False  # whether the operation is at its end
         self.over = False  # whether the process that faults strike is gone
         self.handler, self.later = Handler(self.acts), Handler(self.acts)
-        self.observer = Redbike(self.later, prefix, client, **settings)
-        self.bike = Redbike(self.handler, prefix, faulty(client, self.faults), **settings)
+        known = Settings(prefix=prefix, **settings)
+        self.observer = Redbike.from_settings(self.later, known, client)
+        self.bike = Redbike.from_settings(self.handler, known, faulty(client, self.faults))
         self.store = self.observer.store
         self.began = self.now()
         self.hourly, self.two_hourly = (f"EVERY:{hours}h@{self.began - 36010:.0f}" for hours in (1, 2))
