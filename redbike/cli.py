@@ -13,7 +13,7 @@ Usage:
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
   redbike [options] requeue [--] <JOBID>
-  redbike [options] fsck
+  redbike [options] fsck [--repair]
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
   redbike (-h | --help)
@@ -33,6 +33,7 @@ Commands:
   failures   The jobs that failed for good, a JSON object a line.
   requeue    Run a job once now, and forget its failure.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
+             With --repair, bring it there, and exit 1 only if that cannot be done for all.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
   server     The embedded server in .redbike/ of the current folder.
 
@@ -43,6 +44,7 @@ Options:
   --tz=<ZONE>          The zone of times that name none, such as Europe/Berlin.
   --schedules=<CSV>    Rows of JOBID,SCHEDULE that are set first.
   --count=<N>          How many instants [default is 5].
+  --repair             Put right what is wrong; dispatchers and workers may go on meanwhile.
   --before=<TIMESTAMP> Only jobs whose last event was before.
   --concurrency=<N>    Jobs at once in each process [default is 1].
   --processes=<N>      Worker processes [default is 1].
@@ -72,7 +74,6 @@ from redbike.config import Config, check_zone, load, load_worker
 from redbike.connection import connect, redact
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError, ServerError
 from redbike.explain import explain
-from redbike.fsck import fsck
 from redbike.keys import check_jobid
 from redbike.redbike import Redbike
 from redbike.rotation import RoundRobin
@@ -255,11 +256,12 @@ def _requeue(arguments: Arguments, config: Config) -> int:
 
 
 def _fsck(arguments: Arguments, config: Config) -> int:
-    found = 0
-    for problem in fsck(_bike(config).store):
-        print(problem)
-        found += 1
-    return FAILED if found else DONE
+    bike = _bike(config, placing=arguments["--repair"])
+    status = DONE
+    for line, well in bike.repair() if arguments["--repair"] else ((line, False) for line in bike.fsck()):
+        print(line)
+        status = status if well else FAILED
+    return status
 
 
 def _control(arguments: Arguments, config: Config) -> int:

@@ -15,6 +15,7 @@ Redis' own clock decides what is due. Workers and dispatchers meet only in Redis
 
 import csv
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -29,9 +30,11 @@ from redbike.config import Settings, check_zone
 from redbike.connection import check_server, connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
+from redbike.fsck import QUEUED, RUNNING, fsck, home_of
 from redbike.keys import check_jobid
 from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, Entry, State
+from redbike.repair import Repair
 from redbike.rotation import Handler
 from redbike.schedule import Calendar, Schedule, parse
 from redbike.store import Store
@@ -85,6 +88,7 @@ class Redbike:
         self._asked: tuple[float, tuple[float, float | None] | None] = 0.0, None
         self._one: Worker | None = None
         self._passes: Dispatcher | None = None
+        self._passing = threading.Lock()  # a dispatcher is for one thread
 
     # Entering and removing jobs
 
@@ -290,13 +294,28 @@ class Redbike:
         """What is kept of the jobs that ended in ``DIE``, oldest first."""
         return self.store.failures()
 
+    def fsck(self) -> Iterator[str]:
+        """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
+        return fsck(self.store)
+
+    def repair(self) -> Iterator[tuple[str, bool]]:
+        """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
+
+        Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
+        """
+        return Repair(self.store, self._since(None)[1], self._first_due).run()
+
     # Running
 
     def dispatch_due(self, now: float | None = None) -> int:
         """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
-        if self._passes is None:
-            self._passes = Dispatcher(self.store, self.settings)
-        return self._passes.dispatch_due(now)
+        with self._passing:
+            if self._passes is None:
+                self._passes = Dispatcher(self.store, self.settings)
+            try:
+                return self._passes.dispatch_due(now)
+            finally:
+                self._passes.close()
 
     def work_one(self) -> str | None:
         """Take and work at most one job, without waiting; its id, or None when every queue was empty."""
@@ -375,9 +394,9 @@ def _rows(csvfilename: str | Path) -> Iterator[tuple[int, tuple[str, str] | BadC
 def _further(state: State) -> dict[str, Any]:
     """What `tell` adds where it applies."""
     told: dict[str, Any] = {}
-    if state.queued:
+    if home_of(state.queued, QUEUED):
         told["queued_for"] = float(state.queued.partition(" ")[0])
-    if state.running:
+    if home_of(state.running, RUNNING):
         _, start, deadline, due, *_ = state.running.split(" ")
         told |= {"working_for": float(due), "working_since": float(start), "deadline": float(deadline)}
     failures, losses = map(int, (state.streak or "0 0").split(" ")[:2])

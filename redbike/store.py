@@ -10,20 +10,23 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import redis
 
 from redbike.keys import SKIPS, Keys, check_queue_name
 from redbike.records import Due, Entry, Outcome, Run, State, Survey, text
-from redbike.scripts import Argument, Call, Reply, Scripts, translated
+from redbike.scripts import Call, Reply, Scripts, translated
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
 PAGE = 500  # entries of a hash or a list that are asked for
 STEP = 100  # due jobs that one script moves: nobody else is served meanwhile
 LOOK = 4 * PAGE  # due jobs that a survey tells of
+NEXT = 50  # jobs that are due next that it tells of
+COUNT = re.compile(r"\d{1,18}", re.ASCII)
+STREAK = re.compile(r"\d{1,9} \d{1,9}( alone)?", re.ASCII)
 
 _PLACES = ("timeline", "queue", "stopped", "unset")  # where `end` may bring a job
 
@@ -105,10 +108,10 @@ class Store:
         worker class may have put it there. With that queue in place of its own it can be set.
         """
         names, keys = self._queues(entry.queue for entry in entries)
-        arguments: list[Argument] = [_moment(now), new_tag(), len(names), *names]
+        arguments: list[str] = [_moment(now), new_tag(), str(len(names)), *names]
         for entry in entries:
             moment = entry.due if entry.due == "now" else _moment(entry.due)
-            arguments += (entry.jobid, entry.schedule, moment + "!" if entry.once else moment, names[entry.queue])
+            arguments += (entry.jobid, entry.schedule, moment + "!" if entry.once else moment, str(names[entry.queue]))
         reply = self.scripts.run(Call("set", [*self.keys.common, self.keys.requests, *keys], arguments))
         elsewhere = {text(jobid): text(name) for jobid, name in zip(reply[1::2], reply[2::2], strict=True)}
         return [(entry, elsewhere[entry.jobid]) for entry in entries if entry.jobid in elsewhere]
@@ -149,23 +152,36 @@ class Store:
 
     def survey(self, now: float | None = None) -> Survey:
         """What is due, `LOOK` jobs at most, and which runs are lost, `PAGE` at most."""
+        return self.surveyed(self.scripts.run(self.survey_call(now)))
+
+    def survey_call(self, now: float | None = None, passed_over: int = 0) -> Call:
+        """`survey`, without the first `passed_over` due jobs, as a call for a `Conversation`; see `surveyed`."""
         keys = [*self.keys.common, self.keys.control, self.keys.dispatched]
-        reply = self.scripts.run(Call("survey", keys, [_moment(now), LOOK, PAGE]))
-        _, moment, control, dispatched, next_due, next_lease, due, lost = reply
+        return Call("survey", keys, [_moment(now), str(LOOK), str(passed_over), str(PAGE), str(NEXT)])
+
+    def surveyed(self, reply: Reply) -> Survey:
+        """What a reply to `survey_call` says."""
+        _, moment, control, dispatched, next_lease, due, coming, lost = reply
         return Survey(
             now=float(moment),
             control=text(control),
             dispatched=_number(dispatched),
-            next_due=_number(next_due),
             next_lease=_number(next_lease),
             due=_pairs_of(_decoded(due) if due else []),
-            lost=[self._lost_run(*row) for row in zip(lost[::3], lost[1::3], lost[2::3], strict=True) if row[1]],
+            coming=_pairs_of(_decoded(coming) if coming else []),
+            lost=list(self._lost_runs(zip(lost[::3], lost[1::3], lost[2::3], strict=True))),
         )
 
-    def _lost_run(self, jobid: bytes, record: bytes, schedule: bytes) -> Run:
-        tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
-        times = (float(due), tag, float(start), float(deadline))
-        return Run(text(jobid), *times, int(failures), int(losses), text(schedule), queue, self.default_timeout)
+    def _lost_runs(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> Iterator[Run]:
+        for jobid, record, schedule in rows:
+            try:
+                tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
+                times = (float(due), tag, float(start), float(deadline))
+                counts = (int(failures), int(losses))
+            except ValueError:
+                # None at all, or a damaged one, which is for fsck: the dispatcher must not fail because of it.
+                continue
+            yield Run(text(jobid), *times, *counts, text(schedule), queue, self.default_timeout)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
         """Move jobs (id, due time, queue name; "" where it has none) to their queues, `STEP` in each step; how many."""
@@ -173,16 +189,16 @@ class Store:
         return sum(int(reply[1]) for reply in self.scripts.run_all(self.dispatch_call(step, now) for step in steps))
 
     def dispatch_call(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> Call:
-        """`dispatch` as a call for `Scripts.run_all`."""
+        """`dispatch` as a call for a `Conversation`."""
         groups: dict[str, list[str]] = {}
         for jobid, score, name in due:
             groups.setdefault(name, []).extend((jobid, score))
         nowhere = groups.pop("", [])
         _, keys = self._queues(groups)
-        arguments: list[Argument] = [_moment(now), len(groups)]
+        arguments: list[str] = [_moment(now), str(len(groups))]
         for name, group in groups.items():
-            arguments += (name, len(group) // 2)
-        arguments.append(len(nowhere) // 2)
+            arguments += (name, str(len(group) // 2))
+        arguments.append(str(len(nowhere) // 2))
         for group in (*groups.values(), nowhere):
             arguments += group
         return Call("dispatch", [*self.keys.common, *keys], arguments)
@@ -191,7 +207,7 @@ class Store:
         self, jobid: str, due: str, schedule: str, next_due: float | None, count: int, now: float | None = None
     ) -> bool:
         """Give up `count` past occurrences of a job on the timeline; False if it has moved on meanwhile."""
-        arguments = (_moment(now), jobid, due, schedule, _moment(next_due), count)
+        arguments = (_moment(now), jobid, due, schedule, _moment(next_due), str(count))
         return bool(self.scripts.run(Call("skip", self.keys.common, arguments))[0] == "ok")
 
     def missed(self, since: float, until: float) -> list[tuple[str, str]]:
@@ -271,11 +287,11 @@ class Store:
         """`take_many` as a call for `Scripts.run_all`; `taken` reads its reply."""
         keys = [*self.keys.common, self.keys.control, self.keys.inflight_base]
         again = "1" if repeated else ""
-        arguments: list[Argument] = [_moment(now), tag, seen, LEASE, GRACE, again, most, len(queues)]
+        arguments: list[str] = [_moment(now), tag, seen, str(LEASE), str(GRACE), again, str(most), str(len(queues))]
         for name, timeout in queues:
             keys += (self.keys.queue(name), self.keys.wake(name))
-            arguments += (name, timeout)
-        arguments += turns
+            arguments += (name, str(timeout))
+        arguments += map(str, turns)
         return Call("take", keys, arguments)
 
     def taken(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
@@ -297,7 +313,7 @@ class Store:
     def end_call(self, ended: Sequence[tuple[Run, Outcome]], now: float | None = None) -> Call:
         """`end` for runs that were taken together, as a call for `Scripts.run_all`; `ended` reads its reply."""
         names, keys = self._queues(run.queue for run, _ in ended)
-        arguments: list[Argument] = [_moment(now), ended[0][0].tag, self.failures_limit, len(names), *names]
+        arguments: list[str] = [_moment(now), ended[0][0].tag, str(self.failures_limit), str(len(names)), *names]
         for run, outcome in ended:
             due = outcome.due if isinstance(outcome.due, str) else _moment(outcome.due)
             arguments += (run.jobid, run.schedule, due, _how(outcome))
@@ -317,25 +333,16 @@ class Store:
         """Give back runs that were taken together and have not begun; the words of ``lua/release.lua``."""
         names, keys = self._queues(run.queue for run in runs)
         own = [self.keys.inflight_base + run.jobid for run in runs]
-        arguments: list[Argument] = [_moment(now), runs[0].tag, len(names), *names, *(run.jobid for run in runs)]
+        arguments: list[str] = [_moment(now), runs[0].tag, str(len(names)), *names, *(run.jobid for run in runs)]
         reply = self.scripts.run(Call("release", [*self.keys.common, *keys, *own], arguments))
         return text(reply[1]).split(" ")
 
     def heartbeat(self, runs: Sequence[Run], now: float | None = None) -> list[str]:
         """Say that the worker of `runs` lives; ``ok``, ``overrun`` or ``stale`` for each."""
-        arguments: list[Argument] = [_moment(now), LEASE, GRACE]
+        arguments: list[str] = [_moment(now), str(LEASE), str(GRACE)]
         for run in runs:
             arguments += [run.jobid, run.tag]
         return [text(word) for word in self.scripts.run(Call("heartbeat", self.keys.common, arguments))[1:]]
-
-    def waiting(self, queues: Sequence[str]) -> tuple[bool, str]:
-        """Whether any of `queues` has a job, and the control signal; for a worker that heard nothing for a while."""
-        with translated():
-            pipeline = self.client.pipeline(transaction=False)
-            pipeline.exists(*map(self.keys.queue, queues))
-            pipeline.get(self.keys.control)
-            count, control = pipeline.execute()
-        return bool(count), text(control)
 
     # Control
 
@@ -361,29 +368,52 @@ class Store:
         with translated():
             return text(self.client.get(self.keys.control))
 
+    # Repairing
+
+    def repair(self, pairs: Iterable[tuple[State, State]], now: float | None = None) -> list[bool]:
+        """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
+
+        False for one that has changed meanwhile. Both states of a job name the same queues in their `entries`. Of the
+        wanted one, a streak, a failure and what cannot be read can only be gone, and skips be gone or have become more.
+        """
+        replies = self.scripts.run_all(self._repair_call(found, wanted, now) for found, wanted in pairs)
+        return [bool(reply[0] == "ok") for reply in replies]
+
+    def _repair_call(self, found: State, wanted: State, now: float | None) -> Call:
+        names, keys = self._queues(wanted.entries)
+        keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
+        arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
+        for name in names:
+            arguments += (name, str(found.entries[name]), str(wanted.entries[name]))
+        for reason, head in self._skips.items():
+            if (difference := _difference(found, wanted, reason)) != "=":
+                arguments += (head + found.jobid, difference)
+        return Call("repair", [*self.keys.common, *keys], arguments)
+
+    def know_queue(self, name: str) -> None:
+        """Put `name` into the set of queues that were ever used."""
+        with translated():
+            self.client.sadd(self.keys.queues, name)
+
+    def persist(self, key: str) -> None:
+        """Let `key` not expire."""
+        with translated():
+            self.client.persist(key)
+
     # Looking
 
-    def inspect(self, jobids: Iterable[str]) -> list[State]:
-        """All that is kept of each of `jobids`, each at one instant, in one round trip."""
-        jobids = list(jobids)
-        replies = self.scripts.run_all(
-            Call(
-                "inspect",
-                [*self.keys.common, self.keys.inflight(jobid), self.keys.failures],
-                [jobid, *self._skip_fields(jobid)],
-            )
-            for jobid in jobids
-        )
-        return [_state(jobid, reply) for jobid, reply in zip(jobids, replies, strict=True)]
+    def inspect(self, jobids: Iterable[str], queues: Mapping[str, Sequence[str]] | None = None) -> list[State]:
+        """All that is kept of each of `jobids`, each at one instant, in one round trip.
 
-    def entries(self, jobid: str, queue: str) -> tuple[int, int]:
-        """How often `jobid` stands in the list of `queue`, and how often (0 or 1) by its record, at one instant."""
-        with translated():
-            pipeline = self.client.pipeline(transaction=True)
-            pipeline.lpos(self.keys.queue(queue), jobid, count=0)
-            pipeline.hget(self.keys.queued, jobid)
-            positions, record = pipeline.execute()
-        return len(positions), int(text(record).partition(" ")[2] == queue)
+        `queues` names, by job id, those in whose lists it is looked for too: that takes the longer the longer they are.
+        """
+        jobids, lists = list(jobids), queues or {}
+        replies = self.scripts.run_all(self._inspect_call(jobid, lists.get(jobid, ())) for jobid in jobids)
+        return [_state(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
+
+    def _inspect_call(self, jobid: str, queues: Iterable[str]) -> Call:
+        keys = [*self.keys.common, self.keys.inflight(jobid), self.keys.failures, *map(self.keys.queue, queues)]
+        return Call("inspect", keys, [jobid, *self._skip_fields(jobid)])
 
     def statuses(self) -> Iterator[tuple[str, str]]:
         """Every job id with its status as it is stored, streamed."""
@@ -399,16 +429,19 @@ class Store:
             jobids = [text(jobid) for jobid in self.client.zrange(self.keys.failure_times, 0, -1)]
             for page in range(0, len(jobids), PAGE):
                 for kept in self.client.hmget(self.keys.failures, jobids[page : page + PAGE]):
-                    if kept is not None:
-                        yield json.loads(kept)
+                    failure = _failure(kept)
+                    if failure is not None:
+                        yield failure
 
     def flush(self) -> int:
         """Delete every key under the prefix and no other; returns how many there were."""
         with translated():
-            keys: list[Any] = list(self.keys.fixed())
+            keys: list[Any] = []
             for name in map(text, self.client.smembers(self.keys.queues)):
                 keys += [self.keys.queue(name), self.keys.wake(name)]
             keys += self.client.scan_iter(match=f"{literal(self.keys.inflight_base)}*", count=PAGE)
+            # The names of the queues last: if this is interrupted, the next flush finds the others by them.
+            keys += sorted(self.keys.fixed(), key=lambda key: key == self.keys.queues)
             return sum(int(self.client.unlink(*keys[page : page + PAGE])) for page in range(0, len(keys), PAGE))
 
     def _pairs(self, key: str) -> Iterator[tuple[str, str]]:
@@ -420,19 +453,58 @@ class Store:
         return [head + jobid for head in self._skips.values()]
 
 
-def _state(jobid: str, reply: Reply) -> State:
-    schedule, status, timeline, queued, running, lease, inflight, left, streak, skips, failure = reply[1:]
+def _state(jobid: str, queues: Sequence[str], reply: Reply) -> State:
+    schedule, status, timeline, queued, running, inflight = seen = tuple(map(text, reply[1:7]))
+    lease, left, streak, skips, failure, now, entries = reply[7:]
+    kept, counts = _failure(failure), dict(zip(SKIPS, map(text, skips), strict=True))
+    unreadable = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
+    unreadable += ["streak"] if streak and not STREAK.fullmatch(text(streak)) else []
+    unreadable += ["failure"] if failure and kept is None else []
     return State(
         jobid=jobid,
-        schedule=text(schedule) or None,
-        status=text(status) or None,
-        timeline=_number(timeline),
-        queued=text(queued),
-        running=text(running),
+        schedule=schedule or None,
+        status=status or None,
+        timeline=float(timeline) if timeline else None,
+        queued=queued,
+        running=running,
         lease=_number(lease),
-        inflight=text(inflight),
+        inflight=inflight,
         inflight_ms=int(left),
-        streak=text(streak),
-        skipped={reason: int(count) for reason, count in zip(SKIPS, skips, strict=True) if int(count)},
-        failure=json.loads(failure) if failure else None,
+        streak="" if "streak" in unreadable else text(streak),
+        skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
+        failure=kept,
+        now=float(now),
+        entries=dict(zip(queues, map(int, entries), strict=True)),
+        unreadable=tuple(unreadable),
+        seen=seen,
     )
+
+
+def _wanted(found: State, wanted: State) -> Iterator[str]:
+    """What ``lua/repair.lua`` is told of how a job is to be: "=" where it is so."""
+    yield "=" if wanted.status == found.status else (wanted.status or "").partition(":")[0]
+    yield "=" if wanted.timeline == found.timeline else _moment(wanted.timeline)
+    yield "=" if wanted.queued == found.queued else wanted.queued
+    yield "=" if wanted.running == found.running else wanted.running
+    yield "=" if wanted.lease == found.lease else _moment(wanted.lease)
+    hold = (wanted.inflight, wanted.inflight_ms)
+    end = f"{wanted.inflight} {wanted.now * 1000 + wanted.inflight_ms:.0f}" if wanted.inflight else ""
+    yield "=" if hold == (found.inflight, found.inflight_ms) else end
+    yield "=" if wanted.streak == found.streak and "streak" not in found.unreadable else ""
+    yield "=" if wanted.failure == found.failure and "failure" not in found.unreadable else ""
+
+
+def _difference(found: State, wanted: State, reason: str) -> str:
+    before, after = found.skipped.get(reason, 0), wanted.skipped.get(reason, 0)
+    if reason in found.unreadable or after < before:
+        return ""
+    return "=" if after == before else str(after - before)
+
+
+def _failure(kept: Any) -> dict[str, Any] | None:
+    """What is kept of a failure, None if nothing is, or nothing that can be read."""
+    try:
+        found = json.loads(text(kept))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -22,15 +22,16 @@ LAYERS = [
     {"store", "explain", "upcoming"},
     {"loop", "outcome"},
     {"batch", "heartbeat", "dispatcher", "fsck"},
-    {"worker"},
+    {"worker", "repair"},
     {"commands", "supervisor"},
     {"redbike"},
     {"cli"},
     {"__init__", "__main__"},
 ]
 # The version of the package is in __init__, which imports the facade for its users.
-# What is installed with the package, and what of it is imported; the data of time zones are only read.
-REQUIRED = {"docopt-ng": "docopt", "redis": "redis", "tzdata": None}
+# What is installed with the package, and what of it is imported: the data of time zones are only read, and croniter and
+# dateutil are there to check its answers with.
+REQUIRED = {"croniter": None, "docopt-ng": "docopt", "python-dateutil": None, "redis": "redis", "tzdata": None}
 EXCEPTIONS = {("cli", "__init__")}
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 

@@ -4,13 +4,13 @@ local leases, streaks, skipped, queues, wakeup = KEYS[6], KEYS[7], KEYS[8], KEYS
 local RUN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$'  -- see keys.py: tag start deadline due failures losses next queue
 local call = redis.call
 local SIZE = {hash = 'HLEN', zset = 'ZCARD', set = 'SCARD', list = 'LLEN', string = 'STRLEN'}
-local function expect(kind, ...)  -- asking a key of another type for its size is an error
-  for i = 1, select('#', ...) do
-    local key = select(i, ...)
-    if type(redis.pcall(SIZE[kind], key)) == 'table' then
-      error({err = 'WRONGTYPE ' .. key .. ' is a ' .. call('TYPE', key).ok .. ', not a ' .. kind})
-    end
-  end
+local function size(kind, key)  -- an error if it is of another kind
+  local size = redis.pcall(SIZE[kind], key)
+  if type(size) ~= 'table' then return size end
+  error({err = 'WRONGTYPE ' .. key .. ' is a ' .. call('TYPE', key).ok .. ', not a ' .. kind})
+end
+local function expect(kind, ...)
+  for i = 1, select('#', ...) do size(kind, (select(i, ...))) end
 end
 local function check_types()  -- before the first write: an error later would leave half of a change behind
   expect('hash', schedules, statuses, queued, running, streaks, skipped)

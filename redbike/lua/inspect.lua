@@ -1,15 +1,17 @@
 #!lua flags=no-writes
 -- inspect: all that is kept of one job, at one instant; changes nothing.
--- KEYS  common, in-flight key, failures
+-- KEYS  common, in-flight key, failures, then the lists in which the job is looked for
 -- ARGV  job, fields of the job in the hash of skips
--- returns {'ok', schedule, status, timeline score, queued record, running record, lease, in-flight tag, its milliseconds left,
---          streak, {skips}, failure}; what is not there is ''.
+-- returns {'ok', schedule, status, timeline score, queued record, running record, in-flight tag, lease, milliseconds left to
+--          the tag, streak, {skips}, failure, now, {entries in each list}}; what is not there is ''.
 local inflight, failures = KEYS[11], KEYS[12]
 local job = ARGV[1]
-local skips = call('HMGET', skipped, unpack(ARGV, 2))
+local skips, entries = call('HMGET', skipped, unpack(ARGV, 2)), {}
 for i, count in ipairs(skips) do skips[i] = count or '0' end
+for i = 13, #KEYS do entries[i - 12] = #call('LPOS', KEYS[i], job, 'COUNT', 0) end
+local tag = redis.pcall('GET', inflight) or ''
+if type(tag) == 'table' then tag = '(' .. call('TYPE', inflight).ok .. ')' end  -- which is no tag
 return {'ok', call('HGET', schedules, job) or '', call('HGET', statuses, job) or '',
-        call('ZSCORE', timeline, job) or '', call('HGET', queued, job) or '',
-        call('HGET', running, job) or '', call('ZSCORE', leases, job) or '',
-        call('GET', inflight) or '', call('PTTL', inflight), call('HGET', streaks, job) or '',
-        skips, call('HGET', failures, job) or ''}
+        call('ZSCORE', timeline, job) or '', call('HGET', queued, job) or '', call('HGET', running, job) or '', tag,
+        call('ZSCORE', leases, job) or '', call('PTTL', inflight), call('HGET', streaks, job) or '',
+        skips, call('HGET', failures, job) or '', stamp(clock('')), entries}

@@ -15,7 +15,7 @@ call('ZREM', failure_times, job)
 call('HDEL', streaks, job)
 local record = call('HGET', running, job)
 call('ZREM', timeline, job)
-if record then
+if record and string.match(record, RUN) then  -- a damaged one is none
   local tag, start, deadline, due, failed, losses, _, home = string.match(record, RUN)
   local next = 'due:' .. stamp(now)
   call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, next, home}, ' '))

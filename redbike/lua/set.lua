@@ -16,6 +16,7 @@ local queued_for, before = call('HMGET', queued, unpack(jobs)), call('HMGET', sc
 local records = call('HMGET', running, unpack(jobs))
 local reply, at_home = {'ok'}, {}
 for i, job in ipairs(jobs) do
+  records[i] = records[i] and string.match(records[i], RUN) and records[i]  -- a damaged one is none
   local home = queued_for[i] and (string.match(queued_for[i], '^%S+ (.*)$') or '')  -- '' for a damaged record
   at_home[i] = not queued_for[i] or home == ARGV[3 + tonumber(ARGV[first + 4 * i - 1])]
   if not at_home[i] then note(reply, job, home) end

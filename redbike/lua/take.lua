@@ -7,13 +7,10 @@
 --       timeout of each queue, then the numbers of the queues whose turns it is, over and over
 -- returns {'ok', now, JSON of job, due, deadline, 'FAILURES LOSSES', queue name and schedule of one run after the other},
 --         {'empty'}, {'halted'}, or {'again'} when there was so much to throw away that the rest is left to another call.
-check_types()
-local control, base = KEYS[11], KEYS[12]
-local now, tag, seen, lease, grace = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local most, count = tonumber(ARGV[7]), tonumber(ARGV[8])
-expect('string', control)
-expect('list', unpack(KEYS, 13))
-if ARGV[6] == '1' then
+local control, base, tag, seen, repeated = KEYS[11], KEYS[12], ARGV[2], ARGV[3], ARGV[6] == '1'
+local most, count, length = tonumber(ARGV[7]), tonumber(ARGV[8]), 0
+if repeated then
+  expect('hash', running, schedules)
   local runs, own, began = call('HGETALL', running), {}, nil
   for i = 1, #runs, 2 do
     local tagged, start, deadline, due, failures, losses, _, home = string.match(runs[i + 1], RUN)
@@ -26,8 +23,12 @@ if ARGV[6] == '1' then
   end
   if began then return {'ok', began, cjson.encode(own)} end
 end
-local halt = call('GET', control)
-if halt and halt ~= seen then return {'halted'} end
+if size('string', control) > 0 and call('GET', control) ~= seen then return {'halted'} end
+for i = 1, count do length = length + size('list', KEYS[11 + 2 * i]) end
+if length == 0 then return {'empty'} end  -- idle workers ask for no more than this
+check_types()
+expect('list', unpack(KEYS, 13))
+local now, lease, grace = clock(ARGV[1]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local turns, position, read = {}, 0, {}
 for i = 9 + 2 * count, #ARGV do turns[#turns + 1] = tonumber(ARGV[i]) end

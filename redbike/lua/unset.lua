@@ -15,7 +15,10 @@ if waiting then
   call('HDEL', queued, job)
 end
 local record = call('HGET', running, job)
-if record then
+if record and not string.match(record, RUN) then
+  call('HDEL', running, job)
+  call('ZREM', leases, job)
+elseif record then
   -- What was owed or set anew during the run goes with the job.
   local tag, start, deadline, due, failed, losses, _, home = string.match(record, RUN)
   call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, '-', home}, ' '))

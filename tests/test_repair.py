@@ -1,0 +1,577 @@
+"""Damage of every kind, made with plain commands: after the repair all is well, and every job runs, exactly once."""
+
+import collections
+import dataclasses
+import random
+import shlex
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from redbike import Redbike, RoundRobin, StopWork, current_run
+from redbike.fsck import judge, places
+from redbike.keys import COMMON, OTHERS
+from redbike.records import Outcome, State
+from redbike.repair import Repair
+from redbike.store import GRACE, LEASE
+from tests.cuts import check_all
+from tests.states import dump
+from tests.waiting import wait_until
+
+QUEUE = "work-A"
+YEAR = 366 * 86400.0
+
+
+class Worker(RoundRobin):
+    """Notes what it runs; CONTINUE ends after one run."""
+
+    def __init__(self, initstring):
+        super().__init__(initstring)
+        self.ran = []
+
+    def work(self, jobid):
+        self.ran.append(jobid)
+        if current_run().schedule == "CONTINUE":
+            raise StopWork
+
+
+@pytest.fixture
+def bike(server_url, client, prefix):
+    return Redbike(Worker("A"), prefix, server_url)
+
+
+def repaired(bike):
+    """The lines of a repair after which all is well."""
+    lines = list(bike.repair())
+    assert lines
+    assert all(well for _, well in lines), lines
+    assert list(bike.fsck()) == []
+    assert list(bike.repair()) == [], "the second time there is nothing to do"
+    return [line for line, _ in lines]
+
+
+def runs(bike):
+    """What runs when everything that is on the timeline has come due."""
+    ran = bike.worker.ran
+    ran.clear()
+    bike.dispatch_due(bike.store.horizon()[0] + YEAR)
+    while bike.work_one():
+        pass
+    assert list(bike.fsck()) == []
+    return sorted(ran)
+
+
+def clock(bike):
+    return bike.store.horizon()[0]
+
+
+def flight(bike, jobid="job:A", timeout=100.0):
+    """Bring the job into flight; its run."""
+    bike.set(jobid, "EVERY:1h")
+    bike.requeue(jobid)
+    return bike.store.take([(QUEUE, timeout)], "tag")
+
+
+def state_of(bike, jobid="job:A"):
+    return bike.store.inspect([jobid], {jobid: [QUEUE]})[0]
+
+
+# What a job is to be, whatever is found of it
+
+NOW = 1_800_000_000.0
+TAG = "tag"
+
+
+def record(deadline, anew="-", due=NOW - 50, queue=QUEUE):
+    return f"{TAG} {NOW - 10:.6f} {NOW + deadline:.6f} {due:.6f} 0 1 {anew} {queue}"
+
+
+FOUND = st.builds(
+    State,
+    jobid=st.just("job:A"),
+    schedule=st.sampled_from(
+        [None, "NOW", "CONTINUE", "STOP", "EVERY:100@0", f"AT:{NOW:.0f}", "AT:1", "AT:9000000000", "no schedule"]
+    ),
+    status=st.one_of(
+        st.sampled_from([None, "garbage", "XXX:1", "ENQ:", f"TML:{NOW + 1e6:.0f}"]),
+        st.builds(
+            "{}:{:.0f}".format, st.sampled_from(["TML", "ENQ", "WRK", "STP", "DIE", "BAD"]), st.floats(NOW - 1e6, NOW)
+        ),
+    ),
+    timeline=st.sampled_from([None, None, NOW - 5, NOW + 5, float("inf"), -1.0]),
+    queued=st.sampled_from(
+        ["", "", f"{NOW - 50:.6f} {QUEUE}", f"{NOW:.6f} elsewhere", f"{NOW:.6f} schedules", "garbage"]
+    ),
+    running=st.sampled_from(
+        [
+            "",
+            "",
+            *(record(60, anew) for anew in ("-", "set", "once", f"due:{NOW:.6f}")),
+            record(-60),
+            record(0.5),
+            "x y",
+        ]
+    ),
+    lease=st.sampled_from([None, NOW - 20, NOW + 5, NOW + 1e9]),
+    inflight=st.sampled_from(["", "", TAG, "other", "(hash)"]),
+    inflight_ms=st.just(-2),
+    streak=st.sampled_from(["", "0 1", "2 0 alone"]),
+    skipped=st.sampled_from([{}, {"missed": 3}]),
+    failure=st.sampled_from([None, {"error": "it broke"}]),
+    now=st.just(NOW),
+    entries=st.fixed_dictionaries({QUEUE: st.integers(0, 3), "elsewhere": st.integers(0, 2)}),
+    unreadable=st.sampled_from([(), ("streak",), ("missed", "failure")]),
+).flatmap(
+    lambda state: st.sampled_from([-1, 5000] if state.inflight else [-2]).map(
+        lambda left: dataclasses.replace(state, inflight_ms=left)
+    )
+)
+
+
+@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(found=FOUND, catchup=st.sampled_from(["last", "none", "all"]))
+def test_whatever_is_found_what_is_wanted_is_well(server_url, found, catchup):
+    bike = Redbike(Worker("A"), "pure", server_url, catchup=catchup)
+    repair = Repair(bike.store, NOW - 1000, bike._first_due)
+    wanted = repair.mended(found)
+    left = list(judge(wanted))
+    if found.schedule == "no schedule":
+        assert left.pop().startswith("its schedule cannot be read")
+        # Where it should be nobody knows then.
+        assert left == [] or (len(left) == 1 and not places(wanted))
+    else:
+        assert left == []
+    assert repair.mended(wanted) == wanted
+    if not list(judge(found)):
+        assert wanted == found
+    if found.schedule in ("EVERY:100@0", "CONTINUE") and (found.status or "")[:4] not in ("STP:", "DIE:", "BAD:"):
+        assert len(places(wanted)) >= 1
+    if found.running.startswith(TAG):
+        assert wanted.running.split()[:3] == found.running.split()[:3]
+
+
+# Damage of each kind. {p} is the prefix; every command is one that anybody could give.
+
+# For each kind: how the job was set, the commands, what is said to have been done, and how often it runs after that.
+DAMAGE = {
+    # Nowhere
+    "gone from the timeline": ("EVERY:1h", ["ZREM {p}-timeline job:A"], "put on the timeline", 1),
+    "gone from its queue": ("NOW", ["LREM {p}-work-A 0 job:A"], "put into the queue 'work-A'", 1),
+    "gone from its queue, and its record": ("NOW", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
+    "CONTINUE gone from its queue": ("CONTINUE", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
+    "AT gone from the timeline": ("AT:{later}", ["DEL {p}-timeline"], "put on the timeline", 1),
+    "AT gone from its queue": ("AT:{past}", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
+    "a schedule alone": ("NOW", ["DEL {p}-work-A {p}-queued {p}-statuses"], "put into the queue 'work-A'", 1),
+    "a schedule alone, for later": ("EVERY:2h", ["DEL {p}-timeline {p}-statuses"], "put on the timeline", 1),
+    "stopped, without a status": ("STOP", ["DEL {p}-statuses"], "status STP", 0),
+    "stopped, but queued by its status": ("STOP", ["HSET {p}-statuses job:A ENQ:1"], "status STP", 0),
+    "due for ever": ("EVERY:1h", ["ZADD {p}-timeline inf job:A"], "put on the timeline", 1),
+    "an unknown status": ("EVERY:1h", ["HSET {p}-statuses job:A XXX:1", "DEL {p}-timeline"], "put on the timeline", 1),
+    # In more than one place
+    "queue and timeline": ("NOW", ["ZADD {p}-timeline {later} job:A"], "taken off the timeline", 1),
+    "twice in the list": ("NOW", ["RPUSH {p}-work-A job:A"], "left in the queue 'work-A' once", 1),
+    "three times in the list": ("NOW", ["LPUSH {p}-work-A job:A job:A"], "left in the queue 'work-A' once", 1),
+    "in two lists": ("NOW", ["LPUSH {p}-work-B job:A", "SADD {p}-queues work-B"], "taken out of the queue 'work-B'", 1),
+    "timeline and list": (
+        "EVERY:1h",
+        ["LPUSH {p}-work-A job:A", "SADD {p}-queues work-A"],
+        "taken out of the queue",
+        1,
+    ),
+    "stopped and in the list": (
+        "STOP",
+        ["LPUSH {p}-work-A job:A", "SADD {p}-queues work-A"],
+        "taken out of the queue",
+        0,
+    ),
+    # Records and statuses
+    "in the list without a record": ("NOW", ["DEL {p}-queued"], "recorded as queued", 1),
+    "three times without a record": ("NOW", ["DEL {p}-queued", "LPUSH {p}-work-A job:A job:A"], "'work-A' once", 1),
+    "a malformed queued record": ("NOW", ["HSET {p}-queued job:A garbage"], "recorded as queued", 1),
+    "a record with a forbidden queue": ("NOW", ["HSET {p}-queued job:A '1.000000 schedules'"], "recorded as queued", 1),
+    "a malformed running record": ("EVERY:1h", ["HSET {p}-running job:A garbage"], "its running record removed", 1),
+    "a lease without a run": ("EVERY:1h", ["ZADD {p}-leases 1 job:A"], "its lease removed", 1),
+    "an in-flight key without a run": ("EVERY:1h", ["SET {p}-inflight-job:A tag EX 100"], "in-flight key removed", 1),
+    "an in-flight key for ever": ("EVERY:1h", ["SET {p}-inflight-job:A tag"], "in-flight key removed", 1),
+    "an in-flight key of another type": ("EVERY:1h", ["LPUSH {p}-inflight-job:A tag"], "in-flight key removed", 1),
+    "no status on the timeline": ("EVERY:1h", ["DEL {p}-statuses"], "status TML", 1),
+    "no status in the queue": ("NOW", ["HDEL {p}-statuses job:A"], "status ENQ", 1),
+    "a malformed status": ("NOW", ["HSET {p}-statuses job:A ENQ"], "status ENQ", 1),
+    "a wrong status": ("NOW", ["HSET {p}-statuses job:A STP:1"], "status ENQ", 1),
+    # What cannot be read
+    "a malformed streak": ("NOW", ["HSET {p}-streaks job:A often"], "its streak removed", 1),
+    "a malformed failure": ("NOW", ["HSET {p}-failures job:A 'it broke'"], "its failure removed", 1),
+    "a malformed count": ("NOW", ["HSET {p}-skipped missed:job:A many"], "its missed removed", 1),
+    # Left of a job that was unset
+    "on the timeline unset": ("EVERY:1h", ["DEL {p}-schedules"], "taken off the timeline, its status removed", 0),
+    "in the queue unset": (
+        "NOW",
+        ["DEL {p}-schedules"],
+        "taken out of the queue 'work-A', its queued record removed",
+        0,
+    ),
+    "in the list unset": ("NOW", ["DEL {p}-schedules {p}-statuses {p}-queued"], "taken out of the queue 'work-A'", 0),
+    "its failure unset": (
+        "STOP",
+        ["DEL {p}-schedules {p}-statuses", "HSET {p}-failures job:A {{}}"],
+        "failure removed",
+        0,
+    ),
+    "its streak unset": (
+        "STOP",
+        ["DEL {p}-schedules {p}-statuses", "HSET {p}-streaks job:A '1 0'"],
+        "streak removed",
+        0,
+    ),
+    "its counts unset": (
+        "STOP",
+        ["DEL {p}-schedules {p}-statuses", "HSET {p}-skipped missed:job:A 1"],
+        "skipped removed",
+        0,
+    ),
+    # Keys
+    "the set of queues": ("NOW", ["DEL {p}-queues"], "it is there again", 1),
+    "the set of queues, and the records": ("NOW", ["DEL {p}-queues {p}-queued"], "recorded as queued", 1),
+    "schedules that expire": ("NOW", ["EXPIRE {p}-schedules 100"], "repaired: not any more", 1),
+}
+
+
+def give(bike, commands, **names):
+    for command in commands:
+        bike.client.execute_command(*shlex.split(command.format(p=bike.store.keys.prefix, **names)))
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_of_each_kind_is_repaired(bike, kind):
+    schedule, commands, done, times = DAMAGE[kind]
+    now = clock(bike)
+    moments = {"later": now + 1000, "past": now - 1000}
+    assert bike.set("job:A", schedule.format(**moments), after=now - 2000)
+    give(bike, commands, **moments)
+    assert list(bike.fsck()) != []
+    assert done in "\n".join(repaired(bike))
+    assert runs(bike) == ["job:A"] * times
+    assert runs(bike) == ["job:A"] * (times if schedule.startswith("EVERY") else 0)
+
+
+# Of a run in flight
+
+IN_FLIGHT = {
+    "no lease": (["DEL {p}-leases"], "its lease lasts until"),
+    "a lease for ever": (["ZADD {p}-leases inf job:A"], "its lease lasts until"),
+    "no in-flight key": (["DEL {p}-inflight-job:A"], "its in-flight key set"),
+    "an in-flight key for ever": (["PERSIST {p}-inflight-job:A"], "its in-flight key set"),
+    "an in-flight key of another type": (
+        ["DEL {p}-inflight-job:A", "SADD {p}-inflight-job:A x"],
+        "its in-flight key set",
+    ),
+    "another tag": (["SET {p}-inflight-job:A other EX 50"], "its in-flight key set"),
+    "no record": (["DEL {p}-running"], "its running record made anew"),
+    "no record, no lease": (["DEL {p}-running {p}-leases"], "its running record made anew"),
+    "no record, no status": (["DEL {p}-running {p}-statuses"], "its running record made anew"),
+    "a malformed record": (["HSET {p}-running job:A 'x y'"], "its running record made anew"),
+    "the key alone": (["DEL {p}-running {p}-statuses {p}-leases {p}-streaks"], "its running record made anew"),
+    "in its queue too": (["LPUSH {p}-work-A job:A"], "taken out of the queue 'work-A'"),
+    "on the timeline too": (["ZADD {p}-timeline 1 job:A"], "taken off the timeline"),
+    "a wrong status": (["HSET {p}-statuses job:A STP:1"], "status WRK"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_FLIGHT)
+def test_a_run_in_flight_goes_on_and_no_second_one_is_started(bike, kind):
+    commands, done = IN_FLIGHT[kind]
+    run = flight(bike)
+    give(bike, commands)
+    assert done in "\n".join(repaired(bike))
+    bike.dispatch_due()
+    assert bike.work_one() is None
+    assert bike.store.heartbeat([run]) == ["ok"]
+    assert bike.store.end(run, Outcome("next", clock(bike) + 100)) == ("ok", "timeline")
+    assert list(bike.fsck()) == []
+    assert runs(bike) == ["job:A"]
+
+
+@pytest.mark.parametrize("kind", IN_FLIGHT)
+def test_a_run_in_flight_whose_worker_is_dead_is_recovered_once(bike, kind):
+    flight(bike)
+    give(bike, IN_FLIGHT[kind][0])
+    repaired(bike)
+    lease = state_of(bike).lease
+    assert lease <= clock(bike) + LEASE
+    bike.dispatch_due(lease)
+    assert bike.work_one() == "job:A"
+    assert bike.work_one() is None
+    assert list(bike.fsck()) == []
+
+
+def test_a_run_past_its_deadline_is_left_to_the_dispatcher(bike):
+    run = flight(bike, timeout=0.01)
+    wait_until(lambda: clock(bike) > run.deadline)
+    give(bike, ["SET {p}-inflight-job:A other", "DEL {p}-leases"])
+    repaired(bike)
+    state = state_of(bike)
+    assert (state.inflight, state.lease) == ("", run.deadline + GRACE)
+
+
+def test_a_run_that_waits_in_a_queue_beside_the_one_in_flight_is_owed(bike):
+    run = flight(bike)
+    queued = f"{clock(bike):.6f} {QUEUE}"
+    bike.client.lpush(bike.store.keys.queue(QUEUE), "job:A")
+    bike.client.hset(bike.store.keys.queued, "job:A", queued)
+    repaired(bike)
+    assert state_of(bike).running.split(" ")[6] == f"due:{queued.split()[0]}"
+    assert bike.store.end(run, Outcome("next", clock(bike) + 100)) == ("ok", "queue")
+    assert bike.work_one() == "job:A"
+    assert bike.work_one() is None
+
+
+def test_the_same_run_in_the_queue_and_in_flight_is_one(bike):
+    run = flight(bike)
+    bike.client.lpush(bike.store.keys.queue(QUEUE), "job:A")
+    bike.client.hset(bike.store.keys.queued, "job:A", f"{run.due:.6f} {QUEUE}")
+    repaired(bike)
+    assert bike.store.end(run, Outcome("next", clock(bike) + 100)) == ("ok", "timeline")
+    assert bike.work_one() is None
+
+
+def test_what_was_set_during_a_run_stays_set(bike):
+    run = flight(bike)
+    due = clock(bike) + 1000
+    bike.set("job:A", f"AT:{due:.0f}")
+    give(bike, ["DEL {p}-running"])
+    repaired(bike)
+    assert state_of(bike).timeline == float(f"{due:.0f}")
+    assert bike.store.end(run, Outcome("stop")) == ("ok", "timeline")
+    assert runs(bike) == ["job:A"]
+
+
+def test_the_run_of_an_unset_job_completes(bike):
+    run = flight(bike)
+    bike.unset("job:A")
+    give(bike, ["HSET {p}-statuses job:A WRK:1", "HSET {p}-streaks job:A '1 0'"])
+    repaired(bike)
+    assert bike.store.heartbeat([run]) == ["ok"]
+    assert bike.store.end(run, Outcome("next")) == ("ok", "unset")
+    assert list(bike.fsck()) == []
+
+
+# Of what is left to decide
+
+
+@pytest.mark.parametrize("event", ["STP", "DIE", "BAD"])
+def test_a_job_that_was_stopped_stays_so(bike, event):
+    bike.set("job:A", "EVERY:1h")
+    give(bike, ["DEL {p}-timeline", "HSET {p}-statuses job:A " + event + ":1", "ZADD {p}-leases 1 job:A"])
+    repaired(bike)
+    assert state_of(bike).status == f"{event}:1"
+    assert runs(bike) == []
+
+
+def test_an_occurrence_that_came_due_while_it_was_nowhere_is_run_at_once(bike):
+    now = clock(bike)
+    bike.set("job:A", f"EVERY:100@{now - 1050:.0f}")
+    give(bike, ["DEL {p}-timeline", f"HSET {{p}}-statuses job:A TML:{now - 620:.0f}"])
+    bike.store.advance(now)
+    repaired(bike)
+    assert bike.work_one() == "job:A"
+    assert bike.work_one() is None
+    # Due at -550; -450 to -50 were missed.
+    assert state_of(bike).skipped == {"missed": 5}
+
+
+def test_missed_occurrences_are_counted_and_not_run_if_that_is_the_policy(server_url, client, prefix):
+    bike = Redbike(Worker("A"), prefix, server_url, catchup="none")
+    now = clock(bike)
+    bike.set("job:A", f"EVERY:100@{now - 1050:.0f}")
+    give(bike, ["DEL {p}-timeline", f"HSET {{p}}-statuses job:A TML:{now - 620:.0f}"])
+    assert "6 occurrences counted as missed" in repaired(bike)[0]
+    assert state_of(bike).skipped == {"missed": 6}
+    assert runs(bike) == ["job:A"]
+
+
+def test_a_job_that_waited_to_be_tried_again_is(bike):
+    now = clock(bike)
+    bike.set("job:A", f"AT:{now - 100:.0f}", after=now - 200)
+    run = bike.store.take([(QUEUE, 100.0)], "tag")
+    bike.store.end(run, Outcome("due", "+50", streak="1 0"))
+    give(bike, ["DEL {p}-timeline"])
+    repaired(bike)
+    assert runs(bike) == ["job:A"]
+
+
+def test_a_job_without_a_queue_waits_on_the_timeline(server_url, client, prefix):
+    class Fussy(Worker):
+        def queue_for(self, jobid):
+            if self.ran:
+                raise ValueError("no")
+            return super().queue_for(jobid)
+
+    bike = Redbike(Fussy("A"), prefix, server_url)
+    bike.set("job:A", "NOW")
+    bike.worker.ran.append("broken")
+    give(bike, ["DEL {p}-work-A {p}-queued"])
+    repaired(bike)
+    assert state_of(bike).timeline is not None
+
+
+def test_what_cannot_be_repaired_is_said_and_the_rest_is_repaired(bike):
+    bike.set("job:A", "NOW")
+    bike.set("lost:A", "NOW")
+    give(bike, ["HSET {p}-schedules job:A nonsense lost:A nonsense", "LPUSH {p}-work-A job:A", "SET {p}-mine x"])
+    give(bike, ["LREM {p}-work-A 0 lost:A", "HDEL {p}-queued lost:A"])
+    lines = dict(line.split(":A'" if ":A'" in line else "'", 1) for line, well in bike.repair() if not well)
+    assert "left in the queue 'work-A' once -- not repaired: its schedule cannot be read" in lines["'job"]
+    assert "repaired:" not in lines["'lost"].replace("not repaired: its status is ENQ", "")
+    assert "none of ours" in lines["the key "]
+    assert bike.client.get(f"{bike.store.keys.prefix}-mine") == b"x"
+
+
+def test_a_key_of_another_type_is_named_and_nothing_is_touched(bike):
+    bike.set("job:A", "NOW")
+    give(bike, ["DEL {p}-timeline {p}-queued", "SET {p}-timeline x"])
+    before = dump(bike.store)
+    [(line, well)] = bike.repair()
+    assert line == f"the key '{bike.store.keys.timeline}' is a string, not a zset: nothing can be said of the jobs"
+    assert (well, dump(bike.store)) == (False, before)
+    assert list(bike.fsck()) == [line]
+    give(bike, ["DEL {p}-timeline"])
+    repaired(bike)
+    assert runs(bike) == ["job:A"]
+
+
+def test_queues_that_an_older_version_filled_are_known_again(bike):
+    # redbike 0.13.1 kept no records of what is queued.
+    bike.client.hset(bike.store.keys.schedules, mapping={"old:A": "CONTINUE", "older:A": "NOW"})
+    bike.client.hset(bike.store.keys.statuses, mapping={"old:A": "ENQ:1381720578", "older:A": "WRK:1381720578"})
+    bike.client.lpush(bike.store.keys.queue(QUEUE), "old:A")
+    bike.client.lpush(f"{bike.store.keys.prefix}-notes", "old:A")
+    [line] = [line for line, well in bike.repair() if not well]
+    assert line.startswith(f"the key '{bike.store.keys.prefix}-notes'")
+    bike.client.delete(f"{bike.store.keys.prefix}-notes")
+    assert runs(bike) == ["old:A", "older:A"]
+
+
+def test_a_repair_is_committed_only_if_nothing_has_changed(bike):
+    bike.set("job:A", "NOW")
+    give(bike, ["DEL {p}-work-A"])
+    found = state_of(bike)
+    wanted = Repair(bike.store, 0.0, bike._first_due).mended(found)
+    assert bike.store.repair([(found, wanted)])[0] is True
+    assert bike.store.repair([(found, wanted)])[0] is False, "the same request again"
+    assert bike.client.llen(bike.store.keys.queue(QUEUE)) == 1
+    bike.unset("job:A")
+    assert bike.store.repair([(found, wanted)])[0] is False
+    assert dump(bike.store).keys() == {bike.store.keys.queues, bike.store.keys.wake(QUEUE)}
+
+
+def test_an_idle_dispatcher_and_an_idle_worker_are_woken(bike):
+    bike.set("job:A", "NOW")
+    bike.set("later:A", "EVERY:1h")
+    give(bike, ["DEL {p}-work-A {p}-timeline {p}-wakeup {p}-wake-work-A"])
+    repaired(bike)
+    assert bike.client.llen(bike.store.keys.wakeup) == 1
+    assert bike.client.llen(bike.store.keys.wake(QUEUE)) == 1
+
+
+@pytest.mark.parametrize("name", [*COMMON, *OTHERS, QUEUE, f"wake-{QUEUE}", "inflight-flying:A"])
+def test_any_one_key_may_be_lost(bike, name):
+    bike.set("later:A", "EVERY:1h")
+    bike.set("once:A", f"AT:{clock(bike) + 1000:.0f}")
+    run = flight(bike, "flying:A")
+    bike.set("again:A", "CONTINUE")
+    bike.set("now:A", "NOW")
+    bike.set("over:A", "STOP")
+    bike.client.delete(f"{bike.store.keys.prefix}-{name}")
+    assert all(well for _, well in bike.repair())
+    assert list(bike.fsck()) == []
+    if name == "schedules":
+        assert bike.store.end(run, Outcome("next")) == ("ok", "unset")
+        assert runs(bike) == []
+        return
+    assert runs(bike) == ["again:A", "flying:A", "later:A", "now:A", "once:A"]
+
+
+# While dispatchers and workers go on
+
+JOBS = """
+import time
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("slow"):
+            time.sleep(0.05)
+        with open("ran.log", "a") as file:
+            file.write(f"{jobid}\\n")
+        return 0.01 if jobid.startswith("again") else None
+"""
+
+
+@pytest.fixture
+def farm(shell, server_url):
+    """Two workers and two dispatchers, as real processes, and the facade."""
+    (shell.folder / "jobs.py").write_text(JOBS)
+    bike = Redbike(Worker("A:B"), redis_config=server_url)
+    for command in (("dispatch",), ("dispatch",), ("work", "jobs:Worker('A:B')"), ("work", "jobs:Worker('B:A')")):
+        shell.start(*command)
+    wait_until(lambda: sum(each["cmd"] == "blpop" for each in bike.client.client_list()) == 4)
+    return bike
+
+
+def ran(shell):
+    path = shell.folder / "ran.log"
+    return collections.Counter(path.read_text().splitlines()) if path.exists() else collections.Counter()
+
+
+def busy(bike, number):
+    """Jobs of every kind, of which `number` are to run once."""
+    now = clock(bike)
+    pairs = [(f"again{n}:A", "CONTINUE") for n in range(20)]
+    pairs += [(f"tick{n}:B", "EVERY:0.2") for n in range(100)]
+    pairs += [(f"slow{n}:A", "EVERY:0.3") for n in range(10)]
+    pairs += [(f"once{n}:B", f"AT:{now + n * 4 / number:.6f}") for n in range(number // 2)]
+    pairs += [(f"once{n}:A", "NOW") for n in range(number // 2, number)]
+    assert all(ok is True for _, ok in bike.set_many(pairs))
+
+
+def test_a_system_that_is_well_and_busy_is_left_alone(shell, farm):
+    busy(farm, 1000)
+    looks, lines = 0, []
+    while looks < 30 or sum(job.startswith("once") for job in ran(shell)) < 1000:
+        lines += farm.repair()
+        again = [(f"again{n}:A", "NOW" if (n + looks) % 2 else "CONTINUE") for n in range(20)]
+        assert all(ok is True for _, ok in farm.set_many(again))
+        looks += 1
+    assert lines == []
+    counts = ran(shell)
+    assert {job: count for job, count in counts.items() if job.startswith("once") and count > 1} == {}
+    assert min(counts[f"tick{n}:B"] for n in range(100)) > 1
+
+
+def test_damage_to_a_busy_system_is_repaired_once_for_each_job(shell, farm):
+    """Entries and places vanish at random while jobs flow; each that was to run once still runs, and only once."""
+    generator = random.Random(5)
+    busy(farm, 2000)
+    keys = farm.store.keys
+    lines = []
+    for _ in range(20):
+        once = [f"once{generator.randrange(2000)}:{queue}" for queue in "AB" for _ in range(50)]
+        for jobid in once:
+            farm.client.lrem(keys.queue(f"work-{jobid[-1]}"), 0, jobid)
+        farm.client.zrem(keys.timeline, *once)
+        lines += farm.repair()
+    assert lines
+    assert all(well for _, well in lines)
+    wait_until(lambda: sum(job.startswith("once") for job in ran(shell)) == 2000, timeout=60)
+    assert {job: count for job, count in ran(shell).items() if job.startswith("once") and count > 1} == {}
+    assert list(farm.fsck()) == []
+
+
+# After the server has lost the end of its log
+
+
+@pytest.mark.timeout(180)
+def test_a_log_cut_anywhere_gives_an_earlier_instant(tmp_path):
+    """At every byte of a take and an end: no job is half moved, and each is in circulation once."""
+    assert check_all(tmp_path, last=2) > 500
