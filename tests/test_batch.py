@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -358,6 +359,24 @@ def test_ends_that_were_not_answered_are_told_again(store, harm):
     assert worker.handler.worked == jobids
     assert all(state.timeline and not state.skipped.get("running") for state in store.inspect(jobids))
     assert worker._take(MOST) == []
+    assert list(fsck(store)) == []
+
+
+def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
+    jobids = fill(store, 3)
+    worker = Worker(store, Handler(lambda jobid: time.sleep(2 * UNTOLD)), Settings())
+    batch = Batch(worker._take(MOST))
+    worker._watch.begin = lambda batch: None
+
+    class Raided(deque):
+        def append(self, ended):
+            super().append(ended)
+            worker._split(batch)
+
+    batch.done = Raided()
+    worker._finish(worker._perform_batch(batch))
+    assert worker.handler.worked == jobids[:1]
+    assert [state.status[:3] for state in store.inspect(jobids)] == ["STP", "ENQ", "ENQ"]
     assert list(fsck(store)) == []
 
 
