@@ -22,7 +22,7 @@ class Excuses:
         self._pauses = _by_pid(history, ("worker-pause",))
         self._cuts = _by_pid(history, CUTS)
         self._outages = [fault for fault in history.faults if fault["name"] in OUTAGES]
-        self._forgotten = [fault for fault in history.faults if fault["name"] == "aof-tail"]
+        self._forgotten = [fault for fault in history.faults if "since" in fault]
 
     def of(self, run: Run, again: Run) -> list[str]:
         """Why `run` was repeated by `again`: the strongest reason first; empty if there is none."""

@@ -100,10 +100,8 @@ def _send(world: World, name: str, role: str, rng: Random, number: signal.Signal
 
 def server_kill(world: World, rng: Random) -> None:
     """Kill the server, and start it again."""
-    with world.server.lock, world.journal.noted("fault", name="server-kill"):
-        world.server.kill()
-        world.rest(rng.uniform(0, 0.3))
-        world.server.start()
+    with world.server.lock, world.journal.noted("fault", name="server-kill") as entry:
+        entry["since"] = world.server.crash(rng.uniform(0, 0.3))
 
 
 def server_stop(world: World, rng: Random) -> None:

@@ -57,6 +57,10 @@ class Snapshot:
             return float(self.held["queued"][job].split(" ")[0])
         return float(self.held["running"][job].split(" ")[3]) if job in self.held["running"] else None
 
+    def withdrawn(self, job: str) -> bool:
+        """Whether the job was changed during the run in flight, so that it is not run again if that is lost."""
+        return job not in self.held["schedules"] or " set " in self.held["running"].get(job, "")
+
     def tag(self, job: str) -> str:
         """Of the run in flight, or ""."""
         return str(self.held["running"].get(job, "").split(" ")[0])

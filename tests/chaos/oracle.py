@@ -86,7 +86,7 @@ def _left_alone(job: str, start: Snapshot, end: Snapshot, runs: list[Run]) -> St
     pending, schedule = start.pending(job), start.held["schedules"].get(job, "STOP")
     expected = {}
     if pending is not None:
-        expected = _due(schedule, pending, _until(job, end), pending)
+        expected = _due(schedule, pending, _until(job, end), *([] if start.withdrawn(job) else [pending]))
     exact = ".still." in job
     return Stretch(job, expected, runs, end.skipped(job) - start.skipped(job), exact)
 

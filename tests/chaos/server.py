@@ -41,6 +41,7 @@ class Server:
     def __init__(self, folder: Path, fsync: str, journal: Journal) -> None:
         self.folder = folder
         self.fsync = fsync
+        self.postponed = 2.0 if fsync == "everysec" else 0.0  # seconds by which it may put off what it writes
         self.journal = journal
         self.lock = threading.RLock()
         self.public = folder / "redis.sock"
@@ -56,21 +57,36 @@ class Server:
         self._process, self._place, self.client = self._launch(self._place)
         self._publish()
 
-    def kill(self) -> None:
-        """End it by SIGKILL."""
-        self._process.kill()
-        self._process.wait()
-
     def stop(self) -> None:
         """End it in order."""
         self._process.terminate()
         self._process.wait()
 
+    def crash(self, pause: float) -> float:
+        """Kill it, and start it again after `pause` seconds; from when on it may have forgotten what it said.
+
+        With ``always`` that must be nothing. With ``everysec`` it puts off what it writes to its file by up to two
+        seconds while the disk is busy, and loses that; a mark that is set just before tells whether that was so.
+        """
+        self.client.config_set("maxmemory", "0")
+        before, mark, marked = self._look(), self.client.incr("mark"), time.monotonic()
+        self._process.kill()
+        self._process.wait()
+        time.sleep(pause)
+        self._restart_unseen()
+        forgot = self.postponed > 0 and self.client.get("mark") != str(mark)
+        if forgot:
+            self._note("before", before)
+            self._note("after", self._look())
+        self._publish()
+        return marked - self.postponed if forgot else marked
+
     def cut_tail(self, seconds: float, rng: Random) -> float:
-        """Kill it, take up to the last `seconds` of writes from its append-only file, start it; from when it forgot."""
+        """Kill it, take up to the last `seconds` of writes from its file, start it; from when on it has forgotten."""
         self._look_at_size()
         self.snapshot("before")
-        self.kill()
+        self._process.kill()
+        self._process.wait()
         _, file, _ = self._sizes[-1]
         samples = [(then, size) for then, name, size in self._sizes if name == file]
         wanted = samples[-1][0] - seconds
@@ -78,11 +94,10 @@ class Server:
         # In the midst of a command, as a crash of the machine would leave it.
         os.truncate(file, max(0, samples[index][1] - rng.randrange(50)))
         self._sizes.clear()
-        self.public.unlink()
-        self._process, self._place, self.client = self._launch(self._place)
+        self._restart_unseen()
         self.snapshot("after")
         self._publish()
-        return samples[max(0, index - 1)][0]
+        return samples[max(0, index - 1)][0] - self.postponed
 
     def promote(self) -> None:
         """Start a replica, let it take over when it has everything, and end the old server."""
@@ -102,6 +117,9 @@ class Server:
 
     def snapshot(self, when: str) -> None:
         """Note all that is kept of the jobs, at one instant between ``began`` and ``ended``."""
+        self._note(when, self._look())
+
+    def _look(self) -> dict[str, Any]:
         began = time.monotonic()
         with self.client.pipeline(transaction=True) as pipeline:
             for name in HASHES:
@@ -109,8 +127,16 @@ class Server:
             pipeline.zrange("redbike-timeline", 0, -1, withscores=True)
             *found, timeline = pipeline.execute()
         held = dict(zip(HASHES, found, strict=True)) | {"timeline": dict(timeline)}
+        return {"began": began, "ended": time.monotonic(), **held}
+
+    def _note(self, when: str, look: dict[str, Any]) -> None:
         with open(self.folder / "snapshots.log", "a") as file:
-            file.write(json.dumps({"when": when, "began": began, "ended": time.monotonic(), **held}) + "\n")
+            file.write(json.dumps({"when": when, **look}) + "\n")
+
+    def _restart_unseen(self) -> None:
+        """Start it, but let no client in yet."""
+        self.public.unlink()
+        self._process, self._place, self.client = self._launch(self._place)
 
     def _launch(self, place: Path | None = None) -> "tuple[subprocess.Popen[bytes], Path, redis.Redis]":
         self._number += place is None
