@@ -5,61 +5,20 @@ instant, its end and its victim. Those of the proxy are only armed here: the pro
 """
 
 import contextlib
-import json
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
+from typing import Any
 
 import redis
 
-from tests.chaos.farm import HOUR, ROOT, Farm
-from tests.chaos.journal import Journal
-from tests.chaos.server import Server
+from tests.chaos.farm import HOUR
+from tests.chaos.world import World
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
-TINY = "64k"  # the size of the file system that holds the timefile
-
-
-class World:
-    """All that a fault may strike at. No fault may last beyond `until` (monotonic)."""
-
-    def __init__(self, folder: Path, server: Server, farm: Farm, journal: Journal) -> None:
-        self.folder = folder
-        self.server = server
-        self.farm = farm
-        self.journal = journal
-        self.until = float("inf")
-        self.disk = folder / "disk"
-        self.timefile = self.disk / "timefile"
-        command = [sys.executable, "-m", "tests.chaos.proxy", "proxy.sock", "redis.sock", "faults.log"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
-        self.proxy = subprocess.Popen(command, cwd=folder, env=environment, **pipes)
-
-    def mount(self) -> None:
-        """Put the timefile on a file system that is soon full; raises `CalledProcessError` if that is not allowed."""
-        self.disk.mkdir(exist_ok=True)
-        subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={TINY}", "tmpfs", self.disk], check=True, capture_output=True
-        )
-
-    def close(self) -> None:
-        """End the proxy, and give the file system back."""
-        assert self.proxy.stdin
-        self.proxy.stdin.close()
-        self.proxy.wait()
-        if os.path.ismount(self.disk):
-            subprocess.run(["umount", "--lazy", self.disk], check=True)
-
-    def rest(self, seconds: float) -> None:
-        """Wait, but not beyond the end of all faults."""
-        time.sleep(max(0.0, min(seconds, self.until - time.monotonic())))
+BREATH = 1.0  # seconds at most for which the server is left alone after it was struck
 
 
 def kill(world: World, rng: Random, role: str) -> None:
@@ -98,15 +57,24 @@ def _send(world: World, name: str, role: str, rng: Random, number: signal.Signal
         child.signal(number)
 
 
+@contextlib.contextmanager
+def at_server(world: World, name: str, breath: float = 0.0) -> Iterator[dict[str, Any]]:
+    """Nothing else strikes at the server meanwhile, nor in the `breath` (seconds) after it."""
+    with world.server.lock:
+        with world.journal.noted("fault", name=name) as entry:
+            yield entry
+        world.rest(breath)
+
+
 def server_kill(world: World, rng: Random) -> None:
     """Kill the server, and start it again."""
-    with world.server.lock, world.journal.noted("fault", name="server-kill") as entry:
+    with at_server(world, "server-kill", rng.uniform(0, BREATH)) as entry:
         entry["since"] = world.server.crash(rng.uniform(0, 0.3))
 
 
 def server_stop(world: World, rng: Random) -> None:
     """Stop the server in order; it is away for a while."""
-    with world.server.lock, world.journal.noted("fault", name="server-stop"):
+    with at_server(world, "server-stop", rng.uniform(0, BREATH)):
         world.server.stop()
         world.rest(rng.choice((0.1, 0.2, 0.5, 1.0, 2.0)))
         world.server.start()
@@ -114,32 +82,32 @@ def server_stop(world: World, rng: Random) -> None:
 
 def server_restart(world: World, rng: Random) -> None:
     """Stop the server in order, and start it at once."""
-    with world.server.lock, world.journal.noted("fault", name="server-restart"):
+    with at_server(world, "server-restart", rng.uniform(0, BREATH)):
         world.server.stop()
         world.server.start()
 
 
 def aof_tail(world: World, rng: Random) -> None:
     """Kill the server; up to two seconds of what it has written are gone."""
-    with world.server.lock, world.journal.noted("fault", name="aof-tail") as entry:
+    with at_server(world, "aof-tail", rng.uniform(0, BREATH)) as entry:
         entry["since"] = world.server.cut_tail(rng.uniform(0, 2), rng)
 
 
 def promotion(world: World, rng: Random) -> None:
     """A replica takes over; processes still hold connections to the old server, which is read-only then."""
-    with world.server.lock, world.journal.noted("fault", name="promotion"):
+    with at_server(world, "promotion", rng.uniform(0, BREATH)):
         world.server.promote()
 
 
 def script_flush(world: World, rng: Random) -> None:
     """The server forgets all scripts."""
-    with world.server.lock, world.journal.noted("fault", name="script-flush"):
+    with at_server(world, "script-flush"):
         world.server.client.script_flush()
 
 
 def client_kill(world: World, rng: Random) -> None:
     """The server closes the connection of a client, or all."""
-    with world.server.lock, world.journal.noted("fault", name="client-kill"):
+    with at_server(world, "client-kill"):
         ids = [client["id"] for client in world.server.client.client_list(_type="normal")]
         if rng.random() < 0.3:
             world.server.client.client_kill_filter(_type="normal", skipme=True)
@@ -149,15 +117,15 @@ def client_kill(world: World, rng: Random) -> None:
 
 
 def maxmemory(world: World, rng: Random) -> None:
-    """The server has no memory left for a while."""
-    with world.journal.noted("fault", name="maxmemory"):
-        with world.server.lock:
-            server = world.server.client
-            server.config_set("maxmemory", "1mb")
-        world.rest(rng.uniform(0.1, 1.5))
-        # It may have been started again meanwhile, and has forgotten it then.
-        with contextlib.suppress(redis.RedisError):
-            server.config_set("maxmemory", "0")
+    """The server has no memory left for a while, unless it is started again before."""
+    with world.server.lock:
+        server = world.server.client
+        server.config_set("maxmemory", "1mb")
+        began = time.monotonic()
+    world.rest(rng.uniform(0.1, 1.5))
+    with contextlib.suppress(redis.RedisError):
+        server.config_set("maxmemory", "0")
+    world.journal.note("fault", name="maxmemory", began=began, ended=time.monotonic())
 
 
 def timefile_damage(world: World, rng: Random) -> None:
@@ -187,10 +155,7 @@ def disk_full(world: World, rng: Random) -> None:
 
 def through_proxy(world: World, rng: Random, kind: str) -> None:
     """Arm a fault of the proxy's."""
-    assert world.proxy.stdin
-    command = {"kind": kind, "choice": rng.random(), "seconds": rng.uniform(0.1, 4.0)}
-    world.proxy.stdin.write((json.dumps(command) + "\n").encode())
-    world.proxy.stdin.flush()
+    world.tell_proxy(kind=kind, choice=rng.random(), seconds=rng.uniform(0.1, 4.0))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ job that a client has changed in between, this holds from its last change on.
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
+from tests.chaos.evidence import told
 from tests.chaos.excuses import Excuses
 from tests.chaos.expand import occurrences
 from tests.chaos.history import Entry, History, Run, Snapshot
@@ -109,10 +109,10 @@ def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list
     pending = end.pending(job)
     waits = end.owed(job) or (pending is not None and pending <= change["ended"]) or end.died(job) is not None
     if asked and not later and not waits:
-        verdict.wrong["lost"].append(_told(history, job, change["began"], f"asked for at {change['began']:.3f}"))
+        verdict.wrong["lost"].append(told(history, job, change["began"], f"asked for at {change['began']:.3f}"))
     ended = change["answer"] == "ok" and (change["kind"] == "unset" or change["schedule"] == "STOP")
     if ended and any(run.taken > change["ended"] + SLACK for run in runs):
-        verdict.wrong["unexplained"].append(_told(history, job, change["ended"], "it ran after it was stopped"))
+        verdict.wrong["unexplained"].append(told(history, job, change["ended"], "it ran after it was stopped"))
     expected = _due(schedule, change["ended"], _until(job, end))
     counted = max(0, end.skipped(job) - change["skipped"])  # to unset a job sets them back
     _judge_stretch(history, verdict, Stretch(job, expected, runs, counted, False), end)
@@ -126,12 +126,12 @@ def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Sn
     verdict.occurrences["counted as skipped"] += min(len(missing), max(0, stretch.counted))
     if len(missing) > stretch.counted:
         said = f"{len(missing)} were not run, {stretch.counted} counted: {missing[:5]}"
-        verdict.wrong["lost"].append(_told(history, stretch.job, missing[0], said))
+        verdict.wrong["lost"].append(told(history, stretch.job, missing[0], said))
     elif stretch.exact and len(missing) < stretch.counted:
         said = f"{stretch.counted} counted as skipped, but {len(missing)} were not run"
-        verdict.wrong["unexplained"].append(_told(history, stretch.job, end.began, said))
+        verdict.wrong["unexplained"].append(told(history, stretch.job, end.began, said))
     if _has_vanished(stretch.job, end):
-        verdict.wrong["lost"].append(_told(history, stretch.job, end.began, "it is nowhere, and has runs to come"))
+        verdict.wrong["lost"].append(told(history, stretch.job, end.began, "it is nowhere, and has runs to come"))
 
 
 def _has_vanished(job: str, end: Snapshot) -> bool:
@@ -147,9 +147,9 @@ def _judge_runs(history: History, verdict: Verdict, excuses: Excuses, job: str, 
         verdict.runs[run.outcome or "no end"] += 1
         by_due[key(run.due)].append(run)
         if min(run.start, run.taken) < run.due - SLACK - history.drift:
-            verdict.wrong["early"].append(_told(history, job, run.due, f"{run.due - run.start:.4f} s early"))
+            verdict.wrong["early"].append(told(history, job, run.due, f"{run.due - run.start:.4f} s early"))
         if not _was_due(history, job, run):
-            verdict.wrong["unexplained"].append(_told(history, job, run.due, "there is no such occurrence"))
+            verdict.wrong["unexplained"].append(told(history, job, run.due, "there is no such occurrence"))
     for same in by_due.values():
         if ".still." in job:
             verdict.lateness.append(same[0].start - same[0].due)
@@ -157,7 +157,7 @@ def _judge_runs(history: History, verdict: Verdict, excuses: Excuses, job: str, 
             _judge_repeat(history, verdict, excuses, run, again)
     for run, other in pairwise(runs):
         if other.start < _last_moment(history, run) and not excuses.for_both(run, other):
-            verdict.wrong["overlapping"].append(_told(history, job, other.start, f"{run} | {other}"))
+            verdict.wrong["overlapping"].append(told(history, job, other.start, f"{run} | {other}"))
 
 
 def _judge_repeat(history: History, verdict: Verdict, excuses: Excuses, run: Run, again: Run) -> None:
@@ -167,7 +167,7 @@ def _judge_repeat(history: History, verdict: Verdict, excuses: Excuses, run: Run
     if reasons:
         verdict.repeats[reasons[0]][run.pid] += 1
     else:
-        verdict.wrong["unexplained"].append(_told(history, run.job, again.start, f"run again: {run} | {again}"))
+        verdict.wrong["unexplained"].append(told(history, run.job, again.start, f"run again: {run} | {again}"))
 
 
 def _changed_between(history: History, run: Run, again: Run) -> bool:
@@ -196,20 +196,4 @@ def _judge_rest(history: History, verdict: Verdict) -> None:
     for job in {**last.held["timeline"], **last.held["queued"], **last.held["running"]}:
         pending = last.pending(job)
         if pending is not None and pending < end - OVERDUE:
-            verdict.wrong["stuck"].append(_told(history, job, pending, f"due {end - pending:.1f} s before the end"))
-
-
-def _told(history: History, job: str, moment: float, said: str) -> str:
-    """Enough to understand it: the job, its runs and its changes about `moment`, and the faults."""
-    near = range(int(moment) - 30, int(moment) + 31)
-    runs = [run for run in history.runs.get(job, ()) if int(run.start) in near or int(run.due) in near]
-    pids = {run.pid for run in runs}
-    lines = [f"{job}: {said}", *(f"    run: {run}" for run in runs[:12])]
-    for change in history.operations.get(job, ()):
-        if int(change["began"]) in near:
-            lines.append(f"    change: {change}")
-    for fault in history.faults:
-        if fault["began"] < moment + 20 and fault["ended"] > moment - 20 and fault.get("pid", -1) in {-1, *pids}:
-            more: Any = {name: value for name, value in fault.items() if name not in ("kind", "name", "began", "ended")}
-            lines.append(f"    fault: {fault['name']} {fault['began']:.3f} to {fault['ended']:.3f} {more}")
-    return "\n".join(lines)
+            verdict.wrong["stuck"].append(told(history, job, pending, f"due {end - pending:.1f} s before the end"))

@@ -11,12 +11,12 @@ from typing import Any
 
 from tests.chaos import population
 from tests.chaos.farm import ROOT, Farm
-from tests.chaos.faults import KINDS, World, plan
+from tests.chaos.faults import KINDS, plan
 from tests.chaos.journal import Journal
 from tests.chaos.server import Server
+from tests.chaos.world import World
 from tests.waiting import wait_until
 
-WARM_UP = 4.0  # seconds before the first fault
 SETTLE = 20.0  # seconds after the last one until all must be as if there had been none
 LOOK = 15.0  # seconds between two looks by fsck
 CONFIG = """[redbike]
@@ -55,7 +55,7 @@ class Run:
         try:
             self._load()
             self.farm.start()
-            time.sleep(WARM_UP)
+            wait_until(self._is_at_work, timeout=60)
             self._strike()
             self.farm.stop("client")
             self._settle()
@@ -89,6 +89,10 @@ class Run:
         self.journal.note("loaded", began=before, ended=time.monotonic())
         self._note_clock()
         self.server.snapshot("after")
+
+    def _is_at_work(self) -> bool:
+        """Whether every process has got as far as to the server."""
+        return len(self.server.client.client_list()) > len(self.farm.children)
 
     def _strike(self) -> None:
         """All faults, each in a thread of its own, as some take a while."""

@@ -14,7 +14,7 @@ import redis
 from redbike.connection import connect
 from tests.chaos.farm import ROOT
 from tests.chaos.journal import entries
-from tests.chaos.proxy import Frames, frame_end
+from tests.chaos.resp import Frames, frame_end
 from tests.waiting import wait_until
 
 REPLIES = [
