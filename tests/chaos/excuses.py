@@ -9,6 +9,8 @@ from tests.chaos.history import Entry, History, Run
 LEASE = 12.0  # seconds without a sign of life after which a run is given to another worker
 TIMEOUTS = {"C": 4.0}  # seconds, by queue
 TIMEOUT = 10.0  # of the other queues
+GRACE = 2.0  # seconds after its deadline until a run counts as lost
+SLACK = 0.05  # seconds
 TELLING = 3.0  # seconds within which the end of a run is told, if nothing is in the way
 CUTS = ("cut-before", "reply-lost", "cut-mid-reply", "reset", "stall", "black-hole", "delay")
 OUTAGES = ("server-kill", "server-stop", "server-restart", "aof-tail", "promotion", "client-kill")
@@ -26,13 +28,16 @@ class Excuses:
 
     def of(self, run: Run, again: Run) -> list[str]:
         """Why `run` was repeated by `again`: the strongest reason first; empty if there is none."""
+        # A run is given to another worker no sooner than its lease has run out, or its time.
+        waited = abs(again.taken - run.taken) + SLACK
+        expired, over = waited >= self.lease(run), waited >= min(self.lease(run), self.timeout(run))
         found = {
-            "killed": self._killed(run),
-            "paused": self._paused(run) or self._paused(again),
-            "overran": (run.end or again.start) - run.taken >= self.timeout(run),
+            "killed": expired and self._killed(run),
+            "paused": over and (self._paused(run) or self._paused(again)),
+            "overran": over and self._overran(run),
             "forgotten": self._was_forgotten(run, again),
-            "stopped while cut off": self._stopped(run) and self._was_cut(run),
-            "cut off": again.taken - run.taken > 0.7 * LEASE and self._was_cut(run),
+            "stopped while cut off": expired and self._stopped(run) and self._was_cut(run),
+            "cut off": expired and self._was_cut(run),
         }
         return [reason for reason, holds in found.items() if holds]
 
@@ -44,6 +49,10 @@ class Excuses:
         """Seconds that the run may take."""
         return TIMEOUTS.get(run.job.rpartition(":")[2], TIMEOUT)
 
+    def lease(self, run: Run) -> float:
+        """Seconds after which it counts as lost, from when it was taken on, if nothing is heard of it."""
+        return min(LEASE, self.timeout(run) + GRACE)
+
     def open_until(self, run: Run) -> float:
         """When the end of the run was surely told, or could not be told any more."""
         process = self.history.processes[run.pid]
@@ -52,6 +61,11 @@ class Excuses:
             if run.end is not None and fault["began"] <= told and fault["ended"] >= run.end:
                 told = max(told, fault["ended"] + TELLING)
         return min(told, run.next_take, process.died)
+
+    def _overran(self, run: Run) -> bool:
+        # Its own worker says that it did; one that is dead cannot.
+        deadline = run.taken + self.timeout(run)
+        return (run.end or deadline) >= deadline and self.history.processes[run.pid].died >= deadline
 
     def _killed(self, run: Run) -> bool:
         process = self.history.processes[run.pid]

@@ -82,8 +82,8 @@ def fail(_: int) -> None:
 
 
 def die(losses: int) -> None:
-    """Kill the worker now and then, but not the next one too with the same run."""
-    if losses == 0 and random.random() < DEATHS:
+    """Kill the worker now and then, but not the next one too with the same run, nor when all is to settle down."""
+    if losses == 0 and random.random() < DEATHS and not os.path.exists("calm"):
         os.kill(os.getpid(), signal.SIGKILL)
 
 

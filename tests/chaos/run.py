@@ -116,6 +116,7 @@ class Run:
     def _settle(self) -> None:
         """Let everything come to rest, look, and stop it in order: nothing may be overdue then."""
         self._note_clock()
+        (self.folder / "calm").touch()
         self.journal.note("calm", at=time.monotonic())
         time.sleep(SETTLE)
         self.journal.note("end", at=time.monotonic())

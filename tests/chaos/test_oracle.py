@@ -141,15 +141,23 @@ def test_it_finds_a_repeated_run(story):
     [("killed", "worker-kill", 30.05), ("paused", "worker-pause", None), ("forgotten", "aof-tail", None)],
 )
 def test_a_fault_explains_a_repeated_run(story, reason, fault, exit_at):
-    story.runs(10, 20, 40, 50, 60)
+    story.runs(10, 20, 50, 60)
     story.run(30, took=None if exit_at else 0.1, pid=2)
-    story.run(30, start=33)
-    story.fault(fault, 30, 32, pid=2, since=29)
+    story.run(30, start=42.1)
+    story.fault(fault, 30, 42, pid=2, **({"since": 29} if reason == "forgotten" else {}))
     if exit_at:
         story.faults.note("exit", name="w2", role="worker", pid=2, at=exit_at, status=-9)
-    verdict = story.verdict()
+    verdict = story.verdict(skipped=1)
     assert wrong(verdict) == {}
     assert verdict.repeats[reason] == {2: 1}
+
+
+def test_a_lost_run_is_not_repeated_before_its_lease_has_run_out(story):
+    story.runs(10, 20, 40, 50, 60)
+    story.run(30, took=None, pid=2)
+    story.faults.note("exit", name="w2", role="worker", pid=2, at=30.05, status=-9)
+    story.run(30, start=41.5)
+    assert wrong(story.verdict()) == {"unexplained": 1}
 
 
 def test_a_fault_of_another_worker_explains_nothing(story):
