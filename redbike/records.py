@@ -92,7 +92,7 @@ class State:
     streak: str
     skipped: dict[str, int]
     failure: dict[str, Any] | None
-    now: float  # Redis' clock then
+    now: float = field(compare=False)  # Redis' clock then
     entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
     unreadable: tuple[str, ...] = ()  # of streak, failure and the reasons of skips those that nothing can be made of
     seen: tuple[str, ...] = ()  # schedule, status, timeline, queued, running and in-flight key as Redis spells them

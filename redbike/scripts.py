@@ -17,8 +17,28 @@ Reply = list[Any]
 
 FRESH = 1.0  # seconds without use after which a connection is looked at before it is used again
 
-# What a server says while it starts, fails over, saves or is full: it may be asked again later.
-PASSING = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF", "NOREPLICAS")
+# What a server says while it starts, fails over, saves or is full: it may be asked again later. UNBLOCKED is what
+# those hear that wait on one that becomes a replica.
+PASSING = (
+    "LOADING",
+    "READONLY",
+    "UNBLOCKED",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "BUSY",
+    "OOM",
+    "MISCONF",
+    "NOREPLICAS",
+)
+# The same by redis-py, which has classes for some of them; NOSCRIPT once more after the script was loaded: it was
+# forgotten again in between.
+NOT_READY = (
+    exceptions.ReadOnlyError,
+    exceptions.BusyLoadingError,
+    exceptions.ClusterDownError,
+    exceptions.NoScriptError,
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +84,7 @@ def translated() -> Iterator[None]:
 def refusal(error: Exception) -> ServerError:
     """The error of ours for one that the server replied with."""
     # redis-py strips the first word of the errors that it has classes for.
-    if isinstance(error, exceptions.ReadOnlyError | exceptions.BusyLoadingError | exceptions.ClusterDownError):
+    if isinstance(error, NOT_READY):
         return Unreachable(f"Redis is not ready: {error}")
     if isinstance(error, exceptions.OutOfMemoryError):
         return Unreachable(f"Redis is out of memory: {error}")

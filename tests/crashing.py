@@ -56,7 +56,7 @@ class Faults:
             self.alive()
             self.requests.append(" ".join(map(_name, commands)))
             fault = self._fault if len(self.requests) == self._at else ""
-            if fault == TWICE and self.requests[-1] == "BLPOP":
+            if fault == TWICE and self.requests[-1].startswith("BLPOP"):
                 # Two of them would wait for two tokens, and nothing sends them again by itself.
                 return ""
             self.crashed = fault in (BEFORE, AFTER)

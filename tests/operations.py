@@ -9,6 +9,7 @@ from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.batch import MOST
+from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
 from redbike.fsck import fsck
@@ -53,8 +54,9 @@ class Scene:
         self.left = False  # whether the operation is at its end
         self.over = False  # whether the process that faults strike is gone
         self.handler, self.later = Handler(self.acts), Handler(self.acts)
-        self.observer = Redbike(self.later, prefix, client, **settings)
-        self.bike = Redbike(self.handler, prefix, faulty(client, self.faults), **settings)
+        known = Settings(prefix=prefix, **settings)
+        self.observer = Redbike.from_settings(self.later, known, client)
+        self.bike = Redbike.from_settings(self.handler, known, faulty(client, self.faults))
         self.store = self.observer.store
         self.began = self.now()
         self.hourly, self.two_hourly = (f"EVERY:{hours}h@{self.began - 36010:.0f}" for hours in (1, 2))
@@ -116,11 +118,13 @@ class Scene:
             worker.heartbeat.stop()
 
     def goes_on(self) -> None:
-        """As after a restart, when the leases have run out: what is due is dispatched, and all queues are worked."""
+        """As after a restart: what is due is dispatched, later what is lost, and then all queues are worked."""
         self.over = True
         dispatcher = Dispatcher(self.store, self.observer.settings)
         dispatcher.skip_missed()
+        dispatcher.dispatch_due()
         dispatcher.dispatch_due(self.now() + LEASE + 1)
+        dispatcher.close()
         worker = Worker(self.store, self.later, self.observer.settings)
         while worker.work_one():
             pass
@@ -367,9 +371,18 @@ def work_one(scene: Scene) -> None:
         worker.work_one()
 
 
-def work(scene: Scene, most: int = 1, concurrency: int = 1, late: tuple[str, ...] = ()) -> None:
-    """Work until there is nothing left; then the jobs `late` are set, and when they are done too, it is halted."""
-    steps = [lambda jobid=jobid: scene.queue(jobid) for jobid in late]
+def work(scene: Scene, most: int = 1, concurrency: int = 1, late: tuple[str, ...] = (), known: bool = True) -> None:
+    """Work until there is nothing left; then the jobs `late` are set, and when they are done too, it is halted.
+
+    Unless the scripts are still `known`, the server has forgotten them each time.
+    """
+
+    def set_late(jobid: str) -> None:
+        scene.queue(jobid)
+        if not known:
+            scene.observer.client.script_flush()
+
+    steps = [lambda jobid=jobid: set_late(jobid) for jobid in late]
     with scene.meanwhile(*steps, scene.store.halt), scene.worker(concurrency, most) as worker:
         worker.work()
 
@@ -405,6 +418,7 @@ WORK = [
     ("work without scripts", without_scripts(waiting("a:A", "b:A")), work),
     ("work, with concurrency", waiting(*THREE), lambda scene: work(scene, concurrency=2)),
     ("work that is woken", nothing, lambda scene: work(scene, late=("late:A", "later:B"))),
+    ("work that is woken, without scripts", nothing, lambda scene: work(scene, late=("late:A", "l:B"), known=False)),
     ("work of several", waiting(*THREE), work_batches),
     ("work of several, which fail", acting("b:A", raising(ValueError("no")), waiting(*THREE)), work_batches),
     ("work of several, stopped halfway", waiting(*THREE, "d:A"), stopped_halfway),

@@ -575,3 +575,45 @@ def test_damage_to_a_busy_system_is_repaired_once_for_each_job(shell, farm):
 def test_a_log_cut_anywhere_gives_an_earlier_instant(tmp_path):
     """At every byte of a take and an end: no job is half moved, and each is in circulation once."""
     assert check_all(tmp_path, last=2) > 500
+
+
+# On the command line
+
+
+def test_the_command_says_what_it_did_and_exits_0_if_all_is_well_then(shell, client):
+    shell.run("set", "job:A", "NOW")
+    assert shell.run("fsck", "--repair").stdout == ""
+    client.delete("redbike-work-A")
+    assert shell.run("fsck").returncode == 1
+    done = shell.run("fsck", "--repair")
+    assert (done.returncode, done.stderr) == (0, "")
+    problem = "'job:A': it is recorded as queued, but is not in the queue 'work-A'"
+    assert done.stdout == f"{problem} -- repaired: put into the queue 'work-A'\n"
+    assert shell.run("fsck").returncode == 0
+
+
+def test_the_command_exits_1_if_something_is_left(shell, client):
+    shell.run("set", "job:A", "NOW")
+    client.hset("redbike-schedules", "job:A", "nonsense")
+    done = shell.run("fsck", "--repair")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("'job:A': its schedule cannot be read: ")
+    assert " -- not repaired: its schedule cannot be read: " in done.stdout
+    client.delete("redbike-timeline")
+    client.set("redbike-timeline", "x")
+    done = shell.run("fsck", "--repair")
+    assert (done.returncode, len(done.stdout.splitlines())) == (1, 1)
+
+
+def test_the_command_uses_the_queues_of_the_worker_class(shell, client):
+    (shell.folder / "jobs.py").write_text(
+        "from redbike import RoundRobin\n\n\n"
+        "class Worker(RoundRobin):\n"
+        "    def queue_for(self, jobid):\n"
+        "        return 'mine'\n"
+    )
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker = jobs:Worker('A')\n")
+    shell.run("set", "job:A", "CONTINUE")
+    client.delete("redbike-mine", "redbike-queued", "redbike-queues")
+    assert shell.run("fsck", "--repair").returncode == 0
+    assert client.lrange("redbike-mine", 0, -1) == [b"job:A"]

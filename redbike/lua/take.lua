@@ -89,7 +89,7 @@ repeat
   end
   if #jobs == 0 then break end
   local due, known = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-  local streak = call('HMGET', streaks, unpack(jobs))
+  local streak = streaking and call('HMGET', streaks, unpack(jobs)) or {}
   local used = {}
   for i, job in ipairs(jobs) do
     -- Entries without a record were pushed by an older version or by hand: they run if the job is known and idle.
