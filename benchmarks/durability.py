@@ -10,11 +10,12 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,7 +129,7 @@ def show(way: str, rounds: list[Round], survivors: list[set[str]], problems: int
     total = sum(len(r.set) for r in rounds)
     print(
         f"{way:21} {len(rounds)} kills,",
-        f"{total} sets acknowledged, {sum(map(len, lost))} lost, of the last {span:.1f} s;",
+        f"{total} sets acknowledged, {sum(map(len, lost))} lost, of the last {span:.2f} s;",
         f"fsck: {problems}, {'all repaired' if repaired else 'NOT REPAIRED'};",
         f"{speed:.0f} times set, take and end a second",
         flush=True,
@@ -141,13 +142,35 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def restarts(way: str, settings: dict[str, str]) -> None:
+HOG = """
+import os
+while True:
+    with open("hog", "wb") as file:
+        for _ in range(64):
+            file.write(os.urandom(1 << 20))
+        os.fsync(file.fileno())
+"""
+
+
+@contextmanager
+def busy_disk(where: Path) -> Iterator[None]:
+    """Somebody else who writes as much as the disk takes."""
+    process = subprocess.Popen([sys.executable, "-c", HOG], cwd=where)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def restarts(way: str, settings: dict[str, str], busy: bool = False) -> None:
     rounds, survivors, problems, repaired = [], [], 0, True
     for _ in range(KILLS):
         with folder() as where:
             server = Server(where / "1", settings)
             server.start()
-            rounds.append(flow(bike_of(server), server.kill))
+            with busy_disk(where) if busy else nullcontext():
+                rounds.append(flow(bike_of(server), server.kill))
             server.start()
             bike = bike_of(server)
             survivors.append({jobid for jobid, _ in bike.get_schedules()})
@@ -194,6 +217,7 @@ def main() -> None:
     print(f"{os.cpu_count()} cores")
     for way, settings in WAYS.items():
         restarts(way, settings)
+    restarts("everysec, busy disk", WAYS["everysec"], busy=True)
     failovers("replica", {}, lambda _: True)
     failovers("replica, WAIT 1", {}, waited)
     failovers("min-replicas-to-write", {"min-replicas-to-write": "1", "min-replicas-max-lag": "1"}, lambda _: True)

@@ -227,7 +227,6 @@ class Worker:
             return reply
 
         reply = self.loop.insist(ask)
-        self._tracebacks = Tracebacks()
         self._ahead = ""
         return self._received(self.store.taken(reply, tag))
 

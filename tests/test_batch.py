@@ -311,8 +311,8 @@ def test_the_watch_sleeps_while_there_is_nothing_to_look_at():
     split = []
     watch = Watch(split.append)
     slow, quick = Batch([]), Batch([])
-    watch.begin(quick)
     quick.closed = True
+    watch.begin(quick)
     wait_until(lambda: watch._asleep)
     watch.begin(slow)
     wait_until(lambda: split == [slow])

@@ -329,6 +329,11 @@ DAMAGES = {
     "a lease for ever": ("zadd", "leases", "inf", "job:A"),
     "all is dispatched for ever": ("zadd", "dispatched", "inf", "until"),
     "nothing was ever dispatched": ("zadd", "dispatched", "-inf", "until"),
+    "a run that is none": ("hset", "running", "job:A", "garbage"),
+    "a run without numbers": ("hset", "running", "job:A", "tag a b c d e - work-A"),
+    "a count that is none": ("hset", "skipped", "missed:job:A", "many"),
+    "a failure that is no JSON": ("hset", "failures", "job:A", "nothing"),
+    "a failure of another shape": ("hset", "failures", "job:A", "[1]"),
     "a signal of bytes": ("set", "control", b"\xff garbage"),
     "bytes in a queue": ("lpush", "work-A", b"\xff\n"),
     "an empty id in a queue": ("lpush", "work-A", ""),
@@ -347,11 +352,13 @@ def test_damage_in_redis_stops_no_command_and_no_other_job(run, client, server_u
         client.flushall()
         bike.set("job:A", schedule)
         client.execute_command(command, f"redbike-{key}", *values)
+        client.zadd("redbike-failure-times", {"job:A": 1.0})
         assert len(run(*verb)[2].splitlines()) <= 1
     client.flushall()
     bike.set("job:A", schedule)
     bike.set("other:A", "NOW")
     client.execute_command(command, f"redbike-{key}", *values)
+    client.zadd("redbike-leases", {"job:A": 1.0}, nx=True)
     other = Redbike(RoundRobin("A"), redis_config=server_url)
     other.dispatch_due()
     assert "other:A" in [other.work_one() for _ in range(4)]

@@ -1,6 +1,7 @@
 """More than there is room or time for: a server without memory, a flood of due jobs, a flood of failures."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,7 +127,7 @@ def test_a_flood_of_due_jobs_passes_in_small_steps(site):
     assert site.client.lindex(site.bike.store.keys.queue("work-A"), -1) == b"0:A"
 
 
-def test_a_flood_of_failures_leaves_the_newest_of_them(site):
+def test_a_flood_of_failures_leaves_the_newest_of_them_and_a_log_that_can_be_read(site):
     (site.shell.folder / ".redbike.conf").write_text("[redbike]\nfailures-limit: 100\n")
     assert all(ok is True for _, ok in site.bike.set_many((f"{n}:A", "NOW") for n in range(FAILING)))
     site.shell.start("work", "jobs:Failing('A')", log="work")
@@ -137,4 +138,9 @@ def test_a_flood_of_failures_leaves_the_newest_of_them(site):
     assert {failure["jobid"] for failure in failures} == {f"{n}:A" for n in range(FAILING - 100, FAILING)}
     assert site.client.zcard(site.bike.store.keys.failure_times) == 100
     assert {event for _, event, _ in site.bike.get_statuses()} == {"DIE"}
+    log = site.shell.log("work").splitlines()
+    assert len([line for line in log if re.search(r"ERROR \d+:A: ValueError: no luck with", line)]) == FAILING
+    # All of them fail at the same line: one traceback a minute, and this takes a few seconds.
+    assert 1 <= len([line for line in log if line.startswith("Traceback")]) <= 2
+    assert len(log) < FAILING + 50
     assert list(fsck(site.bike.store)) == []

@@ -15,7 +15,6 @@ from redbike.config import Settings
 from redbike.connection import check_server
 from redbike.dispatcher import Dispatcher
 from redbike.errors import ServerError
-from redbike.fsck import fsck
 from redbike.loop import Loop
 from redbike.records import Outcome
 from redbike.store import LEASE
@@ -155,14 +154,24 @@ def works(bike, helper):
     other.client.lpush(other.keys.queue("work-A"), "late:A")
     runs = store.take_many([("work-A", 500.0)], [1], "tag", 2)
     assert [run.jobid for run in runs] == ["again:A", "late:A"]
-    assert store.take_many([("work-A", 500.0)], [1], "tag", 2, repeated=True) == runs
+    again = store.take_many([("work-A", 500.0)], [1], "tag", 2, repeated=True)
+    assert sorted(again, key=lambda run: run.jobid) == runs
     assert store.heartbeat(runs) == ["ok", "ok"]
     assert store.release(runs[:1]) == ["queue"]
-    assert store.waiting(["work-A"]) == (True, "")
     other.set("late:A", "EVERY:2h@0.0", 4e9)
     assert store.end(runs[1], Outcome("next")) == ("ok", "timeline")
     waits(store, helper.client)
     names_a_wrong_type(store, helper.client)
+
+
+def damages(keys, admin):
+    """What fsck needs all of its rights for."""
+    admin.lpush(keys.queue("work-A"), "two:A")
+    admin.lpush(keys.queue("work-B"), "nobody:B")
+    admin.srem(keys.queues, "work-A")
+    admin.expire(keys.schedules, 1000)
+    admin.zadd(keys.leases, {"nobody:A": 1.0})
+    admin.set(keys.inflight("two:A"), "tag")
 
 
 def asks(bike, helper):
@@ -185,15 +194,28 @@ def asks(bike, helper):
     assert len(list(bike.get_schedules())) == 3
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]
     bike.requeue("broken:A")
-    helper.client.lpush(store.keys.queue("work-A"), "two:A")
-    assert len(list(fsck(store))) == 1
     bike.unset("broken:A")
     bike.unset("job:A")
     bike.control("HALT")
     names_a_wrong_type(store, helper.client)
 
 
-DUTIES = {"dispatcher": dispatches, "worker": works, "client": asks}
+def checks(bike, helper):
+    """What fsck asks, and does."""
+    assert bike.set("two:A", "EVERY:1h")
+    damages(bike.store.keys, helper.client)
+    assert list(bike.fsck())
+    assert all(well for _, well in bike.repair())
+    assert list(bike.fsck()) == []
+
+
+def asks_and_checks(bike, helper):
+    asks(bike, helper)
+    helper.client.flushdb()
+    checks(bike, helper)
+
+
+DUTIES = {"dispatcher": dispatches, "worker": works, "client": asks_and_checks}
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -214,6 +236,18 @@ def test_each_role_needs_all_rights_that_it_is_given(bikes, users, role):
             superfluous.append(command)
         users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"+{command}"])
     assert superfluous == []
+
+
+def test_a_client_that_needs_no_fsck_can_do_without_its_rights(bikes, users):
+    said = re.search(r"Only ``fsck`` needs it, and with it ``([a-z ]+)``, and\s+``([a-z ]+)`` for ``--repair``", PAGE)
+    rights = ["scan", *said[1].split(), *said[2].split()]
+    assert set(rights) < set(RIGHTS["client"])
+    users.acl_setuser("redbike-client", enabled=True, commands=[f"-{right}" for right in rights])
+    users.flushdb()
+    asks(bikes["client"], bikes["admin"])
+    users.flushdb()
+    with pytest.raises(ServerError, match="permissions"):
+        checks(bikes["client"], bikes["admin"])
 
 
 @pytest.mark.parametrize("role", ROLES)

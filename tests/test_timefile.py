@@ -76,6 +76,12 @@ def test_a_folder_that_is_gone_is_reported(tmp_path, caplog):
     assert "cannot be written" in caplog.text
 
 
+def test_a_file_system_that_is_read_only_is_reported(caplog):
+    # Where not even root may write.
+    assert not timefile.write("/proc/self/timefile", NOW)
+    assert "cannot be written" in caplog.text
+
+
 def test_a_full_disk_leaves_the_old_time(path):
     timefile.write(path, NOW)
     # A limit on the size of files is as good as a full disk: the write fails halfway.

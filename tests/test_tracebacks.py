@@ -2,7 +2,12 @@
 
 import threading
 
+from redbike.config import Settings
+from redbike.rotation import RoundRobin
+from redbike.store import Store
 from redbike.tracebacks import INTERVAL, MOST, Tracebacks
+from redbike.worker import Worker
+from tests.waiting import wait_until
 
 
 class Clock:
@@ -73,3 +78,25 @@ def test_of_many_threads_one_logs():
     for thread in threads:
         thread.join()
     assert sorted(each is error for each in found) == [False] * 7 + [True]
+
+
+class Failing(RoundRobin):
+    def work(self, jobid):
+        raise ValueError(f"no luck with {jobid}")
+
+
+def test_a_worker_that_idles_between_failures_remembers_what_it_logged(client, prefix, caplog):
+    # With so many queues it looks into them in several requests.
+    handler = Failing(":".join(f"q{number}" for number in range(99)) + ":A")
+    store = Store(client, prefix, handler.queue_for)
+    working = threading.Thread(target=Worker(store, handler, Settings()).work)
+    working.start()
+    for number in range(5):
+        store.set(f"{number}:A", "NOW", "now", once=True)
+        wait_until(lambda n=number: (store.inspect([f"{n}:A"])[0].status or "").startswith("DIE"))
+    store.halt()
+    working.join(timeout=10)
+    assert not working.is_alive()
+    failures = [record for record in caplog.records if "no luck with" in record.getMessage()]
+    assert len(failures) == 5
+    assert [bool(record.exc_info) for record in failures] == [True, False, False, False, False]

@@ -361,6 +361,17 @@ def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client):
     assert not store.inspect([JOB])[0].known
 
 
+@pytest.mark.parametrize("record", ["garbage", "soon work-A", "1050", "", " "])
+def test_a_job_with_a_damaged_record_of_its_queue_is_taken_all_the_same(store, client, record):
+    STATES["queue"](store)
+    client.hset(store.keys.queued, JOB, record)
+    client.hset(store.keys.streaks, JOB, record)
+    run = take(store, "other", now=NOW)
+    assert (run.jobid, run.due, run.failures, run.losses) == (JOB, NOW, 0, 0)
+    assert store.end(run, Outcome("next", LATER), now=NOW) == ("ok", "timeline")
+    assert list(fsck(store)) == []
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("record", ["garbage", "a b c d e f", "1 2 3 4 5 6 7 8", ""])
 def test_a_damaged_record_of_a_run_holds_nobody_up(store, client, record):

@@ -7,7 +7,9 @@ local SIZE = {hash = 'HLEN', zset = 'ZCARD', set = 'SCARD', list = 'LLEN', strin
 local function size(kind, key)  -- an error if it is of another kind
   local size = redis.pcall(SIZE[kind], key)
   if type(size) ~= 'table' then return size end
-  error({err = 'WRONGTYPE ' .. key .. ' is a ' .. call('TYPE', key).ok .. ', not a ' .. kind})
+  local found = call('TYPE', key).ok
+  if found == kind then error(size) end  -- it may not be asked
+  error({err = 'WRONGTYPE ' .. key .. ' is a ' .. found .. ', not a ' .. kind})
 end
 local function expect(kind, ...)
   for i = 1, select('#', ...) do size(kind, (select(i, ...))) end

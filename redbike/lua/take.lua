@@ -70,7 +70,7 @@ end
 local batch, taken, untimed, records, deadlines, thrown, size = {}, {}, {}, {}, {}, 0, 0
 local function claim(job, queue, due, streak, schedule)
   local counts, at, pair = '0 0', 6 * size, 2 * size
-  if streak then counts = string.match(streak, '^%d+ %d+') end
+  if streak then counts = string.match(streak, '^%d+ %d+') or counts end
   batch[at + 1], batch[at + 2], batch[at + 3] = job, due, queue.deadline
   batch[at + 4], batch[at + 5], batch[at + 6] = counts, queue.name, schedule
   records[pair + 1], records[pair + 2] = job, queue.head .. due .. ' ' .. counts .. queue.tail
@@ -101,7 +101,7 @@ repeat
     used[i], queue.used = job, queue.used + 1
     if fit then
       if not due[i] then untimed[#untimed + 1] = job end
-      local since = due[i] and string.sub(due[i], 1, string.find(due[i], ' ', 1, true) - 1) or started
+      local since = due[i] and string.match(due[i], '^(%d+%.%d+) ') or started  -- a damaged record says nothing
       claim(job, queue, since, streak[i], known[i])
       if alone then break end
     else
