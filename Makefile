@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test exhaustive fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test exhaustive fuzz bench bench-quick chaos chaos-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -26,6 +26,14 @@ bench: ## all benchmarks, beside other systems, which are installed for it (an h
 
 bench-quick: ## the benchmarks with fewer jobs, beside the two fastest others (three minutes)
 	$(PYTHON) benchmarks/suite.py --quick --install-peers --peers=huey,dramatiq
+
+chaos: ## 10,000 faults at a farm of real processes, and whether anything was lost (50 minutes; as root, with faketime)
+	mkdir -p build
+	for seed in 1 2 3; do $(PYTHON) -m tests.chaos --seed=$$seed --json=build/chaos-$$seed.json || exit 1; done
+	for seed in 4 5; do $(PYTHON) -m tests.chaos --seed=$$seed --fsync=always --json=build/chaos-$$seed.json || exit 1; done
+
+chaos-quick: ## the same with 240 faults (four minutes)
+	$(PYTHON) -m tests.chaos --faults=240 --minutes=2.5 --jobs=1500
 
 check: lint types test ## all checks and the tests
 

@@ -27,7 +27,7 @@ class Verdict:
     occurrences: Counter[str] = field(default_factory=Counter)
     runs: Counter[str] = field(default_factory=Counter)
     wrong: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in WRONG})
-    repeats: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))  # reason → pid → how many
+    repeats: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))  # by the reason why
     lateness: list[float] = field(default_factory=list)  # seconds, of each first run of a job that is left alone
 
 
@@ -165,7 +165,7 @@ def _judge_repeat(history: History, verdict: Verdict, excuses: Excuses, run: Run
     if not reasons and _changed_between(history, run, again):
         reasons = ["set again"]
     if reasons:
-        verdict.repeats[reasons[0]][run.pid] += 1
+        verdict.repeats[reasons[0]].append(run)
     else:
         verdict.wrong["unexplained"].append(told(history, run.job, again.start, f"run again: {run} | {again}"))
 

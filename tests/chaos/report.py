@@ -1,14 +1,14 @@
 """The verdict as a table, and as what goes into JSON."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.chaos.history import History
+from tests.chaos.history import History, Run
 from tests.chaos.oracle import Verdict
 
 SHOWN = 8  # of each kind of what is wrong
-MOST_REPEATS = 1  # by a worker that was killed or suspended
+UNTOLD = 30e-6  # seconds of work whose end a worker may not have told yet, beside its last run
 
 
 def summary(history: History, verdict: Verdict) -> dict[str, Any]:
@@ -30,6 +30,7 @@ def summary(history: History, verdict: Verdict) -> dict[str, Any]:
         "lateness": lateness(verdict.lateness),
         "repeats": {reason: distribution(counts) for reason, counts in verdict.repeats.items()},
         "repeats by": repeats_by_victim(history, verdict),
+        "repeated too much": wasteful(verdict),
         "wrong": wrong,
     }
 
@@ -41,29 +42,45 @@ def lateness(seconds: list[float]) -> dict[str, float]:
     return {name: round(ordered[int(share * (len(ordered) - 1))], 4) for name, share in at.items()}
 
 
-def distribution(counts: Counter[int]) -> dict[str, int]:
+def distribution(repeated: list[Run]) -> dict[str, int]:
     """How many runs were repeated, of how many processes, and the most of one."""
-    return {"runs": sum(counts.values()), "processes": len(counts), "most of one": max(counts.values(), default=0)}
+    counts = Counter(run.pid for run in repeated)
+    return {"runs": len(repeated), "processes": len(counts), "most of one": max(counts.values(), default=0)}
 
 
 def repeats_by_victim(history: History, verdict: Verdict) -> dict[str, dict[int, int]]:
     """For killed and for suspended workers: how many of them caused how many repeated runs."""
-    died = {p for p, process in history.processes.items() if process.role == "worker" and process.status != 0}
+    died = {pid for pid, process in history.processes.items() if process.role == "worker" and process.status != 0}
     paused = {fault["pid"] for fault in history.faults if fault["name"] == "worker-pause"}
     found = {}
     for reason, pids in (("killed", died), ("paused", paused)):
-        counts = verdict.repeats.get(reason, Counter())
+        counts = Counter(run.pid for run in verdict.repeats.get(reason, []))
         found[reason] = dict(sorted(Counter(counts[pid] for pid in pids | set(counts)).items()))
     return found
+
+
+def wasteful(verdict: Verdict) -> list[int]:
+    """The workers that repeated more than one run, and what took next to no time before it."""
+    by_pid: dict[int, list[Run]] = defaultdict(list)
+    for reason in ("killed", "paused"):
+        for run in verdict.repeats.get(reason, []):
+            by_pid[run.pid].append(run)
+    return [pid for pid, runs in by_pid.items() if sum(map(_work, sorted(runs, key=_start)[:-1])) > UNTOLD]
+
+
+def _start(run: Run) -> float:
+    return run.start
+
+
+def _work(run: Run) -> float:
+    return 0.0 if run.end is None else run.end - run.start
 
 
 def failures(found: dict[str, Any], strict_repeats: bool) -> list[str]:
     """What must be 0 and is not."""
     wrong = [f"{len(cases)} {kind}" for kind, cases in found["wrong"].items() if cases]
-    if strict_repeats:
-        for reason, counts in found["repeats by"].items():
-            if max(counts, default=0) > MOST_REPEATS:
-                wrong.append(f"{max(counts)} runs repeated by one {reason} worker")
+    if strict_repeats and found["repeated too much"]:
+        wrong.append(f"{len(found['repeated too much'])} worker repeated more than one run")
     return wrong
 
 
@@ -84,6 +101,8 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     for reason, counts in found["repeats by"].items():
         told = ", ".join(f"{workers} caused {runs}" for runs, workers in counts.items())
         yield f"  workers that were {reason}, by how many runs were repeated: {told}"
+    many = len(found["repeated too much"])
+    yield f"  workers that repeated more than their last run and {UNTOLD * 1e6:g} µs of work: {many}"
     yield from _section("must be 0", {kind: len(cases) for kind, cases in found["wrong"].items()})
     for kind, cases in found["wrong"].items():
         yield from _shown(kind, cases)

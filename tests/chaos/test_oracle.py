@@ -149,7 +149,7 @@ def test_a_fault_explains_a_repeated_run(story, reason, fault, exit_at):
         story.faults.note("exit", name="w2", role="worker", pid=2, at=exit_at, status=-9)
     verdict = story.verdict(skipped=1)
     assert wrong(verdict) == {}
-    assert verdict.repeats[reason] == {2: 1}
+    assert [run.pid for run in verdict.repeats[reason]] == [2]
 
 
 def test_a_lost_run_is_not_repeated_before_its_lease_has_run_out(story):
@@ -189,7 +189,7 @@ def test_a_worker_that_is_killed_later_does_not_excuse_that(story):
     story.run(30, start=31)
     story.fault("worker-kill", 33, 33, pid=2)
     story.faults.note("exit", name="w2", role="worker", pid=2, at=33, status=-9)
-    assert wrong(story.verdict()) == {"overlapping": 1}
+    assert wrong(story.verdict()) == {"overlapping": 1, "unexplained": 1}
 
 
 def test_it_finds_a_run_that_is_early(story):
@@ -240,6 +240,22 @@ def test_what_was_forgotten_counts_from_what_the_server_still_knew(story):
     story.runs(40, 50, 60)
     # The occurrence at 30 was run, but Redis does not know that any more: it must be run again.
     assert wrong(story.verdict()) == {"lost": 1}
+
+
+def test_strictly_a_killed_worker_repeats_one_run_and_what_took_no_time(story):
+    story.runs(10, 20, 50, 60)
+    for number, took in enumerate((0.00001, 0.00001, 0.2, None)):
+        job = f"fast.shared.{number}:A"
+        story.run(29, start=30 + number / 4, pid=2, tag="batch", took=took, job=job)
+        story.run(29, start=42.1 + number, job=job)
+        story.change("set", 28.995, "NOW", job=job)
+    story.faults.note("exit", name="w2", role="worker", pid=2, at=30.8, status=-9)
+    story.run(30)
+    story.run(40)
+    verdict = story.verdict()
+    found = summary(read(story.folder), verdict)
+    assert failures(found, strict_repeats=False) == []
+    assert failures(found, strict_repeats=True) == ["1 worker repeated more than one run"]
 
 
 def test_the_table_names_what_is_wrong(story):
