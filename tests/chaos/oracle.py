@@ -104,7 +104,7 @@ def _due(schedule: str, after: float, until: float, *more: float) -> dict[int, f
 
 def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list[Run], end: Snapshot) -> None:
     job, schedule = change["job"], end.held["schedules"].get(change["job"], "STOP")
-    later = [run for run in runs if run.taken >= change["began"] - SLACK]
+    met = [run for run in runs if run.taken >= change["began"] - SLACK and run.due <= change["ended"] + SLACK]
     asked = change["answer"] == "ok" and (change["kind"] == "requeue" or change["schedule"] == "NOW")
     pending = end.pending(job)
     waits = (
@@ -112,7 +112,7 @@ def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list
         or (pending is not None and pending <= change["ended"])
         or end.died(job) is not None
     )
-    if asked and not later and not waits:
+    if asked and not met and not waits:
         verdict.wrong["lost"].append(told(history, job, change["began"], f"asked for at {change['began']:.3f}"))
     ended = change["answer"] == "ok" and (change["kind"] == "unset" or change["schedule"] == "STOP")
     if ended and any(run.taken > change["ended"] + SLACK for run in runs):
