@@ -202,6 +202,18 @@ def crowd(scene: Scene) -> None:
     scene.store.halt()
 
 
+def damaged(scene: Scene) -> None:
+    """Jobs of which a part is gone."""
+    client, keys = scene.observer.client, scene.store.keys
+    scene.fly("flying:A")
+    scene.put("later:A", due=3600)
+    scene.queue("queued:A", "unrecorded:A")
+    client.zrem(keys.leases, "flying:A")
+    client.zrem(keys.timeline, "later:A")
+    client.lrem(keys.queue("work-A"), 0, "queued:A")
+    client.hdel(keys.queued, "unrecorded:A")
+
+
 def without_scripts(prepare: Callable[[Scene], Any]) -> Callable[[Scene], Any]:
     """`prepare`, and then the server has none of our scripts any more, as after a restart."""
 
@@ -230,6 +242,11 @@ def look(scene: Scene) -> list[Any]:
     bike = scene.bike
     listed = [sorted(bike.get_statuses()), sorted(bike.get_schedules()), list(bike.failures())]
     return [bike.tell("flying:A"), bike.is_working("job:A"), bike.is_halted(), *listed]
+
+
+def repair(scene: Scene) -> None:
+    for _, well in scene.bike.repair():
+        assert well
 
 
 def flush(scene: Scene) -> None:
@@ -454,6 +471,7 @@ WORKER = [
 OPERATIONS = [
     *(Operation(name, prepare, act, by_hand=True) for name, prepare, act in BY_HAND),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
+    Operation("repair", damaged, repair, by_hand=True, steps=4),
     Operation("flush", crowd, flush, by_hand=True, steps=5),
     *DISPATCHER,
     *WORKER,
