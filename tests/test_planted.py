@@ -1,0 +1,31 @@
+"""The planted bugs still fit the package. Whether the tests catch them takes minutes: ``make planted``."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import redbike
+from tests.planted.__main__ import replaced
+from tests.planted.bugs import BUGS
+
+PACKAGE = Path(redbike.__file__).parent
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_bug_can_be_planted(bug):
+    text = (PACKAGE / bug.file).read_text()
+    assert replaced(text, bug) != text
+    files = [word for word in shlex.split(bug.tests) if word.endswith(".py")]
+    assert files
+    assert all((ROOT / file).is_file() for file in files)
+
+
+def test_there_are_enough_of_them_and_none_twice():
+    assert len({bug.name for bug in BUGS}) == len({(bug.file, bug.old, bug.new) for bug in BUGS}) == len(BUGS) >= 25
+
+
+def test_a_bug_whose_place_is_gone_is_reported():
+    with pytest.raises(ValueError, match=r"stands 0 times in store\.py, not once"):
+        replaced("", next(bug for bug in BUGS if bug.file == "store.py"))
