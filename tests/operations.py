@@ -150,9 +150,9 @@ class Scene:
 class Operation:
     """`by_hand` means that whoever gave the command gives it again if it failed; others are taken up after a restart.
 
-    `steps` is how many changes of state it may be, each of which is done or not done.
-    `insists` means that it waits out a lost reply, and then leaves nothing behind. `patches` are constants of the
-    package that are other ones meanwhile, by module and name.
+    `steps` is how many changes of state it may be, each of which is done or not done. `insists` means that it waits out
+    a lost reply, and then leaves nothing behind. `patches` are constants of the package that are other ones meanwhile,
+    by module and name.
     """
 
     name: str
@@ -286,8 +286,9 @@ BY_HAND = [
 
 def due(scene: Scene) -> None:
     """Jobs that are due in two queues, one that is still running, one that runs once, one that has no queue."""
-    for number, jobid in enumerate(["a:A", "b:B", "c:A", "d:A", "e:B", "once:A", "evil:A"]):
+    for number, jobid in enumerate(["a:A", "b:B", "c:A", "d:A", "e:B", "evil:A"]):
         scene.put(jobid, due=number - 100)
+    scene.put("once:A", due=-90, schedule=f"AT:{scene.began - 90}", once=True)
     scene.fly("flying:A")
     scene.put("flying:A", due=-101, schedule=scene.two_hourly)
     scene.put("later:A", due=3600)

@@ -132,7 +132,9 @@ def main() -> int:
     given = parser.parse_args()
     bugs = chosen(given.words)
     with ThreadPoolExecutor(min(2, given.at_once)) as pool:
-        clean = [found for found in pool.map(verdict, dict.fromkeys(bug.tests for bug in bugs)) if found]
+        tests = list(dict.fromkeys(bug.tests for bug in bugs))
+        print(f"first the tests without a bug, in {len(tests)} parts", flush=True)
+        clean = [found for found in pool.map(verdict, tests) if found]
         if clean:
             print("the tests fail without a bug:", *clean, sep="\n")
             return 1
