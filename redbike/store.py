@@ -440,8 +440,8 @@ class Store:
             for name in map(text, self.client.smembers(self.keys.queues)):
                 keys += [self.keys.queue(name), self.keys.wake(name)]
             keys += self.client.scan_iter(match=f"{literal(self.keys.inflight_base)}*", count=PAGE)
-            # The names of the queues last: if this is interrupted, the next flush finds the others by them.
-            keys += sorted(self.keys.fixed(), key=lambda key: key == self.keys.queues)
+            # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
+            keys += self.keys.fixed()
             return sum(int(self.client.unlink(*keys[page : page + PAGE])) for page in range(0, len(keys), PAGE))
 
     def _pairs(self, key: str) -> Iterator[tuple[str, str]]:

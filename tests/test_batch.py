@@ -177,6 +177,13 @@ def test_runs_that_are_lost_together_count_as_losses_for_none_and_run_alone_the_
     assert store.inspect([run.jobid])[0].streak == "0 1"
 
 
+def test_a_job_that_may_have_killed_its_worker_runs_neither_with_those_before_nor_with_those_after_it(store):
+    jobids = fill(store, 5)
+    store.client.hset(store.keys.streaks, jobids[2], "0 0 alone")
+    taken = [[run.jobid for run in take(store, MOST, f"tag{n}")] for n in range(3)]
+    assert taken == [jobids[:2], jobids[2:3], jobids[3:]]
+
+
 def test_it_takes_more_the_shorter_the_jobs_are_and_one_when_they_are_long():
     pace = Pace()
     numbers = []
@@ -285,12 +292,14 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
 
 
 def test_a_worker_that_was_suspended_begins_nothing_that_is_another_ones_by_now(store):
-    fill(store, 3, due=time.time())
+    fill(store, 3)
     worker = Worker(store, Handler(lambda jobid: None), Settings())
     batch = Batch(worker._take(MOST))
+    assert len(batch.runs) == 3
     Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
     (other,) = take(store, 1, "other", now=store.horizon()[0])
     batch.checked -= STALE
+    batch.began += 0.5  # or else what has not begun might be given back first
     assert worker._perform_batch(batch) == []
     assert worker.handler.worked == []
     worker._watch.stop()
