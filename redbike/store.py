@@ -380,7 +380,10 @@ class Store:
         return [bool(reply[0] == "ok") for reply in replies]
 
     def _repair_call(self, found: State, wanted: State, now: float | None) -> Call:
-        names, keys = self._queues(wanted.entries)
+        home = wanted.queued.partition(" ")[2] if wanted.queued != found.queued else ""
+        names, keys = self._queues(
+            name for name, count in wanted.entries.items() if count != found.entries[name] or name == home
+        )
         keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
         arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
         for name in names:
