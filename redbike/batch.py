@@ -17,7 +17,7 @@ from redbike.records import Outcome, Run
 MOST = 64  # jobs taken together
 TARGET = 0.002  # seconds that they are to take
 PATIENCE = 0.005  # seconds after which the rest is given back
-TOGETHER = 32  # runs whose end is told together, while the next ones are run
+TOGETHER = 24  # runs whose end is told together, while the next ones are run
 UNTOLD = 25e-6  # seconds of work after which the end of a run is told at once: a killed worker's is repeated otherwise
 STALE = 3.0  # seconds after which runs that have not begun may be another worker's: this one was suspended
 LONG_ENOUGH = 1.0  # seconds: the timeout of a queue below which its jobs are taken one by one
@@ -44,7 +44,7 @@ class Batch:
         self.runs = list(runs)
         self.todo = deque(runs)
         self.done: deque[Ended] = deque()
-        self.ran = 0
+        self.over: set[int] = set()  # the identities of those that were run
         self.watched: list[Run] = []  # those that the heartbeat was told of
         self.began = time.monotonic()
         self.checked = self.began  # when the runs were known to be this worker's

@@ -108,7 +108,7 @@ class Worker:
         """Run jobs that were taken together; those whose end is still to be told."""
         batch = Batch(runs)
         ended = [(runs[0], self._perform(runs[0]))] if len(runs) == 1 else self._perform_batch(batch)
-        self._pace.note(max(1, batch.ran), time.monotonic() - batch.began)
+        self._pace.note(max(1, len(batch.over)), time.monotonic() - batch.began)
         return ended
 
     def _perform_batch(self, batch: Batch) -> list[Ended]:
@@ -123,8 +123,9 @@ class Worker:
                         run = batch.todo.popleft()
                     except IndexError:
                         break
-                    batch.done.append((run, self._run(run)))
-                    batch.ran += 1
+                    outcome = self._run(run)
+                    batch.over.add(id(run))
+                    batch.done.append((run, outcome))
                     if self._untold > UNTOLD or len(batch.done) >= TOGETHER:
                         self._tell(_drained(batch.done.popleft))
                 with batch.changing:
@@ -164,7 +165,7 @@ class Worker:
                 return
             done, rest = _drained(batch.done.popleft), _drained(batch.todo.pop)[::-1]
             # From now on there is time for a heartbeat.
-            left = {id(run) for run in rest} | {id(run) for run, _ in done}
+            left = batch.over | {id(run) for run in rest}
             batch.watched = [run for run in batch.runs if id(run) not in left]
             for run in batch.watched:
                 self.heartbeat.add(run)

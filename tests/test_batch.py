@@ -224,7 +224,7 @@ def test_a_slow_job_holds_up_no_other(store):
     assert list(fsck(store)) == []
 
 
-def test_a_slow_job_in_a_batch_is_kept_alive(store, monkeypatch):
+def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, caplog):
     monkeypatch.setattr("redbike.heartbeat.INTERVAL", 0.05)
     begun, leave = threading.Event(), threading.Event()
 
@@ -232,6 +232,7 @@ def test_a_slow_job_in_a_batch_is_kept_alive(store, monkeypatch):
         if jobid == "001:A":
             begun.set()
             leave.wait(20)
+        time.sleep(2 * UNTOLD)
 
     fill(store, 3)
     monkeypatch.setattr(Handler, "timeout", lambda self, name: 100.0)
@@ -243,6 +244,7 @@ def test_a_slow_job_in_a_batch_is_kept_alive(store, monkeypatch):
     wait_until(lambda: all(state.status.startswith("STP") for state in store.inspect(["000:A", "001:A", "002:A"])))
     store.halt()
     thread.join(10)
+    assert "no longer" not in caplog.text, "what has ended needs no sign of life"
 
 
 def test_halting_in_the_middle_leaves_the_rest_in_its_queue(store):
