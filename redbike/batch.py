@@ -1,8 +1,10 @@
 """Short jobs, several at a time: what a worker has taken together, and what becomes of it when one of them is slow.
 
-A worker takes as many jobs as its last ones would have filled `TARGET` with, runs them in turn, and ends them all in
-one step. When that takes longer than `PATIENCE`, another thread ends those that are done and gives back those that have
-not begun, so that other workers may have them; then only the slow one is left.
+A worker takes as many jobs as its last ones would have filled `TARGET` with, and runs them in turn. It tells the server
+of their ends without waiting for an answer: at once after a job that took longer than `UNTOLD`, so that no job that is
+done is run again when its worker is killed, and `TOGETHER` at a time if they are very short. When a batch takes longer
+than `PATIENCE`, another thread ends those that are done and gives back those that have not begun, so that other workers
+may have them; then only the slow one is left.
 """
 
 import threading
@@ -15,6 +17,8 @@ from redbike.records import Outcome, Run
 MOST = 64  # jobs taken together
 TARGET = 0.002  # seconds that they are to take
 PATIENCE = 0.005  # seconds after which the rest is given back
+TOGETHER = 32  # runs whose end is told together, while the next ones are run
+UNTOLD = 25e-6  # seconds of work after which the end of a run is told at once: a killed worker's is repeated otherwise
 STALE = 3.0  # seconds after which runs that have not begun may be another worker's: this one was suspended
 LONG_ENOUGH = 1.0  # seconds: the timeout of a queue below which its jobs are taken one by one
 
@@ -40,6 +44,7 @@ class Batch:
         self.runs = list(runs)
         self.todo = deque(runs)
         self.done: deque[Ended] = deque()
+        self.ran = 0
         self.watched: list[Run] = []  # those that the heartbeat was told of
         self.began = time.monotonic()
         self.checked = self.began  # when the runs were known to be this worker's

@@ -69,8 +69,9 @@ from typing import Any, TextIO
 from docopt import DocoptExit, docopt
 
 from redbike import __version__, supervisor
+from redbike.commands import harmless
 from redbike.config import Config, check_zone, load, load_worker
-from redbike.connection import connect
+from redbike.connection import connect, redact
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError, ServerError
 from redbike.explain import explain
 from redbike.keys import check_jobid
@@ -108,7 +109,7 @@ def _run(argv: list[str]) -> int:
     try:
         arguments = docopt(__doc__, argv, version=__version__)
     except DocoptExit:
-        _complain(f"bad usage: redbike {' '.join(argv)!r}; redbike --help shows what there is")
+        _complain(f"bad usage: redbike {' '.join(map(redact, argv))!r}; redbike --help shows what there is")
         return BAD
     command = next(name for name in COMMANDS if arguments[name])
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
@@ -172,7 +173,7 @@ def _work(arguments: Arguments, config: Config) -> int:
         _bike(config, handler=handler).work(concurrency)
         return DONE
     _bike(config, handler=handler)
-    return supervisor.supervise(_workers(arguments, config, processes), _environment(arguments))
+    return supervisor.supervise(_workers(arguments, processes), _environment(arguments))
 
 
 def _up(arguments: Arguments, config: Config) -> int:
@@ -184,8 +185,8 @@ def _up(arguments: Arguments, config: Config) -> int:
         bike = _bike(config, handler=handler)
         if arguments["--schedules"]:
             _load_into(bike, arguments["--schedules"], None)
-        dispatch = {"dispatch": _child(arguments, "dispatch", _required_worker(config))}
-        return supervisor.supervise(dispatch | _workers(arguments, config, processes), _environment(arguments))
+        dispatch = {"dispatch": _child(arguments, "dispatch")}
+        return supervisor.supervise(dispatch | _workers(arguments, processes), _environment(arguments))
     finally:
         if server and started:
             server.stop()
@@ -324,19 +325,20 @@ def _embedded_folder(config: Config) -> str:
     return folder or ".redbike"
 
 
-def _workers(arguments: Arguments, config: Config, processes: int) -> dict[str, list[str]]:
-    worker = _required_worker(config)
+def _workers(arguments: Arguments, processes: int) -> dict[str, list[str]]:
     concurrency = ["--concurrency", arguments["--concurrency"]] if arguments["--concurrency"] else []
-    return {f"work-{number}": [*_child(arguments, "work", worker), *concurrency] for number in range(1, processes + 1)}
+    return {f"work-{number}": [*_child(arguments, "work"), *concurrency] for number in range(1, processes + 1)}
 
 
-def _child(arguments: Arguments, *command: str) -> list[str]:
+def _child(arguments: Arguments, command: str) -> list[str]:
     config = ["--config", arguments["--config"]] if arguments["--config"] else []
-    return [sys.executable, "-m", "redbike", *config, *command]
+    # One from the config file stays there: every user of the machine may read the arguments of a process.
+    worker = [arguments["<WORKER>"]] if arguments["<WORKER>"] else []
+    return [sys.executable, "-m", "redbike", *config, command, *worker]
 
 
 def _environment(arguments: Arguments) -> dict[str, str]:
-    # By the environment, not as an argument: every user of the machine may read the arguments of a process.
+    # Not as an argument either.
     return {"REDBIKE_URL": arguments["--url"]} if arguments["--url"] else {}
 
 
@@ -354,11 +356,23 @@ def _count(arguments: Arguments, name: str, default: int = 1) -> int:
 
 
 def _complain(message: str) -> None:
-    print(f"redbike: {' '.join(message.splitlines())}", file=sys.stderr)
+    print(f"redbike: {_visible(' '.join(message.splitlines()))}", file=sys.stderr)
+
+
+def _visible(line: str) -> str:
+    return line if line.isprintable() else harmless(line.encode(errors="backslashreplace"))
+
+
+class _Formatter(logging.Formatter):
+    """One line for each message of ours: whoever writes to Redis may put ids there that would forge or colour lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        line = super().formatMessage(record)
+        return _visible(line) if record.name.partition(".")[0] == "redbike" else line
 
 
 def _log_to(stream: TextIO, level: str) -> None:
-    formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+    formatter = _Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
     formatter.converter = time.gmtime
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)

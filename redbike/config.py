@@ -87,6 +87,10 @@ def _read(path: str | None) -> configparser.ConfigParser:
         raise BadConfig(f"cannot read the config file {name!r}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadConfig(f"cannot read the config file {name!r}: it is not UTF-8") from None
+    except configparser.ParsingError as error:
+        # By its number alone: a line that is none may have a password in it.
+        number = getattr(error, "lineno", None) or error.errors[0][0]
+        raise BadConfig(f"bad config file {name!r}: line {number} is no [section], or no key: value in one") from None
     except configparser.Error as error:
         raise BadConfig(f"bad config file {name!r}: {' '.join(str(error).split())}") from None
     return parser

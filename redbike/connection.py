@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from typing import Any, cast
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -67,14 +67,13 @@ def connect(redis_config: "str | Mapping[str, Any] | redis.Redis | None") -> "re
 
 
 def redact(url: str) -> str:
-    """`url` without its password, wherever that stands."""
-    try:
-        parts = urlsplit(url)
-        place = re.sub(r"^([^@]*?):.*@", r"\1:***@", parts.netloc)
-        query = [(name, "***" if "password" in name.lower() else value) for name, value in parse_qsl(parts.query)]
-        return urlunsplit((parts.scheme, place, parts.path, urlencode(query, safe="*/:"), ""))
-    except ValueError:
-        return re.sub(r"//.*@", "//***@", url)
+    """`url` without its password, wherever that stands, and whatever else is wrong with it."""
+    url = re.sub(r"([^?&=]*password[^?&=]*=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
+    login, at, place = url.rpartition("@")
+    if not at:
+        return url
+    # All before the last @ counts as login: people forget to write / ? # and @ in a password with %.
+    return re.sub(r"((?:[^/:@]*:?/+)?)([^:]*:)?.*", r"\1\2***", login, count=1, flags=re.DOTALL) + at + place
 
 
 def check_server(client: "redis.Redis") -> list[str]:
@@ -86,27 +85,28 @@ def check_server(client: "redis.Redis") -> list[str]:
     except redis.exceptions.BusyLoadingError:
         return []
     except (ConnectionError, TimeoutError, OSError) as error:
-        raise Unreachable(f"cannot reach Redis at {_address(client)}: {error}") from None
+        # A sentinel's client shows all that it is made of.
+        said = str(error).partition(" : <")[0]
+        raise Unreachable(f"cannot reach Redis at {_address(client)}: {said}{_hint(client, said)}") from None
     except RedisError as error:
         raise ServerError(f"Redis at {_address(client)} refuses: {error}") from None
-    warnings = []
-    _check_version(client)
-    policy = _eviction_policy(client)
-    if policy and policy != "noeviction":
-        warnings.append(
-            f"the server's maxmemory-policy is {policy!r}: it may evict Redbike's keys, and jobs with them; "
-            "set it to 'noeviction'"
-        )
-    return warnings
-
-
-def _check_version(client: "redis.Redis") -> None:
     try:
-        info: dict[str, Any] = client.info("server")
-    except RedisError:
+        _check_version(client.info("server"))
+        policy = client.info("memory").get("maxmemory_policy")
+    except RedisError as error:
         # Not every user may ask; the scripts will tell.
-        return
+        return [f"the server's version and maxmemory-policy, which must be 'noeviction', are not checked: {error}"]
+    if not policy or policy == "noeviction":
+        return []
+    return [
+        f"the server's maxmemory-policy is {policy!r}: it may evict Redbike's keys, and jobs with them; "
+        "set it to 'noeviction'"
+    ]
+
+
+def _check_version(info: Mapping[str, Any]) -> None:
     if not isinstance(info.get("redis_version"), str):
+        # No server that we know: the scripts will tell.
         return
     name = "valkey" if "valkey_version" in info else "redis"
     version = str(info[f"{name}_version"])
@@ -115,17 +115,17 @@ def _check_version(client: "redis.Redis") -> None:
         raise ServerError(f"the server is {name} {version}: Redbike needs {name} {oldest} or later")
 
 
-def _eviction_policy(client: "redis.Redis") -> str | None:
-    try:
-        return str(client.info("memory").get("maxmemory_policy") or "")
-    except (RedisError, AttributeError):
-        return None
-
-
 def _address(client: "redis.Redis") -> str:
     pool = getattr(client, "connection_pool", None)
     known = pool.connection_kwargs if pool else {}
     return str(known.get("path") or f"{known.get('host', 'the cluster')}:{known.get('port', '')}".rstrip(":"))
+
+
+def _hint(client: "redis.Redis", said: str) -> str:
+    """Who hangs up on the first words without TLS has most likely expected it."""
+    plain = getattr(getattr(client, "connection_pool", None), "connection_class", None) is redis.Connection
+    hung_up = "closed by server" in said or "reset by peer" in said
+    return " If it speaks TLS, the url begins with rediss://" if plain and hung_up else ""
 
 
 def _retries_off() -> dict[str, Any]:
@@ -146,12 +146,24 @@ def _from_url(url: str) -> "redis.Redis":
     if scheme not in makers or not rest.startswith("//"):
         kinds = ", ".join(f"{name}://" for name in makers)
         raise BadConfig(f"bad url {redact(url)!r}: it begins with none of {kinds}, embedded:")
+    _check_login(url)
     try:
         return makers[scheme](url)
     except (ValueError, TypeError, RedisError) as error:
         if isinstance(error, BadConfig):
             raise
         raise BadConfig(f"bad url {redact(url)!r}: {error}") from None
+
+
+def _check_login(url: str) -> None:
+    """Refuse a login that reaches beyond the place where one can be: the rest would be taken for a host or a path."""
+    try:
+        place = urlsplit(url).netloc
+    except ValueError:
+        place = ""
+    login = url.partition("://")[2].rpartition("@")[0]
+    if login and place and "@" not in place and "=" not in login:
+        raise BadConfig(f"bad url {redact(url)!r}: / ? # [ ] % in a password are written as %2F %3F %23 %5B %5D %25")
 
 
 def _embedded(folder: str) -> "redis.Redis":

@@ -1,7 +1,8 @@
 """The dispatcher: it moves due jobs from the timeline to their queues, and brings lost runs back.
 
 1. Survey: one read-only script says what is due, whose worker is not heard of any more, and what comes next.
-2. Move what is due, a batch at a time in order of due time, each batch one atomic step.
+2. Move what is due, a batch at a time in order of due time, each batch one atomic step. What the last survey told of is
+   moved at its instant without another one.
 3. End the runs that are lost, by ``on-lost``.
 4. Sleep until the next due time or lease, or until something earlier is set, and keep the time once a second.
 
@@ -9,9 +10,11 @@ It holds no lock: a batch names the due time of each of its jobs, and a job that
 So two dispatchers are one that works and one that finds nothing left to do, and one that dies is not missed.
 """
 
+import itertools
 import logging
 import time
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from redbike import timefile
 from redbike.config import Settings
@@ -20,12 +23,18 @@ from redbike.loop import Loop
 from redbike.outcome import COUNT_LIMIT, commit, given_back, lost
 from redbike.records import Survey
 from redbike.schedule import parse
-from redbike.store import LOOK, PAGE, Store
+from redbike.scripts import Conversation
+from redbike.store import PAGE, STEP, Store
 
 log = logging.getLogger("redbike.dispatcher")
 
+Due = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue
+
 NAP = 1.0  # seconds: how often the time is kept
 LONGEST_SLEEP = 5.0  # seconds after which it looks again, whatever it was told
+EARLY = 0.003  # seconds: a blocking wait is up to a millisecond late, so the last moments before an instant are slept
+KEEPING = 0.05  # seconds that keeping the time may take
+AHEAD = 8  # steps that the server is busy with while the next ones are made
 GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
 
 
@@ -37,7 +46,9 @@ class Dispatcher:
         self.settings = settings
         self.loop = Loop(store)
         self._kept = 0.0
-        self._survey_at: tuple[float, Survey] | None = None
+        self._line = Conversation(store.client)
+        self._surveyed: Survey | None = None
+        self._surveyed_at = 0.0  # by the monotonic clock
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
@@ -48,21 +59,55 @@ class Dispatcher:
             self.loop.run(self._turn)
         finally:
             self._keep_time_at_exit()
+            self.close()
+
+    def close(self) -> None:
+        """Give back the connection."""
+        self._line.close()
 
     def dispatch_due(self, now: float | None = None) -> int:
         """One pass: move everything due by `now` (default: Redis' clock), bring back lost runs; how many moved."""
-        moved = 0
+        moved, due, before = 0, self._expected() if now is None else [], None
         while True:
-            survey = self.store.survey(now)
-            moved += self.move(survey, now)
-            self.recover(survey, now)
-            if len(survey.due) < LOOK and len(survey.lost) < PAGE:
-                self._survey_at = (time.monotonic(), survey)
-                return moved
+            count, survey = self._move_and_survey(due, now, ahead=before is None or not before.lost)
+            moved += count
+            if before is not None:
+                # Only now that its due jobs have moved: the occurrence of one whose run is lost was overlapped.
+                self.recover(before, now)
+            before, due = survey, self._with_queues(survey.due)
+            if not due:
+                self.recover(survey, now)
+                if len(survey.lost) < PAGE:
+                    self._surveyed, self._surveyed_at = survey, time.monotonic()
+                    return moved
+                before = None
 
-    def move(self, survey: Survey, now: float | None = None) -> int:
-        """Timeline → queues, for one batch; how many jobs moved."""
-        return self.store.dispatch([(jobid, due, self._queue_of(jobid)) for jobid, due in survey.due], now)
+    def _move_and_survey(self, due: Sequence[Due], now: float | None, ahead: bool) -> tuple[int, Survey]:
+        """Timeline → queues; how many jobs moved since the last time, and what there is to do next.
+
+        With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
+        """
+        steps = [due[first : first + STEP] for first in range(0, len(due), STEP)]
+        late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
+        early = steps[: len(steps) - len(late)]
+        calls = (self.store.dispatch_call(step, now) for step in early)
+        *moved, surveyed = self._line.ask(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
+        for step in late:
+            self._line.tell(self.store.dispatch_call(step, now))
+        survey = self.store.surveyed(surveyed)
+        if not survey.due:
+            moved += self._line.ask([])
+        return sum(int(count) for _, count in moved), survey
+
+    def _expected(self) -> list[Due]:
+        """What has become due since the last survey, as far as that told of it: so it need not be asked again."""
+        if self._surveyed is None:
+            return []
+        reached = self._clock()
+        return self._with_queues((jobid, due) for jobid, due in self._surveyed.coming if float(due) <= reached)
+
+    def _with_queues(self, jobs: Iterable[tuple[str, str]]) -> list[Due]:
+        return [(jobid, due, self._queue_of(jobid)) for jobid, due in jobs]
 
     def recover(self, survey: Survey, now: float | None = None) -> None:
         """In flight → where ``on-lost`` says, for the runs whose worker is not heard of any more."""
@@ -95,8 +140,9 @@ class Dispatcher:
             self._skip(jobid, due, now)
 
     def _skip(self, jobid: str, due: str, now: float) -> None:
+        stored = self.store.schedule(jobid) or "STOP"
         try:
-            schedule = parse(self.store.schedule(jobid) or "STOP")
+            schedule = parse(stored)
         except RedbikeError as error:
             log.error("%s: %s", jobid, error)
             return
@@ -116,28 +162,35 @@ class Dispatcher:
     def _turn(self) -> None:
         """One pass, then sleep until there is something to do."""
         self.dispatch_due()
-        assert self._survey_at is not None
-        began, survey = self._survey_at
-        self.loop.heed(survey.control)
-        coming = [moment - survey.now for moment in (survey.next_due, survey.next_lease) if moment is not None]
-        until = began + min([LONGEST_SLEEP, *coming])
+        assert self._surveyed is not None
+        self.loop.heed(self._surveyed.control)
+        moments = [moment for moment in (self._surveyed.next_due, self._surveyed.next_lease) if moment is not None]
+        until = self._surveyed_at + min([LONGEST_SLEEP, *(moment - self._surveyed.now for moment in moments)])
         while not self.loop.stopping.is_set():
-            self._keep_time()
-            pause = min(NAP, until - time.monotonic())
-            if pause <= 0 or self.loop.wait([self.store.keys.wakeup], pause):
+            self._keep_time(until)
+            pause = until - time.monotonic()
+            if pause <= EARLY:
+                time.sleep(max(0.0, pause))
+                return
+            if self.loop.wait([self.store.keys.wakeup], min(NAP, pause - EARLY / 2)):
                 return
 
-    def _keep_time(self) -> None:
-        """Note up to when all is dispatched, at most once a second."""
-        if time.monotonic() - self._kept >= NAP:
+    def _keep_time(self, until: float) -> None:
+        """Note up to when all is dispatched, about once a second, but not if that might make a job late."""
+        since = time.monotonic() - self._kept
+        if since >= NAP and (until - time.monotonic() > KEEPING or since >= 2 * NAP):
             self._kept = time.monotonic()
             self._note(self._dispatched_until())
 
+    def _clock(self) -> float:
+        """Redis' clock, as far as it is known without asking: never ahead."""
+        assert self._surveyed is not None
+        return self._surveyed.now + time.monotonic() - self._surveyed_at
+
     def _dispatched_until(self) -> float:
-        assert self._survey_at is not None
-        began, survey = self._survey_at
-        reached = survey.now + time.monotonic() - began
-        return reached if survey.next_due is None else min(reached, survey.next_due)
+        assert self._surveyed is not None
+        due = self._surveyed.next_due
+        return self._clock() if due is None else min(self._clock(), due)
 
     def _note(self, until: float) -> None:
         if self.settings.timefile:
@@ -145,7 +198,7 @@ class Dispatcher:
         self.store.advance(until)
 
     def _keep_time_at_exit(self) -> None:
-        if self._survey_at is None:
+        if self._surveyed is None:
             return
         try:
             self._note(self._dispatched_until())

@@ -31,6 +31,8 @@ further run that is owed when this one ends.
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
+import re
+
 from redbike.errors import BadJobId, BadQueueName
 
 MAX_JOBID = 512  # bytes of UTF-8
@@ -95,9 +97,8 @@ class Keys:
         return f"{self.inflight_base}{jobid}"
 
 
-def _printable(text: str) -> bool:
-    # C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
-    return not any(char < " " or "\x7f" <= char <= "\x9f" for char in text)
+# C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def check_jobid(jobid: str) -> str:
@@ -110,7 +111,7 @@ def check_jobid(jobid: str) -> str:
         raise BadJobId(f"bad job id {jobid!r}: not UTF-8") from None
     if not 1 <= size <= MAX_JOBID:
         raise BadJobId(f"bad job id {jobid[:40]!r}: it has {size} bytes, 1 to {MAX_JOBID} are allowed")
-    if not _printable(jobid):
+    if _CONTROL.search(jobid):
         raise BadJobId(f"bad job id {jobid!r}: control characters are not allowed")
     return jobid
 
@@ -123,7 +124,7 @@ def check_queue_name(name: str) -> str:
         size = len(name.encode())
     except UnicodeEncodeError:
         raise BadQueueName(f"bad queue name {name!r}: not UTF-8") from None
-    if not 1 <= size <= MAX_QUEUE_NAME or not _printable(name):
+    if not 1 <= size <= MAX_QUEUE_NAME or _CONTROL.search(name):
         raise BadQueueName(f"bad queue name {name[:40]!r}: 1 to {MAX_QUEUE_NAME} bytes without control characters")
     if name in COMMON or name in OTHERS or name.startswith(FAMILIES):
         raise BadQueueName(f"bad queue name {name!r}: it would collide with a key of Redbike's own")

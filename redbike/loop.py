@@ -18,13 +18,14 @@ import redis
 
 from redbike.errors import Unreachable
 from redbike.records import text
-from redbike.scripts import translated
+from redbike.scripts import Call, Reply, packed, read_reply, translated
 from redbike.store import Store
 
 log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
-BLOCK = 5  # seconds for which the server holds a blocking pop
+BLOCK = 4  # seconds for which the server holds a blocking pop
+FAREWELL = 0.5  # seconds for which a process that is to stop tries to say what it has done
 
 T = TypeVar("T")
 
@@ -42,10 +43,12 @@ class Loop:
         self.stopping = threading.Event()
         self._blocked = False
         self._out = False
+        self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], _Wakeup] = {}
 
     def run(self, turn: Callable[[], None]) -> None:
         """Call `turn` over and over, until a HALT or a signal."""
+        self._thread = threading.get_ident()
         with self._signals():
             try:
                 while not self.stopping.is_set():
@@ -63,15 +66,15 @@ class Loop:
         self._wakeups.clear()
 
     def insist(self, action: Callable[[bool], T], patience: float | None = None) -> T:
-        """Call `action(repeated)` until Redis answers; gives up when stopping, or after `patience` seconds."""
+        """Call `action(repeated)` until Redis answers; gives up after `patience` seconds, when stopping `FAREWELL`."""
         began = time.monotonic()
         pause, repeated = FIRST_PAUSE, False
         while True:
             try:
                 result = action(repeated)
             except Unreachable as error:
-                late = patience is not None and time.monotonic() - began > patience
-                if self.stopping.is_set() or late:
+                passed = time.monotonic() - began
+                if (patience is not None and passed > patience) or (self.stopping.is_set() and passed > FAREWELL):
                     raise
                 self._endure(error, pause)
                 pause, repeated = min(LONGEST_PAUSE, pause * 2), True
@@ -85,12 +88,26 @@ class Loop:
         if not self._out:
             self._out = True
             log.warning("%s; waiting for it", error)
-        self.close()
+        if threading.get_ident() == self._thread:
+            # Another thread must not: this one may be reading from them, and finds out by itself what is broken.
+            self.close()
         _drop_idle_connections(self.store.client)
-        self.stopping.wait(random.uniform(pause / 2, pause))
+        pause = random.uniform(pause / 2, pause)
+        if self.stopping.wait(pause):
+            # That does not wait any more, and there is little time left.
+            time.sleep(min(pause, FAREWELL / 10))
 
     def wait(self, lists: Sequence[str], seconds: float) -> bool:
         """Block until one of `lists` has a token, which is consumed, or `seconds` have passed: then False."""
+        return self.wait_and_run(lists, seconds)[0]
+
+    def wait_and_run(
+        self, lists: Sequence[str], seconds: float, script: Callable[[], Call] | None = None
+    ) -> tuple[bool, Reply | None]:
+        """`wait`, and the reply to a script that the server runs as soon as there is a token, or after `BLOCK` seconds.
+
+        Until then it stays pending, over several calls; `script` is asked for the next one when it has been run.
+        """
         keys = (self.store.keys.halt, *lists)
         wakeup = self._wakeups.get(keys)
         if wakeup is None:
@@ -99,17 +116,17 @@ class Loop:
             try:
                 self._blocked = True
                 if self.stopping.is_set():
-                    return False
-                key = wakeup.wait(seconds)
+                    return False, None
+                key, reply = wakeup.wait(seconds, script)
             finally:
                 self._blocked = False
         except Stopped:
             # A reply may be half read: the connection is of no further use.
             self._wakeups.pop(keys).close()
-            return False
+            return False, None
         if key == self.store.keys.halt:
             self.heed(self.store.control())
-        return key is not None
+        return key is not None, reply
 
     def heed(self, control: str) -> None:
         """Stop if `control` is a signal that came after this process had started."""
@@ -145,7 +162,8 @@ class _Wakeup:
     """A blocking pop on lists of tokens, pending on a connection of its own.
 
     The server's own timeouts are late by up to 0.1 s. So the pop stays pending, and the client decides how long to
-    look at it; that is exact, and costs no command.
+    look at it; that is exact, and costs no command. A script that is sent behind it is run by the server when the pop
+    is over: whoever is woken has its reply at once.
     """
 
     def __init__(self, client: "redis.Redis", keys: Sequence[str]) -> None:
@@ -153,28 +171,34 @@ class _Wakeup:
         self.keys = keys
         self.connection: Any = None
         self.sent: float | None = None
+        self.scripted = False
 
-    def wait(self, seconds: float) -> str | None:
-        """The key of a list that had a token, or None after `seconds`, or earlier for no reason."""
+    def wait(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
+        """The key of a list that had a token, or None after `seconds`, or earlier for no reason; and the reply."""
         with translated():
             if not hasattr(self.client, "connection_pool"):
                 popped: Any = self.client.blpop(list(self.keys), timeout=max(0.01, min(seconds, 1.0)))
-                return None if popped is None else text(popped[0])
-            return self._wait_pending(max(0.0, seconds))
+                return (None if popped is None else text(popped[0])), None
+            return self._wait_pending(max(0.0, seconds), script)
 
-    def _wait_pending(self, seconds: float) -> str | None:
+    def _wait_pending(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
         if self.connection is None:
             self.connection = self.client.connection_pool.get_connection()
         if self.sent is None:
-            self.sent = time.monotonic()
-            self.connection.send_command("BLPOP", *self.keys, BLOCK)
+            self.sent, self.scripted = time.monotonic(), script is not None
+            request = [
+                *self.connection.pack_command("BLPOP", *self.keys, BLOCK),
+                *([packed(script())] if script else []),
+            ]
+            self.connection.send_packed_command(request)
         if self.connection.can_read(timeout=seconds):
             popped = self.connection.read_response()
+            reply = read_reply(self.connection) if self.scripted else None
             self.sent = None
-            return None if popped is None else text(popped[0])
+            return (None if popped is None else text(popped[0])), reply
         if time.monotonic() - self.sent > 2 * BLOCK:
             raise redis.exceptions.ConnectionError("the server has not answered in time")
-        return None
+        return None, None
 
     def close(self) -> None:
         if self.connection is not None:

@@ -65,10 +65,15 @@ class Survey:
     now: float
     control: str
     dispatched: float | None
-    next_due: float | None
     next_lease: float | None
     due: list[tuple[str, str]]  # job id and due time, the latter as Redis spells it
+    coming: list[tuple[str, str]]  # the same, of some of those that are due next, in order
     lost: list[Run]
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next job is due; None when there is none."""
+        return float(self.coming[0][1]) if self.coming else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class State:
     streak: str
     skipped: dict[str, int]
     failure: dict[str, Any] | None
-    now: float  # Redis' clock then
+    now: float = field(compare=False)  # Redis' clock then
     entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
     unreadable: tuple[str, ...] = ()  # of streak, failure and the reasons of skips those that nothing can be made of
     seen: tuple[str, ...] = ()  # schedule, status, timeline, queued, running and in-flight key as Redis spells them

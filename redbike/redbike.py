@@ -15,6 +15,7 @@ Redis' own clock decides what is due. Workers and dispatchers meet only in Redis
 
 import csv
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -87,6 +88,7 @@ class Redbike:
         self._asked: tuple[float, tuple[float, float | None] | None] = 0.0, None
         self._one: Worker | None = None
         self._passes: Dispatcher | None = None
+        self._passing = threading.Lock()  # a dispatcher is for one thread
 
     # Entering and removing jobs
 
@@ -307,9 +309,13 @@ class Redbike:
 
     def dispatch_due(self, now: float | None = None) -> int:
         """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
-        if self._passes is None:
-            self._passes = Dispatcher(self.store, self.settings)
-        return self._passes.dispatch_due(now)
+        with self._passing:
+            if self._passes is None:
+                self._passes = Dispatcher(self.store, self.settings)
+            try:
+                return self._passes.dispatch_due(now)
+            finally:
+                self._passes.close()
 
     def work_one(self) -> str | None:
         """Take and work at most one job, without waiting; its id, or None when every queue was empty."""

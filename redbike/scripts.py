@@ -1,6 +1,7 @@
 """The transitions: each is one Lua script in ``lua/``, called by its verb; a reply begins with a word."""
 
 import hashlib
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,11 +13,32 @@ from redis import exceptions
 
 from redbike.errors import NoSuchJob, ServerError, Unreachable
 
-Argument = str | int | float
 Reply = list[Any]
 
-# What a server says while it starts, fails over, saves or is full: it may be asked again later.
-PASSING = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF", "NOREPLICAS")
+FRESH = 1.0  # seconds without use after which a connection is looked at before it is used again
+
+# What a server says while it starts, fails over, saves or is full: it may be asked again later. UNBLOCKED is what
+# those hear that wait on one that becomes a replica.
+PASSING = (
+    "LOADING",
+    "READONLY",
+    "UNBLOCKED",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "BUSY",
+    "OOM",
+    "MISCONF",
+    "NOREPLICAS",
+)
+# The same by redis-py, which has classes for some of them; NOSCRIPT once more after the script was loaded: it was
+# forgotten again in between.
+NOT_READY = (
+    exceptions.ReadOnlyError,
+    exceptions.BusyLoadingError,
+    exceptions.ClusterDownError,
+    exceptions.NoScriptError,
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +84,7 @@ def translated() -> Iterator[None]:
 def refusal(error: Exception) -> ServerError:
     """The error of ours for one that the server replied with."""
     # redis-py strips the first word of the errors that it has classes for.
-    if isinstance(error, exceptions.ReadOnlyError | exceptions.BusyLoadingError | exceptions.ClusterDownError):
+    if isinstance(error, NOT_READY):
         return Unreachable(f"Redis is not ready: {error}")
     if isinstance(error, exceptions.OutOfMemoryError):
         return Unreachable(f"Redis is out of memory: {error}")
@@ -76,7 +98,7 @@ class Call:
 
     verb: str
     keys: Sequence[str]
-    arguments: Sequence[Argument]
+    arguments: Sequence[str]
 
 
 class Scripts:
@@ -84,8 +106,6 @@ class Scripts:
 
     def __init__(self, client: "redis.Redis") -> None:
         self.client = client
-        # A cluster's client has none: it finds the node for each command itself.
-        self._pool = getattr(client, "connection_pool", None)
 
     def run(self, call: Call) -> Reply:
         """Send one script and return its reply, the word in front decoded; raises `NoSuchJob` for ``missing``."""
@@ -93,55 +113,121 @@ class Scripts:
 
     def run_all(self, calls: Iterable[Call]) -> list[Reply]:
         """Send several scripts in one round trip; an error of any is raised after all were sent."""
+        conversation = Conversation(self.client)
+        try:
+            return conversation.ask(calls)
+        finally:
+            conversation.close()
+
+
+class Conversation:
+    """A connection that one thread keeps: scripts may be sent over it before earlier ones have been answered.
+
+    After an error the next call gets a fresh connection, and whether what was not answered has run is not known.
+    """
+
+    def __init__(self, client: "redis.Redis") -> None:
+        self._client = client
+        # A cluster's client has none: it finds the node for each command itself.
+        self._pool = getattr(client, "connection_pool", None)
+        self._connection: Any = None
+        self._sent: list[Call] = []  # those without an answer
+        self._used = 0.0  # when, by the monotonic clock
+
+    @property
+    def unanswered(self) -> int:
+        """How many scripts were sent whose reply has not been read."""
+        return len(self._sent)
+
+    def tell(self, call: Call) -> None:
+        """Send a script; the next `ask` brings its reply."""
         with translated():
-            sent, replies = self._exchange(calls)
-            unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
-            if unknown:
-                for verb in {sent[i].verb for i in unknown}:
-                    self.client.script_load(SCRIPTS[verb].text)
-                for i, reply in zip(unknown, self._exchange(sent[i] for i in unknown)[1], strict=True):
-                    replies[i] = reply
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    raise reply
+            try:
+                self._send(call)
+            except BaseException:
+                self._drop()
+                raise
+
+    def ask(self, calls: Iterable[Call]) -> list[Reply]:
+        """Send scripts in one round trip; the replies to all that was told before and to these, in this order.
+
+        An error that any of them replied with is raised after all were sent.
+        """
+        with translated():
+            try:
+                # The server runs one while the next is made.
+                for call in calls:
+                    self._send(call)
+                replies = self._answered()
+                for reply in replies:
+                    if isinstance(reply, Exception):
+                        raise reply
+            except exceptions.ResponseError:
+                raise
+            except BaseException:
+                # Replies may be left in it, which no one else must read.
+                self._drop()
+                raise
         return [_worded(reply) for reply in replies]
 
-    def _exchange(self, calls: Iterable[Call]) -> tuple[list[Call], list[Any]]:
-        sent = []
-        if self._pool is None:
-            pipeline = self.client.pipeline(transaction=False)
-            for call in calls:
-                sent.append(call)
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._pool is not None and self._connection is not None:
+            if self._sent:
+                self._connection.disconnect()
+            self._pool.release(self._connection)
+        self._connection, self._sent = None, []
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.disconnect()
+        self.close()
+
+    def _answered(self) -> list[Any]:
+        sent, replies = self._received()
+        unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
+        if unknown:
+            for verb in {sent[i].verb for i in unknown}:
+                self._client.script_load(SCRIPTS[verb].text)
+            for i in unknown:
+                self._send(sent[i])
+            for i, reply in zip(unknown, self._received()[1], strict=True):
+                replies[i] = reply
+        return replies
+
+    def _send(self, call: Call) -> None:
+        if self._pool is not None:
+            now = time.monotonic()
+            if self._connection is None:
+                self._connection = self._pool.get_connection()
+            elif not self._sent and now - self._used > FRESH and self._connection.can_read():
+                # Nothing was asked: so the server has closed it.
+                self._connection.disconnect()
+            self._used = now
+            self._connection.send_packed_command([packed(call)], check_health=not self._sent)
+        self._sent.append(call)
+
+    def _received(self) -> tuple[list[Call], list[Any]]:
+        sent = self._sent
+        if self._pool is not None:
+            replies = [_read(self._connection) for _ in sent]
+        else:
+            pipeline = self._client.pipeline(transaction=False)
+            for call in sent:
                 pipeline.evalsha(SCRIPTS[call.verb].digest, len(call.keys), *call.keys, *call.arguments)
-            return sent, list(pipeline.execute(raise_on_error=False))
-        connection = self._pool.get_connection()
-        try:
-            # The server runs one while the next is made.
-            for call in calls:
-                sent.append(call)
-                connection.send_packed_command([_packed(call)])
-            return sent, [_read(connection) for _ in sent]
-        except BaseException:
-            # Replies may be left in it, which no one else must read.
-            connection.disconnect()
-            raise
-        finally:
-            self._pool.release(connection)
+            replies = list(pipeline.execute(raise_on_error=False))
+        self._sent = []
+        return sent, replies
 
 
-def _packed(call: Call) -> bytes:
+def packed(call: Call) -> bytes:
     """The call as the server reads it: redis-py's own way, built to take anything, takes four times as long."""
-    words = ["EVALSHA", SCRIPTS[call.verb].digest, str(len(call.keys)), *call.keys, *map(_spelled, call.arguments)]
-    parts = [f"${len(word) if word.isascii() else _size(word)}\r\n{word}\r\n" for word in words]
+    words = ["EVALSHA", SCRIPTS[call.verb].digest, str(len(call.keys)), *call.keys, *call.arguments]
+    if "".join(words).isascii():
+        parts = [f"${len(word)}\r\n{word}\r\n" for word in words]
+    else:
+        parts = [f"${len(word.encode('utf-8', 'surrogateescape'))}\r\n{word}\r\n" for word in words]
     return f"*{len(words)}\r\n{''.join(parts)}".encode("utf-8", "surrogateescape")
-
-
-def _spelled(argument: Argument) -> str:
-    return argument if isinstance(argument, str) else repr(argument)
-
-
-def _size(word: str) -> int:
-    return len(word.encode("utf-8", "surrogateescape"))
 
 
 def _read(connection: Any) -> Any:
@@ -149,6 +235,16 @@ def _read(connection: Any) -> Any:
         return connection.read_response(disable_decoding=True)
     except exceptions.ResponseError as error:
         return error
+
+
+def read_reply(connection: Any) -> Reply | None:
+    """The reply to a `packed` call that was sent over `connection`; None if the server does not have the script."""
+    reply = _read(connection)
+    if isinstance(reply, exceptions.NoScriptError):
+        return None
+    if isinstance(reply, Exception):
+        raise reply
+    return _worded(reply)
 
 
 def _worded(reply: list[Any]) -> Reply:

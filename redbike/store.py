@@ -17,12 +17,14 @@ import redis
 
 from redbike.keys import SKIPS, Keys, check_queue_name
 from redbike.records import Due, Entry, Outcome, Run, State, Survey, text
-from redbike.scripts import Argument, Call, Reply, Scripts, translated
+from redbike.scripts import Call, Reply, Scripts, translated
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
-PAGE = 500  # entries of a hash or a list that are asked for, or jobs that one script moves
+PAGE = 500  # entries of a hash or a list that are asked for
+STEP = 100  # due jobs that one script moves: nobody else is served meanwhile
 LOOK = 4 * PAGE  # due jobs that a survey tells of
+NEXT = 50  # jobs that are due next that it tells of
 COUNT = re.compile(r"\d{1,18}", re.ASCII)
 STREAK = re.compile(r"\d{1,9} \d{1,9}( alone)?", re.ASCII)
 
@@ -106,10 +108,10 @@ class Store:
         worker class may have put it there. With that queue in place of its own it can be set.
         """
         names, keys = self._queues(entry.queue for entry in entries)
-        arguments: list[Argument] = [_moment(now), new_tag(), len(names), *names]
+        arguments: list[str] = [_moment(now), new_tag(), str(len(names)), *names]
         for entry in entries:
             moment = entry.due if entry.due == "now" else _moment(entry.due)
-            arguments += (entry.jobid, entry.schedule, moment + "!" if entry.once else moment, names[entry.queue])
+            arguments += (entry.jobid, entry.schedule, moment + "!" if entry.once else moment, str(names[entry.queue]))
         reply = self.scripts.run(Call("set", [*self.keys.common, self.keys.requests, *keys], arguments))
         elsewhere = {text(jobid): text(name) for jobid, name in zip(reply[1::2], reply[2::2], strict=True)}
         return [(entry, elsewhere[entry.jobid]) for entry in entries if entry.jobid in elsewhere]
@@ -150,16 +152,23 @@ class Store:
 
     def survey(self, now: float | None = None) -> Survey:
         """What is due, `LOOK` jobs at most, and which runs are lost, `PAGE` at most."""
+        return self.surveyed(self.scripts.run(self.survey_call(now)))
+
+    def survey_call(self, now: float | None = None, passed_over: int = 0) -> Call:
+        """`survey`, without the first `passed_over` due jobs, as a call for a `Conversation`; see `surveyed`."""
         keys = [*self.keys.common, self.keys.control, self.keys.dispatched]
-        reply = self.scripts.run(Call("survey", keys, [_moment(now), LOOK, PAGE]))
-        _, moment, control, dispatched, next_due, next_lease, due, lost = reply
+        return Call("survey", keys, [_moment(now), str(LOOK), str(passed_over), str(PAGE), str(NEXT)])
+
+    def surveyed(self, reply: Reply) -> Survey:
+        """What a reply to `survey_call` says."""
+        _, moment, control, dispatched, next_lease, due, coming, lost = reply
         return Survey(
             now=float(moment),
             control=text(control),
             dispatched=_number(dispatched),
-            next_due=_number(next_due),
             next_lease=_number(next_lease),
             due=_pairs_of(_decoded(due) if due else []),
+            coming=_pairs_of(_decoded(coming) if coming else []),
             lost=list(self._lost_runs(zip(lost[::3], lost[1::3], lost[2::3], strict=True))),
         )
 
@@ -175,21 +184,21 @@ class Store:
             yield Run(text(jobid), *times, *counts, text(schedule), queue, self.default_timeout)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
-        """Move jobs (id, due time, queue name; "" where it has none) to their queues, `PAGE` in each step; how many."""
-        pages = (due[page : page + PAGE] for page in range(0, len(due), PAGE))
-        return sum(int(reply[1]) for reply in self.scripts.run_all(self.dispatch_call(page, now) for page in pages))
+        """Move jobs (id, due time, queue name; "" where it has none) to their queues, `STEP` in each step; how many."""
+        steps = (due[first : first + STEP] for first in range(0, len(due), STEP))
+        return sum(int(reply[1]) for reply in self.scripts.run_all(self.dispatch_call(step, now) for step in steps))
 
     def dispatch_call(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> Call:
-        """`dispatch` as a call for `Scripts.run_all`."""
+        """`dispatch` as a call for a `Conversation`."""
         groups: dict[str, list[str]] = {}
         for jobid, score, name in due:
             groups.setdefault(name, []).extend((jobid, score))
         nowhere = groups.pop("", [])
         _, keys = self._queues(groups)
-        arguments: list[Argument] = [_moment(now), len(groups)]
+        arguments: list[str] = [_moment(now), str(len(groups))]
         for name, group in groups.items():
-            arguments += (name, len(group) // 2)
-        arguments.append(len(nowhere) // 2)
+            arguments += (name, str(len(group) // 2))
+        arguments.append(str(len(nowhere) // 2))
         for group in (*groups.values(), nowhere):
             arguments += group
         return Call("dispatch", [*self.keys.common, *keys], arguments)
@@ -198,7 +207,7 @@ class Store:
         self, jobid: str, due: str, schedule: str, next_due: float | None, count: int, now: float | None = None
     ) -> bool:
         """Give up `count` past occurrences of a job on the timeline; False if it has moved on meanwhile."""
-        arguments = (_moment(now), jobid, due, schedule, _moment(next_due), count)
+        arguments = (_moment(now), jobid, due, schedule, _moment(next_due), str(count))
         return bool(self.scripts.run(Call("skip", self.keys.common, arguments))[0] == "ok")
 
     def missed(self, since: float, until: float) -> list[tuple[str, str]]:
@@ -216,8 +225,7 @@ class Store:
 
     def advance(self, until: float) -> None:
         """Note that everything due by `until` was dispatched; never goes back."""
-        with translated():
-            self.client.zadd(self.keys.dispatched, {"until": until}, gt=True)
+        self.scripts.run(Call("advance", [*self.keys.common, self.keys.dispatched], [_moment(until)]))
 
     def horizon(self) -> tuple[float, float | None]:
         """Redis' clock, and the instant up to which a dispatcher has dispatched."""
@@ -279,11 +287,11 @@ class Store:
         """`take_many` as a call for `Scripts.run_all`; `taken` reads its reply."""
         keys = [*self.keys.common, self.keys.control, self.keys.inflight_base]
         again = "1" if repeated else ""
-        arguments: list[Argument] = [_moment(now), tag, seen, LEASE, GRACE, again, most, len(queues)]
+        arguments: list[str] = [_moment(now), tag, seen, str(LEASE), str(GRACE), again, str(most), str(len(queues))]
         for name, timeout in queues:
             keys += (self.keys.queue(name), self.keys.wake(name))
-            arguments += (name, timeout)
-        arguments += turns
+            arguments += (name, str(timeout))
+        arguments += map(str, turns)
         return Call("take", keys, arguments)
 
     def taken(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
@@ -305,7 +313,7 @@ class Store:
     def end_call(self, ended: Sequence[tuple[Run, Outcome]], now: float | None = None) -> Call:
         """`end` for runs that were taken together, as a call for `Scripts.run_all`; `ended` reads its reply."""
         names, keys = self._queues(run.queue for run, _ in ended)
-        arguments: list[Argument] = [_moment(now), ended[0][0].tag, self.failures_limit, len(names), *names]
+        arguments: list[str] = [_moment(now), ended[0][0].tag, str(self.failures_limit), str(len(names)), *names]
         for run, outcome in ended:
             due = outcome.due if isinstance(outcome.due, str) else _moment(outcome.due)
             arguments += (run.jobid, run.schedule, due, _how(outcome))
@@ -325,32 +333,22 @@ class Store:
         """Give back runs that were taken together and have not begun; the words of ``lua/release.lua``."""
         names, keys = self._queues(run.queue for run in runs)
         own = [self.keys.inflight_base + run.jobid for run in runs]
-        arguments: list[Argument] = [_moment(now), runs[0].tag, len(names), *names, *(run.jobid for run in runs)]
+        arguments: list[str] = [_moment(now), runs[0].tag, str(len(names)), *names, *(run.jobid for run in runs)]
         reply = self.scripts.run(Call("release", [*self.keys.common, *keys, *own], arguments))
         return text(reply[1]).split(" ")
 
     def heartbeat(self, runs: Sequence[Run], now: float | None = None) -> list[str]:
         """Say that the worker of `runs` lives; ``ok``, ``overrun`` or ``stale`` for each."""
-        arguments: list[Argument] = [_moment(now), LEASE, GRACE]
+        arguments: list[str] = [_moment(now), str(LEASE), str(GRACE)]
         for run in runs:
             arguments += [run.jobid, run.tag]
         return [text(word) for word in self.scripts.run(Call("heartbeat", self.keys.common, arguments))[1:]]
-
-    def waiting(self, queues: Sequence[str]) -> tuple[bool, str]:
-        """Whether any of `queues` has a job, and the control signal; for a worker that heard nothing for a while."""
-        with translated():
-            pipeline = self.client.pipeline(transaction=False)
-            pipeline.exists(*map(self.keys.queue, queues))
-            pipeline.get(self.keys.control)
-            count, control = pipeline.execute()
-        return bool(count), text(control)
 
     # Control
 
     def halt(self, now: float | None = None) -> None:
         """Tell every dispatcher and worker that runs now to stop after its current job."""
-        keys = [*self.keys.common, self.keys.control, self.keys.halt]
-        self.scripts.run(Call("halt", keys, [_moment(now), "HALT"]))
+        self._halt("HALT", now)
 
     def clear_control(self) -> None:
         """Take back a HALT for those that have not seen it yet."""
@@ -359,8 +357,11 @@ class Store:
 
     def pass_halt_on(self) -> None:
         """Leave the token that woke this process to the next one."""
-        with translated():
-            self.client.lpush(self.keys.halt, "1")
+        self._halt("", None)
+
+    def _halt(self, signal: str, now: float | None) -> None:
+        keys = [*self.keys.common, self.keys.control, self.keys.halt]
+        self.scripts.run(Call("halt", keys, [_moment(now), signal]))
 
     def control(self) -> str:
         """The control signal with its time, or ""."""
@@ -384,9 +385,9 @@ class Store:
             name for name, count in wanted.entries.items() if count != found.entries[name] or name == home
         )
         keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
-        arguments: list[Argument] = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), len(names)]
+        arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
         for name in names:
-            arguments += (name, found.entries[name], wanted.entries[name])
+            arguments += (name, str(found.entries[name]), str(wanted.entries[name]))
         for reason, head in self._skips.items():
             if (difference := _difference(found, wanted, reason)) != "=":
                 arguments += (head + found.jobid, difference)
@@ -438,10 +439,12 @@ class Store:
     def flush(self) -> int:
         """Delete every key under the prefix and no other; returns how many there were."""
         with translated():
-            keys: list[Any] = list(self.keys.fixed())
+            keys: list[Any] = []
             for name in map(text, self.client.smembers(self.keys.queues)):
                 keys += [self.keys.queue(name), self.keys.wake(name)]
             keys += self.client.scan_iter(match=f"{literal(self.keys.inflight_base)}*", count=PAGE)
+            # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
+            keys += self.keys.fixed()
             return sum(int(self.client.unlink(*keys[page : page + PAGE])) for page in range(0, len(keys), PAGE))
 
     def _pairs(self, key: str) -> Iterator[tuple[str, str]]:

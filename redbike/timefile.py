@@ -51,7 +51,9 @@ def write(path: str | Path, until: float) -> bool:
     path = Path(os.path.realpath(path))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        # Left by a process of this number that was killed; or put there by someone, as a link to another file.
+        draft.unlink(missing_ok=True)
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(b"%.6f\n" % until)
             file.flush()
             os.fsync(file.fileno())

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
-from redbike.batch import LONG_ENOUGH, STALE, Batch, Ended, Pace, Watch
+from redbike.batch import LONG_ENOUGH, STALE, TOGETHER, UNTOLD, Batch, Ended, Pace, Watch
 from redbike.config import Settings
 from redbike.errors import BadSchedule, Overrun, RedbikeError, StopWork, Unreachable, UnsetJob
 from redbike.heartbeat import Heartbeat
@@ -27,12 +27,13 @@ from redbike.outcome import commit, describe, done, failed, failure_of
 from redbike.outcome import overrun as overran
 from redbike.records import Outcome, Run
 from redbike.rotation import Handler, Look, Rotation
-from redbike.scripts import Reply
+from redbike.scripts import Call, Conversation, Reply
 from redbike.store import LEASE, Store, new_tag
+from redbike.tracebacks import Tracebacks
 
 log = logging.getLogger("redbike.worker")
 
-IDLE = 2.0  # seconds after which an idle worker looks whether it missed a wake-up
+NAP = 1.0  # seconds: how often an idle worker looks whether it was suspended
 
 T = TypeVar("T")
 
@@ -56,6 +57,11 @@ class Worker:
         self.heartbeat = Heartbeat(store, self._overrun)
         self._watch = Watch(self._split)
         self._pace = Pace()
+        self._line = Conversation(store.client)
+        self._unheard: list[Ended] = []  # the server was told of these ends, and has not answered yet
+        self._tracebacks = Tracebacks()
+        self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
+        self._untold = 0.0  # seconds of work that it was not told of
         self._free = threading.Semaphore(concurrency)
         self._concurrency = concurrency
         self._coroutines: asyncio.AbstractEventLoop | None = None
@@ -71,6 +77,7 @@ class Worker:
                 self.loop.run(lambda: self._hand_out(pool))
         self._watch.stop()
         self.heartbeat.stop()
+        self._line.close()
 
     def work_one(self, now: float | None = None) -> str | None:
         """Take and work at most one job without waiting; its id, or None when every queue was empty."""
@@ -88,10 +95,9 @@ class Worker:
     def _turn(self) -> None:
         """One job, or some short ones, after the other, then one wait."""
         runs = self._take(self._most())
-        while runs:
+        while runs or (runs := self._idle()):
             ended = self._perform_all(runs)
             runs = self._finish_and_take(ended) or self._take(self._most(), skipped=1)
-        self._idle()
 
     def _most(self) -> int:
         """How many jobs to take."""
@@ -99,11 +105,10 @@ class Worker:
         return self._pace.number if together else 1
 
     def _perform_all(self, runs: list[Run]) -> list[Ended]:
-        """Run jobs that were taken together; those that are to be ended, which are not all if it took long."""
-        began = time.monotonic()
-        alone = len(runs) == 1
-        ended = [(runs[0], self._perform(runs[0]))] if alone else self._perform_batch(Batch(runs))
-        self._pace.note(max(1, len(ended)), time.monotonic() - began)
+        """Run jobs that were taken together; those whose end is still to be told."""
+        batch = Batch(runs)
+        ended = [(runs[0], self._perform(runs[0]))] if len(runs) == 1 else self._perform_batch(batch)
+        self._pace.note(max(1, batch.ran), time.monotonic() - batch.began)
         return ended
 
     def _perform_batch(self, batch: Batch) -> list[Ended]:
@@ -119,6 +124,9 @@ class Worker:
                     except IndexError:
                         break
                     batch.done.append((run, self._run(run)))
+                    batch.ran += 1
+                    if self._untold > UNTOLD or len(batch.done) >= TOGETHER:
+                        self._tell(_drained(batch.done.popleft))
                 with batch.changing:
                     batch.closed = not batch.todo or stopping.is_set()
         finally:
@@ -130,13 +138,24 @@ class Worker:
             self.loop.insist(lambda _: self.store.release(left))
         return list(batch.done)
 
+    def _tell(self, ended: list[Ended]) -> None:
+        """Let the server end these runs while the next ones are run."""
+        self._unheard += ended
+        self._untold = 0.0
+        if not ended:
+            # The thread that splits batches was faster.
+            return
+        try:
+            self._line.tell(self.store.end_call(ended))
+        except Unreachable:
+            # A worker that was killed now would have all of them run again: so no further one before they are ended.
+            self._finish([])
+
     def _check(self, batch: Batch) -> None:
         """Leave out the runs of `batch` that are not this worker's any more, because it was suspended for so long."""
         with batch.changing:
             batch.checked = time.monotonic()
-            runs = _drained(batch.todo.popleft)
-            words = self.loop.insist(lambda _: self.store.heartbeat(runs)) if runs else []
-            batch.todo.extend(run for run, word in zip(runs, words, strict=True) if word == "ok")
+            batch.todo.extend(self._still_ours(_drained(batch.todo.popleft)))
 
     def _split(self, batch: Batch) -> None:
         """`batch` takes long: end what is done, and give back what has not begun."""
@@ -169,13 +188,11 @@ class Worker:
             self.loop.heed(self.store.control())
         runs: list[Run] = []
         try:
-            runs = [] if self.loop.stopping.is_set() else self._take(1)
+            runs = [] if self.loop.stopping.is_set() else self._take(1) or self._idle()
         finally:
             if not runs:
                 self._free.release()
-        if not runs:
-            self._idle()
-        else:
+        if runs:
             pool.submit(self._work_through, runs[0])
 
     def _work_through(self, run: Run) -> None:
@@ -201,8 +218,17 @@ class Worker:
         return []
 
     def _take_from(self, look: Look, most: int) -> list[Run]:
-        tag, seen = new_tag(), self.loop.seen
-        return self._received(self.loop.insist(lambda again: self.store.take_many(*look, tag, most, seen, again)))
+        tag, seen, known = self._ahead or new_tag(), self.loop.seen, not self._ahead
+
+        def ask(repeated: bool) -> Reply:
+            reply = ["again"]
+            while reply[0] == "again":
+                (reply,) = self._line.ask([self.store.take_call(*look, tag, most, seen, repeated or not known)])
+            return reply
+
+        reply = self.loop.insist(ask)
+        self._ahead = ""
+        return self._received(self.store.taken(reply, tag))
 
     def _received(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
@@ -214,32 +240,37 @@ class Worker:
 
     def _finish_and_take(self, ended: list[Ended]) -> list[Run]:
         """End these runs and take the next ones, in one round trip."""
-        if self.loop.stopping.is_set() or not ended:
-            self.loop.insist(lambda _: self._end_all(ended))
+        if self.loop.stopping.is_set() or not (ended or self._unheard):
+            self._finish(ended)
             return self._take(self._most())
-        tag, look = new_tag(), next(self.rotation.looks())
-        most, told = self._most(), False
+        tag, look, most, seen = new_tag(), next(self.rotation.looks()), self._most(), self.loop.seen
+        reply = self._finish(ended, lambda again: self.store.take_call(*look, tag, most, seen, again))
+        return self._received(self.store.taken(reply, tag))
 
-        def both(repeated: bool) -> list[Run] | Literal["halted"]:
-            nonlocal told
-            calls = [self.store.take_call(*look, tag, most, self.loop.seen, repeated)]
-            if not told:
-                calls.insert(0, self.store.end_call(ended))
-            replies = self.store.scripts.run_all(calls)
-            if not told:
-                self._note_ends(ended, replies[0])
-                told = True
-            return self.store.taken(replies[-1], tag)
+    def _finish(self, ended: list[Ended], then: Callable[[bool], Call] | None = None) -> Reply:
+        """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`."""
+        told, ended = len(self._unheard), self._unheard + ended
+        self._unheard, self._untold = [], 0.0
 
-        return self._received(self.loop.insist(both))
+        def ask(repeated: bool) -> list[Reply]:
+            # Without an answer it is not known whether it did what it was told: once more does no harm.
+            rest = ended[told:] if self._line.unanswered else ended
+            calls = [self.store.end_call(rest)] if rest else []
+            return self._line.ask([*calls, then(repeated)] if then else calls)
+
+        replies = self.loop.insist(ask) if ended or then else []
+        reply = replies.pop() if then else []
+        self._note_ends(ended, replies)
+        return reply
 
     def _end_all(self, ended: list[Ended], now: float | None = None) -> None:
         """End runs that were taken together."""
         if ended:
-            self._note_ends(ended, self.store.scripts.run(self.store.end_call(ended, now)), now)
+            self._note_ends(ended, [self.store.scripts.run(self.store.end_call(ended, now))], now)
 
-    def _note_ends(self, ended: list[Ended], reply: Reply, now: float | None = None) -> None:
-        for (run, outcome), (word, detail) in zip(ended, self.store.ended(reply), strict=True):
+    def _note_ends(self, ended: list[Ended], replies: list[Reply], now: float | None = None) -> None:
+        answers = [answer for reply in replies for answer in self.store.ended(reply)]
+        for (run, outcome), (word, detail) in zip(ended, answers, strict=True):
             if word != "ok" or log.isEnabledFor(logging.DEBUG):
                 self._ended(run, outcome, word, detail, now)
 
@@ -268,10 +299,7 @@ class Worker:
     def _run(self, run: Run, now: float | None = None) -> Outcome:
         token = _current.set(run)
         try:
-            result = self.handler.work(run.jobid)
-            if result is not None and inspect.isawaitable(result):
-                result = self._await(result)
-            return done(run, result, self.settings, run.now() if now is None else now)
+            return done(run, self._work(run.jobid), self.settings, run.now() if now is None else now)
         except StopWork as reason:
             log.info("%s: stopped by its worker: %s", run.jobid, reason)
             return Outcome("stop")
@@ -285,10 +313,18 @@ class Worker:
             log.error("%s: %s", run.jobid, error)
             return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
         except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:
-            log.exception("%s: %s", run.jobid, describe(error))
+            log.error("%s: %s", run.jobid, describe(error), exc_info=self._tracebacks.fresh(error, run.queue))
             return failed(run, error, self.settings, run.now() if now is None else now)
         finally:
             _current.reset(token)
+
+    def _work(self, jobid: str) -> object:
+        began = time.monotonic()
+        try:
+            result = self.handler.work(jobid)
+            return self._await(result) if result is not None and inspect.isawaitable(result) else result
+        finally:
+            self._untold += time.monotonic() - began
 
     def _given_up(self, run: Run, error: Overrun) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
@@ -306,22 +342,47 @@ class Worker:
                 threading.Thread(target=self._coroutines.run_forever, name="redbike-async", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(to_the_end(), self._coroutines).result()
 
-    def _idle(self) -> None:
-        """Block until a queue of ours may have something."""
+    def _idle(self) -> list[Run]:
+        """Block until a queue of ours may have something; what the server has taken for us at that instant."""
+        wakes = [self.store.keys.wake(name) for name in self.rotation.names()]
+        look, seen = next(self.rotation.looks()), self.loop.seen
+
+        def take() -> Call:
+            # One job only: if this process is suspended by then, it is held up.
+            self._ahead = new_tag()
+            return self.store.take_call(*look, self._ahead, 1, seen)
+
+        woken, runs, began = False, list[Run](), time.monotonic()
+        while not (woken or runs or self.loop.stopping.is_set()):
+            began = time.monotonic()
+            woken, reply = self.loop.wait_and_run(wakes, NAP, take)
+            if reply is not None:
+                runs, self._ahead = self._received(self.store.taken(reply, self._ahead)), ""
+                # It does not look into all when there are very many.
+                woken = woken or len(look.queues) < len(wakes)
+        if time.monotonic() - began > NAP + STALE:
+            runs = self._still_ours(runs)
         if self.loop.stopping.is_set():
-            return
-        names = self.rotation.names()
-        wakes = [self.store.keys.wake(name) for name in names]
-        until = time.monotonic() + IDLE
-        while not self.loop.wait(wakes, until - time.monotonic()):
-            if self.loop.stopping.is_set():
-                return
-            if time.monotonic() >= until:
-                found, control = self.store.waiting(names)
-                self.loop.heed(control)
-                if found or self.loop.stopping.is_set():
-                    return
-                until = time.monotonic() + IDLE
+            self._give_back(runs)
+            return []
+        return runs
+
+    def _still_ours(self, runs: list[Run]) -> list[Run]:
+        """Those of `runs` that are still this worker's, after it may have been suspended; with a new lease."""
+        words = self.loop.insist(lambda _: self.store.heartbeat(runs)) if runs else []
+        return [run for run, word in zip(runs, words, strict=True) if word == "ok"]
+
+    def _give_back(self, runs: list[Run]) -> None:
+        """Leave to others what was taken while this worker was idle, and will not be run."""
+        self.loop.close()
+        if self._ahead:
+            look, seen = next(self.rotation.looks()), self.loop.seen
+            call = self.store.take_call(*look, self._ahead, 0, seen, repeated=True)
+            (reply,) = self.loop.insist(lambda _: self._line.ask([call]))
+            taken = self.store.taken(reply, self._ahead)
+            runs, self._ahead = runs + [run for run in taken if isinstance(run, Run)], ""
+        if runs:
+            self.loop.insist(lambda _: self.store.release(runs))
 
 
 def _drained(pop: Callable[[], T]) -> list[T]:

@@ -134,22 +134,27 @@ def place(state: State) -> str:
 
 def dump(store: Store) -> dict[str, Any]:
     """Everything under the prefix but the memory of requests, which changes with every one."""
-    found: dict[str, Any] = {}
     client = store.client
-    for key in sorted(client.scan_iter(match=f"{store.keys.prefix}-*")):
-        if key.decode() != store.keys.requests:
-            found[key.decode()] = _value(client, key)
-    return found
+    keys = sorted(
+        key for key in client.scan_iter(match=f"{store.keys.prefix}-*") if key.decode() != store.keys.requests
+    )
+    with client.pipeline(transaction=False) as pipeline:
+        for key in keys:
+            pipeline.type(key)
+        kinds = [kind.decode() for kind in pipeline.execute()]
+        for key, kind in zip(keys, kinds, strict=True):
+            _ask(pipeline, key, kind)
+        return {key.decode(): value for key, value in zip(keys, pipeline.execute(), strict=True)}
 
 
-def _value(client: Any, key: bytes) -> Any:
-    kind = client.type(key).decode()
+def _ask(pipeline: Any, key: bytes, kind: str) -> None:
     if kind == "hash":
-        return client.hgetall(key)
-    if kind == "zset":
-        return client.zrange(key, 0, -1, withscores=True)
-    if kind == "list":
-        return client.lrange(key, 0, -1)
-    if kind == "set":
-        return client.smembers(key)
-    return client.get(key)
+        pipeline.hgetall(key)
+    elif kind == "zset":
+        pipeline.zrange(key, 0, -1, withscores=True)
+    elif kind == "list":
+        pipeline.lrange(key, 0, -1)
+    elif kind == "set":
+        pipeline.smembers(key)
+    else:
+        pipeline.get(key)

@@ -5,11 +5,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
 
-from redbike.batch import MOST, STALE, TARGET, Batch, Pace, Watch
+from redbike.batch import MOST, STALE, TARGET, UNTOLD, Batch, Pace, Watch
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
@@ -176,6 +177,13 @@ def test_runs_that_are_lost_together_count_as_losses_for_none_and_run_alone_the_
     assert store.inspect([run.jobid])[0].streak == "0 1"
 
 
+def test_a_job_that_may_have_killed_its_worker_runs_neither_with_those_before_nor_with_those_after_it(store):
+    jobids = fill(store, 5)
+    store.client.hset(store.keys.streaks, jobids[2], "0 0 alone")
+    taken = [[run.jobid for run in take(store, MOST, f"tag{n}")] for n in range(3)]
+    assert taken == [jobids[:2], jobids[2:3], jobids[3:]]
+
+
 def test_it_takes_more_the_shorter_the_jobs_are_and_one_when_they_are_long():
     pace = Pace()
     numbers = []
@@ -277,19 +285,21 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
     performing.join(10)
     worker._watch.stop()
     worker.heartbeat.stop()
-    assert [run.jobid for run, _ in done] == ["000:A", "001:A"]
-    worker._end_all(done)
+    assert worker.handler.worked == ["000:A", "001:A"]
+    worker._finish(done)
     assert store.inspect(["001:A"])[0].timeline
     assert list(fsck(store)) == []
 
 
 def test_a_worker_that_was_suspended_begins_nothing_that_is_another_ones_by_now(store):
-    fill(store, 3, due=time.time())
+    fill(store, 3)
     worker = Worker(store, Handler(lambda jobid: None), Settings())
     batch = Batch(worker._take(MOST))
+    assert len(batch.runs) == 3
     Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
     (other,) = take(store, 1, "other", now=store.horizon()[0])
     batch.checked -= STALE
+    batch.began += 0.5  # or else what has not begun might be given back first
     assert worker._perform_batch(batch) == []
     assert worker.handler.worked == []
     worker._watch.stop()
@@ -310,8 +320,8 @@ def test_the_watch_sleeps_while_there_is_nothing_to_look_at():
     split = []
     watch = Watch(split.append)
     slow, quick = Batch([]), Batch([])
-    watch.begin(quick)
     quick.closed = True
+    watch.begin(quick)
     wait_until(lambda: watch._asleep)
     watch.begin(slow)
     wait_until(lambda: split == [slow])
@@ -319,12 +329,73 @@ def test_the_watch_sleeps_while_there_is_nothing_to_look_at():
     watch.stop()
 
 
+def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
+    seen = []
+
+    def act(jobid):
+        if jobid != "000:A":
+            wait_until(lambda: store.inspect(["000:A"])[0].status.startswith("STP"))
+            seen.append(jobid)
+        time.sleep(2 * UNTOLD)
+
+    fill(store, 3)
+    worker = Worker(store, Handler(act), Settings())
+    batch = Batch(worker._take(MOST))
+    worker._watch.begin = lambda batch: None  # nobody else ends any
+    worker._finish(worker._perform_batch(batch))
+    assert seen == ["001:A", "002:A"]
+    assert all(state.status.startswith("STP") for state in store.inspect(["001:A", "002:A"]))
+
+
+def cut_off(client):
+    client.client_kill_filter(_type="normal", skipme=True)
+
+
+@pytest.mark.parametrize("harm", [cut_off, lambda client: client.script_flush()])
+def test_ends_that_were_not_answered_are_told_again(store, harm):
+    """Whoever has heard nothing does not know whether it was done; twice is as once."""
+
+    def act(jobid):
+        if int(jobid[:3]) % 7 == 3:
+            harm(store.client)
+        time.sleep(2 * UNTOLD)
+
+    jobids = fill(store, 40, schedule="EVERY:1h@0.0", due=NOW)
+    worker = Worker(store, Handler(act), Settings())
+    batch = Batch(worker._take(MOST))
+    worker._watch.begin = lambda batch: None
+    worker._finish(worker._perform_batch(batch))
+    assert worker.handler.worked == jobids
+    assert all(state.timeline and not state.skipped.get("running") for state in store.inspect(jobids))
+    assert worker._take(MOST) == []
+    assert list(fsck(store)) == []
+
+
+def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
+    jobids = fill(store, 3)
+    worker = Worker(store, Handler(lambda jobid: time.sleep(2 * UNTOLD)), Settings())
+    batch = Batch(worker._take(MOST))
+    worker._watch.begin = lambda batch: None
+
+    class Raided(deque):
+        def append(self, ended):
+            super().append(ended)
+            worker._split(batch)
+
+    batch.done = Raided()
+    worker._finish(worker._perform_batch(batch))
+    assert worker.handler.worked == jobids[:1]
+    assert [state.status[:3] for state in store.inspect(jobids)] == ["STP", "ENQ", "ENQ"]
+    assert list(fsck(store)) == []
+
+
 KILLER = """
-import os
+import os, time
 from redbike import RoundRobin
 
 class Worker(RoundRobin):
     def work(self, jobid):
+        time.sleep(0.0001)
         with open("ran.log", "a") as file:
             file.write(jobid + "\\n")
         if jobid.startswith("killer"):
@@ -358,4 +429,5 @@ def test_a_job_that_kills_its_workers_is_found_out_among_others(tmp_path, server
     ran = (tmp_path / "ran.log").read_text().split()
     assert set(ran) == set(jobids)
     assert ran.count("killer:A") == deaths
+    assert len(ran) == len(jobids) + deaths - 1, "a job that was done is not run again because its worker was killed"
     assert list(fsck(store)) == []

@@ -308,7 +308,7 @@ def test_failures_and_requeue(jobs):
     assert (failure["jobid"], failure["error"]) == ("job:A", "ValueError: as ordered")
     assert "raise ValueError" in failure["traceback"]
     assert jobs.run("requeue", "job:A").returncode == 0
-    wait_until(lambda: jobs.log().count("Traceback") == 2)
+    wait_until(lambda: jobs.log().count("ERROR job:A: ValueError: as ordered") == 2)
 
 
 def test_fsck_prints_what_is_wrong_and_exits_1(shell, client):
@@ -334,7 +334,7 @@ def test_the_embedded_server_is_used_where_no_url_is(tmp_path):
 
 def test_a_password_in_a_url_is_never_shown(shell):
     url = "redis://user:hunter2@127.0.0.1:1/0?password=hunter3"
-    for command in (("statuses",), ("set", "job:A", "NOW"), ("fsck",)):
+    for command in (("statuses",), ("set", "job:A", "NOW"), ("fsck",), ("no-such-command",)):
         done = shell.run(f"--url={url}", *command)
         assert "hunter" not in done.stdout + done.stderr
 

@@ -64,6 +64,21 @@ def test_an_unknown_key_is_named_with_its_neighbour(conf):
 
 
 @pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[redbike-redis]\npassword hunter2\n", 2),
+        ("password: hunter2\n", 1),
+        ("[redbike-redis]\nhost: h\nredis//u hunter2\n", 3),
+    ],
+)
+def test_a_line_that_is_none_is_named_without_showing_it(conf, text, line):
+    conf(text)
+    with pytest.raises(BadConfig, match=f"line {line} ") as refused:
+        load(None, {})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"prefix": ""},

@@ -7,6 +7,15 @@ from redbike.connection import check_server, connect, redact
 from redbike.errors import BadConfig, ServerError, Unreachable
 
 
+def complaint_of(url):
+    """What is said of a URL, if anything is wrong with it."""
+    try:
+        connect(url)
+    except BadConfig as error:
+        return str(error)
+    return ""
+
+
 def arguments(client):
     return client.connection_pool.connection_kwargs
 
@@ -94,11 +103,42 @@ def test_what_names_no_server_is_refused(config):
         "redis://h?password=hunter2",
         "redis+sentinel://u:hunter2@h1,h2/s/0",
         "redis://u:hun@ter2@h",
+        "redis://u:hun/ter2@h",
+        "redis://u:hun?ter2@h",
+        "redis://u:12?hunter2@h",
+        "redis://u:12#hunter2@h:1",
+        "redis://[u:hunter2@h",
+        "redis+sentinel://u:hun/ter2@h/service/0",
+        "redis//:hunter2@h",
+        "redis:/u:hunter2@h",
+        "u:hunter2@h",
+        "hunter2@h",
+        "rediss://h?ssl_password=hun@ter2&db=port",
     ],
 )
-def test_no_password_shows(url):
+def test_no_password_shows_even_where_the_url_is_wrong(url):
     assert "ter2" not in redact(url)
     assert "h" in redact(url)
+    complaint = complaint_of(url)
+    assert "ter2" not in complaint
+    assert redact(url) in complaint or complaint == ""
+
+
+@pytest.mark.parametrize("url", ["redis://u:12?34@h", "redis://u:1/2@h:7", "redis+sentinel://u:1/2@h/service"])
+def test_a_password_that_would_be_taken_for_something_else_is_explained(url):
+    with pytest.raises(BadConfig, match="%2F"):
+        connect(url)
+
+
+def test_an_at_sign_elsewhere_is_no_login():
+    assert arguments(connect("unix:///run/a@b.sock"))["path"] == "/run/a@b.sock"
+    assert arguments(connect("redis://h?client_name=a@b"))["client_name"] == "a@b"
+
+
+def test_sentinels_that_are_not_there_are_said_in_a_few_words():
+    with pytest.raises(Unreachable) as refused:
+        check_server(connect("redis+sentinel://u:hunter2@127.0.0.1:1/service"))
+    assert len(str(refused.value)) < 100
 
 
 def test_a_server_that_is_not_there(tmp_path):

@@ -152,6 +152,36 @@ def test_the_server_killed_while_jobs_flow(farm):
     assert list(fsck(farm.bike.store)) == []
 
 
+def test_a_server_that_is_a_replica_for_a_while(farm):
+    """As at a failover: blocked processes are thrown out, and what they write is refused, until it is over."""
+    processes = [farm.start("dispatch"), farm.start("work", "jobs:Worker('A')")]
+    client = farm.bike.client
+    for number in range(3):
+        wait_until(lambda: sum(each["cmd"] == "blpop" for each in client.client_list()) == len(processes))
+        client.replicaof("127.0.0.1", 1)
+        wait_until(lambda: not any(each["cmd"] == "blpop" for each in client.client_list()))
+        client.replicaof("NO", "ONE")
+        farm.bike.set(f"slow{number}:A", "NOW")
+        wait_until(lambda jobid=f"slow{number}:A": jobid in farm.ran())
+    assert [process.poll() for process in processes] == [None, None]
+    assert list(fsck(farm.bike.store)) == []
+
+
+def test_a_server_that_forgets_scripts_all_the_time(farm):
+    """Also between the moment that a script is loaded and the one at which it is asked for again."""
+    processes = [farm.start("dispatch"), farm.start("work", "jobs:Worker('A')")]
+    client = farm.bike.client
+    wait_until(lambda: sum(each["cmd"] == "blpop" for each in client.client_list()) == len(processes))
+    due = farm.bike.store.horizon()[0] + 0.3
+    jobs = [(f"fast{number}:A", f"AT:{due + number / 400}") for number in range(400)]
+    assert all(ok is True for _, ok in farm.bike.set_many(jobs))
+    while farm.bike.store.horizon()[0] < due + 1:
+        client.script_flush()
+    wait_until(lambda: all_at_rest(farm), timeout=60)
+    assert farm.ran() == {jobid for jobid, _ in jobs}
+    assert [process.poll() for process in processes] == [None, None]
+
+
 def test_a_second_signal_ends_a_worker_at_once_and_its_run_is_recovered(farm):
     farm.bike.set("trap:A", "NOW")
     worker = farm.start("work", "jobs:Mid('A')")

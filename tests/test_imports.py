@@ -1,16 +1,19 @@
 """Imports go strictly downwards: the layers of the house, lowest first."""
 
 import ast
+import configparser
+import sys
 from pathlib import Path
 
 import pytest
 
 import redbike
+from tests.commandline import ROOT
 
 PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
     {"errors"},
-    {"keys", "records", "masks", "zones", "config", "server", "timefile"},
+    {"keys", "records", "masks", "zones", "config", "server", "timefile", "tracebacks"},
     {"cron", "rule"},
     {"days", "evaluator"},
     {"walls", "elapsed"},
@@ -26,6 +29,9 @@ LAYERS = [
     {"__init__", "__main__"},
 ]
 # The version of the package is in __init__, which imports the facade for its users.
+# What is installed with the package, and what of it is imported: the data of time zones are only read, and croniter and
+# dateutil are there to check its answers with.
+REQUIRED = {"croniter": None, "docopt-ng": "docopt", "python-dateutil": None, "redis": "redis", "tzdata": None}
 EXCEPTIONS = {("cli", "__init__")}
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 
@@ -64,3 +70,16 @@ def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
             assert "import redis" not in text
         if module != "cli":
             assert "docopt" not in text
+
+
+def test_nothing_is_installed_with_it_that_it_does_not_use():
+    trees = [ast.parse((PACKAGE / f"{module}.py").read_text()) for module in MODULES]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    others = {name.partition(".")[0] for name in names} - {"redbike", *sys.stdlib_module_names}
+    assert others == set(filter(None, REQUIRED.values()))
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    required = setup["options"]["install_requires"].split("\n")
+    assert {line.split(" ")[0] for line in required if line} == set(REQUIRED)

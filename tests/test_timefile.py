@@ -76,6 +76,12 @@ def test_a_folder_that_is_gone_is_reported(tmp_path, caplog):
     assert "cannot be written" in caplog.text
 
 
+def test_a_file_system_that_is_read_only_is_reported(caplog):
+    # Where not even root may write.
+    assert not timefile.write("/proc/self/timefile", NOW)
+    assert "cannot be written" in caplog.text
+
+
 def test_a_full_disk_leaves_the_old_time(path):
     timefile.write(path, NOW)
     # A limit on the size of files is as good as a full disk: the write fails halfway.
@@ -89,3 +95,18 @@ def test_a_full_disk_leaves_the_old_time(path):
     assert done.returncode == 0, done.stderr
     assert timefile.read(path, NOW) == NOW
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "file"])
+def test_what_stands_where_it_is_drafted_is_not_written_to(path, tmp_path, kind):
+    victim, draft = tmp_path / "victim", path.with_name(f".{path.name}.{os.getpid()}")
+    victim.write_text("precious")
+    if kind == "fifo":
+        os.mkfifo(draft)
+    else:
+        draft.symlink_to(victim) if kind == "link" else os.link(victim, draft)
+    assert timefile.write(path, NOW)
+    assert timefile.read(path, NOW) == NOW
+    assert victim.read_text() == "precious"
+    assert not path.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600

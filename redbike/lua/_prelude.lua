@@ -4,26 +4,30 @@ local leases, streaks, skipped, queues, wakeup = KEYS[6], KEYS[7], KEYS[8], KEYS
 local RUN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$'  -- see keys.py: tag start deadline due failures losses next queue
 local call = redis.call
 local SIZE = {hash = 'HLEN', zset = 'ZCARD', set = 'SCARD', list = 'LLEN', string = 'STRLEN'}
-local function expect(kind, ...)  -- asking a key of another type for its size is an error
-  for i = 1, select('#', ...) do
-    local key = select(i, ...)
-    if type(redis.pcall(SIZE[kind], key)) == 'table' then
-      error({err = 'WRONGTYPE ' .. key .. ' is a ' .. call('TYPE', key).ok .. ', not a ' .. kind})
-    end
-  end
+local function size(kind, key)  -- an error if it is of another kind
+  local size = redis.pcall(SIZE[kind], key)
+  if type(size) ~= 'table' then return size end
+  local found = call('TYPE', key).ok
+  if found == kind then error(size) end  -- it may not be asked
+  error({err = 'WRONGTYPE ' .. key .. ' is a ' .. found .. ', not a ' .. kind})
 end
+local function expect(kind, ...)
+  for i = 1, select('#', ...) do size(kind, (select(i, ...))) end
+end
+local streaking  -- whether any job has a streak of failures or losses
 local function check_types()  -- before the first write: an error later would leave half of a change behind
-  expect('hash', schedules, statuses, queued, running, streaks, skipped)
+  streaking = size('hash', streaks) > 0
+  expect('hash', schedules, statuses, queued, running, skipped)
   expect('zset', timeline, leases)
   expect('set', queues)
   expect('list', wakeup)
 end
 local function stamp(time) return string.format('%.6f', time) end
-local second  -- the time of statuses
+local second, event_now  -- the time of statuses, and what each event is now
 local function clock(given)  -- Redis' own time in seconds, unless the caller has one
   local time = given == '' and call('TIME')
   local now = time and tonumber(time[1]) + tonumber(time[2]) / 1000000 or tonumber(given)
-  second = ':' .. string.format('%.0f', math.floor(now))
+  second, event_now = ':' .. string.format('%.0f', math.floor(now)), {}
   return now
 end
 local function token(list) if call('LLEN', list) == 0 then call('LPUSH', list, '1') end end
@@ -33,7 +37,11 @@ local function note(list, one, other)
   local size = #list
   list[size + 1], list[size + 2] = one, other
 end
-local function mark(job, event) note(marks, job, event .. second) end
+local function mark(job, event)
+  local status = event_now[event] or event .. second
+  event_now[event] = status
+  note(marks, job, status)
+end
 local function enqueue(job, due, name, queue, wake)
   note(homes, job, due .. ' ' .. name)
   local list = pushes[queue] or {name = name, wake = wake}

@@ -112,5 +112,5 @@ for i, job in ipairs(jobs) do
   words[i] = finish(i, job, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '' and DONE or cjson.decode(ARGV[at + 3]))
 end
 land(gone, keys)
-if #calm > 0 then call('HDEL', streaks, unpack(calm)) end
+if streaking and #calm > 0 then call('HDEL', streaks, unpack(calm)) end
 return write({'ok', table.concat(words, ' '), unpack(changed)})

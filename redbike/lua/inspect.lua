@@ -10,7 +10,11 @@ local skips, entries = call('HMGET', skipped, unpack(ARGV, 2)), {}
 for i, count in ipairs(skips) do skips[i] = count or '0' end
 for i = 13, #KEYS do entries[i - 12] = #call('LPOS', KEYS[i], job, 'COUNT', 0) end
 local tag = redis.pcall('GET', inflight) or ''
-if type(tag) == 'table' then tag = '(' .. call('TYPE', inflight).ok .. ')' end  -- which is no tag
+if type(tag) == 'table' then
+  local kind = call('TYPE', inflight).ok
+  if kind == 'string' then error(tag) end  -- it may not be read
+  tag = '(' .. kind .. ')'  -- which is no tag
+end
 return {'ok', call('HGET', schedules, job) or '', call('HGET', statuses, job) or '',
         call('ZSCORE', timeline, job) or '', call('HGET', queued, job) or '', call('HGET', running, job) or '', tag,
         call('ZSCORE', leases, job) or '', call('PTTL', inflight), call('HGET', streaks, job) or '',

@@ -15,7 +15,11 @@ expect('hash', failures); expect('zset', failure_times)
 expect('list', unpack(KEYS, 14))
 
 local tag = redis.pcall('GET', inflight)
-if type(tag) == 'table' then tag = '(' .. call('TYPE', inflight).ok .. ')' end
+if type(tag) == 'table' then
+  local kind = call('TYPE', inflight).ok
+  if kind == 'string' then error(tag) end  -- it may not be read
+  tag = '(' .. kind .. ')'
+end
 local found = {call('HGET', schedules, job), call('HGET', statuses, job), call('ZSCORE', timeline, job),
                call('HGET', queued, job), call('HGET', running, job), tag}
 for i = 1, 6 do

@@ -76,6 +76,7 @@ for i, job in ipairs(jobs) do
     end
   end
 end
-if #texts > 0 then call('HSET', schedules, unpack(texts)); call('HDEL', streaks, unpack(calm)) end
+if #texts > 0 then call('HSET', schedules, unpack(texts)) end
+if streaking and #calm > 0 then call('HDEL', streaks, unpack(calm)) end
 if #gone > 0 then call('ZREM', timeline, unpack(gone)) end
 return write(reply)

@@ -1,14 +1,15 @@
 #!lua flags=no-writes
 -- survey: what a dispatcher has to do; changes nothing.
 -- KEYS  common, control, dispatched
--- ARGV  now, how many due jobs at most, how many lost runs at most
--- returns {'ok', now, control, dispatched until, next due, next lease,
---          JSON of {job, due, ...} that are due ('' = none), {job, record, schedule, ...} whose worker is not heard of any more}
+-- ARGV  now, how many due jobs at most, how many of the first to leave out, how many lost runs at most, how many jobs
+--       of those that are due next
+-- returns {'ok', now, control, dispatched until, next lease, JSON of {job, due, ...} that are due ('' = none), the same
+--          of those that are due next, {job, record, schedule, ...} whose worker is not heard of any more}
 local control, dispatched = KEYS[11], KEYS[12]
-local now, most_due, most_lost = clock(ARGV[1]), ARGV[2], ARGV[3]
-local due = call('ZRANGEBYSCORE', timeline, '-inf', stamp(now), 'WITHSCORES', 'LIMIT', 0, most_due)
+local now, most_due, passed_over, most_lost, most_coming = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local due = call('ZRANGEBYSCORE', timeline, '-inf', stamp(now), 'WITHSCORES', 'LIMIT', passed_over, most_due)
 local lost = call('ZRANGEBYSCORE', leases, '-inf', stamp(now), 'LIMIT', 0, most_lost)
-local coming = call('ZRANGEBYSCORE', timeline, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local coming = call('ZRANGEBYSCORE', timeline, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, most_coming)
 local lease = call('ZRANGEBYSCORE', leases, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local runs = {}
 for _, job in ipairs(lost) do
@@ -17,4 +18,4 @@ for _, job in ipairs(lost) do
   runs[#runs + 1] = call('HGET', schedules, job) or ''
 end
 return {'ok', stamp(now), call('GET', control) or '', call('ZSCORE', dispatched, 'until') or '',
-        coming[2] or '', lease[2] or '', #due > 0 and cjson.encode(due) or '', runs}
+        lease[2] or '', #due > 0 and cjson.encode(due) or '', #coming > 0 and cjson.encode(coming) or '', runs}

@@ -7,13 +7,10 @@
 --       timeout of each queue, then the numbers of the queues whose turns it is, over and over
 -- returns {'ok', now, JSON of job, due, deadline, 'FAILURES LOSSES', queue name and schedule of one run after the other},
 --         {'empty'}, {'halted'}, or {'again'} when there was so much to throw away that the rest is left to another call.
-check_types()
-local control, base = KEYS[11], KEYS[12]
-local now, tag, seen, lease, grace = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local most, count = tonumber(ARGV[7]), tonumber(ARGV[8])
-expect('string', control)
-expect('list', unpack(KEYS, 13))
-if ARGV[6] == '1' then
+local control, base, tag, seen, repeated = KEYS[11], KEYS[12], ARGV[2], ARGV[3], ARGV[6] == '1'
+local most, count, length = tonumber(ARGV[7]), tonumber(ARGV[8]), 0
+if repeated then
+  expect('hash', running, schedules)
   local runs, own, began = call('HGETALL', running), {}, nil
   for i = 1, #runs, 2 do
     local tagged, start, deadline, due, failures, losses, _, home = string.match(runs[i + 1], RUN)
@@ -26,8 +23,12 @@ if ARGV[6] == '1' then
   end
   if began then return {'ok', began, cjson.encode(own)} end
 end
-local halt = call('GET', control)
-if halt and halt ~= seen then return {'halted'} end
+if size('string', control) > 0 and call('GET', control) ~= seen then return {'halted'} end
+for i = 1, count do length = length + size('list', KEYS[11 + 2 * i]) end
+if length == 0 then return {'empty'} end  -- idle workers ask for no more than this
+check_types()
+expect('list', unpack(KEYS, 13))
+local now, lease, grace = clock(ARGV[1]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local turns, position, read = {}, 0, {}
 for i = 9 + 2 * count, #ARGV do turns[#turns + 1] = tonumber(ARGV[i]) end
@@ -69,7 +70,7 @@ end
 local batch, taken, untimed, records, deadlines, thrown, size = {}, {}, {}, {}, {}, 0, 0
 local function claim(job, queue, due, streak, schedule)
   local counts, at, pair = '0 0', 6 * size, 2 * size
-  if streak then counts = string.match(streak, '^%d+ %d+') end
+  if streak then counts = string.match(streak, '^%d+ %d+') or counts end
   batch[at + 1], batch[at + 2], batch[at + 3] = job, due, queue.deadline
   batch[at + 4], batch[at + 5], batch[at + 6] = counts, queue.name, schedule
   records[pair + 1], records[pair + 2] = job, queue.head .. due .. ' ' .. counts .. queue.tail
@@ -88,7 +89,7 @@ repeat
   end
   if #jobs == 0 then break end
   local due, known = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-  local streak = call('HMGET', streaks, unpack(jobs))
+  local streak = streaking and call('HMGET', streaks, unpack(jobs)) or {}
   local used = {}
   for i, job in ipairs(jobs) do
     -- Entries without a record were pushed by an older version or by hand: they run if the job is known and idle.
@@ -100,7 +101,7 @@ repeat
     used[i], queue.used = job, queue.used + 1
     if fit then
       if not due[i] then untimed[#untimed + 1] = job end
-      local since = due[i] and string.sub(due[i], 1, string.find(due[i], ' ', 1, true) - 1) or started
+      local since = due[i] and string.match(due[i], '^(%d+%.%d+) ') or started  -- a damaged record says nothing
       claim(job, queue, since, streak[i], known[i])
       if alone then break end
     else

@@ -1,0 +1,36 @@
+"""Which tracebacks a worker logs in full: the same one once a minute, however many jobs fail in the same way.
+
+Ten thousand failures a minute would be ten thousand tracebacks, among which nobody finds the other one. Each failure
+still has its line; the whole traceback of each is kept with it, see ``redbike failures``.
+"""
+
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+INTERVAL = 60.0  # seconds
+MOST = 1000  # tracebacks that are remembered
+
+
+class Tracebacks:
+    """The tracebacks of the last minute. Two are the same if they lead through the same lines to the same exception."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._logged: OrderedDict[Hashable, float] = OrderedDict()
+        self._changing = threading.Lock()
+
+    def fresh(self, error: BaseException, queue: str) -> BaseException | None:
+        """`error`, raised by a job of `queue`, or None if its traceback was logged lately: what ``exc_info`` takes."""
+        lines = tuple((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
+        path, now = (queue, type(error), lines), self._clock()
+        with self._changing:
+            if now - self._logged.get(path, -INTERVAL) < INTERVAL:
+                return None
+            self._logged[path] = now
+            self._logged.move_to_end(path)
+            if len(self._logged) > MOST:
+                self._logged.popitem(last=False)
+            return error

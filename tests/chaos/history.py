@@ -1,0 +1,178 @@
+"""What a run has noted, read back: runs, processes, faults, operations, snapshots; all times in epoch seconds."""
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.journal import entries
+
+Entry = dict[str, Any]
+
+
+@dataclass
+class Run:
+    """One run of a job by one worker; `end` is None if the worker did not get to it."""
+
+    job: str
+    due: float
+    tag: str
+    pid: int
+    taken: float  # by Redis' clock
+    start: float
+    end: float | None = None
+    outcome: str = ""
+    next_take: float = float("inf")  # when the same worker took something else, so that this was ended before
+
+    def __str__(self) -> str:
+        end = "no end" if self.end is None else f"{self.outcome} {self.end:.3f}"
+        return f"due {self.due:.3f} taken {self.taken:.3f} start {self.start:.3f} {end} pid {self.pid} tag {self.tag}"
+
+
+@dataclass
+class Process:
+    """A process of the farm."""
+
+    role: str
+    many: bool  # several jobs at once
+    born: float
+    died: float = float("inf")
+    status: int = 0  # negative: the signal that ended it
+
+
+@dataclass
+class Snapshot:
+    """All that Redis kept of the jobs at one instant between `began` and `ended`."""
+
+    began: float
+    ended: float
+    held: dict[str, dict[str, Any]]
+
+    def pending(self, job: str) -> float | None:
+        """The due time that is waited for, queued or in flight; None if there is none."""
+        if job in self.held["timeline"]:
+            return float(self.held["timeline"][job])
+        if job in self.held["queued"]:
+            return float(self.held["queued"][job].split(" ")[0])
+        return float(self.held["running"][job].split(" ")[3]) if job in self.held["running"] else None
+
+    def withdrawn(self, job: str) -> bool:
+        """Whether the job was changed during the run in flight, so that it is not run again if that is lost."""
+        return job not in self.held["schedules"] or " set " in self.held["running"].get(job, "")
+
+    def tag(self, job: str) -> str:
+        """Of the run in flight, or ""."""
+        return str(self.held["running"].get(job, "").split(" ")[0])
+
+    def owed(self, job: str) -> bool:
+        """Whether a further run is owed when the one in flight ends."""
+        return " due:" in self.held["running"].get(job, "")
+
+    def skipped(self, job: str) -> int:
+        """How many of its occurrences are counted as not run."""
+        return sum(int(self.held["skipped"].get(f"{why}:{job}", 0)) for why in ("missed", "running", "withdrawn"))
+
+    def died(self, job: str) -> float | None:
+        """The due time of the run after which the job was given up, and said so; None if it was not."""
+        if not self.held["statuses"].get(job, "").startswith("DIE") or job not in self.held["failures"]:
+            return None
+        return float(json.loads(self.held["failures"][job])["due"])
+
+
+@dataclass
+class History:
+    """Everything, by job and by process."""
+
+    runs: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))
+    by_pid: dict[int, list[Run]] = field(default_factory=lambda: defaultdict(list))
+    processes: dict[int, Process] = field(default_factory=dict)
+    faults: list[Entry] = field(default_factory=list)
+    operations: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    segments: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
+    notes: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    offset: float = 0.0  # from the monotonic to Redis' clock
+    drift: float = 0.0  # between the two, in seconds
+
+    def sort(self) -> None:
+        """Put everything in order of time, and find out when each worker took what came next."""
+        for runs in (*self.runs.values(), *self.by_pid.values()):
+            runs.sort(key=lambda run: run.start)
+        for operations in self.operations.values():
+            operations.sort(key=lambda entry: entry["began"])
+        for pid, runs in self.by_pid.items():
+            _note_next_takes(runs, self.processes.get(pid))
+
+    @property
+    def struck(self) -> Counter[str]:
+        """How many faults of each kind there were."""
+        return Counter(fault["name"] for fault in self.faults)
+
+
+def read(folder: Path) -> History:
+    """The history that a run has left in `folder`."""
+    history = History()
+    journal = entries(folder / "faults.log")
+    offsets = [entry["offset"] for entry in journal if entry["kind"] == "clock"]
+    history.offset, history.drift = offsets[0], max(offsets) - min(offsets)
+    for entry in journal:
+        _take_in(history, _shifted(entry, history.offset))
+    for entry in entries(folder / "operations.log"):
+        shifted = _shifted(entry, history.offset)
+        (history.operations[entry["job"]] if entry["job"] else history.notes["halt"]).append(shifted)
+    _read_runs(history, folder / "runs.log")
+    _read_snapshots(history, folder / "snapshots.log")
+    history.sort()
+    return history
+
+
+def _shifted(entry: Entry, offset: float) -> Entry:
+    times = {name: entry[name] + offset for name in ("began", "ended", "at", "since") if name in entry}
+    return entry | times
+
+
+def _take_in(history: History, entry: Entry) -> None:
+    if entry["kind"] == "fault":
+        history.faults.append(entry)
+    elif entry["kind"] == "start":
+        history.processes[entry["pid"]] = Process(entry["role"], entry["many"], entry["at"])
+    elif entry["kind"] == "exit":
+        process = history.processes[entry["pid"]]
+        process.died, process.status = entry["at"], entry["status"]
+        history.notes["exit"].append(entry)
+    else:
+        history.notes[entry["kind"]].append(entry)
+
+
+def _read_runs(history: History, path: Path) -> None:
+    open_runs: dict[tuple[str, str], Run] = {}
+    for line in path.read_text().splitlines():
+        what, time, pid, tag, *rest, job = line.split(" ")
+        moment = float(time) + history.offset
+        if what == "S":
+            run = Run(job, float(rest[0]), tag, int(pid), float(rest[1]), moment)
+            open_runs[tag, job] = run
+            history.runs[job].append(run)
+            history.by_pid[run.pid].append(run)
+        else:
+            run = open_runs[tag, job]
+            run.end, run.outcome = moment, rest[0]
+
+
+def _note_next_takes(runs: list[Run], process: Process | None) -> None:
+    if process is None or process.many:
+        return
+    for run, later in zip(reversed(runs[:-1]), reversed(runs[1:]), strict=True):
+        run.next_take = later.next_take if later.tag == run.tag else later.taken
+
+
+def _read_snapshots(history: History, path: Path) -> None:
+    start = None
+    for line in path.read_text().splitlines():
+        held = json.loads(line)
+        snapshot = Snapshot(held["began"] + history.offset, held["ended"] + history.offset, held)
+        if held["when"] == "after":
+            start = snapshot
+        else:
+            assert start is not None
+            history.segments.append((start, snapshot))

@@ -1,0 +1,95 @@
+"""The worker class of the chaos run: what a job does is the first part of its id, as in ``slow.still.17:B``.
+
+Each run is two lines in ``runs.log``, one when it starts and one when it ends, each by one write, so that the file is
+whole whoever is killed when:
+
+    S monotonic-time pid tag due taken jobid
+    E monotonic-time pid tag outcome jobid
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from redbike import RoundRobin, current_run
+
+DEATHS = 0.03  # of the runs of jobs that may kill their worker
+FAILURES = 0.3  # of the runs of jobs that may raise
+TIMEOUTS = {"work-C": 4.0}  # seconds; below the lease, so that runs also outlive their deadline
+
+if "FAKETIME" in os.environ:
+    # libfaketime 0.9.10 breaks time.sleep of Python 3.11 when it leaves the monotonic clock alone (its issue 426).
+    time.sleep = lambda seconds: threading.Event().wait(seconds)  # type: ignore[assignment]
+
+
+class Trouble(Exception):
+    """What a job raises."""
+
+
+class Worker(RoundRobin):
+    """Runs jobs by their kind, and notes each run."""
+
+    def __init__(self, initstring: str) -> None:
+        super().__init__(initstring)
+        self._log = os.open("runs.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def timeout(self, queue_name: str) -> float | None:
+        """Seconds, for the one queue whose jobs have less than usual."""
+        return TIMEOUTS.get(queue_name)
+
+    def work(self, jobid: str) -> Any:
+        """Do what the job's kind does."""
+        run = current_run()
+        self._note(f"S {time.monotonic():.6f} {os.getpid()} {run.tag} {run.due:.6f} {run.start:.6f} {jobid}")
+        kind = jobid.partition(".")[0]
+        if kind == "async":
+            return self._slowly(run.tag, jobid)
+        outcome = "raised"
+        try:
+            result = KINDS[kind](run.losses)
+            outcome = "done"
+        finally:
+            self._end(run.tag, outcome, jobid)
+        return result
+
+    async def _slowly(self, tag: str, jobid: str) -> None:
+        self._end(tag, "done", jobid)
+
+    def _end(self, tag: str, outcome: str, jobid: str) -> None:
+        self._note(f"E {time.monotonic():.6f} {os.getpid()} {tag} {outcome} {jobid}")
+
+    def _note(self, line: str) -> None:
+        os.write(self._log, f"{line}\n".encode())
+
+
+def fast(_: int) -> None:
+    """Nothing."""
+
+
+def slow(_: int) -> None:
+    """Take 0.05 to 1 s."""
+    time.sleep(random.uniform(0.05, 1.0))
+
+
+def fail(_: int) -> None:
+    """Raise now and then."""
+    if random.random() < FAILURES:
+        raise Trouble("as it is meant to")
+
+
+def die(losses: int) -> None:
+    """Kill the worker now and then, but not the next one too with the same run, nor when all is to settle down."""
+    if losses == 0 and random.random() < DEATHS and not os.path.exists("calm"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def again(_: int) -> float:
+    """Ask for a pause: these jobs have the schedule CONTINUE."""
+    return random.uniform(0.2, 2.0)
+
+
+KINDS: dict[str, Callable[[int], Any]] = {"fast": fast, "slow": slow, "fail": fail, "die": die, "again": again}

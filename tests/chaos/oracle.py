@@ -1,0 +1,199 @@
+"""The oracle: was every occurrence run, or counted as skipped, and nothing else?
+
+Between two snapshots of Redis (there is one at the start, one at the end, and one on either side of each loss of the
+end of the append-only file) each job has gone from one pending due time to another. Every occurrence from the first up
+to the second must have been run to its end in that time, or the counts of skipped ones have risen by as many. For a
+job that a client has changed in between, this holds from its last change on.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tests.chaos.evidence import told
+from tests.chaos.excuses import Excuses
+from tests.chaos.expand import occurrences
+from tests.chaos.history import Entry, History, Run, Snapshot
+
+SLACK = 0.003  # seconds by which two clocks of one machine may be read differently
+OVERDUE = 2.0  # seconds at the end, when everything is being stopped
+EXPLICIT = ("NOW", "CONTINUE")
+
+
+@dataclass
+class Verdict:
+    """What was found. Each list of `wrong` must be empty."""
+
+    occurrences: Counter[str] = field(default_factory=Counter)
+    runs: Counter[str] = field(default_factory=Counter)
+    wrong: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in WRONG})
+    repeats: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))  # by the reason why
+    lateness: list[float] = field(default_factory=list)  # seconds, of each first run of a job that is left alone
+
+
+WRONG = ("lost", "unexplained", "overlapping", "early", "stuck")
+
+
+@dataclass
+class Stretch:
+    """A time in which one job had one schedule: what was due in it, and how often that was counted as skipped."""
+
+    job: str
+    expected: dict[int, float]
+    runs: list[Run]
+    counted: int
+    exact: bool
+
+
+def judge(history: History) -> Verdict:
+    """Sort every occurrence and every run."""
+    verdict, excuses = Verdict(), Excuses(history)
+    for start, end in history.segments:
+        for job in sorted({*start.held["schedules"], *end.held["schedules"], *history.operations}):
+            if not job.partition(".")[2].startswith("shared"):
+                _judge_job(history, verdict, job, start, end)
+    for job, runs in history.runs.items():
+        _judge_runs(history, verdict, excuses, job, runs)
+    _judge_rest(history, verdict)
+    return verdict
+
+
+def key(due: float) -> int:
+    """By what due times are the same: milliseconds."""
+    return round(due * 1000)
+
+
+def _judge_job(history: History, verdict: Verdict, job: str, start: Snapshot, end: Snapshot) -> None:
+    changes = [
+        change
+        for change in history.operations.get(job, ())
+        if change["ended"] > start.began and change["began"] < end.ended
+    ]
+    runs = [
+        run
+        for run in history.runs.get(job, ())
+        if run.end is not None and run.taken < end.ended and (run.taken >= start.began or run.tag == start.tag(job))
+    ]
+    if not changes:
+        _judge_stretch(history, verdict, _left_alone(job, start, end, runs), end)
+    elif changes[-1]["answer"] == "unknown" or changes[-1]["began"] < start.ended or changes[-1]["ended"] > end.began:
+        verdict.occurrences["not judged: changed without an answer"] += 1
+    else:
+        _judge_changed(history, verdict, changes[-1], runs, end)
+
+
+def _left_alone(job: str, start: Snapshot, end: Snapshot, runs: list[Run]) -> Stretch:
+    pending, schedule = start.pending(job), start.held["schedules"].get(job, "STOP")
+    expected = {}
+    if pending is not None:
+        expected = _due(schedule, pending, _until(job, end), *([] if start.withdrawn(job) else [pending]))
+    exact = ".still." in job
+    return Stretch(job, expected, runs, end.skipped(job) - start.skipped(job), exact)
+
+
+def _until(job: str, end: Snapshot) -> float:
+    """Up to when everything must be accounted for: what is pending, or given up, is not."""
+    pending, died = end.pending(job), end.died(job)
+    return pending if pending is not None else died if died is not None else end.began
+
+
+def _due(schedule: str, after: float, until: float, *more: float) -> dict[int, float]:
+    found = [due for due in (*more, *occurrences(schedule, after, until)) if due < until - SLACK]
+    return {key(due): due for due in found}
+
+
+def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list[Run], end: Snapshot) -> None:
+    job, schedule = change["job"], end.held["schedules"].get(change["job"], "STOP")
+    later = [run for run in runs if run.taken >= change["began"] - SLACK]
+    asked = change["answer"] == "ok" and (change["kind"] == "requeue" or change["schedule"] == "NOW")
+    pending = end.pending(job)
+    waits = end.owed(job) or (pending is not None and pending <= change["ended"]) or end.died(job) is not None
+    if asked and not later and not waits:
+        verdict.wrong["lost"].append(told(history, job, change["began"], f"asked for at {change['began']:.3f}"))
+    ended = change["answer"] == "ok" and (change["kind"] == "unset" or change["schedule"] == "STOP")
+    if ended and any(run.taken > change["ended"] + SLACK for run in runs):
+        verdict.wrong["unexplained"].append(told(history, job, change["ended"], "it ran after it was stopped"))
+    expected = _due(schedule, change["ended"], _until(job, end))
+    counted = max(0, end.skipped(job) - change["skipped"])  # to unset a job sets them back
+    _judge_stretch(history, verdict, Stretch(job, expected, runs, counted, False), end)
+
+
+def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Snapshot) -> None:
+    ran = Counter(key(run.due) for run in stretch.runs)
+    missing = [due for number, due in stretch.expected.items() if number not in ran]
+    verdict.occurrences["run once"] += sum(ran[number] == 1 for number in stretch.expected)
+    verdict.occurrences["run again"] += sum(ran[number] > 1 for number in stretch.expected)
+    verdict.occurrences["counted as skipped"] += min(len(missing), max(0, stretch.counted))
+    if len(missing) > stretch.counted:
+        said = f"{len(missing)} were not run, {stretch.counted} counted: {missing[:5]}"
+        verdict.wrong["lost"].append(told(history, stretch.job, missing[0], said))
+    elif stretch.exact and len(missing) < stretch.counted:
+        said = f"{stretch.counted} counted as skipped, but {len(missing)} were not run"
+        verdict.wrong["unexplained"].append(told(history, stretch.job, end.began, said))
+    if _has_vanished(stretch.job, end):
+        verdict.wrong["lost"].append(told(history, stretch.job, end.began, "it is nowhere, and has runs to come"))
+
+
+def _has_vanished(job: str, end: Snapshot) -> bool:
+    schedule = end.held["schedules"].get(job, "STOP")
+    if end.pending(job) is not None or end.died(job) is not None:
+        return False
+    return schedule == "CONTINUE" or bool(occurrences(schedule, end.ended, end.ended + 600))
+
+
+def _judge_runs(history: History, verdict: Verdict, excuses: Excuses, job: str, runs: list[Run]) -> None:
+    by_due: dict[int, list[Run]] = defaultdict(list)
+    for run in runs:
+        verdict.runs[run.outcome or "no end"] += 1
+        by_due[key(run.due)].append(run)
+        if min(run.start, run.taken) < run.due - SLACK - history.drift:
+            verdict.wrong["early"].append(told(history, job, run.due, f"{run.due - run.start:.4f} s early"))
+        if not _was_due(history, job, run):
+            verdict.wrong["unexplained"].append(told(history, job, run.due, "there is no such occurrence"))
+    for same in by_due.values():
+        if ".still." in job:
+            verdict.lateness.append(same[0].start - same[0].due)
+        for run, again in pairwise(same):
+            _judge_repeat(history, verdict, excuses, run, again)
+    for run, other in pairwise(runs):
+        if other.start < _last_moment(history, run) and not excuses.for_both(run, other):
+            verdict.wrong["overlapping"].append(told(history, job, other.start, f"{run} | {other}"))
+
+
+def _judge_repeat(history: History, verdict: Verdict, excuses: Excuses, run: Run, again: Run) -> None:
+    reasons = excuses.of(run, again)
+    if not reasons and _changed_between(history, run, again):
+        reasons = ["set again"]
+    if reasons:
+        verdict.repeats[reasons[0]].append(run)
+    else:
+        verdict.wrong["unexplained"].append(told(history, run.job, again.start, f"run again: {run} | {again}"))
+
+
+def _changed_between(history: History, run: Run, again: Run) -> bool:
+    changes = history.operations.get(run.job, ())
+    return any(change["began"] <= again.taken and change["ended"] >= run.taken for change in changes)
+
+
+def _last_moment(history: History, run: Run) -> float:
+    return history.processes[run.pid].died if run.end is None else run.end
+
+
+def _was_due(history: History, job: str, run: Run) -> bool:
+    """Whether any schedule that the job ever had, or any request, has this instant."""
+    changes = history.operations.get(job, ())
+    if any(change["began"] - SLACK <= run.due <= change["ended"] + SLACK for change in changes):
+        return True
+    texts = {start.held["schedules"].get(job, "STOP") for start, _ in history.segments[:1]}
+    texts |= {change["schedule"] for change in changes if change["kind"] == "set"}
+    return any(text in EXPLICIT or occurrences(text, run.due - SLACK, run.due + SLACK) for text in texts)
+
+
+def _judge_rest(history: History, verdict: Verdict) -> None:
+    """What is overdue at the end, long after the last fault."""
+    _, last = history.segments[-1]
+    end = history.notes["end"][-1]["at"]
+    for job in {**last.held["timeline"], **last.held["queued"], **last.held["running"]}:
+        pending = last.pending(job)
+        if pending is not None and pending < end - OVERDUE:
+            verdict.wrong["stuck"].append(told(history, job, pending, f"due {end - pending:.1f} s before the end"))

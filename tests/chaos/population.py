@@ -1,0 +1,78 @@
+"""The jobs of a chaos run: ids and schedules, random but by a seed.
+
+A job id is ``KIND.POPULATION.NUMBER:QUEUE``. The populations:
+
+- ``still``: set before the first fault, touched by no client; judged exactly
+- ``moved``: each belongs to one client, which sets, stops, unsets and requeues it; judged from its last change on
+- ``once``: set by a client as it goes, to run one time
+- ``shared``: all clients change them, at the same time too; judged only for what must never be
+"""
+
+from datetime import UTC, datetime
+from random import Random
+
+QUEUES = "AAAABBBC"  # slow jobs go to B alone
+ORDER = "A:A:A:B:B:C"  # what a worker is told
+CLIENTS = 2
+MOVED, SHARED = 300, 10  # jobs: of each client, of all together
+KINDS = (("fast", 86), ("async", 4), ("fail", 4), ("slow", 3), ("die", 2), ("again", 1))
+SHAPES = (("step", 20), ("list", 15), ("rule", 20), ("minutely", 8), ("count", 4), ("every", 25), ("at", 8))
+
+
+def still(rng: Random, count: int, now: float, seconds: float) -> list[tuple[str, str]]:
+    """`count` jobs that are left alone, for a run of `seconds` from `now` (epoch seconds) on."""
+    jobs = []
+    for number in range(count):
+        kind = _pick(rng, KINDS)
+        jobid = f"{kind}.still.{number}:{queue(rng, kind)}"
+        jobs.append((jobid, schedule(rng, kind, now, seconds)))
+    return jobs
+
+
+def moved(rng: Random, client: int) -> list[str]:
+    """The ids that belong to the client of that number."""
+    return [f"fast.moved.{client}-{number}:{queue(rng, 'fast')}" for number in range(MOVED)]
+
+
+def shared() -> list[str]:
+    """The ids that all clients change."""
+    return [f"fast.shared.{number}:A" for number in range(SHARED)]
+
+
+def queue(rng: Random, kind: str) -> str:
+    """The queue for a job of a kind."""
+    return "B" if kind == "slow" else rng.choice(QUEUES)
+
+
+def schedule(rng: Random, kind: str, now: float, seconds: float) -> str:
+    """A random schedule; jobs that are slow or do harm come seldom."""
+    if kind == "again":
+        return "CONTINUE"
+    seldom = 1 if kind in ("fast", "async") else 4
+    shape = _pick(rng, SHAPES)
+    if shape == "step":
+        return f"* * * * * */{rng.choice((10, 12, 15, 20, 25, 30)) if seldom == 1 else 30}"
+    if shape == "list":
+        return "* * * * * " + ",".join(str(second) for second in sorted(rng.sample(range(60), rng.randint(1, 3))))
+    if shape == "every":
+        return f"EVERY:{rng.randint(1, 10) * seldom}s@{now - rng.uniform(0, 100):.3f}"
+    if shape == "at":
+        return f"AT:{now + rng.uniform(0, seconds):.3f}"
+    return _rule(rng, shape, now, seldom)
+
+
+def _rule(rng: Random, shape: str, now: float, seldom: int) -> str:
+    if shape == "minutely":
+        return f"DTSTART:20250101T000000Z\\nRRULE:FREQ=MINUTELY;BYSECOND={rng.randrange(30)},{rng.randrange(30, 60)}"
+    interval = rng.randint(5, 45) * seldom
+    if shape == "count":
+        return f"DTSTART:{_stamp(now)}\\nRRULE:FREQ=SECONDLY;INTERVAL={interval};COUNT={rng.randint(2, 20)}"
+    return f"DTSTART:2025010{rng.randint(1, 9)}T000000Z\\nRRULE:FREQ=SECONDLY;INTERVAL={interval}"
+
+
+def _stamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def _pick(rng: Random, weighted: tuple[tuple[str, int], ...]) -> str:
+    return rng.choices([name for name, _ in weighted], [weight for _, weight in weighted])[0]

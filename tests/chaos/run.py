@@ -1,0 +1,152 @@
+"""One run: everything is started, faults strike as planned, things settle down, everything is stopped."""
+
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.chaos import population
+from tests.chaos.farm import ROOT, Farm
+from tests.chaos.faults import KINDS, plan
+from tests.chaos.journal import Journal
+from tests.chaos.server import Server
+from tests.chaos.world import World
+from tests.waiting import wait_until
+
+SETTLE = 20.0  # seconds after the last one until all must be as if there had been none
+LOOK = 15.0  # seconds between two looks by fsck
+CONFIG = """[redbike]
+timefile = disk/timefile
+on-error = reschedule
+on-timeout = requeue
+log-level = info
+[redbike-redis]
+url = unix://{socket}
+"""
+
+
+class Run:
+    """A run in `folder`, with the options of the command line and the kinds of faults that are to strike."""
+
+    def __init__(self, folder: Path, options: dict[str, Any], kinds: list[str]) -> None:
+        self.folder = folder
+        self.seed = int(options["--seed"])
+        self.seconds = float(options["--minutes"]) * 60
+        self.faults = int(options["--faults"])
+        self.jobs = int(options["--jobs"])
+        self.journal = Journal(folder / "faults.log")
+        self.server = Server(folder, options["--fsync"], self.journal)
+        counts = int(options["--dispatchers"]), int(options["--workers"])
+        self.farm = Farm(folder, self.journal, *counts, self.seed)
+        self.world = World(folder, self.server, self.farm, self.journal)
+        self.kinds = self._possible(kinds)
+        self.broken = threading.Event()  # something is wrong with the harness itself
+        self.journal.note("run", options={name: value for name, value in options.items() if name[:2] == "--"})
+
+    def run(self) -> None:
+        """From the first process to the last."""
+        print(f"seed {self.seed}: {self.faults} faults in {self.seconds / 60:g} minutes", flush=True)
+        # A fault that could not strike as it should must not pass for one that did no harm.
+        threading.excepthook = self._note_error
+        try:
+            self._load()
+            self.farm.start()
+            wait_until(self._is_at_work, timeout=60)
+            self._strike()
+            self.farm.stop("client")
+            self._settle()
+        finally:
+            self.farm.close()
+            self.world.close()
+            self.server.stop()
+
+    def _possible(self, kinds: list[str]) -> list[str]:
+        """Without those that this machine does not allow, which the report says."""
+        reasons = {}
+        try:
+            self.world.mount()
+        except subprocess.CalledProcessError as error:
+            reasons["disk-full"] = f"no file system can be mounted: {error.stderr.decode().strip()}"
+        if self.farm.faketime is None:
+            reasons |= dict.fromkeys(("worker-clock", "dispatcher-clock"), "there is no libfaketime")
+        for kind in set(kinds) & set(reasons):
+            self.journal.note("impossible", name=kind, reason=reasons[kind])
+        return [kind for kind in kinds if kind not in reasons]
+
+    def _load(self) -> None:
+        """Enter the jobs that are left alone, before there is anyone to dispatch them."""
+        (self.folder / "redbike.conf").write_text(CONFIG.format(socket=self.folder / "proxy.sock"))
+        wait_until((self.folder / "proxy.sock").exists)
+        jobs = population.still(Random(self.seed), self.jobs, time.time(), self.seconds)
+        rows = "".join(f'{jobid},"{schedule}"\n' for jobid, schedule in jobs)
+        (self.folder / "jobs.csv").write_text(rows)
+        before = time.monotonic()
+        self._redbike("load", "jobs.csv", check=True)
+        self.journal.note("loaded", began=before, ended=time.monotonic())
+        self._note_clock()
+        self.server.snapshot("after")
+
+    def _is_at_work(self) -> bool:
+        """Whether every process has got as far as to the server."""
+        return len(self.server.client.client_list()) > len(self.farm.children)
+
+    def _strike(self) -> None:
+        """All faults, each in a thread of its own, as some take a while."""
+        began = time.monotonic()
+        self.world.until = began + self.seconds
+        looks = [(number * LOOK, self._fsck, ()) for number in range(1, int(self.seconds / LOOK))]
+        strikes = [
+            (instant, KINDS[kind].strike, (self.world, Random(seed), *KINDS[kind].arguments))
+            for instant, kind, seed in plan(self.seed, self.faults, self.seconds, self.kinds)
+        ]
+        threads = []
+        for instant, action, arguments in sorted([*looks, *strikes], key=lambda planned: planned[0]):
+            if self.broken.wait(max(0.0, began + instant - time.monotonic())):
+                break
+            threads.append(threading.Thread(target=action, args=arguments))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+        self.broken.wait(max(0.0, self.world.until - time.monotonic()))
+
+    def _settle(self) -> None:
+        """Let everything come to rest, look, and stop it in order: nothing may be overdue then."""
+        self._note_clock()
+        (self.folder / "calm").touch()
+        self.journal.note("calm", at=time.monotonic())
+        time.sleep(SETTLE)
+        self.journal.note("end", at=time.monotonic())
+        for role in ("dispatcher", "worker"):
+            self.farm.stop(role)
+        self._fsck()
+        self._note_clock()
+        self.server.snapshot("before")
+
+    def _fsck(self) -> None:
+        with self.server.lock:
+            found = self._redbike("fsck", f"--url=unix://{self.server.client.get_connection_kwargs()['path']}")
+        self.journal.note("fsck", at=time.monotonic(), status=found.returncode, output=found.stdout + found.stderr)
+
+    def _redbike(self, *arguments: str, check: bool = False) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "redbike", "--config=redbike.conf", *arguments],
+            cwd=self.folder,
+            env={"PYTHONPATH": str(ROOT), "PATH": ""},
+            capture_output=True,
+            text=True,
+            check=check,
+        )
+
+    def _note_clock(self) -> None:
+        """How far Redis' clock is from the monotonic one."""
+        began = time.monotonic()
+        seconds, micros = self.server.client.time()
+        self.journal.note("clock", offset=seconds + micros / 1e6 - began)
+
+    def _note_error(self, raised: threading.ExceptHookArgs) -> None:
+        self.journal.note("harness", error="".join(traceback.format_exception(raised.exc_value)))
+        self.broken.set()

@@ -1,0 +1,285 @@
+"""The oracle, fed with made-up histories: it must acquit what is well and convict what is not."""
+
+import json
+
+import pytest
+
+from tests.chaos.expand import occurrences
+from tests.chaos.history import read
+from tests.chaos.journal import Journal
+from tests.chaos.oracle import judge
+from tests.chaos.report import failures, summary, table
+
+EPOCH = 1_800_000_000.0  # of the monotonic clock; a full minute
+JOB = "fast.still.1:A"
+CRON = "* * * * * */10"
+HELD = ("schedules", "statuses", "queued", "running", "skipped", "failures", "timeline")
+
+
+class Story:
+    """Writes a history; times are seconds after `EPOCH`. It begins with a job that is due at 10, 20, …, 60 s."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.faults = Journal(folder / "faults.log")
+        self.operations = Journal(folder / "operations.log")
+        self.lines = []
+        self.faults.note("clock", offset=EPOCH)
+        self.faults.note("run", options={})
+        for pid in (1, 2):
+            self.faults.note("start", name=f"w{pid}", role="worker", pid=pid, at=0, skew=0, many=False)
+        self.snapshot("after", 1, timeline=10)
+
+    def run(self, due, start=None, pid=1, tag=None, took=0.1, job=JOB):
+        start = due + 0.01 if start is None else start
+        tag = tag or f"{pid}-{start}"
+        self.lines.append(f"S {start} {pid} {tag} {EPOCH + due} {EPOCH + start - 0.001} {job}")
+        if took is not None:
+            self.lines.append(f"E {start + took} {pid} {tag} done {job}")
+
+    def runs(self, *dues):
+        for due in dues:
+            self.run(due)
+
+    def fault(self, name, began, ended, **more):
+        self.faults.note("fault", name=name, began=began, ended=ended, **more)
+
+    def change(self, kind, began, schedule=CRON, answer="ok", job=JOB):
+        self.operations.note(
+            kind, job=job, schedule=schedule, began=began, ended=began + 0.01, answer=answer, skipped=0
+        )
+
+    def snapshot(self, when, at, job=JOB, schedule=CRON, timeline=None, skipped=0, **more):
+        held = {name: {} for name in HELD}
+        if schedule:
+            held |= {"schedules": {job: schedule}, "statuses": {job: "TML:1800000000"}}
+        if timeline is not None:
+            held["timeline"] = {job: EPOCH + timeline}
+        if skipped:
+            held["skipped"] = {f"missed:{job}": str(skipped)}
+        with open(self.folder / "snapshots.log", "a") as file:
+            file.write(json.dumps({"when": when, "began": at, "ended": at, **held, **more}) + "\n")
+
+    def verdict(self, pending=70, **more):
+        """Judge, when the story ends at 65 s with the job due at `pending`."""
+        self.faults.note("end", at=64)
+        self.snapshot("before", 65, timeline=pending, **more)
+        (self.folder / "runs.log").write_text("".join(f"{line}\n" for line in self.lines))
+        return judge(read(self.folder))
+
+
+@pytest.fixture
+def story(tmp_path):
+    return Story(tmp_path)
+
+
+def wrong(verdict):
+    return {kind: len(cases) for kind, cases in verdict.wrong.items() if cases}
+
+
+def test_it_acquits_when_all_ran(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    verdict = story.verdict()
+    assert wrong(verdict) == {}
+    assert verdict.occurrences["run once"] == 6
+
+
+def test_it_acquits_what_was_counted(story):
+    story.runs(10, 40, 50, 60)
+    verdict = story.verdict(skipped=2)
+    assert wrong(verdict) == {}
+    assert verdict.occurrences["counted as skipped"] == 2
+
+
+def test_it_finds_what_was_lost(story):
+    story.runs(10, 20, 40, 50, 60)
+    verdict = story.verdict()
+    assert wrong(verdict) == {"lost": 1}
+    assert f"{EPOCH + 30}" in verdict.wrong["lost"][0]
+
+
+def test_a_run_that_never_ended_does_not_count(story):
+    story.runs(10, 20, 30, 40, 50)
+    story.run(60, took=None)
+    assert wrong(story.verdict()) == {"lost": 1}
+
+
+def test_it_finds_a_job_that_is_nowhere(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    assert wrong(story.verdict(pending=None)) == {"lost": 1}
+
+
+def test_a_job_that_was_given_up_with_a_record_is_not_lost(story):
+    story.runs(10)
+    for start in (20.1, 33, 46):
+        story.run(20, start=start, took=None)
+        story.fault("worker-kill", start + 0.1, start + 0.2, pid=1)
+    story.faults.note("exit", name="w1", role="worker", pid=1, at=46.1, status=-9)
+    given_up = {JOB: json.dumps({"due": EPOCH + 20})}
+    verdict = story.verdict(pending=None, statuses={JOB: "DIE:1800000050"}, failures=given_up)
+    assert "lost" not in wrong(verdict)
+
+
+def test_it_finds_counts_of_what_was_run(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    assert wrong(story.verdict(skipped=1)) == {"unexplained": 1}
+
+
+def test_it_finds_a_run_of_no_occurrence(story):
+    story.runs(10, 20, 25, 30, 40, 50, 60)
+    assert wrong(story.verdict()) == {"unexplained": 1}
+
+
+def test_it_finds_a_repeated_run(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    story.run(30, start=33)
+    assert wrong(story.verdict()) == {"unexplained": 1}
+
+
+@pytest.mark.parametrize(
+    ("reason", "fault", "exit_at"),
+    [("killed", "worker-kill", 30.05), ("paused", "worker-pause", None), ("forgotten", "aof-tail", None)],
+)
+def test_a_fault_explains_a_repeated_run(story, reason, fault, exit_at):
+    story.runs(10, 20, 50, 60)
+    story.run(30, took=None if exit_at else 0.1, pid=2)
+    story.run(30, start=42.1)
+    story.fault(fault, 30, 42, pid=2, **({"since": 29} if reason == "forgotten" else {}))
+    if exit_at:
+        story.faults.note("exit", name="w2", role="worker", pid=2, at=exit_at, status=-9)
+    verdict = story.verdict(skipped=1)
+    assert wrong(verdict) == {}
+    assert [run.pid for run in verdict.repeats[reason]] == [2]
+
+
+def test_a_lost_run_is_not_repeated_before_its_lease_has_run_out(story):
+    story.runs(10, 20, 40, 50, 60)
+    story.run(30, took=None, pid=2)
+    story.faults.note("exit", name="w2", role="worker", pid=2, at=30.05, status=-9)
+    story.run(30, start=41.5)
+    assert wrong(story.verdict()) == {"unexplained": 1}
+
+
+def test_a_fault_of_another_worker_explains_nothing(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    story.run(30, start=33)
+    story.fault("worker-pause", 29, 45, pid=2)
+    assert wrong(story.verdict()) == {"unexplained": 1}
+
+
+def test_nor_does_one_after_the_worker_took_the_next_job(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    story.run(30, start=33, pid=2)
+    story.run(30, start=30.2, job="fast.shared.1:A")
+    story.fault("worker-pause", 30.5, 32, pid=1)
+    verdict = story.verdict()
+    assert any("run again" in case for case in verdict.wrong["unexplained"])
+
+
+def test_it_finds_runs_that_overlap(story):
+    story.runs(10, 20, 40, 50, 60)
+    story.run(30, took=3)
+    story.run(30, start=31, pid=2)
+    assert wrong(story.verdict()) == {"unexplained": 1, "overlapping": 1}
+
+
+def test_a_worker_that_is_killed_later_does_not_excuse_that(story):
+    story.runs(10, 20, 40, 50, 60)
+    story.run(30, pid=2, took=None)
+    story.run(30, start=31)
+    story.fault("worker-kill", 33, 33, pid=2)
+    story.faults.note("exit", name="w2", role="worker", pid=2, at=33, status=-9)
+    assert wrong(story.verdict()) == {"overlapping": 1, "unexplained": 1}
+
+
+def test_it_finds_a_run_that_is_early(story):
+    story.runs(10, 20, 40, 50, 60)
+    story.run(30, start=29.9)
+    assert wrong(story.verdict()) == {"early": 1}
+
+
+def test_it_finds_a_job_that_is_stuck(story):
+    story.runs(10, 20, 30, 40)
+    assert wrong(story.verdict(pending=50)) == {"stuck": 1}
+
+
+def test_a_job_is_judged_from_its_last_change_on(story):
+    story.change("set", 41, "EVERY:5s@1800000000")
+    story.runs(10, 20, 30, 40, 45, 55, 60)
+    verdict = story.verdict(pending=65, schedule="EVERY:5s@1800000000")
+    assert wrong(verdict) == {"lost": 1}
+    assert f"{EPOCH + 50}" in verdict.wrong["lost"][0]
+
+
+def test_it_finds_a_request_that_came_to_nothing(story):
+    story.runs(10, 20, 30, 40)
+    story.change("requeue", 61, "REQUEUE")
+    verdict = story.verdict(skipped=2)
+    assert wrong(verdict) == {"lost": 1}
+    assert "asked for" in verdict.wrong["lost"][0]
+
+
+def test_a_request_that_was_met_is_well(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    story.change("requeue", 61, "REQUEUE")
+    story.run(61.005)
+    assert wrong(story.verdict()) == {}
+
+
+def test_it_finds_a_run_after_a_stop(story):
+    story.change("set", 41, "STOP")
+    story.runs(10, 20, 30, 40, 50)
+    assert wrong(story.verdict(pending=None, schedule="STOP")) == {"unexplained": 1}
+
+
+def test_what_was_forgotten_counts_from_what_the_server_still_knew(story):
+    story.runs(10, 20, 30)
+    story.snapshot("before", 35, timeline=40)
+    story.fault("aof-tail", 35, 35.5, since=29)
+    story.snapshot("after", 35.5, timeline=30)
+    story.runs(40, 50, 60)
+    # The occurrence at 30 was run, but Redis does not know that any more: it must be run again.
+    assert wrong(story.verdict()) == {"lost": 1}
+
+
+def test_strictly_a_killed_worker_repeats_one_run_and_what_took_no_time(story):
+    story.runs(10, 20, 50, 60)
+    for number, took in enumerate((0.00001, 0.00001, 0.2, None)):
+        job = f"fast.shared.{number}:A"
+        story.run(29, start=30 + number / 4, pid=2, tag="batch", took=took, job=job)
+        story.run(29, start=42.1 + number, job=job)
+        story.change("set", 28.995, "NOW", job=job)
+    story.faults.note("exit", name="w2", role="worker", pid=2, at=30.8, status=-9)
+    story.run(30)
+    story.run(40)
+    verdict = story.verdict()
+    found = summary(read(story.folder), verdict)
+    assert failures(found, strict_repeats=False) == []
+    assert failures(found, strict_repeats=True) == ["1 worker repeated more than one run"]
+
+
+def test_the_table_names_what_is_wrong(story):
+    story.runs(10, 20, 40, 50, 60)
+    verdict = story.verdict()
+    found = summary(read(story.folder), verdict)
+    assert failures(found, strict_repeats=True) == ["1 lost"]
+    assert "lost: fast.still.1:A" in table(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "dues"),
+    [
+        (CRON, [10, 20, 30, 40, 50, 60]),
+        ("* * * * * 7,12", [7, 12]),
+        ("EVERY:25s@1800000000.5", [25.5, 50.5]),
+        ("EVERY:25s@1799999990", [15, 40]),
+        ("EVERY:25s@1800000030", [55]),
+        ("AT:1800000033.25", [33.25]),
+        ("DTSTART:20250101T000000Z\\nRRULE:FREQ=SECONDLY;INTERVAL=20", [20, 40, 60]),
+        ("DTSTART:20270115T080005Z\nRRULE:FREQ=SECONDLY;INTERVAL=20;COUNT=2", [5, 25]),
+        ("DTSTART:20250101T000000Z\nRRULE:FREQ=MINUTELY;BYSECOND=3,44", [3, 44]),
+        ("STOP", []),
+    ],
+)
+def test_it_expands_schedules(text, dues):
+    assert occurrences(text, EPOCH, EPOCH + 60) == [EPOCH + due for due in dues]

@@ -1,0 +1,479 @@
+"""Everything that a process of Redbike does to the state in Redis: what was there before, and the operation itself."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from redbike import Redbike, RoundRobin, StopWork, UnsetJob
+from redbike.batch import MOST
+from redbike.config import Settings
+from redbike.dispatcher import Dispatcher
+from redbike.errors import NoSuchJob
+from redbike.fsck import fsck
+from redbike.records import Entry
+from redbike.store import LEASE, Store
+from redbike.worker import Worker
+from tests.crashing import Faults, faulty
+from tests.waiting import wait_until
+
+JOB = "job:A"
+
+
+class Handler(RoundRobin):
+    """Does what the operation says with some jobs, nothing with others, and tells which it worked."""
+
+    def __init__(self, acts: dict[str, Callable[[], Any]]) -> None:
+        super().__init__("A:A:B")
+        self.acts = acts
+        self.worked: list[str] = []
+        self.seconds = 100.0
+        self.refused: list[str] = []
+
+    def queue_for(self, jobid: str) -> str:
+        if jobid in self.refused:
+            raise RuntimeError("it has no queue")
+        return super().queue_for(jobid)
+
+    def work(self, jobid: str) -> Any:
+        self.worked.append(jobid)
+        return self.acts.get(jobid, lambda: None)()
+
+    def timeout(self, queue_name: str) -> float:
+        return self.seconds
+
+
+class Scene:
+    """The jobs under one prefix; `bike` belongs to the process that faults strike, `observer` to the one that looks."""
+
+    def __init__(self, client: Any, prefix: str, settings: dict[str, Any]) -> None:
+        self.acts: dict[str, Callable[[], Any]] = {}
+        self.faults = Faults()
+        self.left = False  # whether the operation is at its end
+        self.over = False  # whether the process that faults strike is gone
+        self.handler, self.later = Handler(self.acts), Handler(self.acts)
+        known = Settings(prefix=prefix, **settings)
+        self.observer = Redbike.from_settings(self.later, known, client)
+        self.bike = Redbike.from_settings(self.handler, known, faulty(client, self.faults))
+        self.store = self.observer.store
+        self.began = self.now()
+        self.hourly, self.two_hourly = (f"EVERY:{hours}h@{self.began - 36010:.0f}" for hours in (1, 2))
+
+    def now(self) -> float:
+        return self.store.horizon()[0]
+
+    def put(self, jobid: str, due: float, schedule: str = "", once: bool = False) -> None:
+        """A job that is due in `due` seconds: it is on the timeline, also if it should have been dispatched."""
+        self.store.set(jobid, schedule or self.hourly, self.began + due, once, now=self.began - 10_000)
+
+    def queue(self, *jobids: str, schedule: str = "") -> None:
+        """Jobs that are due now."""
+        for jobid in jobids:
+            self.store.set(jobid, schedule or self.hourly, "now", schedule == "NOW")
+
+    def fly(self, *jobids: str, ago: float = 0.0, tag: str = "tag") -> None:
+        """Jobs in flight, taken together `ago` seconds ago by a worker that is gone."""
+        self.store.set_many([Entry(jobid, self.hourly, self.began - ago, False, "work-A") for jobid in jobids])
+        taken = self.store.take_many([("work-A", 1000.0)], [1], tag, MOST, now=self.began - ago)
+        assert {run.jobid for run in taken} == set(jobids)
+
+    def flying(self) -> set[str]:
+        return {jobid.decode() for jobid in self.store.client.hkeys(self.store.keys.running)}
+
+    def waits(self, condition: Callable[[], object]) -> None:
+        """To be called by a job: wait for `condition`, unless the process is dead."""
+        wait_until(lambda: condition() or self.faults.crashed or self.over)
+
+    @contextmanager
+    def meanwhile(self, *steps: Callable[[], None]) -> Iterator[None]:
+        """Do each of `steps` from another process, as soon as this one has nothing to do, or is at its end."""
+        thread = threading.Thread(target=self._interfere, args=steps)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.left = True
+            thread.join()
+
+    def _interfere(self, *steps: Callable[[], None]) -> None:
+        for step in steps:
+            wait_until(lambda: self.left or self.faults.crashed or self.blocked())
+            step()
+
+    def blocked(self) -> list[str]:
+        """The connections that wait for a token."""
+        return [each["id"] for each in self.store.client.client_list() if "b" in each["flags"]]
+
+    @contextmanager
+    def worker(self, concurrency: int = 1, most: int = 1) -> Iterator[Worker]:
+        """A worker of the process that faults strike, which begins by taking `most` jobs."""
+        worker = Worker(self.bike.store, self.handler, self.bike.settings, concurrency)
+        worker._pace.number = most
+        try:
+            yield worker
+        finally:
+            worker._watch.stop()
+            worker.heartbeat.stop()
+
+    def goes_on(self) -> None:
+        """As after a restart: what is due is dispatched, later what is lost, and then all queues are worked."""
+        self.over = True
+        dispatcher = Dispatcher(self.store, self.observer.settings)
+        dispatcher.skip_missed()
+        dispatcher.dispatch_due()
+        dispatcher.dispatch_due(self.now() + LEASE + 1)
+        dispatcher.close()
+        worker = Worker(self.store, self.later, self.observer.settings)
+        while worker.work_one():
+            pass
+        worker.heartbeat.stop()
+
+    def runs(self) -> Counter[str]:
+        """How often the work of each job has begun."""
+        return Counter(self.handler.worked + self.later.worked)
+
+    def cut_short(self) -> Counter[str]:
+        """The jobs whose work had begun when the process died, and whose end was not told: they are to run again.
+
+        Not those that were set or unset meanwhile, as that counts, and not how the run ended.
+        """
+        begun = self.store.inspect(set(self.handler.worked) & self.flying())
+        return Counter(state.jobid for state in begun if state.schedule and state.running.split(" ")[6] == "-")
+
+    def close(self) -> None:
+        self.bike.client.connection_pool.disconnect()
+
+
+@dataclass
+class Operation:
+    """`by_hand` means that whoever gave the command gives it again if it failed; others are taken up after a restart.
+
+    `steps` is how many changes of state it may be, each of which is done or not done. `insists` means that it waits out
+    a lost reply, and then leaves nothing behind. `patches` are constants of the package that are other ones meanwhile,
+    by module and name.
+    """
+
+    name: str
+    prepare: Callable[[Scene], Any]
+    act: Callable[[Scene], Any]
+    by_hand: bool = False
+    steps: int = 1
+    insists: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    patches: dict[str, Any] = field(default_factory=dict)
+
+
+def nothing(scene: Scene) -> None:
+    pass
+
+
+def waiting(*jobids: str, schedule: str = "") -> Callable[[Scene], None]:
+    return lambda scene: scene.queue(*jobids, schedule=schedule)
+
+
+def elsewhere(scene: Scene) -> None:
+    """A job that waits in a queue that is not its own."""
+    Store(scene.observer.client, scene.store.keys.prefix, lambda jobid: "elsewhere").set(JOB, scene.hourly, "now")
+
+
+def dead(scene: Scene) -> None:
+    scene.queue(JOB)
+    Worker(scene.store, Raising(), scene.observer.settings).work_one()
+
+
+class Raising(RoundRobin):
+    def __init__(self) -> None:
+        super().__init__("A")
+
+    def work(self, jobid: str) -> None:
+        raise ValueError("it broke")
+
+
+def crowd(scene: Scene) -> None:
+    """A job in each state."""
+    dead(scene)
+    scene.fly("flying:A")
+    scene.put("later:A", due=3600)
+    scene.store.set("stopped:A", "STOP", None)
+    scene.store.bad("bad:A")
+    scene.queue("queued:A", "queued:B")
+    scene.store.halt()
+
+
+def damaged(scene: Scene) -> None:
+    """Jobs of which a part is gone."""
+    client, keys = scene.observer.client, scene.store.keys
+    scene.fly("flying:A")
+    scene.put("later:A", due=3600)
+    scene.queue("queued:A", "unrecorded:A")
+    client.zrem(keys.leases, "flying:A")
+    client.zrem(keys.timeline, "later:A")
+    client.lrem(keys.queue("work-A"), 0, "queued:A")
+    client.hdel(keys.queued, "unrecorded:A")
+
+
+def without_scripts(prepare: Callable[[Scene], Any]) -> Callable[[Scene], Any]:
+    """`prepare`, and then the server has none of our scripts any more, as after a restart."""
+
+    def prepared(scene: Scene) -> None:
+        prepare(scene)
+        scene.observer.client.script_flush()
+
+    return prepared
+
+
+def load(scene: Scene) -> list[tuple[str, bool]]:
+    first, second = scene.hourly, scene.two_hourly
+    pairs = [("a:A", first), ("b:B", "NOW"), ("bad:A", "whenever"), ("a:A", second), ("c:A", "NOW"), (JOB, first)]
+    return [(jobid, result is True) for jobid, result in scene.bike.set_many(pairs)]
+
+
+def requeue(scene: Scene) -> str:
+    try:
+        scene.bike.requeue(JOB)
+    except NoSuchJob as error:
+        return str(error)
+    return ""
+
+
+def look(scene: Scene) -> list[Any]:
+    bike = scene.bike
+    listed = [sorted(bike.get_statuses()), sorted(bike.get_schedules()), list(bike.failures())]
+    return [bike.tell("flying:A"), bike.is_working("job:A"), bike.is_halted(), *listed]
+
+
+def repair(scene: Scene) -> None:
+    for _, well in scene.bike.repair():
+        assert well
+
+
+def flush(scene: Scene) -> None:
+    scene.bike.flush()
+
+
+BY_HAND = [
+    ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
+    ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
+    ("set for later", nothing, lambda scene: scene.bike.set(JOB, scene.hourly)),
+    ("set what is past", nothing, lambda scene: scene.bike.set(JOB, scene.hourly, after=scene.began - 7200)),
+    ("set anew", lambda scene: scene.put(JOB, due=3600), lambda scene: scene.bike.set(JOB, scene.two_hourly)),
+    ("set what is queued", waiting(JOB), lambda scene: scene.bike.set(JOB, scene.hourly)),
+    ("set what waits elsewhere", elsewhere, lambda scene: scene.bike.set(JOB, scene.two_hourly)),
+    ("set what is in flight", lambda scene: scene.fly(JOB), lambda scene: scene.bike.set(JOB, scene.two_hourly)),
+    ("set NOW what is in flight", lambda scene: scene.fly(JOB), lambda scene: scene.bike.set(JOB, "NOW")),
+    ("set STOP", lambda scene: scene.put(JOB, due=3600), lambda scene: scene.bike.set(JOB, "STOP")),
+    ("set what is dead", dead, lambda scene: scene.bike.set(JOB, "NOW")),
+    ("set badly", nothing, lambda scene: scene.bike.set(JOB, "0 0 30 2 *")),
+    ("unset what is on the timeline", lambda scene: scene.put(JOB, due=3600), lambda scene: scene.bike.unset(JOB)),
+    ("unset what is queued", waiting(JOB), lambda scene: scene.bike.set(JOB, None)),
+    ("unset what waits elsewhere", elsewhere, lambda scene: scene.bike.unset(JOB)),
+    ("unset what is in flight", lambda scene: scene.fly(JOB), lambda scene: scene.bike.unset(JOB)),
+    ("unset what is dead", dead, lambda scene: scene.bike.unset(JOB)),
+    ("unset what is unknown", nothing, lambda scene: scene.bike.unset(JOB)),
+    ("requeue from the timeline", lambda scene: scene.put(JOB, due=3600), requeue),
+    ("requeue what is queued", waiting(JOB), requeue),
+    ("requeue what is in flight", lambda scene: scene.fly(JOB), requeue),
+    ("requeue what is dead", dead, requeue),
+    ("requeue what is unknown", nothing, requeue),
+    ("halt", crowd, lambda scene: scene.bike.control("HALT")),
+    ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
+    ("look", crowd, look),
+    ("fsck", waiting(JOB, "other:A"), lambda scene: list(fsck(scene.bike.store))),
+]
+
+
+def due(scene: Scene) -> None:
+    """Jobs that are due in two queues, one that is still running, one that runs once, one that has no queue."""
+    for number, jobid in enumerate(["a:A", "b:B", "c:A", "d:A", "e:B", "evil:A"]):
+        scene.put(jobid, due=number - 100)
+    scene.put("once:A", due=-90, schedule=f"AT:{scene.began - 90}", once=True)
+    scene.fly("flying:A")
+    scene.put("flying:A", due=-101, schedule=scene.two_hourly)
+    scene.put("later:A", due=3600)
+    scene.handler.refused.append("evil:A")
+    scene.later.refused.append("evil:A")
+
+
+def lost(scene: Scene) -> None:
+    """Runs whose worker is gone: of one alone, of two that were taken together, and one that is lost once too often."""
+    scene.fly("alone:A", ago=90, tag="one")
+    scene.fly("two:A", "three:A", ago=80, tag="several")
+    scene.fly("owed:A", ago=70, tag="another")
+    scene.store.requeue("owed:A")
+    scene.store.client.hset(scene.store.keys.streaks, "killer:A", "0 2")
+    scene.fly("killer:A", ago=60, tag="last")
+    scene.fly("alive:A", tag="alive")
+
+
+def missed(scene: Scene) -> None:
+    """Occurrences that came due while there was no dispatcher."""
+    for number in range(3):
+        scene.put(f"{number}:A", due=number - 7200)
+    scene.put("once:A", due=-7200, schedule=f"AT:{scene.began - 7200}", once=True)
+    scene.store.advance(scene.began - 8000)
+
+
+def one_pass(scene: Scene) -> int:
+    return Dispatcher(scene.bike.store, scene.bike.settings).dispatch_due()
+
+
+def dispatch(scene: Scene) -> None:
+    with scene.meanwhile(lambda: scene.put("soon:A", due=-1), scene.store.halt):
+        Dispatcher(scene.bike.store, scene.bike.settings).dispatch()
+
+
+def dispatch_what_is_there(scene: Scene) -> None:
+    with scene.meanwhile(scene.store.halt):
+        Dispatcher(scene.bike.store, scene.bike.settings).dispatch()
+
+
+DISPATCHER = [
+    Operation("dispatch_due", due, one_pass),
+    Operation("dispatch_due with an empty cache of scripts", without_scripts(due), one_pass),
+    Operation("dispatch_due with lost runs", lost, one_pass),
+    *(
+        Operation(f"dispatch_due with lost runs, on-lost = {policy}", lost, one_pass, settings={"on_lost": policy})
+        for policy in ("reschedule", "stop")
+    ),
+    Operation("dispatch", due, dispatch),
+    Operation("dispatch with catchup = none", missed, dispatch_what_is_there, settings={"catchup": "none"}),
+]
+
+
+def acting(jobid: str, act: Callable[[Scene], Any], prepare: Callable[[Scene], Any]) -> Callable[[Scene], None]:
+    """`prepare`, and the work of `jobid` is `act`."""
+
+    def prepared(scene: Scene) -> None:
+        prepare(scene)
+        scene.acts[jobid] = lambda: act(scene)
+
+    return prepared
+
+
+def raising(error: BaseException) -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        raise error
+
+    return act
+
+
+def outlive(scene: Scene) -> None:
+    wait_until(lambda: JOB not in scene.flying() or (scene.faults.crashed and not scene.over))
+
+
+def be_set(scene: Scene) -> None:
+    if scene.runs()[JOB] == 1:
+        scene.store.set(JOB, "NOW", "now", once=True)
+
+
+def live_long(scene: Scene) -> None:
+    lease = scene.store.inspect([JOB])[0].lease or 0.0
+    scene.waits(lambda: (scene.store.inspect([JOB])[0].lease or 0.0) > lease)
+
+
+def be_slow(scene: Scene) -> None:
+    """Until all others that were taken together are ended or given back."""
+    scene.waits(lambda: scene.flying() <= {"slow:A"})
+
+
+def short_of_time(scene: Scene) -> None:
+    scene.queue(JOB)
+    scene.acts[JOB] = lambda: outlive(scene)
+    scene.handler.seconds = scene.later.seconds = 0.03
+
+
+def work_one(scene: Scene) -> None:
+    with scene.worker() as worker:
+        worker.work_one()
+
+
+def work(scene: Scene, most: int = 1, concurrency: int = 1, late: tuple[str, ...] = (), known: bool = True) -> None:
+    """Work until there is nothing left; then the jobs `late` are set, and when they are done too, it is halted.
+
+    Unless the scripts are still `known`, the server has forgotten them each time.
+    """
+
+    def set_late(jobid: str) -> None:
+        scene.queue(jobid)
+        if not known:
+            scene.observer.client.script_flush()
+
+    steps = [lambda jobid=jobid: set_late(jobid) for jobid in late]
+    with scene.meanwhile(*steps, scene.store.halt), scene.worker(concurrency, most) as worker:
+        worker.work()
+
+
+def work_batches(scene: Scene) -> None:
+    work(scene, most=MOST)
+
+
+def stopped_halfway(scene: Scene) -> None:
+    """Told to stop while it is in the second of the jobs that it has taken."""
+    with scene.meanwhile(scene.store.halt), scene.worker(most=MOST) as worker:
+        scene.acts["b:A"] = worker.loop.stopping.set
+        worker.work()
+
+
+THREE = ("a:A", "b:A", "c:A")
+SLOW = acting("slow:A", be_slow, waiting("a:A", "slow:A", "c:A", "d:A"))
+WORK_ONE = {
+    "periodic": waiting(JOB),
+    "NOW": waiting(JOB, schedule="NOW"),
+    "with a backoff": acting(JOB, lambda scene: 1000, waiting(JOB, schedule="CONTINUE")),
+    "that raises": acting(JOB, raising(ValueError("no")), waiting(JOB)),
+    "that stops itself": acting(JOB, raising(StopWork("enough")), waiting(JOB)),
+    "that unsets itself": acting(JOB, raising(UnsetJob("enough")), waiting(JOB)),
+    "that is set meanwhile": acting(JOB, be_set, waiting(JOB)),
+    "that is set for later meanwhile": acting(JOB, lambda scene: scene.put(JOB, due=1000), waiting(JOB)),
+    "that is unset meanwhile": acting(JOB, lambda scene: scene.observer.unset(JOB), waiting(JOB)),
+    "without scripts": without_scripts(waiting(JOB)),
+    "of none": nothing,
+}
+WORK = [
+    ("work", waiting("a:A", "b:B", "c:A"), work),
+    ("work without scripts", without_scripts(waiting("a:A", "b:A")), work),
+    ("work, with concurrency", waiting(*THREE), lambda scene: work(scene, concurrency=2)),
+    ("work that is woken", nothing, lambda scene: work(scene, late=("late:A", "later:B"))),
+    ("work that is woken, without scripts", nothing, lambda scene: work(scene, late=("late:A", "l:B"), known=False)),
+    ("work of several", waiting(*THREE), work_batches),
+    ("work of several, which fail", acting("b:A", raising(ValueError("no")), waiting(*THREE)), work_batches),
+    ("work of several, stopped halfway", waiting(*THREE, "d:A"), stopped_halfway),
+    ("work of several, one slow", SLOW, work_batches),
+]
+WORKER = [
+    *(Operation(f"work_one {name}", prepare, work_one) for name, prepare in WORK_ONE.items()),
+    Operation(
+        "work_one that lives long",
+        acting(JOB, live_long, waiting(JOB)),
+        work_one,
+        patches={"redbike.heartbeat.INTERVAL": 0.01},
+    ),
+    Operation("work_one that overruns", short_of_time, work_one),
+    Operation("work_one that is rescheduled", short_of_time, work_one, settings={"on_timeout": "reschedule"}),
+    Operation(
+        "work_one that is retried",
+        acting(JOB, raising(ValueError("no")), waiting(JOB)),
+        work_one,
+        settings={"on_error": "retry", "backoff": 1000.0},
+    ),
+    *(Operation(name, prepare, act, insists=True) for name, prepare, act in WORK),
+    *(
+        Operation(f"work of several, {name}", prepare, work_batches, insists=True, patches=patches)
+        for name, prepare, patches in (
+            ("suspended", waiting(*THREE), {"redbike.worker.STALE": -1.0}),
+            ("each told", waiting(*THREE), {"redbike.worker.UNTOLD": -1.0}),
+            ("each told, without scripts", without_scripts(waiting(*THREE)), {"redbike.worker.UNTOLD": -1.0}),
+        )
+    ),
+]
+
+OPERATIONS = [
+    *(Operation(name, prepare, act, by_hand=True) for name, prepare, act in BY_HAND),
+    Operation("set many", elsewhere, load, by_hand=True, steps=4),
+    Operation("repair", damaged, repair, by_hand=True, steps=4),
+    Operation("flush", crowd, flush, by_hand=True, steps=5),
+    *DISPATCHER,
+    *WORKER,
+]

@@ -1,0 +1,185 @@
+"""Every operation, and at each of its round trips: the process dies, the reply is lost, the request is sent twice.
+
+The round trips are counted while the operation is done, so none is left out. Afterwards things go on: by hand, if it
+was a command, else after a restart. Then all must be as if nothing had happened.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+
+from redbike.errors import Unreachable
+from redbike.fsck import fsck
+from tests.crashing import AFTER, BEFORE, FAULTS, LOST, Crash
+from tests.operations import OPERATIONS, Operation, Scene
+from tests.states import dump
+from tests.waiting import wait_until
+
+# Shorter than usual, so that little waiting is needed; PAGE and LOOK so that a few jobs are several pages. The server
+# is always the same one, so it need not be asked for its version a thousand times.
+SHORT = {
+    "redbike.redbike.check_server": lambda client: [],
+    "redbike.heartbeat.INTERVAL": 0.2,
+    "redbike.loop.FIRST_PAUSE": 0.002,
+    "redbike.loop.BLOCK": 0.2,
+    "redbike.store.PAGE": 4,
+    "redbike.store.LOOK": 6,
+    "redbike.dispatcher.PAGE": 4,
+    "redbike.dispatcher.STEP": 2,
+    "redbike.dispatcher.AHEAD": 1,
+}
+TIME = re.compile(r"\d{9,}(?:\.\d+)?")
+# A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits.
+ATTEMPT = re.compile(r'"attempt": \d+|"traceback": ".*?"\}|timeout of [0-9.]+ s')
+# What wakes and stops processes, and until when all is dispatched, may differ after a crash.
+PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched)$")
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@dataclass
+class Story:
+    """What became of the jobs: where it broke off, after the operation, and when things have gone on."""
+
+    before: dict[str, str]
+    broken: dict[str, str]
+    result: str
+    done: dict[str, str]
+    ended: dict[str, str]
+    runs: Counter[str]
+    cut_short: Counter[str]
+    left: set[str]  # in flight when the process was at its end
+    request: str = ""  # the one that the fault struck at; "" if the operation has fewer
+
+
+def told(client: Any, prefix: str, operation: Operation, fault: str = "", at: int = 0) -> Story:
+    """Do the operation, with `fault` at the request number `at`, and go on.
+
+    The invariants are checked where nothing else is known of the state: others are compared with one that was checked.
+    """
+    scene = Scene(client, prefix, operation.settings)
+    operation.prepare(scene)
+    before = {} if fault else likeness(scene)
+    scene.faults.arm(fault, at)
+    try:
+        result, broken = done(scene, operation, fault)
+    finally:
+        scene.close()
+    assert (operation.by_hand and fault) or list(fsck(scene.store)) == []
+    found = likeness(scene) if operation.by_hand else {}
+    story = Story(before, broken, as_text(scene, result), found, {}, Counter(), scene.cut_short(), scene.flying())
+    scene.goes_on()
+    assert fault or list(fsck(scene.store)) == []
+    story.ended, story.runs = lasting(likeness(scene)), scene.runs()
+    story.request = scene.faults.requests[at - 1] if scene.faults.struck else ""
+    client.flushdb()
+    return story
+
+
+def done(scene: Scene, operation: Operation, fault: str) -> tuple[Any, dict[str, str]]:
+    """The result of the operation, and what it left behind where it failed; what is done by hand is then done again."""
+    try:
+        return operation.act(scene), {}
+    except Crash:
+        assert fault in (BEFORE, AFTER)
+    except Unreachable:
+        assert fault == LOST
+    if not operation.by_hand:
+        return None, {}
+    broken = likeness(scene)
+    if scene.faults.crashed:
+        scene.bike = scene.observer
+    return operation.act(scene), broken
+
+
+def likeness(scene: Scene) -> dict[str, str]:
+    """Everything under the prefix, with times as so many minutes and a half from the beginning."""
+    prefix = scene.store.keys.prefix
+    return {key.removeprefix(prefix): as_text(scene, value) for key, value in dump(scene.store).items()}
+
+
+def as_text(scene: Scene, value: Any) -> str:
+    if isinstance(value, dict):
+        value = sorted(value.items())
+    elif isinstance(value, set) or (isinstance(value, list) and value and isinstance(value[0], tuple)):
+        value = sorted(value)
+    text = TIME.sub(lambda found: f"T{round((float(found.group()) - scene.began) / 100):+d}", repr(value))
+    return ATTEMPT.sub("…", text)
+
+
+def lasting(state: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in state.items() if not PASSING.search(key)}
+
+
+@pytest.fixture
+def short(monkeypatch):
+    for name, value in SHORT.items():
+        monkeypatch.setattr(name, value)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    """What the operations come to without a fault, by name; kept, as each is tried with several."""
+    return {}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_a_fault_at_any_round_trip_changes_nothing_in_the_end(
+    client, prefix, short, monkeypatch, undisturbed, operation, fault
+):
+    for name, value in operation.patches.items():
+        monkeypatch.setattr(name, value)
+    if operation.name not in undisturbed:
+        undisturbed[operation.name] = told(client, prefix, operation)
+    expected = undisturbed[operation.name]
+    assert expected.cut_short == Counter()
+    # A crash before a later request is one after the request before it.
+    for at in [1] if fault == BEFORE else count(1):
+        try:
+            story = told(client, f"{prefix}n{at}", operation, fault, at)
+            compare(story, expected, operation)
+            assert not (operation.insists and fault == LOST and story.left)
+        except Exception as error:
+            error.add_note(f"{operation.name}: {fault}, at request {at}")
+            raise
+        if not story.request:
+            break
+
+
+def compare(story: Story, expected: Story, operation: Operation) -> None:
+    if operation.by_hand:
+        # What is one step is done or not done.
+        assert operation.steps > 1 or story.broken in ({}, expected.before, expected.done), story.request
+        assert (story.result, story.done) == (expected.result, expected.done), story.request
+    assert story.ended == expected.ended, story.request
+    assert story.runs == expected.runs + story.cut_short, story.request
+
+
+def test_a_thread_that_is_cut_off_leaves_the_waiting_one_alone(client, prefix):
+    """With several jobs at once it is another thread that waits for the next, on a connection of its own."""
+    scene = Scene(client, prefix, {})
+    waiting = []
+
+    def cut_off():
+        wait_until(scene.blocked)
+        waiting.extend(scene.blocked())
+        scene.faults.arm(LOST, 1)
+
+    def after_that():
+        wait_until(lambda: "STP" in scene.store.inspect(["cut:A"])[0].status)
+        waiting.extend(scene.blocked())
+        scene.store.halt()
+
+    scene.acts["cut:A"] = cut_off
+    scene.queue("cut:A", schedule="NOW")
+    with scene.meanwhile(after_that), scene.worker(concurrency=2) as worker:
+        worker.work()
+    scene.close()
+    assert scene.faults.struck
+    assert len(waiting) == 2
+    assert waiting[0] == waiting[1]

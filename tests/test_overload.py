@@ -1,0 +1,146 @@
+"""More than there is room or time for: a server without memory, a flood of due jobs, a flood of failures."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.fsck import fsck
+from redbike.records import Entry
+from redbike.server import EmbeddedServer
+from tests.commandline import Shell
+from tests.waiting import wait_until
+
+WORKER = """
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print(f"worked {jobid}", flush=True)
+
+class Failing(RoundRobin):
+    def work(self, jobid):
+        self.deeper(jobid)
+
+    def deeper(self, jobid):
+        raise ValueError(f"no luck with {jobid}")
+"""
+FLOOD = 20_000  # due jobs
+FAILING = 3_000
+
+
+class Site:
+    """The command line on a server of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "jobs.py").write_text(WORKER)
+        self.server = EmbeddedServer(folder / ".redbike")
+        self.server.start()
+        self.shell = Shell(folder, self.server.url)
+        self.bike = Redbike(RoundRobin("A"), redis_config=self.server.url)
+        self.client = self.bike.client
+
+    def close(self) -> None:
+        self.shell.close()
+        self.server.stop()
+
+    def status(self, jobid: str) -> str:
+        return str(self.bike.tell(jobid)["status"])[:3]
+
+    def worked(self, jobid: str) -> int:
+        return self.shell.log("work").splitlines().count(f"worked {jobid}")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+def megabytes(process: "subprocess.Popen[str]") -> float:
+    """The most memory that it has had."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+def refused(done: "subprocess.CompletedProcess[str]") -> None:
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("redbike: Redis is out of memory")
+
+
+def test_without_memory_no_job_is_entered_and_those_that_are_there_go_on(site):
+    shell = site.shell
+    for jobid, schedule in {"every:A": "EVERY:1s", "later:A": "EVERY:1h", "spare:A": "NOW", "once:A": "NOW"}.items():
+        assert shell.run("set", jobid, schedule).returncode == 0
+    (shell.folder / "jobs.csv").write_text("new:A,NOW\n")
+    before = dict(site.bike.get_schedules())
+    site.client.config_set("maxmemory", 1)
+
+    for command in (("set", "new:A", "NOW"), ("set", "new:A", "EVERY:1h"), ("set", "new:A", "every day")):
+        refused(shell.run(*command))
+    for command in (("set", "later:A", "NOW"), ("requeue", "later:A"), ("load", "jobs.csv")):
+        refused(shell.run(*command))
+    assert dict(site.bike.get_schedules()) == before
+    assert site.bike.tell("new:A")["status"] is None
+
+    loops = [shell.start("dispatch", log="dispatch"), shell.start("work", "jobs:Worker('A')", log="work")]
+    assert shell.run("unset", "spare:A").returncode == 0
+    wait_until(lambda: site.worked("every:A") >= 3)
+    wait_until(lambda: site.status("once:A") == "STP")
+    assert shell.run("unset", "later:A").returncode == 0
+    assert len(shell.run("statuses").stdout.splitlines()) == 2
+    assert shell.run("fsck").returncode == 0
+
+    # They neither complain nor wait for anything: what they do is allowed.
+    assert shell.log("dispatch") == ""
+    assert shell.run("control", "HALT").returncode == 0
+    assert [loop.wait(timeout=2) for loop in loops] == [0, 0]
+    assert "WARNING" not in shell.log("dispatch") + shell.log("work")
+    site.client.config_set("maxmemory", 0)
+    assert shell.run("set", "new:A", "NOW").returncode == 0
+    assert list(fsck(site.bike.store)) == []
+
+
+def test_a_flood_of_due_jobs_passes_in_small_steps(site):
+    """No step holds the server for long, and the dispatcher needs no more memory than for a few jobs."""
+    for first in range(0, FLOOD, 500):
+        entries = [Entry(f"{n}:A", "AT:1000", 1000.0 + n / FLOOD, True, "work-A") for n in range(first, first + 500)]
+        site.bike.store.set_many(entries, now=999.0)
+    site.client.config_set("slowlog-log-slower-than", 0)
+    site.client.config_set("slowlog-max-len", 100_000)
+    dispatcher = site.shell.start("dispatch")
+    wait_until(lambda: site.client.zcard(site.bike.store.keys.timeline) == 0, timeout=60)
+    scripts = [entry for entry in site.client.slowlog_get(100_000) if entry["command"].startswith(b"EVALSHA")]
+    assert site.client.llen(site.bike.store.keys.queue("work-A")) == FLOOD
+    assert len(scripts) > FLOOD / 100
+    # One may have lost the processor to another process in the middle.
+    slow = [entry["duration"] for entry in scripts if entry["duration"] > 10_000]
+    assert len(slow) <= len(scripts) / 20, slow
+    assert megabytes(dispatcher) < 100
+    assert site.client.lindex(site.bike.store.keys.queue("work-A"), -1) == b"0:A"
+
+
+def test_a_flood_of_failures_leaves_the_newest_of_them_and_a_log_that_can_be_read(site):
+    (site.shell.folder / ".redbike.conf").write_text("[redbike]\nfailures-limit: 100\n")
+    assert all(ok is True for _, ok in site.bike.set_many((f"{n}:A", "NOW") for n in range(FAILING)))
+    site.shell.start("work", "jobs:Failing('A')", log="work")
+    wait_until(lambda: site.client.hlen(site.bike.store.keys.queued) == 0, timeout=60)
+    wait_until(lambda: site.client.hlen(site.bike.store.keys.running) == 0)
+    failures = [json.loads(line) for line in site.shell.run("failures").stdout.splitlines()]
+    assert len(failures) == 100
+    assert {failure["jobid"] for failure in failures} == {f"{n}:A" for n in range(FAILING - 100, FAILING)}
+    assert site.client.zcard(site.bike.store.keys.failure_times) == 100
+    assert {event for _, event, _ in site.bike.get_statuses()} == {"DIE"}
+    log = site.shell.log("work").splitlines()
+    assert len([line for line in log if re.search(r"ERROR \d+:A: ValueError: no luck with", line)]) == FAILING
+    # All of them fail at the same line: one traceback a minute, and this takes a few seconds.
+    assert 1 <= len([line for line in log if line.startswith("Traceback")]) <= 2
+    assert len(log) < FAILING + 50
+    assert list(fsck(site.bike.store)) == []

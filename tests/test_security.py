@@ -1,0 +1,413 @@
+"""What docs/security.rst promises: users of Redis with least rights, no secret shown, no file open to others."""
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from redis.exceptions import NoPermissionError
+
+from redbike import Redbike, RoundRobin, StopWork, UnsetJob
+from redbike.config import Settings
+from redbike.connection import check_server
+from redbike.dispatcher import Dispatcher
+from redbike.errors import ServerError
+from redbike.loop import Loop
+from redbike.records import Outcome
+from redbike.store import LEASE
+from tests.commandline import ROOT, Shell
+from tests.waiting import wait_until
+
+PAGE = (ROOT / "docs" / "security.rst").read_text()
+ROLES = ("dispatcher", "worker", "client")
+LINES = {role: re.search(rf"^   (ACL SETUSER redbike-{role} .*)$", PAGE, re.MULTILINE)[1].split() for role in ROLES}
+RIGHTS = {role: [word[1:] for word in words if word.startswith("+")] for role, words in LINES.items()}
+PASSWORD = "PASSWORD"
+FOREIGN = [
+    ("GET", "other-control"),
+    ("HGET", "other-schedules", "job:A"),
+    ("LPUSH", "redbikes", "job:A"),
+    ("KEYS", "*"),
+    ("FLUSHALL",),
+    ("CONFIG", "GET", "*"),
+    ("ACL", "LIST"),
+    ("CLIENT", "LIST"),
+    ("SCRIPT", "FLUSH"),
+    ("EVAL", "return 1", "0"),
+    ("PUBLISH", "channel", "message"),
+    ("SAVE",),
+]
+WORKER = """
+from redbike import RoundRobin, StopWork
+
+class Worker(RoundRobin):
+    polls = 0
+
+    def work(self, jobid):
+        print(f"worked {jobid}", flush=True)
+        if jobid == "broken:A":
+            raise ValueError("no luck")
+        if jobid == "poll:A":
+            self.polls += 1
+            if self.polls == 3:
+                raise StopWork
+"""
+
+
+class Handler(RoundRobin):
+    """Ends each job as its id says."""
+
+    ends: ClassVar = {"broken": ValueError, "enough": StopWork, "gone": UnsetJob}
+
+    def work(self, jobid):
+        kind = jobid.partition(":")[0]
+        if kind in self.ends:
+            raise self.ends[kind]
+
+
+def named(url, role):
+    return url.replace("unix://", f"unix://redbike-{role}:{PASSWORD}@")
+
+
+@pytest.fixture
+def users(client):
+    """The users of docs/security.rst."""
+    for words in LINES.values():
+        client.execute_command(*words)
+    client.acl_log_reset()
+    yield client
+    client.acl_deluser(*(f"redbike-{role}" for role in ROLES))
+
+
+@pytest.fixture
+def bikes(users, server_url):
+    """A Redbike for each role, and one that may do everything."""
+    urls = {role: named(server_url, role) for role in ROLES} | {"admin": server_url}
+    return {role: Redbike(Handler("A"), redis_config=url, failures_limit=1) for role, url in urls.items()}
+
+
+def starts(bike, admin):
+    """What every process does first; the scripts are gone, as after a restart of the server."""
+    admin.script_flush()
+    if warnings := check_server(bike.client):
+        raise ServerError(warnings[0])
+
+
+def names_a_wrong_type(store, admin):
+    admin.delete(store.keys.statuses)
+    admin.set(store.keys.statuses, "a string")
+    try:
+        store.heartbeat([])
+    except ServerError as error:
+        if "is a string, not a hash" not in str(error):
+            raise
+
+
+def waits(store, admin):
+    """Blocks as the loops do, hears of a HALT, and passes it on."""
+    loop = Loop(store)
+    admin.lpush(store.keys.wakeup, "1")
+    assert loop.wait([store.keys.wakeup], 10.0)
+    loop.heed("HALT 1.0")
+    loop.close()
+
+
+def dispatches(bike, helper):
+    """All that a dispatcher may ever ask of Redis."""
+    starts(bike, helper.client)
+    store, other = bike.store, helper.store
+    for n, due in enumerate((1050.0, 1060.0, 1200.0)):
+        other.set(f"{n}:A", "EVERY:100@0.0", due, now=1000.0)
+    assert bike.dispatch_due(1100.0) == 2
+    other.take_many([("work-A", 500.0)], [1], "tag", 2, now=1100.0)
+    other.set("0:A", "EVERY:70@0.0", 1120.0, now=1110.0)
+    assert bike.dispatch_due(1121.0) == 0  # the two in flight are lost
+    assert other.inspect(["0:A"])[0].skipped["running"]
+    assert bike.dispatch_due()
+    settings = Settings(on_lost="stop", catchup="none")
+    for tag in ("one", "two"):
+        run = other.take([("work-A", 500.0)], tag)
+        helper.client.delete(store.keys.inflight(run.jobid))
+    Dispatcher(store, settings).dispatch_due(run.start + 2 * LEASE)
+    assert len(list(helper.failures())) == 1
+    other.set("late:A", "EVERY:100@0.0", 1050.0, now=1000.0)
+    store.advance(1000.0)
+    Dispatcher(store, settings).skip_missed()
+    assert other.inspect(["late:A"])[0].skipped["missed"]
+    waits(store, helper.client)
+    names_a_wrong_type(store, helper.client)
+
+
+def works(bike, helper):
+    """All that a worker may ever ask of Redis."""
+    starts(bike, helper.client)
+    store, other = bike.store, helper.store
+    other.set("again:A", "CONTINUE", "now")
+    assert bike.work_one() == "again:A"
+    other.set("late:A", "EVERY:1h@0.0", 1000.0)
+    for jobid in ("enough:A", "gone:A", "broken:A", "broken:2:A"):
+        other.set(jobid, "CONTINUE", "now")
+    assert [bike.work_one() for _ in range(6)] == ["again:A", "late:A", "enough:A", "gone:A", "broken:A", "broken:2:A"]
+    other.client.lpush(other.keys.queue("work-A"), "late:A")
+    runs = store.take_many([("work-A", 500.0)], [1], "tag", 2)
+    assert [run.jobid for run in runs] == ["again:A", "late:A"]
+    again = store.take_many([("work-A", 500.0)], [1], "tag", 2, repeated=True)
+    assert sorted(again, key=lambda run: run.jobid) == runs
+    assert store.heartbeat(runs) == ["ok", "ok"]
+    assert store.release(runs[:1]) == ["queue"]
+    other.set("late:A", "EVERY:2h@0.0", 4e9)
+    assert store.end(runs[1], Outcome("next")) == ("ok", "timeline")
+    waits(store, helper.client)
+    names_a_wrong_type(store, helper.client)
+
+
+def damages(keys, admin):
+    """What fsck needs all of its rights for."""
+    admin.lpush(keys.queue("work-A"), "two:A")
+    admin.lpush(keys.queue("work-B"), "nobody:B")
+    admin.srem(keys.queues, "work-A")
+    admin.expire(keys.schedules, 1000)
+    admin.zadd(keys.leases, {"nobody:A": 1.0})
+    admin.set(keys.inflight("two:A"), "tag")
+
+
+def asks(bike, helper):
+    """All that the commands of a client ask of Redis."""
+    starts(bike, helper.client)
+    store, other = bike.store, helper.store
+    assert bike.set("job:A", "EVERY:1h")
+    assert bike.set("broken:A", "NOW")
+    assert not bike.set("bad:A", "every day")
+    assert [ok for _, ok in bike.set_many([("two:A", "NOW"), ("two:A", "EVERY:1h")])] == [True] * 2
+    bike.requeue("job:A")
+    while helper.work_one():
+        pass
+    bike.requeue("job:A")
+    assert other.take([("work-A", 500.0)], "tag").jobid == "job:A"
+    for schedule in ("EVERY:2h", "NOW", "EVERY:3h", "AT:4000000000"):
+        assert bike.set("job:A", schedule)
+    assert bike.tell("job:A")["working"]
+    assert len(list(bike.get_statuses())) == 4
+    assert len(list(bike.get_schedules())) == 3
+    assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]
+    bike.requeue("broken:A")
+    bike.unset("broken:A")
+    bike.unset("job:A")
+    bike.control("HALT")
+    names_a_wrong_type(store, helper.client)
+
+
+def checks(bike, helper):
+    """What fsck asks, and does."""
+    assert bike.set("two:A", "EVERY:1h")
+    damages(bike.store.keys, helper.client)
+    assert list(bike.fsck())
+    assert all(well for _, well in bike.repair())
+    assert list(bike.fsck()) == []
+
+
+def asks_and_checks(bike, helper):
+    asks(bike, helper)
+    helper.client.flushdb()
+    checks(bike, helper)
+
+
+DUTIES = {"dispatcher": dispatches, "worker": works, "client": asks_and_checks}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_needs_all_rights_that_it_is_given(bikes, users, role):
+    def fulfilled():
+        users.flushdb()
+        try:
+            DUTIES[role](bikes[role], bikes["admin"])
+        except ServerError as error:
+            return str(error)
+        return ""
+
+    assert fulfilled() == ""
+    superfluous = []
+    for command in RIGHTS[role]:
+        users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"-{command}"])
+        if not fulfilled():
+            superfluous.append(command)
+        users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"+{command}"])
+    assert superfluous == []
+
+
+def test_a_client_that_needs_no_fsck_can_do_without_its_rights(bikes, users):
+    said = re.search(r"Only ``fsck`` needs it, and with it ``([a-z ]+)``, and\s+``([a-z ]+)`` for ``--repair``", PAGE)
+    rights = ["scan", *said[1].split(), *said[2].split()]
+    assert set(rights) < set(RIGHTS["client"])
+    users.acl_setuser("redbike-client", enabled=True, commands=[f"-{right}" for right in rights])
+    users.flushdb()
+    asks(bikes["client"], bikes["admin"])
+    users.flushdb()
+    with pytest.raises(ServerError, match="permissions"):
+        checks(bikes["client"], bikes["admin"])
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_gets_at_anything_else(users, bikes, server_url, role):
+    for words in FOREIGN:
+        with pytest.raises(NoPermissionError):
+            bikes[role].client.execute_command(*words)
+    with pytest.raises(ServerError, match="permissions to access"):
+        Redbike(Handler("A"), prefix="other", redis_config=named(server_url, role))
+
+
+@pytest.fixture
+def shells(users, tmp_path, server_url):
+    """The command line, as each role."""
+    (tmp_path / "jobs.py").write_text(WORKER)
+    shells = {role: Shell(tmp_path, named(server_url, role)) for role in ROLES}
+    yield shells
+    for shell in shells.values():
+        shell.close()
+
+
+def test_jobs_live_and_end_with_three_users(users, shells, tmp_path):
+    """Real processes, each as the user of its role; what they log, at its most talkative, has no password in it."""
+    (tmp_path / ".redbike.conf").write_text("[redbike]\nlog-level: debug\ntimefile: time\n")
+    (tmp_path / "jobs.csv").write_text("poll:A,CONTINUE\nbroken:A,NOW\nlater:A,EVERY:1h\n")
+    said = []
+
+    def ask(*arguments):
+        done = shells["client"].run(*arguments)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stderr)
+        return done.stdout
+
+    loops = [shells["dispatcher"].start("dispatch"), shells["worker"].start("work", "jobs:Worker('A')", log="work")]
+    ask("set", "due:A", "EVERY:1s")
+    ask("load", "jobs.csv")
+    wait_until(lambda: "worked due:A" in shells["worker"].log("work"))
+    wait_until(lambda: sorted(re.findall(r",(STP|DIE|TML),", ask("statuses"))) == ["DIE", "STP", "TML", "TML"])
+    assert json.loads(ask("tell", "poll:A"))["schedule"] == "STOP"
+    assert len(ask("schedules").splitlines()) == 4
+    assert "no luck" in ask("failures")
+    ask("requeue", "broken:A")
+    wait_until(lambda: shells["worker"].log("work").count("worked broken:A") == 2)
+    ask("next", "later:A")
+    ask("unset", "later:A")
+    assert ask("fsck") == ""
+    ask("control", "HALT")
+    assert [loop.wait(timeout=10) for loop in loops] == [0, 0]
+
+    logged = "".join([*said, shells["dispatcher"].log(), shells["worker"].log("work")])
+    assert "DEBUG" in logged
+    assert "WARNING" not in logged
+    assert PASSWORD not in logged
+    # How a client calls itself is no right that it needs, and redis-py bears not having it.
+    assert {entry["object"] for entry in users.acl_log()} <= {"client|setinfo"}
+
+
+@pytest.mark.parametrize("command", [("dispatch",), ("statuses",), ("work", "jobs:Worker('A')")])
+def test_a_right_that_is_missing_is_named_in_one_line(users, shells, command):
+    users.acl_setuser("redbike-worker", enabled=True, commands=["-get", "-hscan"])
+    done = shells["worker"].run(*command)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert re.search("redbike: .*permissions.*(get|hscan)", done.stderr)
+    assert PASSWORD not in done.stderr
+
+
+def test_a_check_that_is_not_allowed_is_passed_over_with_a_warning(users, shells):
+    users.acl_setuser("redbike-client", enabled=True, commands=["-info"])
+    done = shells["client"].run("set", "job:A", "NOW")
+    assert done.returncode == 0
+    [warning] = done.stderr.splitlines()
+    assert "WARNING" in warning
+    assert "not checked" in warning
+    assert "info" in warning
+
+
+def processes_below(pid):
+    """The arguments of a process and of all that it has started."""
+    tasks = [*Path(f"/proc/{pid}/task").iterdir()]
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+    return [
+        Path(f"/proc/{pid}/cmdline").read_text(),
+        *(words for child in children for words in processes_below(child)),
+    ]
+
+
+@pytest.mark.parametrize("place", ["environment", "config", "command line"])
+def test_no_secret_stands_in_the_arguments_of_a_process(users, server_url, tmp_path, place):
+    """Of none of ours where it was given otherwise; and never in those that we start."""
+    users.acl_setuser("redbike-worker", enabled=True, categories=["+@all"])
+    url = named(server_url, "worker")
+    shell = Shell(tmp_path, url if place == "environment" else None)
+    (tmp_path / "jobs.py").write_text(WORKER + "    def __init__(self, queues, token): super().__init__(queues)\n")
+    settings = "[redbike]\nworker: jobs:Worker('A', 'TOKEN')\n[redbike-redis]\n"
+    (tmp_path / ".redbike.conf").write_text(settings + (f"url: {url}\n" if place == "config" else ""))
+    up = shell.start(*([f"--url={url}"] if place == "command line" else []), "up", "--processes=2")
+    assert shell.run(*([f"--url={url}"] if place == "command line" else []), "set", "job:A", "NOW").returncode == 0
+    wait_until(lambda: "worked job:A" in shell.log())
+    own, *children = processes_below(up.pid)
+    assert len(children) == 3
+    shown = children if place == "command line" else [own, *children]
+    assert [words for words in shown if PASSWORD in words or "TOKEN" in words] == []
+    assert PASSWORD not in shell.log()
+    assert "TOKEN" not in shell.log()
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+    shell.close()
+
+
+def test_files_are_open_to_nobody_else_whatever_the_umask(tmp_path):
+    (tmp_path / "jobs.py").write_text(WORKER)
+    shell = Shell(tmp_path, None)
+    (tmp_path / ".redbike.conf").write_text("[redbike]\ntimefile: time\nworker: jobs:Worker('A')\n")
+    before = os.umask(0)
+    try:
+        up = shell.start("up")
+    finally:
+        os.umask(before)
+    wait_until((tmp_path / "time").exists)
+    assert shell.run("set", "job:A", "NOW").returncode == 0
+    wait_until(lambda: "worked job:A" in shell.log())
+    modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in (tmp_path, *tmp_path.rglob("*"))}
+    assert modes["time"] == 0o600
+    assert modes[".redbike"] == 0o700
+    assert modes["redis.sock"] == 0o700
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+
+
+def test_a_folder_of_someone_elses_is_not_used(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".redbike").symlink_to("elsewhere")
+    done = Shell(tmp_path, None).run("set", "job:A", "NOW")
+    assert done.returncode == 1
+    assert "not a folder of this user's own" in done.stderr
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_ids_that_were_put_into_redis_by_hand_forge_no_line_of_log(shell, client):
+    """Redbike itself refuses them; who may write to Redis can enter anything."""
+    silent = WORKER.replace('print(f"worked {jobid}", flush=True)', 'raise ValueError("no luck")')
+    (shell.folder / "jobs.py").write_text(silent)
+    ids = [
+        "a\n2020-01-01T00:00:00Z INFO forged:A",
+        "\x1b[2J\x1b[31mred:A",
+        "\r\nover:A",
+        "\x9b2Jc1:A",
+        "a\0b:A",
+        b"\xff:A",
+    ]
+    for jobid in ids:
+        client.hset("redbike-schedules", jobid, "NOW")
+        client.lpush("redbike-work-A", jobid)
+    worker = shell.start("work", "jobs:Worker('A')")
+    wait_until(lambda: client.hlen("redbike-failures") == len(ids))
+    worker.terminate()
+    assert worker.wait(timeout=10) == 0
+    logged = [line for line in shell.log().splitlines() if re.match(r"\d{4}-\d\d-\d\dT", line)]
+    assert len([line for line in logged if "no luck" in line]) == len(ids)
+    assert all(line.isprintable() for line in logged)
+    assert not [line for line in logged if line.startswith("2020")]
