@@ -142,8 +142,8 @@ LOSSES = [
     Bug(
         "a run has no heartbeat",
         "worker.py",
-        "self.heartbeat.add(run)\n        try:\n            return self._run(",
-        "try:\n            return self._run(",
+        "self.heartbeat.add(run)\n        try:\n            return self.performer.perform(",
+        "try:\n            return self.performer.perform(",
         f"{WORKER} -k heartbeats",
     ),
     Bug("lost runs are not recovered", "dispatcher.py", "self.recover(survey, now)", "pass", DISPATCHER),
