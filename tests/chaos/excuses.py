@@ -12,6 +12,8 @@ TIMEOUT = 10.0  # of the other queues
 GRACE = 2.0  # seconds after its deadline until a run counts as lost
 SLACK = 0.05  # seconds
 TELLING = 3.0  # seconds within which the end of a run is told, if nothing is in the way
+TIMED_OUT = 5.0  # seconds after which a worker gives up waiting for a reply
+PAUSE = 2.5  # seconds at most until it has tried again
 CUTS = ("cut-before", "reply-lost", "cut-mid-reply", "reset", "stall", "black-hole", "delay")
 OUTAGES = ("server-kill", "server-stop", "server-restart", "aof-tail", "promotion", "client-kill")
 
@@ -31,13 +33,16 @@ class Excuses:
         # A run is given to another worker no sooner than its lease has run out, or its time.
         waited = abs(again.taken - run.taken) + SLACK
         expired, over = waited >= self.lease(run), waited >= min(self.lease(run), self.timeout(run))
+        killed, paused = expired and self._killed(run), over and (self._paused(run) or self._paused(again))
         found = {
-            "killed": expired and self._killed(run),
-            "paused": over and (self._paused(run) or self._paused(again)),
+            "killed while cut off": killed and self._is_untold(run, self._death(run)),
+            "killed": killed,
+            "paused while cut off": paused and self._is_untold(run, self._first_pause(run)),
+            "paused": paused,
             "overran": over and self._overran(run),
             "forgotten": self._was_forgotten(run, again),
-            "stopped while cut off": expired and self._stopped(run) and self._was_cut(run),
-            "cut off": expired and self._was_cut(run),
+            "stopped while cut off": expired and self._stopped(run) and self._could_not_tell(run, self._death(run)),
+            "cut off": over and self._could_not_tell(run, run.taken + min(self.lease(run), self.timeout(run))),
         }
         return [reason for reason, holds in found.items() if holds]
 
@@ -65,22 +70,38 @@ class Excuses:
     def _overran(self, run: Run) -> bool:
         # Its own worker says that it did; one that is dead cannot.
         deadline = run.taken + self.timeout(run)
-        return (run.end or deadline) >= deadline and self.history.processes[run.pid].died >= deadline
+        return (run.end or deadline) >= deadline and self._death(run) >= deadline
 
     def _killed(self, run: Run) -> bool:
         process = self.history.processes[run.pid]
         return process.status != 0 and process.died <= self.open_until(run)
 
     def _stopped(self, run: Run) -> bool:
-        process = self.history.processes[run.pid]
-        return process.status == 0 and process.died <= self.open_until(run)
+        return self.history.processes[run.pid].status == 0 and self._death(run) <= self.open_until(run)
 
     def _paused(self, run: Run) -> bool:
         return any(overlaps(fault, run.taken, self.open_until(run)) for fault in self._pauses.get(run.pid, ()))
 
-    def _was_cut(self, run: Run) -> bool:
-        until = self.open_until(run)
-        return any(overlaps(fault, run.taken, until) for fault in (*self._outages, *self._cuts.get(run.pid, ())))
+    def _could_not_tell(self, run: Run, until: float) -> bool:
+        """Whether one fault came after the other from the end of the run to `until`, and no time was left to tell."""
+        at = run.taken if run.end is None else run.end
+        faults = [*self._outages, *self._cuts.get(run.pid, ())]
+        for fault in sorted(faults, key=lambda fault: fault["began"]):
+            if fault["began"] <= at + SLACK:
+                at = max(at, min(fault["ended"], fault["began"] + TIMED_OUT) + PAUSE)
+        return at >= until
+
+    def _is_untold(self, run: Run, until: float) -> bool:
+        """Whether it had ended, and that could not be told before `until`."""
+        return run.end is not None and run.end < until and self._could_not_tell(run, until)
+
+    def _first_pause(self, run: Run) -> float:
+        return min(
+            (fault["began"] for fault in self._pauses.get(run.pid, ()) if fault["ended"] > run.taken), default=0.0
+        )
+
+    def _death(self, run: Run) -> float:
+        return self.history.processes[run.pid].died
 
     def _was_forgotten(self, run: Run, again: Run) -> bool:
         return any(

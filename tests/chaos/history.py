@@ -57,17 +57,22 @@ class Snapshot:
             return float(self.held["queued"][job].split(" ")[0])
         return float(self.held["running"][job].split(" ")[3]) if job in self.held["running"] else None
 
-    def withdrawn(self, job: str) -> bool:
-        """Whether the job was changed during the run in flight, so that it is not run again if that is lost."""
-        return job not in self.held["schedules"] or " set " in self.held["running"].get(job, "")
-
     def tag(self, job: str) -> str:
         """Of the run in flight, or ""."""
         return str(self.held["running"].get(job, "").split(" ")[0])
 
-    def owed(self, job: str) -> bool:
-        """Whether a further run is owed when the one in flight ends."""
-        return " due:" in self.held["running"].get(job, "")
+    def left_behind(self, job: str) -> str:
+        """What was set or asked for during the run in flight, and counts in its place if that is lost; or ""."""
+        record = self.held["running"].get(job, "")
+        next_run = record.split(" ")[6] if record else "-"
+        return "unset" if job not in self.held["schedules"] else "" if next_run == "-" else str(next_run)
+
+    def awaited(self, job: str) -> list[float]:
+        """The due times, known now, that must be run."""
+        left, pending = self.left_behind(job), self.pending(job)
+        if left.startswith("due:"):
+            return [float(left.removeprefix("due:"))]
+        return [] if pending is None or left in ("set", "unset") else [pending]
 
     def skipped(self, job: str) -> int:
         """How many of its occurrences are counted as not run."""

@@ -23,7 +23,7 @@ TIMEOUTS = {"work-C": 4.0}  # seconds; below the lease, so that runs also outliv
 
 if "FAKETIME" in os.environ:
     # libfaketime 0.9.10 breaks time.sleep of Python 3.11 when it leaves the monotonic clock alone (its issue 426).
-    time.sleep = lambda seconds: threading.Event().wait(seconds)  # type: ignore[assignment]
+    time.sleep = lambda seconds: threading.Event().wait(seconds)
 
 
 class Trouble(Exception):

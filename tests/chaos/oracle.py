@@ -86,7 +86,7 @@ def _left_alone(job: str, start: Snapshot, end: Snapshot, runs: list[Run]) -> St
     pending, schedule = start.pending(job), start.held["schedules"].get(job, "STOP")
     expected = {}
     if pending is not None:
-        expected = _due(schedule, pending, _until(job, end), *([] if start.withdrawn(job) else [pending]))
+        expected = _due(schedule, pending, _until(job, end), *start.awaited(job))
     exact = ".still." in job
     return Stretch(job, expected, runs, end.skipped(job) - start.skipped(job), exact)
 
@@ -107,7 +107,11 @@ def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list
     later = [run for run in runs if run.taken >= change["began"] - SLACK]
     asked = change["answer"] == "ok" and (change["kind"] == "requeue" or change["schedule"] == "NOW")
     pending = end.pending(job)
-    waits = end.owed(job) or (pending is not None and pending <= change["ended"]) or end.died(job) is not None
+    waits = (
+        end.left_behind(job).startswith("due:")
+        or (pending is not None and pending <= change["ended"])
+        or end.died(job) is not None
+    )
     if asked and not later and not waits:
         verdict.wrong["lost"].append(told(history, job, change["began"], f"asked for at {change['began']:.3f}"))
     ended = change["answer"] == "ok" and (change["kind"] == "unset" or change["schedule"] == "STOP")

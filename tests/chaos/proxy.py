@@ -11,6 +11,7 @@ struck is noted in JOURNAL, with the process at the other end.
 
 import asyncio
 import json
+import logging
 import socket
 import struct
 import sys
@@ -191,6 +192,8 @@ def peer(writer: asyncio.StreamWriter) -> int:
 
 async def main(listen: str, target: str, journal: str) -> None:
     """Serve until standard input ends."""
+    # It warns of each write to a connection that was just cut.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     proxy = Proxy(target, Journal(Path(journal)))
     commands = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)

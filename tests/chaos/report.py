@@ -1,6 +1,6 @@
 """The verdict as a table, and as what goes into JSON."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -8,6 +8,7 @@ from tests.chaos.history import History, Run
 from tests.chaos.oracle import Verdict
 
 SHOWN = 8  # of each kind of what is wrong
+BLOW = 1.0  # seconds between two runs that were not repeated for the same reason
 UNTOLD = 30e-6  # seconds of work whose end a worker may not have told yet, beside its last run
 
 
@@ -60,16 +61,15 @@ def repeats_by_victim(history: History, verdict: Verdict) -> dict[str, dict[int,
 
 
 def wasteful(verdict: Verdict) -> list[int]:
-    """The workers that repeated more than one run, and what took next to no time before it."""
-    by_pid: dict[int, list[Run]] = defaultdict(list)
-    for reason in ("killed", "paused"):
-        for run in verdict.repeats.get(reason, []):
-            by_pid[run.pid].append(run)
-    return [pid for pid, runs in by_pid.items() if sum(map(_work, sorted(runs, key=_start)[:-1])) > UNTOLD]
-
-
-def _start(run: Run) -> float:
-    return run.start
+    """The workers that at one blow repeated more than one run, and what took next to no time before it."""
+    repeated = [run for reason in ("killed", "paused") for run in verdict.repeats.get(reason, [])]
+    blows: list[list[Run]] = []
+    for run in sorted(repeated, key=lambda run: (run.pid, run.start)):
+        if blows and blows[-1][-1].pid == run.pid and run.start - blows[-1][-1].start < BLOW:
+            blows[-1].append(run)
+        else:
+            blows.append([run])
+    return [blow[0].pid for blow in blows if sum(map(_work, blow[:-1])) > UNTOLD]
 
 
 def _work(run: Run) -> float:

@@ -152,6 +152,16 @@ def test_a_fault_explains_a_repeated_run(story, reason, fault, exit_at):
     assert [run.pid for run in verdict.repeats[reason]] == [2]
 
 
+@pytest.mark.parametrize(("stalled", "expected"), [((30.1, 34, 38), {}), ((30.1, 40), {"unexplained": 1})])
+def test_a_worker_that_is_cut_off_explains_it_only_if_it_could_not_tell_in_time(story, stalled, expected):
+    story.runs(10, 20, 50, 60)
+    story.run(30, pid=2)
+    for began in stalled:
+        story.fault("stall", began, began + 2, pid=2)
+    story.run(30, start=42.1)
+    assert wrong(story.verdict(skipped=1)) == expected
+
+
 def test_a_lost_run_is_not_repeated_before_its_lease_has_run_out(story):
     story.runs(10, 20, 40, 50, 60)
     story.run(30, took=None, pid=2)
