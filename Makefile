@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test exhaustive fuzz bench bench-quick chaos chaos-quick check lint format types ci clean
+.PHONY: help install test exhaustive planted chaos chaos-quick fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -15,6 +15,9 @@ test: ## the test suite, on a server that it starts itself
 
 exhaustive: ## 100,000 random schedules and every change of clocks from 2020 to 2037, by brute force (half an hour)
 	$(PYTHON) -m tests.exhaustive
+
+planted: ## bugs planted one by one, each of which the tests must catch (a quarter of an hour)
+	$(PYTHON) -m tests.planted
 
 fuzz: ## an hour of mutated texts for the parser
 	$(PYTHON) -m pip install --quiet 'atheris >= 3.0'

@@ -2,7 +2,7 @@
 
 For each way some servers are killed with SIGKILL while jobs are set, taken and ended one by one, and started again; or
 their replica takes over, 0.3 seconds before. Prints how many of the sets that were acknowledged are gone, over how long
-a time at most, what ``fsck`` finds then, and how fast that went.
+a time at most, what ``fsck`` finds then, and how fast that went; then how long the repair of many jobs takes.
 """
 
 import logging
@@ -211,6 +211,21 @@ def waited(bike: Redbike) -> bool:
     return int(bike.client.wait(1, 100)) >= 1
 
 
+def repairs(number: int) -> None:
+    """How long it takes to put many jobs right from which something was lost."""
+    with folder() as where:
+        server = Server(where / "1", WAYS["nothing"])
+        server.start()
+        bike = bike_of(server)
+        for key, schedule in (("statuses", "NOW"), ("work-A", "NOW"), ("queued", "NOW"), ("timeline", "EVERY:1h")):
+            assert all(ok is True for _, ok in bike.set_many((f"{n}:A", schedule) for n in range(number)))
+            bike.client.delete(f"redbike-{key}")
+            began = time.monotonic()
+            assert sum(well for _, well in bike.repair()) == number
+            print(f"{number} jobs repaired without the key {key!r} in {time.monotonic() - began:.1f} s", flush=True)
+        server.kill()
+
+
 def main() -> None:
     random.seed(1)
     logging.disable()
@@ -218,6 +233,8 @@ def main() -> None:
     for way, settings in WAYS.items():
         restarts(way, settings)
     restarts("everysec, busy disk", WAYS["everysec"], busy=True)
+    repairs(5000)
+    repairs(20_000)
     failovers("replica", {}, lambda _: True)
     failovers("replica, WAIT 1", {}, waited)
     failovers("min-replicas-to-write", {"min-replicas-to-write": "1", "min-replicas-max-lag": "1"}, lambda _: True)

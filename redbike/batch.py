@@ -44,7 +44,7 @@ class Batch:
         self.runs = list(runs)
         self.todo = deque(runs)
         self.done: deque[Ended] = deque()
-        self.ran = 0
+        self.over: set[int] = set()  # the identities of those that were run
         self.watched: list[Run] = []  # those that the heartbeat was told of
         self.began = time.monotonic()
         self.checked = self.began  # when the runs were known to be this worker's

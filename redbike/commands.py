@@ -51,8 +51,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from redbike.errors import BadConfig, Overrun, RedbikeError
+from redbike.performer import current_run
 from redbike.rotation import RoundRobin
-from redbike.worker import current_run
 
 log = logging.getLogger("redbike.commands")
 
@@ -415,6 +415,7 @@ def variable(key: str, value: str) -> tuple[bytes, bytes]:
 
 def system_bytes(text: str) -> bytes:
     """`text` as the system takes it, to which a NUL would be its end."""
-    if "\0" in text:
-        raise BadConfig(f"a NUL in {text!r:.80}")
+    place = text.find("\0")
+    if place >= 0:
+        raise BadConfig(f"a NUL in {text[max(0, place - 40) : place + 40]!r}")
     return text.encode(errors="surrogateescape")

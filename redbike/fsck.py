@@ -15,7 +15,7 @@ one instant, and judged by that.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from redbike.errors import BadQueueName, RedbikeError
@@ -44,9 +44,12 @@ def fsck(store: Store) -> Iterator[str]:
         yield from wrong
         return
     listing = look_around(store)
-    for page in sick(store, listing):
+    for page in suspects(store, listing):
+        moved = {state.jobid: state.entries for state in page if any(_judge_entries(state))}
+        looked_at = {state.jobid: state for state in look_closely(store, moved)}
         for state in page:
-            yield from (f"{state.jobid!r}: {problem}" for problem in judge(state))
+            for problem in judge(looked_at.get(state.jobid, state)):
+                yield f"{state.jobid!r}: {problem}"
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
 
 
@@ -165,16 +168,21 @@ class Listing:
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
 
-def sick(store: Store, listing: Listing) -> Iterator[list[State]]:
-    """The jobs with which something is wrong, each as it is at one instant; some of them at a time."""
+def suspects(store: Store, listing: Listing) -> Iterator[list[State]]:
+    """The jobs with which something seems to be wrong, some at a time.
+
+    Each is as it is at one instant, but for its entries in lists: these are as they were listed, maybe before it moved.
+    """
     jobids = iter(listing.jobs)
     while page := list(islice(jobids, PAGE)):
-        odd = {}
-        for state in store.inspect(page):
-            counts, home = listing.jobs[state.jobid] or {}, home_of(state.queued, QUEUED)
-            if counts != ({home: 1} if home else {}) or any(judge(state)):
-                odd[state.jobid] = {*counts, *([home] if home else [])}
-        yield [state for state in look_closely(store, odd) if any(judge(state))]
+        states = (replace(state, entries=_listed(store, listing, state)) for state in store.inspect(page))
+        yield [state for state in states if any(judge(state))]
+
+
+def _listed(store: Store, listing: Listing, state: State) -> dict[str, int]:
+    """How often a job was listed in queues: those with an entry, and those in which it should have, or may get one."""
+    home = home_of(state.queued, QUEUED) or (own_queue(store, state.jobid) if state.schedule is not None else "")
+    return ({home: 0} if home else {}) | (listing.jobs[state.jobid] or {})
 
 
 def look_closely(store: Store, queues: Mapping[str, Iterable[str]]) -> list[State]:

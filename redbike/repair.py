@@ -33,7 +33,7 @@ from redbike.fsck import (
     look_around,
     look_closely,
     own_queue,
-    sick,
+    suspects,
     wrong_types,
 )
 from redbike.outcome import COUNT_LIMIT
@@ -66,30 +66,25 @@ class Repair:
             yield from ((line, False) for line in wrong)
             return
         listing = look_around(self.store)
-        for page in sick(self.store, listing):
+        for page in suspects(self.store, listing):
             yield from self._put_right(page)
         for key, how in listing.keys:
             yield self._put_key_right(key, how)
 
     def _put_right(self, found: list[State]) -> Iterator[tuple[str, bool]]:
         """These jobs, together: a request is on its way while the one before it is worked on."""
-        done: dict[str, list[str]] = {}
-        now = {state.jobid: state for state in found}
-        moved = found
+        states = found
         for _ in range(TRIES):
-            pairs = [(state, self.mended(state)) for state in moved]
-            pairs = [(state, wanted) for state, wanted in pairs if wanted != state]
+            pairs = [(state, self.mended(state)) for state in states]
+            replies = iter(self.store.repair((state, wanted) for state, wanted in pairs if wanted != state))
             moved = []
-            for (state, wanted), committed in zip(pairs, self.store.repair(pairs), strict=True):
-                if committed:
-                    done[state.jobid] = list(changes(state, wanted))
-                    now[state.jobid] = wanted
+            for state, wanted in pairs:
+                if wanted == state or next(replies):
+                    yield from _told(state, wanted)
                 else:
                     moved.append(state)
-            moved = look_closely(self.store, {state.jobid: state.entries for state in moved})
-            now |= {state.jobid: state for state in moved}
-        for state in found:
-            yield _line(state, done.get(state.jobid, []), list(judge(now[state.jobid])))
+            states = look_closely(self.store, {state.jobid: state.entries for state in moved})
+        yield from (line for state in states for line in _told(state, state))
 
     def _put_key_right(self, key: str, how: str) -> tuple[str, bool]:
         if how == EXPIRES:
@@ -183,12 +178,14 @@ class Repair:
         return due, max(0, passed - (due is not None))
 
 
-def _line(found: State, done: list[str], left: list[str]) -> tuple[str, bool]:
-    said = ["; ".join(judge(found))]
-    said += [f"repaired: {', '.join(done)}"] if done else []
+def _told(found: State, now: State) -> Iterator[tuple[str, bool]]:
+    """The line for a job; none for one that had merely moved while it was listed, and is well."""
+    problems, left = list(judge(found)), list(judge(now))
+    said = ["; ".join(problems)]
+    said += [f"repaired: {', '.join(changes(found, now))}"] if now != found else []
     said += [f"not repaired: {'; '.join(left)}"] if left else []
-    said += [] if done or left else ["well by now"]
-    return f"{found.jobid!r}: {' -- '.join(said)}", not left
+    if problems:
+        yield f"{found.jobid!r}: {' -- '.join(said)}", not left
 
 
 def event_of(state: State) -> tuple[str, float]:

@@ -380,7 +380,10 @@ class Store:
         return [bool(reply[0] == "ok") for reply in replies]
 
     def _repair_call(self, found: State, wanted: State, now: float | None) -> Call:
-        names, keys = self._queues(wanted.entries)
+        home = wanted.queued.partition(" ")[2] if wanted.queued != found.queued else ""
+        names, keys = self._queues(
+            name for name, count in wanted.entries.items() if count != found.entries[name] or name == home
+        )
         keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
         arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
         for name in names:
@@ -440,8 +443,8 @@ class Store:
             for name in map(text, self.client.smembers(self.keys.queues)):
                 keys += [self.keys.queue(name), self.keys.wake(name)]
             keys += self.client.scan_iter(match=f"{literal(self.keys.inflight_base)}*", count=PAGE)
-            # The names of the queues last: if this is interrupted, the next flush finds the others by them.
-            keys += sorted(self.keys.fixed(), key=lambda key: key == self.keys.queues)
+            # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
+            keys += self.keys.fixed()
             return sum(int(self.client.unlink(*keys[page : page + PAGE])) for page in range(0, len(keys), PAGE))
 
     def _pairs(self, key: str) -> Iterator[tuple[str, str]]:

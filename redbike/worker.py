@@ -6,43 +6,32 @@
 4. Block when there is nothing to take.
 """
 
-import asyncio
-import contextvars
-import inspect
 import logging
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from redbike.batch import LONG_ENOUGH, STALE, TOGETHER, UNTOLD, Batch, Ended, Pace, Watch
 from redbike.config import Settings
-from redbike.errors import BadSchedule, Overrun, RedbikeError, StopWork, Unreachable, UnsetJob
+from redbike.errors import RedbikeError, Unreachable
 from redbike.heartbeat import Heartbeat
 from redbike.loop import Loop
-from redbike.outcome import commit, describe, done, failed, failure_of
+from redbike.outcome import commit
 from redbike.outcome import overrun as overran
+from redbike.performer import Performer
 from redbike.records import Outcome, Run
 from redbike.rotation import Handler, Look, Rotation
 from redbike.scripts import Call, Conversation, Reply
 from redbike.store import LEASE, Store, new_tag
-from redbike.tracebacks import Tracebacks
 
 log = logging.getLogger("redbike.worker")
 
 NAP = 1.0  # seconds: how often an idle worker looks whether it was suspended
 
 T = TypeVar("T")
-
-_current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
-
-
-def current_run() -> Run:
-    """The run that the calling ``work`` is in; raises `LookupError` outside of one."""
-    return _current.get()
 
 
 class Worker:
@@ -52,6 +41,7 @@ class Worker:
         self.store = store
         self.handler = handler
         self.settings = settings
+        self.performer = Performer(handler, settings)
         self.loop = Loop(store)
         self.rotation = Rotation(handler, settings.default_timeout)
         self.heartbeat = Heartbeat(store, self._overrun)
@@ -59,13 +49,9 @@ class Worker:
         self._pace = Pace()
         self._line = Conversation(store.client)
         self._unheard: list[Ended] = []  # the server was told of these ends, and has not answered yet
-        self._tracebacks = Tracebacks()
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
-        self._untold = 0.0  # seconds of work that it was not told of
         self._free = threading.Semaphore(concurrency)
         self._concurrency = concurrency
-        self._coroutines: asyncio.AbstractEventLoop | None = None
-        self._starting = threading.Lock()
 
     def work(self) -> None:
         """Work until halted."""
@@ -108,7 +94,7 @@ class Worker:
         """Run jobs that were taken together; those whose end is still to be told."""
         batch = Batch(runs)
         ended = [(runs[0], self._perform(runs[0]))] if len(runs) == 1 else self._perform_batch(batch)
-        self._pace.note(max(1, batch.ran), time.monotonic() - batch.began)
+        self._pace.note(max(1, len(batch.over)), time.monotonic() - batch.began)
         return ended
 
     def _perform_batch(self, batch: Batch) -> list[Ended]:
@@ -123,9 +109,10 @@ class Worker:
                         run = batch.todo.popleft()
                     except IndexError:
                         break
-                    batch.done.append((run, self._run(run)))
-                    batch.ran += 1
-                    if self._untold > UNTOLD or len(batch.done) >= TOGETHER:
+                    outcome = self.performer.perform(run)
+                    batch.over.add(id(run))
+                    batch.done.append((run, outcome))
+                    if self.performer.spent > UNTOLD or len(batch.done) >= TOGETHER:
                         self._tell(_drained(batch.done.popleft))
                 with batch.changing:
                     batch.closed = not batch.todo or stopping.is_set()
@@ -141,7 +128,7 @@ class Worker:
     def _tell(self, ended: list[Ended]) -> None:
         """Let the server end these runs while the next ones are run."""
         self._unheard += ended
-        self._untold = 0.0
+        self.performer.spent = 0.0
         if not ended:
             # The thread that splits batches was faster.
             return
@@ -164,7 +151,7 @@ class Worker:
                 return
             done, rest = _drained(batch.done.popleft), _drained(batch.todo.pop)[::-1]
             # From now on there is time for a heartbeat.
-            left = {id(run) for run in rest} | {id(run) for run, _ in done}
+            left = batch.over | {id(run) for run in rest}
             batch.watched = [run for run in batch.runs if id(run) not in left]
             for run in batch.watched:
                 self.heartbeat.add(run)
@@ -250,7 +237,7 @@ class Worker:
     def _finish(self, ended: list[Ended], then: Callable[[bool], Call] | None = None) -> Reply:
         """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`."""
         told, ended = len(self._unheard), self._unheard + ended
-        self._unheard, self._untold = [], 0.0
+        self._unheard, self.performer.spent = [], 0.0
 
         def ask(repeated: bool) -> list[Reply]:
             # Without an answer it is not known whether it did what it was told: once more does no harm.
@@ -292,55 +279,9 @@ class Worker:
         """Run the job, with a heartbeat; where it goes then."""
         self.heartbeat.add(run)
         try:
-            return self._run(run, now)
+            return self.performer.perform(run, now)
         finally:
             self.heartbeat.remove(run)
-
-    def _run(self, run: Run, now: float | None = None) -> Outcome:
-        token = _current.set(run)
-        try:
-            return done(run, self._work(run.jobid), self.settings, run.now() if now is None else now)
-        except StopWork as reason:
-            log.info("%s: stopped by its worker: %s", run.jobid, reason)
-            return Outcome("stop")
-        except UnsetJob as reason:
-            log.info("%s: unset by its worker: %s", run.jobid, reason)
-            return Outcome("unset")
-        except Overrun as error:
-            log.error("%s: gave up when its time was over: %s", run.jobid, error)
-            return self._given_up(run, error)
-        except BadSchedule as error:
-            log.error("%s: %s", run.jobid, error)
-            return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
-        except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:
-            log.error("%s: %s", run.jobid, describe(error), exc_info=self._tracebacks.fresh(error, run.queue))
-            return failed(run, error, self.settings, run.now() if now is None else now)
-        finally:
-            _current.reset(token)
-
-    def _work(self, jobid: str) -> object:
-        began = time.monotonic()
-        try:
-            result = self.handler.work(jobid)
-            return self._await(result) if result is not None and inspect.isawaitable(result) else result
-        finally:
-            self._untold += time.monotonic() - began
-
-    def _given_up(self, run: Run, error: Overrun) -> Outcome:
-        # By on-timeout, but before the deadline: so it ends like a run that is in time.
-        outcome = replace(overran(run, self.settings, run.now()), why="")
-        failure = None if outcome.failure is None else failure_of(run, describe(error), "", run.now())
-        return replace(outcome, failure=failure)
-
-    def _await(self, awaitable: Any) -> Any:
-        async def to_the_end() -> Any:
-            return await awaitable
-
-        with self._starting:
-            if self._coroutines is None:
-                self._coroutines = asyncio.new_event_loop()
-                threading.Thread(target=self._coroutines.run_forever, name="redbike-async", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(to_the_end(), self._coroutines).result()
 
     def _idle(self) -> list[Run]:
         """Block until a queue of ours may have something; what the server has taken for us at that instant."""

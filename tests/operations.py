@@ -150,9 +150,9 @@ class Scene:
 class Operation:
     """`by_hand` means that whoever gave the command gives it again if it failed; others are taken up after a restart.
 
-    `steps` is how many changes of state it may be, each of which is done or not done.
-    `insists` means that it waits out a lost reply, and then leaves nothing behind. `patches` are constants of the
-    package that are other ones meanwhile, by module and name.
+    `steps` is how many changes of state it may be, each of which is done or not done. `insists` means that it waits out
+    a lost reply, and then leaves nothing behind. `patches` are constants of the package that are other ones meanwhile,
+    by module and name.
     """
 
     name: str
@@ -202,6 +202,18 @@ def crowd(scene: Scene) -> None:
     scene.store.halt()
 
 
+def damaged(scene: Scene) -> None:
+    """Jobs of which a part is gone."""
+    client, keys = scene.observer.client, scene.store.keys
+    scene.fly("flying:A")
+    scene.put("later:A", due=3600)
+    scene.queue("queued:A", "unrecorded:A")
+    client.zrem(keys.leases, "flying:A")
+    client.zrem(keys.timeline, "later:A")
+    client.lrem(keys.queue("work-A"), 0, "queued:A")
+    client.hdel(keys.queued, "unrecorded:A")
+
+
 def without_scripts(prepare: Callable[[Scene], Any]) -> Callable[[Scene], Any]:
     """`prepare`, and then the server has none of our scripts any more, as after a restart."""
 
@@ -230,6 +242,11 @@ def look(scene: Scene) -> list[Any]:
     bike = scene.bike
     listed = [sorted(bike.get_statuses()), sorted(bike.get_schedules()), list(bike.failures())]
     return [bike.tell("flying:A"), bike.is_working("job:A"), bike.is_halted(), *listed]
+
+
+def repair(scene: Scene) -> None:
+    for _, well in scene.bike.repair():
+        assert well
 
 
 def flush(scene: Scene) -> None:
@@ -269,8 +286,9 @@ BY_HAND = [
 
 def due(scene: Scene) -> None:
     """Jobs that are due in two queues, one that is still running, one that runs once, one that has no queue."""
-    for number, jobid in enumerate(["a:A", "b:B", "c:A", "d:A", "e:B", "once:A", "evil:A"]):
+    for number, jobid in enumerate(["a:A", "b:B", "c:A", "d:A", "e:B", "evil:A"]):
         scene.put(jobid, due=number - 100)
+    scene.put("once:A", due=-90, schedule=f"AT:{scene.began - 90}", once=True)
     scene.fly("flying:A")
     scene.put("flying:A", due=-101, schedule=scene.two_hourly)
     scene.put("later:A", due=3600)
@@ -454,6 +472,7 @@ WORKER = [
 OPERATIONS = [
     *(Operation(name, prepare, act, by_hand=True) for name, prepare, act in BY_HAND),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
+    Operation("repair", damaged, repair, by_hand=True, steps=4),
     Operation("flush", crowd, flush, by_hand=True, steps=5),
     *DISPATCHER,
     *WORKER,

@@ -177,6 +177,13 @@ def test_runs_that_are_lost_together_count_as_losses_for_none_and_run_alone_the_
     assert store.inspect([run.jobid])[0].streak == "0 1"
 
 
+def test_a_job_that_may_have_killed_its_worker_runs_neither_with_those_before_nor_with_those_after_it(store):
+    jobids = fill(store, 5)
+    store.client.hset(store.keys.streaks, jobids[2], "0 0 alone")
+    taken = [[run.jobid for run in take(store, MOST, f"tag{n}")] for n in range(3)]
+    assert taken == [jobids[:2], jobids[2:3], jobids[3:]]
+
+
 def test_it_takes_more_the_shorter_the_jobs_are_and_one_when_they_are_long():
     pace = Pace()
     numbers = []
@@ -217,7 +224,7 @@ def test_a_slow_job_holds_up_no_other(store):
     assert list(fsck(store)) == []
 
 
-def test_a_slow_job_in_a_batch_is_kept_alive(store, monkeypatch):
+def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, caplog):
     monkeypatch.setattr("redbike.heartbeat.INTERVAL", 0.05)
     begun, leave = threading.Event(), threading.Event()
 
@@ -225,6 +232,7 @@ def test_a_slow_job_in_a_batch_is_kept_alive(store, monkeypatch):
         if jobid == "001:A":
             begun.set()
             leave.wait(20)
+        time.sleep(2 * UNTOLD)
 
     fill(store, 3)
     monkeypatch.setattr(Handler, "timeout", lambda self, name: 100.0)
@@ -236,6 +244,7 @@ def test_a_slow_job_in_a_batch_is_kept_alive(store, monkeypatch):
     wait_until(lambda: all(state.status.startswith("STP") for state in store.inspect(["000:A", "001:A", "002:A"])))
     store.halt()
     thread.join(10)
+    assert "no longer" not in caplog.text, "what has ended needs no sign of life"
 
 
 def test_halting_in_the_middle_leaves_the_rest_in_its_queue(store):
@@ -285,12 +294,14 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
 
 
 def test_a_worker_that_was_suspended_begins_nothing_that_is_another_ones_by_now(store):
-    fill(store, 3, due=time.time())
+    fill(store, 3)
     worker = Worker(store, Handler(lambda jobid: None), Settings())
     batch = Batch(worker._take(MOST))
+    assert len(batch.runs) == 3
     Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
     (other,) = take(store, 1, "other", now=store.horizon()[0])
     batch.checked -= STALE
+    batch.began += 0.5  # or else what has not begun might be given back first
     assert worker._perform_batch(batch) == []
     assert worker.handler.worked == []
     worker._watch.stop()

@@ -21,7 +21,7 @@ LAYERS = [
     {"schedule", "scripts", "connection", "rotation"},
     {"store", "explain", "upcoming"},
     {"loop", "outcome"},
-    {"batch", "heartbeat", "dispatcher", "fsck"},
+    {"batch", "heartbeat", "dispatcher", "fsck", "performer"},
     {"worker", "repair"},
     {"commands", "supervisor"},
     {"redbike"},

@@ -322,3 +322,20 @@ def test_stop_work_in_a_worker_of_ones_own(bike):
 def test_a_wrong_setting_is_refused(client, prefix, wrong):
     with pytest.raises(BadConfig):
         Redbike(Recorder(), prefix, client, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [-7200, 7200])
+def test_the_clock_of_the_host_does_not_matter(bike, monkeypatch, wrong):
+    before, right, runs = bike.store.horizon()[0], time.time, []
+    monkeypatch.setattr(time, "time", lambda: right() + wrong)
+    bike.worker.work = lambda jobid: runs.append(current_run())
+    bike.set("now:A", "NOW")
+    bike.set("later:A", "EVERY:1h")
+    bike.store.set("due:A", "EVERY:1h@0", before - 1, now=before - 2)
+    assert bike.dispatch_due() == 1
+    assert [bike.work_one() for _ in range(3)] == ["now:A", "due:A", None]
+    after = bike.store.horizon()[0]
+    assert all(before <= run.start <= after and run.deadline == pytest.approx(run.start + 10, abs=1e-3) for run in runs)
+    assert before + 3600 <= bike.tell("later:A")["next_run"] <= after + 3600
+    assert before < bike.tell("due:A")["next_run"] <= after + 3600
+    assert all(int(before) <= moment <= after for _, _, moment in bike.get_statuses())

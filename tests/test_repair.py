@@ -160,6 +160,12 @@ DAMAGE = {
     "gone from its queue": ("NOW", ["LREM {p}-work-A 0 job:A"], "put into the queue 'work-A'", 1),
     "gone from its queue, and its record": ("NOW", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
     "CONTINUE gone from its queue": ("CONTINUE", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
+    "gone with its worker": (
+        "EVERY:1h",
+        ["DEL {p}-timeline", "HSET {p}-statuses job:A WRK:1"],
+        "put into the queue",
+        1,
+    ),
     "AT gone from the timeline": ("AT:{later}", ["DEL {p}-timeline"], "put on the timeline", 1),
     "AT gone from its queue": ("AT:{past}", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
     "a schedule alone": ("NOW", ["DEL {p}-work-A {p}-queued {p}-statuses"], "put into the queue 'work-A'", 1),
@@ -463,6 +469,34 @@ def test_a_repair_is_committed_only_if_nothing_has_changed(bike):
     bike.unset("job:A")
     assert bike.store.repair([(found, wanted)])[0] is False
     assert dump(bike.store).keys() == {bike.store.keys.queues, bike.store.keys.wake(QUEUE)}
+
+
+def test_an_entry_that_is_gone_meanwhile_is_not_recorded(bike):
+    bike.set("job:A", "NOW")
+    give(bike, ["DEL {p}-queued"])
+    found = state_of(bike)
+    wanted = Repair(bike.store, 0.0, bike._first_due).mended(found)
+    give(bike, ["DEL {p}-work-A"])
+    assert bike.store.repair([(found, wanted)]) == [False]
+    repaired(bike)
+    assert runs(bike) == ["job:A"]
+
+
+def test_of_several_entries_the_oldest_keeps_its_turn(bike):
+    bike.set("job:A", "NOW")
+    bike.set("other:A", "NOW")
+    give(bike, ["LPUSH {p}-work-A job:A"])
+    repaired(bike)
+    assert [bike.work_one(), bike.work_one(), bike.work_one()] == ["job:A", "other:A", None]
+
+
+def test_nothing_is_left_of_the_failure_of_an_unset_job(bike):
+    bike.set("job:A", "NOW")
+    run = bike.store.take([(QUEUE, 100.0)], "tag")
+    bike.store.end(run, Outcome("die", failure={"error": "it broke"}))
+    give(bike, ["DEL {p}-schedules"])
+    repaired(bike)
+    assert set(dump(bike.store)) == {bike.store.keys.queues, bike.store.keys.wake(QUEUE)}
 
 
 def test_an_idle_dispatcher_and_an_idle_worker_are_woken(bike):

@@ -251,6 +251,7 @@ def test_no_heartbeat_carries_a_run_past_its_deadline(store):
 def test_a_place_computed_from_an_old_schedule_is_refused(store):
     run = STATES["flight"](store)
     store.set(JOB, NEW, START, now=NOW)
+    assert store.end(run, Outcome("next", LATER), now=NOW) == ("changed", NEW)
     assert store.end(run, Outcome("stop"), now=NOW) == ("changed", NEW)
     assert place(store.inspect([JOB])[0]) == "flight"
 
@@ -382,3 +383,97 @@ def test_a_damaged_record_of_a_run_holds_nobody_up(store, client, record):
     store.requeue(JOB, now=NOW)
     store.unset(JOB)
     assert store.inspect([JOB])[0].schedule is None
+
+
+@pytest.mark.parametrize("why", ["", "overrun", "lost"])
+def test_a_tag_that_is_not_the_runs_any_more_changes_nothing(store, why):
+    """Its run was lost, and another worker has the job by now."""
+    old = STATES["flight"](store)
+    assert store.end(old, Outcome("due", START, "lost", "0 1"), now=START + LEASE) == ("ok", "queue")
+    assert take(store, "other", now=NOW).jobid == JOB
+    untouched = dump(store)
+    for end in ("next", "stop", "die", "unset"):
+        assert store.end(old, Outcome(end, LATER, why), now=NOW + 2 * TIMEOUT) == ("stale", "")
+    assert store.heartbeat([old], now=NOW) == ["stale"]
+    assert store.release([old], now=NOW) == ["stale"]
+    assert dump(store) == untouched
+
+
+@pytest.mark.parametrize("verb", ["set now", "requeue"])
+def test_a_request_that_comes_once_more_after_its_run_starts_no_other(store, sent, verb):
+    STATES["stopped"](store)
+    sent.clear()
+    VERBS[verb](store, NOBODY)
+    store.end(take(store, now=NOW), Outcome("next", None), now=NOW)
+    settled = dump(store)
+    repeat(store, sent[0])
+    assert dump(store) == settled
+
+
+def test_a_requeue_forgets_the_failure(store):
+    STATES["dead"](store)
+    assert store.inspect([JOB])[0].failure
+    store.requeue(JOB, now=NOW)
+    assert store.inspect([JOB])[0].failure is None
+    assert list(store.failures()) == []
+
+
+def test_a_skip_of_the_last_occurrence_stops_the_job(store):
+    STATES["timeline"](store)
+    assert store.skip(JOB, "1050", OLD, None, 1, now=NOW)
+    assert place(store.inspect([JOB])[0]) == "STP"
+    assert list(fsck(store)) == []
+
+
+def test_a_job_that_was_postponed_since_the_survey_is_not_moved(store):
+    STATES["timeline"](store)
+    due = due_jobs(store)
+    store.set(JOB, OLD, LATER, now=NOW)
+    assert store.dispatch(due, now=NOW) == 0
+    assert place(store.inspect([JOB])[0]) == "timeline"
+
+
+def test_a_queued_job_that_another_hand_put_on_the_timeline_is_not_queued_twice(store, client):
+    STATES["queue"](store)
+    client.zadd(store.keys.timeline, {JOB: DUE})
+    assert store.dispatch(due_jobs(store), now=NOW) == 0
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "verb"),
+    [
+        ("unknown", "set now"),
+        ("timeline", "requeue"),
+        ("timeline", "dispatch"),
+        ("flight", "end at once"),
+        ("flight", "end lost"),
+        ("flight", "release"),
+    ],
+)
+def test_whatever_puts_a_job_into_a_queue_wakes_a_worker(store, client, state, verb):
+    run = STATES[state](store)
+    client.delete(store.keys.wake(QUEUE))
+    VERBS[verb](store, run or NOBODY)
+    assert client.llen(store.keys.wake(QUEUE)) == 1
+
+
+def test_a_worker_that_leaves_jobs_behind_wakes_the_next_one(store, client):
+    for n in range(2):
+        store.set(f"{n}:A", OLD, START, now=START)
+    for left in (1, 0):
+        client.delete(store.keys.wake(QUEUE))
+        take(store, f"tag{left}", now=NOW)
+        assert client.llen(store.keys.wake(QUEUE)) == left
+
+
+@pytest.mark.parametrize(("state", "verb"), [("unknown", "set later"), ("flight", "end"), ("timeline", "skip")])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_job_that_is_due_before_all_others_wakes_a_dispatcher(store, client, state, verb, earlier):
+    run = STATES[state](store)
+    store.set("other:A", OLD, LATER + 1, now=START)
+    if earlier:
+        store.set("other:A", OLD, LATER - 1, now=START)
+    client.delete(store.keys.wakeup)
+    VERBS[verb](store, run or NOBODY)
+    assert client.llen(store.keys.wakeup) == (0 if earlier else 1)

@@ -10,10 +10,11 @@ import pytest
 from redbike.config import Settings
 from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
 from redbike.fsck import fsck
+from redbike.performer import current_run
 from redbike.records import Entry
 from redbike.rotation import Rotation, RoundRobin
 from redbike.store import LEASE, Store
-from redbike.worker import Worker, current_run
+from redbike.worker import Worker
 from tests.waiting import wait_until
 
 
@@ -333,3 +334,29 @@ def test_one_token_wakes_several_idle_workers_in_a_chain(store):
     for thread in threads:
         thread.join(timeout=10)
     assert sorted(jobid for worker in workers for jobid in worker.handler.worked) == ["0:A", "1:A", "2:A", "3:A"]
+
+
+def test_a_halt_is_passed_on_to_all_idle_workers(store):
+    workers = [Worker(store, Handler(), Settings()) for _ in range(4)]
+    threads = [threading.Thread(target=worker.work) for worker in workers]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: sum("b" in client["flags"] for client in store.client.client_list()) == len(threads))
+    began = time.monotonic()
+    store.halt()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert time.monotonic() - began < 1
+
+
+def test_a_halt_is_not_for_workers_that_come_after_it(store):
+    store.halt()
+    handler = Handler()
+    thread = threading.Thread(target=Worker(store, handler, Settings()).work)
+    thread.start()
+    wait_until(lambda: store.client.llen(store.keys.halt) == 0)
+    store.set("job:A", "NOW", "now", once=True)
+    wait_until(lambda: handler.worked)
+    store.halt()
+    thread.join(timeout=10)
+    assert not thread.is_alive()

@@ -1,0 +1,86 @@
+"""One run: the worker class' ``work`` is called, and what it returned or raised says where the job goes."""
+
+import asyncio
+import contextvars
+import inspect
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from redbike.config import Settings
+from redbike.errors import BadSchedule, Overrun, StopWork, UnsetJob
+from redbike.outcome import describe, done, failed, failure_of
+from redbike.outcome import overrun as overran
+from redbike.records import Outcome, Run
+from redbike.rotation import Handler
+from redbike.tracebacks import Tracebacks
+
+log = logging.getLogger("redbike.worker")
+
+_current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
+
+
+def current_run() -> Run:
+    """The run that the calling ``work`` is in; raises `LookupError` outside of one."""
+    return _current.get()
+
+
+class Performer:
+    """Performs runs, also several at once from several threads; coroutines in an event loop of its own."""
+
+    def __init__(self, handler: Handler, settings: Settings) -> None:
+        self.handler = handler
+        self.settings = settings
+        self.spent = 0.0  # seconds in ``work`` since somebody set this to 0
+        self._tracebacks = Tracebacks()
+        self._coroutines: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
+
+    def perform(self, run: Run, now: float | None = None) -> Outcome:
+        """Call ``work`` for `run`; where its job goes then. `now` is Redis' clock afterwards, which tests give."""
+        token = _current.set(run)
+        try:
+            return done(run, self._work(run.jobid), self.settings, run.now() if now is None else now)
+        except StopWork as reason:
+            log.info("%s: stopped by its worker: %s", run.jobid, reason)
+            return Outcome("stop")
+        except UnsetJob as reason:
+            log.info("%s: unset by its worker: %s", run.jobid, reason)
+            return Outcome("unset")
+        except Overrun as error:
+            log.error("%s: gave up when its time was over: %s", run.jobid, error)
+            return self._given_up(run, error)
+        except BadSchedule as error:
+            log.error("%s: %s", run.jobid, error)
+            return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
+        except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:
+            log.error("%s: %s", run.jobid, describe(error), exc_info=self._tracebacks.fresh(error, run.queue))
+            return failed(run, error, self.settings, run.now() if now is None else now)
+        finally:
+            _current.reset(token)
+
+    def _work(self, jobid: str) -> object:
+        began = time.monotonic()
+        try:
+            result = self.handler.work(jobid)
+            return self._await(result) if result is not None and inspect.isawaitable(result) else result
+        finally:
+            self.spent += time.monotonic() - began
+
+    def _given_up(self, run: Run, error: Overrun) -> Outcome:
+        # By on-timeout, but before the deadline: so it ends like a run that is in time.
+        outcome = replace(overran(run, self.settings, run.now()), why="")
+        failure = None if outcome.failure is None else failure_of(run, describe(error), "", run.now())
+        return replace(outcome, failure=failure)
+
+    def _await(self, awaitable: Any) -> Any:
+        async def to_the_end() -> Any:
+            return await awaitable
+
+        with self._starting:
+            if self._coroutines is None:
+                self._coroutines = asyncio.new_event_loop()
+                threading.Thread(target=self._coroutines.run_forever, name="redbike-async", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(to_the_end(), self._coroutines).result()

@@ -1,0 +1,1 @@
+"""Negative controls: bugs that are planted on purpose, each of which the tests must catch."""

@@ -1,0 +1,498 @@
+"""The planted bugs: each is one small replacement in the package, and the tests that are to catch it."""
+
+from typing import NamedTuple
+
+# Where the tests are that catch most of them.
+CRASHES = "tests/test_crashes.py -k"
+MOVES = "tests/test_transitions.py"
+MODEL = "tests/test_statemachine.py"
+WORKER = "tests/test_worker.py"
+BATCH = "tests/test_batch.py"
+DISPATCHER = "tests/test_dispatcher.py"
+FACADE = "tests/test_redbike.py"
+OUTCOME = "tests/test_outcome.py"
+SCHEDULE = "tests/test_schedule.py"
+RULE = "tests/test_rrule.py"
+
+
+class Bug(NamedTuple):
+    """`old`, which stands once in `file` of the package, becomes `new`; `tests` are arguments of pytest."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+SPLIT = [
+    Bug(
+        "a lost run is ended, and put into its queue by a second script",
+        "dispatcher.py",
+        "word, place = commit(self.store, run, outcome, self.settings, lambda: survey.now, now)",
+        'word, place = self.store.end(run, type(outcome)("die", why="lost"), now); self.store.requeue(run.jobid)',
+        f"{CRASHES} 'lost and runs'",
+    ),
+    Bug(
+        "a due job is taken off the timeline, and put into its queue by a second script",
+        "dispatcher.py",
+        "return [(jobid, due, self._queue_of(jobid)) for jobid, due in jobs]",
+        (
+            "return [(jobid, due, self._queue_of(jobid)) for jobid, due in jobs"
+            " if not (self.store.client.zrem(self.store.keys.timeline, jobid) and self.store.requeue(jobid))]"
+        ),
+        f"{CRASHES} dispatch_due",
+    ),
+    Bug(
+        "a job is unset before it is set",
+        "redbike.py",
+        "self.store.set(jobid, parsed.text, due, parsed.once)",
+        "self.unset(jobid); self.store.set(jobid, parsed.text, due, parsed.once)",
+        f"{CRASHES} 'set and anew'",
+    ),
+    Bug(
+        "a due job is put into its queue and left on the timeline",
+        "lua/dispatch.lua",
+        "if #gone > 0 then call('ZREM', timeline, unpack(gone)) end",
+        "",
+        MOVES,
+    ),
+    Bug("the end of a run leaves its record", "lua/end.lua", "land(gone, keys)", "", MOVES),
+    Bug("a job that is given back stays in flight", "lua/release.lua", "land(gone, keys)", "", MOVES),
+    Bug(
+        "a flush begins with the names of the queues",
+        "store.py",
+        "keys: list[Any] = []",
+        "keys: list[Any] = self.keys.fixed()",
+        f"{CRASHES} flush",
+    ),
+]
+
+TAGS = [
+    Bug(
+        "any tag ends a run",
+        "lua/end.lua",
+        "if own ~= tag then return 'stale' end",
+        "if not own then return 'stale' end",
+        MOVES,
+    ),
+    Bug("any tag renews a lease", "lua/heartbeat.lua", "if own ~= tag then", "if not own then", MOVES),
+    Bug(
+        "any tag gives a run back",
+        "lua/release.lua",
+        "words[i] = own ~= tag and 'stale'",
+        "words[i] = not own and 'stale'",
+        MOVES,
+    ),
+    Bug("the tag of the expiring key is not compared", "lua/end.lua", "or tags[i] ~= tag", "or not tags[i]", MOVES),
+    Bug("all tags are the same", "store.py", "os.urandom(12)", "bytes(12)", MOVES),
+    Bug(
+        "a set that is repeated acts again",
+        "lua/set.lua",
+        "== 0 then return reply end",
+        "== 2 then return reply end",
+        MOVES,
+    ),
+    Bug(
+        "a requeue that is repeated acts again",
+        "lua/requeue.lua",
+        "== 0 then return {'ok'} end",
+        "== 2 then return {'ok'} end",
+        MOVES,
+    ),
+    Bug("a take that is repeated takes more", "lua/take.lua", "ARGV[6] == '1'", "ARGV[6] == '2'", MOVES),
+    Bug(
+        "a retry does not say that it is one",
+        "loop.py",
+        "result = action(repeated)",
+        "result = action(False)",
+        f"{CRASHES} 'work and lost'",
+    ),
+    Bug("requests are remembered for ever", "lua/set.lua", "call('ZREMRANGEBYRANK', requests, 0, -10001)", "", MOVES),
+]
+
+STATUSES = [
+    Bug("a run leaves the status of the queue", "lua/take.lua", "mark(job, 'WRK')", "", MOVES),
+    Bug(
+        "an end leaves the status of the run", "lua/end.lua", "mark(job, place == 'die' and 'DIE' or 'STP')", "", MOVES
+    ),
+    Bug("a skip leaves the status of the timeline", "lua/skip.lua", "mark(job, 'STP')", "", MOVES),
+    Bug("a job that is given back keeps its status", "lua/release.lua", "mark(job, 'ENQ')", "", MOVES),
+    Bug("a job that is unset keeps its status", "lua/unset.lua", " + call('HDEL', statuses, job)", "", MOVES),
+    Bug("a job that unsets itself keeps its status", "lua/end.lua", "  call('HDEL', statuses, job)\n", "", MOVES),
+    Bug("a job without a queue has no status", "lua/dispatch.lua", "mark(job, 'BAD')", "", MOVES),
+]
+
+LOSSES = [
+    Bug("leases are not renewed", "lua/heartbeat.lua", "'XX', stamp", "'NX', stamp", MOVES),
+    Bug(
+        "leases are renewed too late",
+        "heartbeat.py",
+        "INTERVAL = LEASE / 4",
+        "INTERVAL = LEASE * 4",
+        f"{WORKER} -k heartbeats",
+    ),
+    Bug(
+        "a lease outlives the deadline",
+        "lua/heartbeat.lua",
+        "math.min(now + lease, tonumber(deadline) + grace)",
+        "now + lease",
+        MOVES,
+    ),
+    Bug(
+        "a run has no heartbeat",
+        "worker.py",
+        "self.heartbeat.add(run)\n        try:\n            return self.performer.perform(",
+        "try:\n            return self.performer.perform(",
+        f"{WORKER} -k heartbeats",
+    ),
+    Bug("lost runs are not recovered", "dispatcher.py", "self.recover(survey, now)", "pass", DISPATCHER),
+    Bug(
+        "a run that is not lost is recovered", "lua/end.lua", "if how.why == 'lost' and", "if how.why == '-' and", MOVES
+    ),
+    Bug("losses are not counted", "outcome.py", "losses = run.losses + 1", "losses = run.losses", DISPATCHER),
+    Bug("the fourth loss is the last", "outcome.py", "losses >= MAX_LOSSES", "losses > MAX_LOSSES", OUTCOME),
+    Bug(
+        "a run forgets the losses before it",
+        "lua/take.lua",
+        "if streak then counts",
+        "if not streak then counts",
+        DISPATCHER,
+    ),
+    Bug(
+        "streaks are not kept",
+        "lua/end.lua",
+        "if how.streak == '' or not free then",
+        "if true then",
+        DISPATCHER,
+    ),
+    Bug(
+        "runs that are lost together count as lost",
+        "dispatcher.py",
+        "together = held[run.tag] > 1 and",
+        "together = held[run.tag] > 99 and",
+        BATCH,
+    ),
+    Bug(
+        "a job that may kill its worker does not run alone",
+        "lua/take.lua",
+        "if alone and size > 0 then",
+        "if alone and size > 99 then",
+        BATCH,
+    ),
+    Bug(
+        "runs of one worker on two pages are told apart",
+        "dispatcher.py",
+        "del held[survey.lost[-1].tag]",
+        "pass",
+        DISPATCHER,
+    ),
+]
+
+TIME = [
+    *(
+        Bug(
+            f"the host's clock counts {when}",
+            "store.py",
+            f"[_moment(now), {then}",
+            f"[_moment(now or time.time()), {then}",
+            FACADE,
+        )
+        for when, then in (
+            ("when a job is set", "new_tag(), str(len(names))"),
+            ("when a job is taken", "tag, seen"),
+            ("when a run ends", "ended[0]"),
+            ("when a job is dispatched", "str(len(groups))"),
+            ("when a dispatcher looks what is due", "str(LOOK)"),
+        )
+    ),
+    Bug(
+        "an overrun is not noticed",
+        "lua/end.lua",
+        "now >= tonumber(deadline) or",
+        "now >= tonumber(deadline) + 9 or",
+        MOVES,
+    ),
+    Bug(
+        "an overrun is not noticed by the heartbeat",
+        "heartbeat.py",
+        'if word == "overrun":',
+        'if word == "never":',
+        WORKER,
+    ),
+    Bug(
+        "the expiring key lives a thousandth",
+        "lua/take.lua",
+        "math.floor(timeout * 1000)",
+        "math.floor(timeout)",
+        MOVES,
+    ),
+    Bug(
+        "a job that is due now is not due yet", "lua/dispatch.lua", "if due <= now and", "if due < now and", DISPATCHER
+    ),
+    Bug(
+        "EVERY gives the same time again",
+        "schedule.py",
+        "for more in range(4)) if due > after)",
+        "for more in range(4)) if due >= after)",
+        SCHEDULE,
+    ),
+    Bug("AT gives the same time again", "schedule.py", "if self.instant > after", "if self.instant >= after", SCHEDULE),
+    Bug(
+        "the next run is not after now",
+        "outcome.py",
+        "due=schedule.next(max(now, run.due))",
+        "due=schedule.next(run.due)",
+        OUTCOME,
+    ),
+    Bug("a job that was postponed is moved", "lua/dispatch.lua", "(scores[i] == text or", "(scores[i] or", MOVES),
+    Bug(
+        "a timefile from the future is believed",
+        "timefile.py",
+        "if float(content) > now + SLACK:",
+        "if False:",
+        "tests/test_timefile.py",
+    ),
+    Bug(
+        "a torn timefile is believed",
+        "timefile.py",
+        "LINE.fullmatch(content)",
+        "LINE.match(content)",
+        "tests/test_timefile.py",
+    ),
+    Bug(
+        "the timefile does not count",
+        "redbike.py",
+        "since = dispatched if kept is None else kept",
+        "since = dispatched",
+        FACADE,
+    ),
+    Bug("the instant in Redis goes back", "lua/advance.lua", "'GT', ", "", DISPATCHER),
+    Bug(
+        "the time that is kept is after a job that is still due",
+        "dispatcher.py",
+        "min(self._clock(), due)",
+        "self._clock()",
+        DISPATCHER,
+    ),
+    Bug(
+        "what a dispatcher is at counts as missed", "dispatcher.py", "now - since < GAP", "now - since < 0", DISPATCHER
+    ),
+]
+
+WAKING = [
+    Bug("no token wakes a worker", "lua/_prelude.lua", "    token(list.wake)\n", "", MOVES),
+    Bug("no token wakes a dispatcher", "lua/_prelude.lua", "then token(wakeup) end", "then end", MOVES),
+    Bug("a worker does not wake the next one", "lua/take.lua", "> 0 then token(", "> 1e9 then token(", MOVES),
+    Bug("what is given back wakes nobody", "lua/release.lua", "token(KEYS[10 + 2 * numbers[home]])", "", MOVES),
+    Bug(
+        "a dispatcher sleeps on when something is due",
+        "dispatcher.py",
+        "min([LONGEST_SLEEP, *(moment - self._surveyed.now for moment in moments)])",
+        "LONGEST_SLEEP",
+        DISPATCHER,
+    ),
+    Bug("a HALT wakes nobody", "lua/halt.lua", "token(halt)", "", WORKER),
+    Bug("a HALT is not passed on", "loop.py", "self.store.pass_halt_on()", "pass", WORKER),
+    Bug(
+        "a HALT is ignored when a job is taken",
+        "lua/take.lua",
+        "size('string', control) > 0",
+        "size('string', control) < 0",
+        MOVES,
+    ),
+    Bug(
+        "a HALT is for those that come after it",
+        "loop.py",
+        "if control and control != self.seen and",
+        "if control and",
+        WORKER,
+    ),
+    Bug(
+        "a HALT is ignored by dispatchers",
+        "dispatcher.py",
+        "self.loop.heed(self._surveyed.control)",
+        "pass",
+        DISPATCHER,
+    ),
+]
+
+QUEUES = [
+    Bug("weights are ignored", "rotation.py", "self._position = (self._position + steps + 1) % count", "pass", WORKER),
+    Bug(
+        "turns begin at the first queue each time",
+        "lua/take.lua",
+        "turns[(position + step) % #turns + 1]",
+        "turns[step % #turns + 1]",
+        BATCH,
+    ),
+    Bug("what is given back goes to the end of its queue", "lua/release.lua", "call('RPUSH'", "call('LPUSH'", BATCH),
+    Bug(
+        "what is given back is turned round", "lua/release.lua", "for i = #jobs, 1, -1 do", "for i = 1, #jobs do", BATCH
+    ),
+    Bug(
+        "a batch does not give back what it has not begun",
+        "worker.py",
+        "self.loop.insist(lambda _: self.store.release(left))",
+        "pass",
+        f"{BATCH} -k halting",
+    ),
+    Bug("what was set meanwhile is given back", "lua/release.lua", "and 'kept' or", "and 'queue' or", BATCH),
+    Bug("a worker that was suspended goes on", "worker.py", "time.monotonic() - batch.checked > STALE", "False", BATCH),
+    Bug("a job is twice in its queue", "lua/dispatch.lua", "elseif not queued_for[i] then", "else", MOVES),
+    Bug(
+        "a job that is taken is still recorded as queued",
+        "lua/take.lua",
+        "call('HDEL', queued, unpack(used))",
+        "",
+        MOVES,
+    ),
+    Bug("unset leaves the record of the queue", "lua/unset.lua", "call('HDEL', queued, job)", "", MOVES),
+    Bug("unset leaves the entry in the queue", "lua/unset.lua", "call('LREM', queue, -1, job)", "", MOVES),
+    Bug("set leaves the record of the queue", "lua/set.lua", "call('HDEL', queued, job)", "", MOVES),
+    Bug("set leaves the entry in the queue", "lua/set.lua", "call('LREM', queue, -1, job)", "", MOVES),
+    Bug("set leaves a queued job on the timeline", "lua/set.lua", "then gone[#gone + 1] = job end", "then end", MOVES),
+    Bug(
+        "a queue may have the name of a key",
+        "keys.py",
+        "name in COMMON or name in OTHERS",
+        "name in OTHERS",
+        "tests/test_keys.py",
+    ),
+    Bug(
+        "only the first page of what is due is moved",
+        "dispatcher.py",
+        "            if not due:\n",
+        "            if True:\n",
+        DISPATCHER,
+    ),
+    Bug("the oldest failure is kept", "lua/end.lua", "if surplus > 0 then", "if surplus > 1e9 then", MOVES),
+]
+
+PLACES = [
+    Bug("the schedule is not compared when a run ends", "lua/end.lua", "(schedule ~= expected or", "(false or", MOVES),
+    Bug(
+        "the schedule is not compared when one is skipped",
+        "lua/skip.lua",
+        "or call('HGET', schedules, job) ~= schedule",
+        "",
+        MOVES,
+    ),
+    Bug("a run that is owed is forgotten", "lua/end.lua", "  if owed then\n", "  if false then\n", MOVES),
+    Bug(
+        "a one-off that comes due in flight is forgotten",
+        "lua/dispatch.lua",
+        "if next == 'once' then",
+        "if false then",
+        MOVES,
+    ),
+    Bug(
+        "StopWork does not change the schedule",
+        "lua/end.lua",
+        "if place == 'stop' then call('HSET'",
+        "if false then call('HSET'",
+        WORKER,
+    ),
+    Bug(
+        "a skip while it runs is not counted",
+        "lua/dispatch.lua",
+        "call('HINCRBY', skipped, 'running:' .. job, 1)",
+        "",
+        MOVES,
+    ),
+    Bug(
+        "a skip of the dispatcher is not counted",
+        "lua/skip.lua",
+        "call('HINCRBY', skipped, 'missed:' .. job, count)",
+        "",
+        MOVES,
+    ),
+    Bug("a skip of the worker is not counted", "lua/end.lua", "if how.missed > 0 then", "if false then", WORKER),
+    Bug("a repeated skip counts twice", "lua/skip.lua", "if score ~= due or", "if", MOVES),
+    Bug("one try too few", "outcome.py", "failures <= settings.retries", "failures < settings.retries", OUTCOME),
+    Bug("pauses do not grow", "outcome.py", "* 2.0 **", "* 1.0 **", OUTCOME),
+    Bug("a requeue keeps the failure", "lua/requeue.lua", "call('HDEL', failures, job)", "", MOVES),
+    Bug("a wrong type is found too late", "lua/_prelude.lua", "expect('zset', timeline, leases)", "", MOVES),
+    Bug(
+        "a server that has forgotten the scripts is not told them",
+        "scripts.py",
+        "[i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]",
+        "list[int]()",
+        f"{CRASHES} scripts",
+    ),
+    Bug(
+        "redis-py repeats requests by itself",
+        "connection.py",
+        "Retry(NoBackoff(), 0)",
+        "Retry(NoBackoff(), 3)",
+        "tests/test_connection.py",
+    ),
+    Bug(
+        "an outage is taken for a bad schedule",
+        "dispatcher.py",
+        "schedule = parse(stored)",
+        'schedule = parse(self.store.schedule(jobid) or "STOP")',
+        f"{CRASHES} catchup",
+    ),
+]
+
+CALENDAR = [
+    Bug(
+        "a rule is not anchored",
+        "rrule.py",
+        "instant = min(floor(anchor), LAST - 1)",
+        "instant = 0",
+        f"{RULE} -k without_dtstart",
+    ),
+    Bug(
+        "COUNT does not count",
+        "rule.py",
+        'count=(_numbers(parts, "COUNT", 1, 9_999_999_999) or (None,))[0]',
+        "count=None",
+        RULE,
+    ),
+    Bug(
+        "UNTIL leaves out its day",
+        "rule.py",
+        "resolve(moment.wall + 86400, zone) - 1",
+        "resolve(moment.wall, zone)",
+        f"{SCHEDULE} {RULE} -k 'authorities or corners'",
+    ),
+    Bug(
+        "a fixed time runs twice in a repeated hour",
+        "cron.py",
+        "local if local > reached else reached",
+        "local",
+        "tests/test_cron.py -k brute_force",
+    ),
+    Bug(
+        "a gap is passed over",
+        "cron.py",
+        "wall - offset if wall - offset > begin else begin",
+        "wall - offset",
+        SCHEDULE,
+    ),
+    Bug(
+        "the second of two equal local times counts",
+        "zones.py",
+        "while wall - offset >= end:",
+        "while wall - offset >= begin:",
+        "tests/test_zones.py",
+    ),
+    Bug(
+        "one day field is enough",
+        "cron.py",
+        'either=not (dom[0] == "*" or dow[0] == "*")',
+        "either=True",
+        "tests/test_cron.py",
+    ),
+    Bug(
+        "H is the same for all jobs",
+        "cron.py",
+        'crc32(jobid.encode("utf-8", "surrogatepass"))',
+        "crc32(b'')",
+        "tests/test_cron.py -k 'h_is or h_spreads'",
+    ),
+]
+
+BUGS = [*SPLIT, *TAGS, *STATUSES, *LOSSES, *TIME, *WAKING, *QUEUES, *PLACES, *CALENDAR]
