@@ -225,7 +225,7 @@ class Store:
 
     def advance(self, until: float) -> None:
         """Note that everything due by `until` was dispatched; never goes back."""
-        self.scripts.run(Call("advance", [*self.keys.common, self.keys.dispatched], [_moment(until)]))
+        self.scripts.run(Call("advance", [self.keys.dispatched], [_moment(until)]))
 
     def horizon(self) -> tuple[float, float | None]:
         """Redis' clock, and the instant up to which a dispatcher has dispatched."""

@@ -257,3 +257,16 @@ def test_a_halt_is_not_for_those_that_come_after_it(store, running):
     soon = store.horizon()[0] + 0.05
     store.set("job:A", f"AT:{soon}", soon, once=True)
     wait_until(lambda: place(store, "job:A") == "ENQ")
+
+
+def test_keeping_the_time_is_one_command_in_redis(store):
+    store.advance(1000.0)
+    store.client.config_resetstat()
+    store.advance(2000.0)
+    found = store.client.info("commandstats")
+    assert {
+        name: found[name]["calls"] for name in found if name not in ("cmdstat_config|resetstat", "cmdstat_info")
+    } == {
+        "cmdstat_evalsha": 1,
+        "cmdstat_zadd": 1,
+    }
