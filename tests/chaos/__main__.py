@@ -57,6 +57,8 @@ def main(arguments: dict[str, Any]) -> int:
         kept = arguments["--folder"] is not None
         folder = Path(arguments["--folder"] or tempfile.mkdtemp(prefix="redbike-chaos-"))
         folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            sys.exit(f"the folder {str(folder)!r} is not empty")
         Run(folder, arguments, chosen(arguments["--only"], arguments["--without"])).run()
     history = read(folder)
     found = summary(history, judge(history))

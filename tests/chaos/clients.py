@@ -23,7 +23,7 @@ from tests.chaos.journal import Journal
 
 PAUSE = 0.15  # seconds between two operations, on average
 PATIENCE = 10  # times that something is tried
-HALTS = 0.0008  # of the operations
+HALTS = 0.002  # of the operations
 ACTIONS = (("once", 45), ("set", 25), ("stop", 6), ("unset", 6), ("now", 6), ("requeue", 9), ("shared", 3))
 
 

@@ -23,7 +23,7 @@ class Excuses:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self._pauses = _by_pid(history, ("worker-pause",))
+        self._pauses = _by_pid(history, ("worker-pause", "dispatcher-pause"))
         self._cuts = _by_pid(history, CUTS)
         self._outages = [fault for fault in history.faults if fault["name"] in OUTAGES]
         self._forgotten = [fault for fault in history.faults if "since" in fault]
@@ -49,6 +49,14 @@ class Excuses:
     def for_both(self, run: Run, other: Run) -> bool:
         """Whether two runs may overlap. That a worker was killed later is no reason."""
         return bool({"paused", "overran", "forgotten", "cut off"} & {*self.of(run, other), *self.of(other, run)})
+
+    def is_forgotten(self, moment: float) -> bool:
+        """Whether the server may have forgotten what it acknowledged at `moment`."""
+        return any(overlaps(fault | {"began": fault["since"]}, moment, moment) for fault in self._forgotten)
+
+    def is_suspended(self, pid: int, moment: float, seconds: float) -> bool:
+        """Whether the process was suspended in the `seconds` after `moment`."""
+        return any(overlaps(fault, moment, moment + seconds) for fault in self._pauses.get(pid, ()))
 
     def timeout(self, run: Run) -> float:
         """Seconds that the run may take."""

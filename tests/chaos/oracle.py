@@ -7,31 +7,19 @@ job that a client has changed in between, this holds from its last change on.
 """
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
+from tests.chaos.endings import judge_halts, judge_rest
 from tests.chaos.evidence import told
 from tests.chaos.excuses import Excuses
 from tests.chaos.expand import occurrences
 from tests.chaos.history import Entry, History, Run, Snapshot
+from tests.chaos.verdict import Verdict
 
 SLACK = 0.003  # seconds by which two clocks of one machine may be read differently
-OVERDUE = 2.0  # seconds at the end, when everything is being stopped
+COMING = 600.0  # seconds within which whatever has runs to come has one
 EXPLICIT = ("NOW", "CONTINUE")
-
-
-@dataclass
-class Verdict:
-    """What was found. Each list of `wrong` must be empty."""
-
-    occurrences: Counter[str] = field(default_factory=Counter)
-    runs: Counter[str] = field(default_factory=Counter)
-    wrong: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in WRONG})
-    repeats: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))  # by the reason why
-    lateness: list[float] = field(default_factory=list)  # seconds, of each first run of a job that is left alone
-
-
-WRONG = ("lost", "unexplained", "overlapping", "early", "stuck")
 
 
 @dataclass
@@ -39,6 +27,7 @@ class Stretch:
     """A time in which one job had one schedule: what was due in it, and how often that was counted as skipped."""
 
     job: str
+    schedule: str
     expected: dict[int, float]
     runs: list[Run]
     counted: int
@@ -54,7 +43,8 @@ def judge(history: History) -> Verdict:
                 _judge_job(history, verdict, job, start, end)
     for job, runs in history.runs.items():
         _judge_runs(history, verdict, excuses, job, runs)
-    _judge_rest(history, verdict)
+    judge_rest(history, verdict)
+    judge_halts(history, verdict, excuses)
     return verdict
 
 
@@ -87,8 +77,7 @@ def _left_alone(job: str, start: Snapshot, end: Snapshot, runs: list[Run]) -> St
     expected = {}
     if pending is not None:
         expected = _due(schedule, pending, _until(job, end), *start.awaited(job))
-    exact = ".still." in job
-    return Stretch(job, expected, runs, end.skipped(job) - start.skipped(job), exact)
+    return Stretch(job, schedule, expected, runs, end.skipped(job) - start.skipped(job), exact=".still." in job)
 
 
 def _until(job: str, end: Snapshot) -> float:
@@ -103,7 +92,9 @@ def _due(schedule: str, after: float, until: float, *more: float) -> dict[int, f
 
 
 def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list[Run], end: Snapshot) -> None:
-    job, schedule = change["job"], end.held["schedules"].get(change["job"], "STOP")
+    job, schedule = change["job"], change["schedule"]
+    if change["kind"] != "set":
+        schedule = end.held["schedules"].get(job, "STOP")
     met = [run for run in runs if run.taken >= change["began"] - SLACK and run.due <= change["ended"] + SLACK]
     asked = change["answer"] == "ok" and (change["kind"] == "requeue" or change["schedule"] == "NOW")
     pending = end.pending(job)
@@ -119,7 +110,7 @@ def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list
         verdict.wrong["unexplained"].append(told(history, job, change["ended"], "it ran after it was stopped"))
     expected = _due(schedule, change["ended"], _until(job, end))
     counted = max(0, end.skipped(job) - change["skipped"])  # to unset a job sets them back
-    _judge_stretch(history, verdict, Stretch(job, expected, runs, counted, False), end)
+    _judge_stretch(history, verdict, Stretch(job, schedule, expected, runs, counted, exact=False), end)
 
 
 def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Snapshot) -> None:
@@ -134,15 +125,14 @@ def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Sn
     elif stretch.exact and len(missing) < stretch.counted:
         said = f"{stretch.counted} counted as skipped, but {len(missing)} were not run"
         verdict.wrong["unexplained"].append(told(history, stretch.job, end.began, said))
-    if _has_vanished(stretch.job, end):
+    if _has_vanished(stretch, end):
         verdict.wrong["lost"].append(told(history, stretch.job, end.began, "it is nowhere, and has runs to come"))
 
 
-def _has_vanished(job: str, end: Snapshot) -> bool:
-    schedule = end.held["schedules"].get(job, "STOP")
-    if end.pending(job) is not None or end.died(job) is not None:
+def _has_vanished(stretch: Stretch, end: Snapshot) -> bool:
+    if end.pending(stretch.job) is not None or end.died(stretch.job) is not None:
         return False
-    return schedule == "CONTINUE" or bool(occurrences(schedule, end.ended, end.ended + 600))
+    return stretch.schedule == "CONTINUE" or bool(occurrences(stretch.schedule, end.ended, end.ended + COMING))
 
 
 def _judge_runs(history: History, verdict: Verdict, excuses: Excuses, job: str, runs: list[Run]) -> None:
@@ -191,13 +181,3 @@ def _was_due(history: History, job: str, run: Run) -> bool:
     texts = {start.held["schedules"].get(job, "STOP") for start, _ in history.segments[:1]}
     texts |= {change["schedule"] for change in changes if change["kind"] == "set"}
     return any(text in EXPLICIT or occurrences(text, run.due - SLACK, run.due + SLACK) for text in texts)
-
-
-def _judge_rest(history: History, verdict: Verdict) -> None:
-    """What is overdue at the end, long after the last fault."""
-    _, last = history.segments[-1]
-    end = history.notes["end"][-1]["at"]
-    for job in {**last.held["timeline"], **last.held["queued"], **last.held["running"]}:
-        pending = last.pending(job)
-        if pending is not None and pending < end - OVERDUE:
-            verdict.wrong["stuck"].append(told(history, job, pending, f"due {end - pending:.1f} s before the end"))

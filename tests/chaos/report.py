@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.chaos.history import History, Run
-from tests.chaos.oracle import Verdict
+from tests.chaos.verdict import Verdict
 
 SHOWN = 8  # of each kind of what is wrong
 BLOW = 1.0  # seconds between two runs that were not repeated for the same reason
@@ -96,6 +96,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield from _section("occurrences", found["occurrences"])
     yield from _section("runs", found["runs"])
     yield from _section("processes started", found["processes"])
+    yield f"  times that all were halted: {found['halts']}; looks by fsck: {found['fsck']}"
     yield from _section("lateness of jobs left alone, in seconds", found["lateness"])
     yield from _section("repeated runs", {why: _words(counts) for why, counts in found["repeats"].items()})
     for reason, counts in found["repeats by"].items():

@@ -83,21 +83,22 @@ class Server:
 
     def cut_tail(self, seconds: float, rng: Random) -> float:
         """Kill it, take up to the last `seconds` of writes from its file, start it; from when on it has forgotten."""
-        self._look_at_size()
+        wanted = time.monotonic() - seconds
         self.snapshot("before")
         self._process.kill()
         self._process.wait()
-        _, file, _ = self._sizes[-1]
+        self._look_at_size()
+        file = self._sizes[-1][1]
         samples = [(then, size) for then, name, size in self._sizes if name == file]
-        wanted = samples[-1][0] - seconds
-        index = next(index for index, (then, _) in enumerate(samples) if then >= wanted)
+        size = max([size for then, size in samples if then <= wanted], default=samples[0][1])
         # In the midst of a command, as a crash of the machine would leave it.
-        os.truncate(file, max(0, samples[index][1] - rng.randrange(50)))
+        left = max(0, size - rng.randrange(50))
+        os.truncate(file, left)
         self._sizes.clear()
         self._restart_unseen()
         self.snapshot("after")
         self._publish()
-        return samples[max(0, index - 1)][0] - self.postponed
+        return max([then for then, size in samples if size <= left], default=samples[0][0] - SAMPLE) - self.postponed
 
     def promote(self) -> None:
         """Start a replica, let it take over when it has everything, and end the old server."""
@@ -169,6 +170,7 @@ class Server:
         files = (self._place / "appendonlydir").glob("*.incr.aof")
         newest = max(files, key=lambda file: int(file.name.split(".")[-3]), default=None)
         if newest:
+            # The time first: whatever was answered before it is in the file by now.
             self._sizes.append((time.monotonic(), newest, newest.stat().st_size))
 
 

@@ -229,6 +229,30 @@ def test_it_finds_a_request_that_came_to_nothing(story):
     assert "asked for" in verdict.wrong["lost"][0]
 
 
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (None, {"unexplained": 2}),
+        ({"name": "aof-tail", "began": 31, "ended": 32, "since": 30}, {}),
+        ({"name": "worker-pause", "began": 29, "ended": 50, "pid": 2}, {"unexplained": 1}),
+    ],
+)
+def test_it_finds_who_goes_on_after_a_halt(story, fault, expected):
+    story.runs(10, 20, 30, 40, 50, 60)
+    story.change("halt", 31, job="")
+    if fault:
+        story.fault(**fault)
+    assert wrong(story.verdict()) == expected
+
+
+@pytest.mark.parametrize("schedule", [CRON, "AT:1800000090"])
+def test_it_finds_a_job_that_was_set_and_is_nowhere(story, schedule):
+    story.runs(10, 20, 30, 40, 50, 60)
+    story.change("set", 61, schedule)
+    verdict = story.verdict(pending=None, schedule=None)
+    assert any("it is nowhere" in case for case in verdict.wrong["lost"])
+
+
 def test_a_request_that_was_met_is_well(story):
     story.runs(10, 20, 30, 40, 50, 60)
     story.change("requeue", 61, "REQUEUE")
