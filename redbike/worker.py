@@ -262,6 +262,9 @@ class Worker:
                 self._ended(run, outcome, word, detail, now)
 
     def _ended(self, run: Run, outcome: Outcome, word: str, detail: str, now: float | None = None) -> None:
+        if word == "overrun" and run.was_in_time:
+            # Redis was away, and has heard of it late.
+            word, detail = self.store.end(run, outcome, now, late=time.monotonic() - run.over)
         if word in ("changed", "overrun"):
             clock = run.now if now is None else lambda: now
             word, detail = commit(self.store, run, outcome, self.settings, clock, now, (word, detail))

@@ -209,7 +209,7 @@ TIME = [
     Bug(
         "an overrun is not noticed",
         "lua/end.lua",
-        "now >= tonumber(deadline) or",
+        "now - late >= tonumber(deadline) or",
         "now >= tonumber(deadline) + 9 or",
         MOVES,
     ),
