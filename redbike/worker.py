@@ -93,9 +93,13 @@ class Worker:
     def _perform_all(self, runs: list[Run]) -> list[Ended]:
         """Run jobs that were taken together; those whose end is still to be told."""
         batch = Batch(runs)
-        ended = [(runs[0], self._perform(runs[0]))] if len(runs) == 1 else self._perform_batch(batch)
+        ended = self._perform_one(runs[0]) if len(runs) == 1 else self._perform_batch(batch)
         self._pace.note(max(1, len(batch.over)), time.monotonic() - batch.began)
         return ended
+
+    def _perform_one(self, run: Run) -> list[Ended]:
+        self.rotation.served(run.queue)
+        return [(run, self._perform(run))]
 
     def _perform_batch(self, batch: Batch) -> list[Ended]:
         self._watch.begin(batch)
@@ -109,6 +113,8 @@ class Worker:
                         run = batch.todo.popleft()
                     except IndexError:
                         break
+                    # Only now: what is given back takes no turn.
+                    self.rotation.served(run.queue)
                     outcome = self.performer.perform(run)
                     batch.over.add(id(run))
                     batch.done.append((run, outcome))
@@ -180,6 +186,7 @@ class Worker:
             if not runs:
                 self._free.release()
         if runs:
+            self.rotation.served(runs[0].queue)
             pool.submit(self._work_through, runs[0])
 
     def _work_through(self, run: Run) -> None:
@@ -221,8 +228,6 @@ class Worker:
         if taken == "halted":
             self.loop.heed(self.store.control())
             return []
-        for run in taken:
-            self.rotation.served(run.queue)
         return taken
 
     def _finish_and_take(self, ended: list[Ended]) -> list[Run]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from redbike.batch import MOST, STALE, TARGET, UNTOLD, Batch, Pace, Watch
+from redbike.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
@@ -83,6 +83,26 @@ def test_weights_are_exact_also_when_several_are_taken(store, most):
             rotation.served(run.queue)
             order.append(run.queue[-1])
     assert "".join(order) == "AAB" * 15 + "B" * 15
+    assert list(fsck(store)) == []
+
+
+def test_weights_are_exact_also_when_jobs_are_given_back(store):
+    """Every third of B is slow: what was taken with it goes back, and takes no turn."""
+    order, slow = [], threading.Event()
+
+    def act(jobid):
+        order.append(jobid[-1])
+        if jobid[-1] == "B" and order.count("B") % 3 == 0:
+            slow.wait(3 * PATIENCE)
+        if order.count("A") == 60:
+            worker.loop.stopping.set()
+
+    for queue in "AB":
+        fill(store, 100, queue)
+    worker = Worker(store, Handler(act, "A:A:B"), Settings())
+    worker._pace.number = MOST
+    worker.work()
+    assert "".join(order) == ("AAB" * 30)[: len(order)]
     assert list(fsck(store)) == []
 
 
