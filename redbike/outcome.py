@@ -47,10 +47,7 @@ def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept:
     next_due = schedule.next(run.due)
     if next_due is None or next_due > now:
         return Outcome("next", due=next_due, **kept)
-    # Those that came due before the run began were missed, the others came while it ran.
-    began = min(run.start, now)
-    missed = schedule.count(run.due, began, COUNT_LIMIT)
-    overlapped = schedule.count(max(began, run.due), now, COUNT_LIMIT)
+    missed, overlapped = skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
         next_due = schedule.next(run.due)
@@ -60,12 +57,20 @@ def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept:
     return Outcome("next", due=schedule.next(max(now, run.due)), missed=missed, overlapped=overlapped, **kept)
 
 
+def skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
+    """How many occurrences came due before the run began, and were missed, and how many from then to `until`."""
+    began = min(run.start, until)
+    return schedule.count(run.due, began, COUNT_LIMIT), schedule.count(max(began, run.due), until, COUNT_LIMIT)
+
+
 def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
     """``work`` raised `error`: by ``on-error``."""
     failures = run.failures + 1
     if settings.on_error == "retry" and failures <= settings.retries:
         pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
-        return Outcome("due", due=f"+{pause:.6f}", streak=f"{failures} 0")
+        # The next try is due when the pause is over, and goes on from there.
+        missed, overlapped = skipped(run, parse(run.schedule), now + pause)
+        return Outcome("due", due=f"+{pause:.6f}", streak=f"{failures} 0", missed=missed, overlapped=overlapped)
     failure = failure_of(run, describe(error), "".join(traceback.format_exception(error)), now)
     if settings.on_error == "reschedule":
         schedule = parse(run.schedule)

@@ -102,6 +102,16 @@ def test_on_error_retry_pauses_longer_each_time_and_then_stops():
     assert failed(run(failures=500), ValueError(), Settings(on_error="retry", retries=1000), 1.0).due == "+3600.000000"
 
 
+def test_occurrences_up_to_the_next_try_are_counted():
+    # Due at 100, started at 115 (110 was missed), failed at 125 and tried again at 157.
+    settings = Settings(on_error="retry", backoff=32.0)
+    outcome = failed(run(start=115.0), ValueError(), settings, 125.0)
+    assert (outcome.due, outcome.missed, outcome.overlapped) == ("+32.000000", 1, 4)
+    again = Run("job:A", 157.0, "tag", 158.0, 168.0, 1, 0, parse("EVERY:10@0").text, "work-A")
+    assert done(again, None, settings, 159.0) == Outcome("next", 160.0)
+    assert failed(run("CONTINUE"), ValueError(), settings, 125.0).overlapped == 0
+
+
 @pytest.mark.parametrize(
     ("policy", "place", "due"), [("stop", "die", None), ("reschedule", "next", 110.0), ("requeue", "due", 100.0)]
 )
