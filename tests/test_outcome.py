@@ -1,5 +1,7 @@
 """The policies: where a job goes when a run of it has ended."""
 
+from dataclasses import replace
+
 import pytest
 
 from redbike.config import Settings
@@ -152,3 +154,18 @@ def test_counting_is_bounded():
     outcome = onward(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
     assert outcome.missed == 10_000
     assert outcome.due == 10**9 + 1
+
+
+@pytest.mark.parametrize("policy", ["stop", "reschedule", "retry"])
+def test_a_job_whose_schedule_cannot_be_read_is_given_up_with_its_error(policy):
+    damaged = replace(run(), schedule="garbage")
+    outcome = failed(damaged, ValueError("broken"), Settings(on_error=policy), 101.0)
+    assert (outcome.place, outcome.failure["error"]) == ("die", "ValueError: broken")
+
+
+@pytest.mark.parametrize("end", [lost, overrun])
+def test_nor_does_such_a_job_end_who_looks_after_it(end):
+    damaged = replace(run(), schedule="garbage")
+    outcome = end(damaged, Settings(on_lost="reschedule", on_timeout="reschedule"), 115.0)
+    assert (outcome.place, outcome.why) == ("die", end.__name__)
+    assert "garbage" in outcome.failure["error"]
