@@ -7,13 +7,15 @@ runs, and the dispatcher, for those of a dead worker, ask here.
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from redbike.config import Settings
 from redbike.errors import BadSchedule
 from redbike.records import Outcome, Run
 from redbike.schedule import Schedule, parse, stored
 from redbike.store import Store
+
+Why = Literal["", "overrun", "lost"]
 
 MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
 MAX_PAUSE = 3600.0  # seconds between two tries
@@ -47,10 +49,7 @@ def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept:
     next_due = schedule.next(run.due)
     if next_due is None or next_due > now:
         return Outcome("next", due=next_due, **kept)
-    # Those that came due before the run began were missed, the others came while it ran.
-    began = min(run.start, now)
-    missed = schedule.count(run.due, began, COUNT_LIMIT)
-    overlapped = schedule.count(max(began, run.due), now, COUNT_LIMIT)
+    missed, overlapped = skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
         next_due = schedule.next(run.due)
@@ -60,20 +59,35 @@ def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept:
     return Outcome("next", due=schedule.next(max(now, run.due)), missed=missed, overlapped=overlapped, **kept)
 
 
+def skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
+    """How many occurrences came due before the run began, and were missed, and how many from then to `until`."""
+    began = min(run.start, until)
+    return schedule.count(run.due, began, COUNT_LIMIT), schedule.count(max(began, run.due), until, COUNT_LIMIT)
+
+
 def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
     """``work`` raised `error`: by ``on-error``."""
-    failures = run.failures + 1
-    if settings.on_error == "retry" and failures <= settings.retries:
-        pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
-        return Outcome("due", due=f"+{pause:.6f}", streak=f"{failures} 0")
     failure = failure_of(run, describe(error), "".join(traceback.format_exception(error)), now)
-    if settings.on_error == "reschedule":
+    try:
         schedule = parse(run.schedule)
-        if schedule.backs_off:
-            # At once would be a loop that does nothing but fail.
-            return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
-        return onward(run, schedule, settings, now, failure=failure)
-    return Outcome("die", failure=failure)
+    except BadSchedule:
+        return Outcome("die", failure=failure)
+    if settings.on_error == "retry" and run.failures < settings.retries:
+        return _tried_again(run, schedule, settings, now)
+    if settings.on_error != "reschedule":
+        return Outcome("die", failure=failure)
+    if schedule.backs_off:
+        # At once would be a loop that does nothing but fail.
+        return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
+    return onward(run, schedule, settings, now, failure=failure)
+
+
+def _tried_again(run: Run, schedule: Schedule, settings: Settings, now: float) -> Outcome:
+    pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
+    # The next try is due when the pause is over, and goes on from there.
+    missed, overlapped = skipped(run, schedule, now + pause)
+    streak = f"{run.failures + 1} 0"
+    return Outcome("due", due=f"+{pause:.6f}", streak=streak, missed=missed, overlapped=overlapped)
 
 
 def overrun(run: Run, settings: Settings, now: float) -> Outcome:
@@ -82,7 +96,7 @@ def overrun(run: Run, settings: Settings, now: float) -> Outcome:
     if settings.on_timeout == "requeue":
         return Outcome("due", due=run.due, why="overrun")
     if settings.on_timeout == "reschedule":
-        return onward(run, parse(run.schedule), settings, now, why="overrun")
+        return rescheduled(run, settings, now, why="overrun")
     return Outcome("die", why="overrun", failure=failure)
 
 
@@ -94,7 +108,7 @@ def lost(run: Run, settings: Settings, now: float) -> Outcome:
     if losses >= MAX_LOSSES or settings.on_lost == "stop":
         return Outcome("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
-        return onward(run, parse(run.schedule), settings, now, why="lost", streak=streak)
+        return rescheduled(run, settings, now, why="lost", streak=streak)
     return Outcome("due", due=run.due, why="lost", streak=streak)
 
 
@@ -150,7 +164,12 @@ def commit(
 
 def anew(run: Run, outcome: Outcome, settings: Settings, now: float) -> Outcome:
     """Where the job goes by the schedule that was set during the run: that counts, not how the run ended."""
+    return rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
+
+
+def rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:
+    """`onward` by the schedule as it stands; a job is given up if somebody has made that one which cannot be read."""
     try:
-        return onward(run, parse(run.schedule), settings, now, why=outcome.why, failure=outcome.failure)
+        return onward(run, parse(run.schedule), settings, now, why=why, **kept)
     except BadSchedule as error:
-        return Outcome("die", why=outcome.why, failure=failure_of(run, describe(error), "", now))
+        return Outcome("die", why=why, failure=failure_of(run, describe(error), "", now))

@@ -95,11 +95,11 @@ class Model:
         job = self.job(jobid)
         if job.schedule is None:
             return False
-        job.timeline, job.losses = None, 0
+        overdue, job.timeline, job.losses = job.timeline, None, 0
         if job.flight:
             job.flight.owed, job.flight.anew = now, ""
         elif job.queued is None:
-            self._put(now, jobid, now)
+            self._put(now, jobid, now if overdue is None else min(now, overdue))
         return True
 
     def dispatch(self, now: float) -> int:
@@ -173,7 +173,8 @@ class Model:
             del self.jobs[jobid]
         elif flight.owed is not None:
             job.losses = 0
-            self._put(now, jobid, flight.owed)
+            again = place == "due" and due is not None and not job.schedule.startswith(("NOW", "AT:"))
+            self._put(now, jobid, min(due, flight.owed) if again else flight.owed)
         elif job.timeline is not None:
             job.losses, job.status = 0, "TML"
         elif place == "unset":

@@ -1,5 +1,7 @@
 """The policies: where a job goes when a run of it has ended."""
 
+from dataclasses import replace
+
 import pytest
 
 from redbike.config import Settings
@@ -102,6 +104,16 @@ def test_on_error_retry_pauses_longer_each_time_and_then_stops():
     assert failed(run(failures=500), ValueError(), Settings(on_error="retry", retries=1000), 1.0).due == "+3600.000000"
 
 
+def test_occurrences_up_to_the_next_try_are_counted():
+    # Due at 100, started at 115 (110 was missed), failed at 125 and tried again at 157.
+    settings = Settings(on_error="retry", backoff=32.0)
+    outcome = failed(run(start=115.0), ValueError(), settings, 125.0)
+    assert (outcome.due, outcome.missed, outcome.overlapped) == ("+32.000000", 1, 4)
+    again = Run("job:A", 157.0, "tag", 158.0, 168.0, 1, 0, parse("EVERY:10@0").text, "work-A")
+    assert done(again, None, settings, 159.0) == Outcome("next", 160.0)
+    assert failed(run("CONTINUE"), ValueError(), settings, 125.0).overlapped == 0
+
+
 @pytest.mark.parametrize(
     ("policy", "place", "due"), [("stop", "die", None), ("reschedule", "next", 110.0), ("requeue", "due", 100.0)]
 )
@@ -142,3 +154,18 @@ def test_counting_is_bounded():
     outcome = onward(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
     assert outcome.missed == 10_000
     assert outcome.due == 10**9 + 1
+
+
+@pytest.mark.parametrize("policy", ["stop", "reschedule", "retry"])
+def test_a_job_whose_schedule_cannot_be_read_is_given_up_with_its_error(policy):
+    damaged = replace(run(), schedule="garbage")
+    outcome = failed(damaged, ValueError("broken"), Settings(on_error=policy), 101.0)
+    assert (outcome.place, outcome.failure["error"]) == ("die", "ValueError: broken")
+
+
+@pytest.mark.parametrize("end", [lost, overrun])
+def test_nor_does_such_a_job_end_who_looks_after_it(end):
+    damaged = replace(run(), schedule="garbage")
+    outcome = end(damaged, Settings(on_lost="reschedule", on_timeout="reschedule"), 115.0)
+    assert (outcome.place, outcome.why) == ("die", end.__name__)
+    assert "garbage" in outcome.failure["error"]

@@ -410,6 +410,21 @@ def test_a_request_that_comes_once_more_after_its_run_starts_no_other(store, sen
     assert dump(store) == settled
 
 
+def test_a_requeue_of_what_is_overdue_runs_that_so_that_what_came_since_is_counted(store):
+    STATES["timeline"](store)
+    store.requeue(JOB, now=NOW)
+    assert store.inspect([JOB])[0].queued == f"1050.000000 {QUEUE}"
+
+
+@pytest.mark.parametrize("why", ["lost", "overrun"])
+def test_a_run_that_happens_again_is_also_the_one_that_was_asked_for(store, why):
+    """It keeps its due time, from which what came due since is counted."""
+    run = STATES["flight"](store)
+    store.requeue(JOB, now=NOW)
+    assert store.end(run, Outcome("due", run.due, why), now=START + max(LEASE, TIMEOUT)) == ("ok", "queue")
+    assert store.inspect([JOB])[0].queued == f"{run.due:.6f} {QUEUE}"
+
+
 def test_a_requeue_forgets_the_failure(store):
     STATES["dead"](store)
     assert store.inspect([JOB])[0].failure

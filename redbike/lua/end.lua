@@ -70,6 +70,8 @@ local function move(job, due, place, home)
   return 'timeline'
 end
 
+local function one_off(schedule) return schedule == 'NOW' or string.sub(schedule, 1, 3) == 'AT:' end
+
 local function finish(i, job, expected, due, how)
   local own, deadline, next, home = string.match(records[i] or '', SHORT)
   if own ~= tag then return 'stale' end
@@ -100,7 +102,9 @@ local function finish(i, job, expected, due, how)
   if how.streak == '' or not free then calm[#calm + 1] = job else call('HSET', streaks, job, how.streak) end
   if owed then
     call('ZREM', timeline, job)
-    return move(job, owed, 'due', home)
+    -- If this run is to happen again, that is the one that was asked for; what came due since it was is counted by it.
+    local again = how.place == 'due' and not one_off(schedule) and string.match(due, '^%d') and tonumber(due)
+    return move(job, again and again < tonumber(owed) and due or owed, 'due', home)
   elseif postponed then
     mark(job, 'TML')
     return 'timeline'

@@ -14,12 +14,14 @@ call('HDEL', failures, job)
 call('ZREM', failure_times, job)
 call('HDEL', streaks, job)
 local record = call('HGET', running, job)
+local due = tonumber(call('ZSCORE', timeline, job) or nil)
 call('ZREM', timeline, job)
 if record and string.match(record, RUN) then  -- a damaged one is none
   local tag, start, deadline, due, failed, losses, _, home = string.match(record, RUN)
   local next = 'due:' .. stamp(now)
   call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, next, home}, ' '))
 elseif call('HEXISTS', queued, job) == 0 then
-  enqueue(job, stamp(now), name, queue, wake)
+  -- What is overdue is not forgotten: it is what is run, and what came due since it was is counted then.
+  enqueue(job, stamp(due and due < now and due or now), name, queue, wake)
 end
 return write({'ok'})

@@ -68,11 +68,9 @@ class Snapshot:
         return "unset" if job not in self.held["schedules"] else "" if next_run == "-" else str(next_run)
 
     def awaited(self, job: str) -> list[float]:
-        """The due times, known now, that must be run."""
-        left, pending = self.left_behind(job), self.pending(job)
-        if left.startswith("due:"):
-            return [float(left.removeprefix("due:"))]
-        return [] if pending is None or left in ("set", "unset") else [pending]
+        """The due time that must be run, if one is known now: what was changed during a run may take its place."""
+        pending = self.pending(job)
+        return [] if pending is None or self.left_behind(job) not in ("", "once") else [pending]
 
     def skipped(self, job: str) -> int:
         """How many of its occurrences are counted as not run."""
