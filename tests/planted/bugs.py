@@ -415,7 +415,7 @@ PLACES = [
     ),
     Bug("a skip of the worker is not counted", "lua/end.lua", "if how.missed > 0 then", "if false then", WORKER),
     Bug("a repeated skip counts twice", "lua/skip.lua", "if score ~= due or", "if", MOVES),
-    Bug("one try too few", "outcome.py", "failures <= settings.retries", "failures < settings.retries", OUTCOME),
+    Bug("one try too few", "outcome.py", "run.failures < settings.retries", "run.failures + 1 < settings.retries", OUTCOME),
     Bug("pauses do not grow", "outcome.py", "* 2.0 **", "* 1.0 **", OUTCOME),
     Bug("a requeue keeps the failure", "lua/requeue.lua", "call('HDEL', failures, job)", "", MOVES),
     Bug("a wrong type is found too late", "lua/_prelude.lua", "expect('zset', timeline, leases)", "", MOVES),
