@@ -47,7 +47,6 @@ class Batch:
         self.over: set[int] = set()  # the identities of those that were run
         self.watched: list[Run] = []  # those that the heartbeat was told of
         self.began = time.monotonic()
-        self.checked = self.began  # when the runs were known to be this worker's
         self.changing = threading.Lock()  # held while runs are given back, and to close
         self.closed = False
         self.split = False

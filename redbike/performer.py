@@ -42,7 +42,7 @@ class Performer:
         """Call ``work`` for `run`; where its job goes then. `now` is Redis' clock afterwards, which tests give."""
         token = _current.set(run)
         try:
-            return done(run, self._work(run.jobid), self.settings, run.now() if now is None else now)
+            return done(run, self._work(run), self.settings, run.now() if now is None else now)
         except StopWork as reason:
             log.info("%s: stopped by its worker: %s", run.jobid, reason)
             return Outcome("stop")
@@ -61,13 +61,14 @@ class Performer:
         finally:
             _current.reset(token)
 
-    def _work(self, jobid: str) -> object:
+    def _work(self, run: Run) -> object:
         began = time.monotonic()
         try:
-            result = self.handler.work(jobid)
+            result = self.handler.work(run.jobid)
             return self._await(result) if result is not None and inspect.isawaitable(result) else result
         finally:
-            self.spent += time.monotonic() - began
+            run.over = time.monotonic()
+            self.spent += run.over - began
 
     def _given_up(self, run: Run, error: Overrun) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.

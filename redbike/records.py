@@ -22,11 +22,17 @@ class Run:
     queue: str
     default_timeout: float = 10.0
     received: float = field(default_factory=time.monotonic, compare=False)
+    over: float = field(default=0.0, compare=False)  # when its work was over, by the monotonic clock; 0.0 before
 
     @property
     def attempt(self) -> int:
         """Which try of the same occurrence this is, from 1."""
         return 1 + self.failures + self.losses
+
+    @property
+    def was_in_time(self) -> bool:
+        """Whether its work was over before its deadline."""
+        return 0.0 < self.over < self.received + self.deadline - self.start
 
     def now(self) -> float:
         """Redis' clock as far as this process can tell without asking: never ahead of it by more than clocks drift."""

@@ -306,14 +306,17 @@ class Store:
             runs.append(Run(jobid, *times, failures, losses, schedule, queue, default, received))
         return runs
 
-    def end(self, run: Run, outcome: Outcome, now: float | None = None) -> tuple[str, str]:
-        """End `run`; ``ok`` and the place, or another word, with the schedule if it changed: see ``lua/end.lua``."""
-        return self.ended(self.scripts.run(self.end_call([(run, outcome)], now)))[0]
+    def end(self, run: Run, outcome: Outcome, now: float | None = None, late: float = 0.0) -> tuple[str, str]:
+        """End `run`; ``ok`` and the place, or another word, with the schedule if it changed: see ``lua/end.lua``.
 
-    def end_call(self, ended: Sequence[tuple[Run, Outcome]], now: float | None = None) -> Call:
+        `late` is for how many seconds it has been over; it must have been in time then.
+        """
+        return self.ended(self.scripts.run(self.end_call([(run, outcome)], now, late)))[0]
+
+    def end_call(self, ended: Sequence[tuple[Run, Outcome]], now: float | None = None, late: float = 0.0) -> Call:
         """`end` for runs that were taken together, as a call for `Scripts.run_all`; `ended` reads its reply."""
         names, keys = self._queues(run.queue for run, _ in ended)
-        arguments: list[str] = [_moment(now), ended[0][0].tag, str(self.failures_limit), str(len(names)), *names]
+        arguments = [_moment(now), ended[0][0].tag, str(late), str(self.failures_limit), str(len(names)), *names]
         for run, outcome in ended:
             due = outcome.due if isinstance(outcome.due, str) else _moment(outcome.due)
             arguments += (run.jobid, run.schedule, due, _how(outcome))

@@ -49,6 +49,7 @@ class Worker:
         self._pace = Pace()
         self._line = Conversation(store.client)
         self._unheard: list[Ended] = []  # the server was told of these ends, and has not answered yet
+        self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
         self._free = threading.Semaphore(concurrency)
         self._concurrency = concurrency
@@ -92,10 +93,15 @@ class Worker:
 
     def _perform_all(self, runs: list[Run]) -> list[Ended]:
         """Run jobs that were taken together; those whose end is still to be told."""
+        runs = self._still_ours(runs)
         batch = Batch(runs)
-        ended = [(runs[0], self._perform(runs[0]))] if len(runs) == 1 else self._perform_batch(batch)
+        ended = self._perform_one(runs[0]) if len(runs) == 1 else self._perform_batch(batch)
         self._pace.note(max(1, len(batch.over)), time.monotonic() - batch.began)
         return ended
+
+    def _perform_one(self, run: Run) -> list[Ended]:
+        self.rotation.served(run.queue)
+        return [(run, self._perform(run))]
 
     def _perform_batch(self, batch: Batch) -> list[Ended]:
         self._watch.begin(batch)
@@ -103,12 +109,14 @@ class Worker:
         try:
             while not batch.closed:
                 while batch.todo and not stopping.is_set():
-                    if time.monotonic() - batch.checked > STALE:
+                    if time.monotonic() - self._asked > self._stale:
                         self._check(batch)
                     try:
                         run = batch.todo.popleft()
                     except IndexError:
                         break
+                    # Only now: what is given back takes no turn.
+                    self.rotation.served(run.queue)
                     outcome = self.performer.perform(run)
                     batch.over.add(id(run))
                     batch.done.append((run, outcome))
@@ -141,7 +149,6 @@ class Worker:
     def _check(self, batch: Batch) -> None:
         """Leave out the runs of `batch` that are not this worker's any more, because it was suspended for so long."""
         with batch.changing:
-            batch.checked = time.monotonic()
             batch.todo.extend(self._still_ours(_drained(batch.todo.popleft)))
 
     def _split(self, batch: Batch) -> None:
@@ -175,11 +182,12 @@ class Worker:
             self.loop.heed(self.store.control())
         runs: list[Run] = []
         try:
-            runs = [] if self.loop.stopping.is_set() else self._take(1) or self._idle()
+            runs = [] if self.loop.stopping.is_set() else self._still_ours(self._take(1) or self._idle())
         finally:
             if not runs:
                 self._free.release()
         if runs:
+            self.rotation.served(runs[0].queue)
             pool.submit(self._work_through, runs[0])
 
     def _work_through(self, run: Run) -> None:
@@ -208,6 +216,7 @@ class Worker:
         tag, seen, known = self._ahead or new_tag(), self.loop.seen, not self._ahead
 
         def ask(repeated: bool) -> Reply:
+            self._asked = time.monotonic()
             reply = ["again"]
             while reply[0] == "again":
                 (reply,) = self._line.ask([self.store.take_call(*look, tag, most, seen, repeated or not known)])
@@ -221,8 +230,6 @@ class Worker:
         if taken == "halted":
             self.loop.heed(self.store.control())
             return []
-        for run in taken:
-            self.rotation.served(run.queue)
         return taken
 
     def _finish_and_take(self, ended: list[Ended]) -> list[Run]:
@@ -240,6 +247,8 @@ class Worker:
         self._unheard, self.performer.spent = [], 0.0
 
         def ask(repeated: bool) -> list[Reply]:
+            if then:
+                self._asked = time.monotonic()
             # Without an answer it is not known whether it did what it was told: once more does no harm.
             rest = ended[told:] if self._line.unanswered else ended
             calls = [self.store.end_call(rest)] if rest else []
@@ -262,6 +271,9 @@ class Worker:
                 self._ended(run, outcome, word, detail, now)
 
     def _ended(self, run: Run, outcome: Outcome, word: str, detail: str, now: float | None = None) -> None:
+        if word == "overrun" and run.was_in_time:
+            # Redis was away, and has heard of it late.
+            word, detail = self.store.end(run, outcome, now, late=time.monotonic() - run.over)
         if word in ("changed", "overrun"):
             clock = run.now if now is None else lambda: now
             word, detail = commit(self.store, run, outcome, self.settings, clock, now, (word, detail))
@@ -293,25 +305,32 @@ class Worker:
             self._ahead = new_tag()
             return self.store.take_call(*look, self._ahead, 1, seen)
 
-        woken, runs, began = False, list[Run](), time.monotonic()
+        woken, runs = False, list[Run]()
         while not (woken or runs or self.loop.stopping.is_set()):
-            began = time.monotonic()
+            self._asked = time.monotonic()
             woken, reply = self.loop.wait_and_run(wakes, NAP, take)
             if reply is not None:
                 runs, self._ahead = self._received(self.store.taken(reply, self._ahead)), ""
                 # It does not look into all when there are very many.
                 woken = woken or len(look.queues) < len(wakes)
-        if time.monotonic() - began > NAP + STALE:
-            runs = self._still_ours(runs)
         if self.loop.stopping.is_set():
             self._give_back(runs)
             return []
         return runs
 
     def _still_ours(self, runs: list[Run]) -> list[Run]:
-        """Those of `runs` that are still this worker's, after it may have been suspended; with a new lease."""
-        words = self.loop.insist(lambda _: self.store.heartbeat(runs)) if runs else []
+        """Those of `runs` that are still this worker's, with a new lease, if it may have been suspended meanwhile."""
+        if not runs or time.monotonic() - self._asked <= self._stale:
+            return runs
+        asked = time.monotonic()
+        words = self.loop.insist(lambda _: self.store.heartbeat(runs))
+        self._asked = asked
         return [run for run, word in zip(runs, words, strict=True) if word == "ok"]
+
+    @property
+    def _stale(self) -> float:
+        """Seconds after which runs that have not begun may be another worker's, or late."""
+        return min(STALE, self.rotation.shortest / 2)
 
     def _give_back(self, runs: list[Run]) -> None:
         """Leave to others what was taken while this worker was idle, and will not be run."""

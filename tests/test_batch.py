@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from redbike.batch import MOST, STALE, TARGET, UNTOLD, Batch, Pace, Watch
+from redbike.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
@@ -83,6 +83,26 @@ def test_weights_are_exact_also_when_several_are_taken(store, most):
             rotation.served(run.queue)
             order.append(run.queue[-1])
     assert "".join(order) == "AAB" * 15 + "B" * 15
+    assert list(fsck(store)) == []
+
+
+def test_weights_are_exact_also_when_jobs_are_given_back(store):
+    """Every third of B is slow: what was taken with it goes back, and takes no turn."""
+    order, slow = [], threading.Event()
+
+    def act(jobid):
+        order.append(jobid[-1])
+        if jobid[-1] == "B" and order.count("B") % 3 == 0:
+            slow.wait(3 * PATIENCE)
+        if order.count("A") == 60:
+            worker.loop.stopping.set()
+
+    for queue in "AB":
+        fill(store, 100, queue)
+    worker = Worker(store, Handler(act, "A:A:B"), Settings())
+    worker._pace.number = MOST
+    worker.work()
+    assert "".join(order) == ("AAB" * 30)[: len(order)]
     assert list(fsck(store)) == []
 
 
@@ -300,7 +320,7 @@ def test_a_worker_that_was_suspended_begins_nothing_that_is_another_ones_by_now(
     assert len(batch.runs) == 3
     Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
     (other,) = take(store, 1, "other", now=store.horizon()[0])
-    batch.checked -= STALE
+    worker._asked -= STALE
     batch.began += 0.5  # or else what has not begun might be given back first
     assert worker._perform_batch(batch) == []
     assert worker.handler.worked == []
@@ -433,3 +453,16 @@ def test_a_job_that_kills_its_workers_is_found_out_among_others(tmp_path, server
     assert ran.count("killer:A") == deaths
     assert len(ran) == len(jobids) + deaths - 1, "a job that was done is not run again because its worker was killed"
     assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_what_was_taken_long_before_it_came_is_begun_only_if_it_is_still_its_own(store, number):
+    """A worker that is suspended while it waits for an answer gets it late."""
+    fill(store, number, due=time.time())
+    worker = Worker(store, Handler(lambda jobid: None), Settings())
+    runs = worker._take(number)
+    Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
+    worker._asked -= STALE
+    assert worker._perform_all(runs) == []
+    assert worker.handler.worked == []
+    worker._watch.stop()

@@ -360,3 +360,18 @@ def test_a_halt_is_not_for_workers_that_come_after_it(store):
     store.halt()
     thread.join(timeout=10)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(("work", "event"), [(0.0, "TML"), (0.3, "DIE")])
+def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(store, state, work, event):
+    """Its worker waits for a server that is away for longer than the timeout."""
+    worker = Worker(store, Handler(lambda jobid: time.sleep(work), timeout=0.2), Settings())
+    store.set("job:A", "EVERY:1h@0", "now")
+    next(worker.rotation.looks())
+    runs = worker._take(1)
+    worker.heartbeat.add = lambda run: None  # nobody else tells
+    ended = worker._perform_all(runs)
+    wait_until(lambda: not state().inflight)
+    worker._finish(ended)
+    assert state().status.startswith(event)
+    assert list(fsck(store)) == []

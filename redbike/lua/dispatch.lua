@@ -13,7 +13,7 @@ for i = first, #ARGV, 2 do
   jobs[size] = ARGV[i]
 end
 local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
-local known, queued_for = call('HMGET', schedules, unpack(jobs)), call('HMGET', queued, unpack(jobs))
+local queued_for = call('HMGET', queued, unpack(jobs))
 local gone, moved = {}, 0
 
 local function overtake(job, due, record)  -- the last occurrence is still running
@@ -38,8 +38,6 @@ for number = 1, count + 1 do
       gone[#gone + 1] = job
       if records[i] then
         overtake(job, due, records[i])
-      elseif not known[i] then
-        call('HDEL', statuses, job)
       elseif number > count then
         mark(job, 'BAD')
       elseif not queued_for[i] then

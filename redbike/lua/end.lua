@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- end: in flight → timeline, queue, stopped or (unknown), for runs of one tag, however each of them ended.
 -- KEYS  common, failures, failure times, then queue and wake of each queue, then the in-flight key of each run
--- ARGV  now, tag, failures kept at most, how many queues, their names, then for each run: job, schedule that its place
---       was computed from, due ('' = none, '+n' = in n seconds, or a time), and how it ended, as JSON. '' is short for
+-- ARGV  now, tag, seconds for which the runs have been over, failures kept at most, how many queues, their names, then
+--       for each run: job, schedule that its place was computed from, due ('' = none, '+n' = in n seconds, or a time),
+--       and how it ended, as JSON. '' is short for
 --       {place: 'next' (due as computed from that schedule; else 'due' = due whatever the schedule, 'stop', 'die' or
 --       'unset'), why: '' (the worker is done; else 'overrun' or 'lost'), streak: '' (none), failure: '' (none, else
 --       JSON), missed: 0, overlapped: 0 (occurrences skipped while none ran, or while this one did)}
@@ -12,12 +13,12 @@
 --         (compute the place again, from this schedule).
 check_types()
 local failures, failure_times = KEYS[11], KEYS[12]
-local now, tag, most, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local own_keys, first, numbers = 12 + 2 * count, 5 + count, {}
+local now, tag, late, most, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local own_keys, first, numbers = 12 + 2 * count, 6 + count, {}
 expect('hash', failures)
 expect('zset', failure_times)
 if count > 0 then expect('list', unpack(KEYS, 13, own_keys)) end
-for i = 1, count do numbers[ARGV[4 + i]] = i end
+for i = 1, count do numbers[ARGV[5 + i]] = i end
 local jobs = {}
 for i = first, #ARGV, 4 do jobs[#jobs + 1] = ARGV[i] end
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
@@ -74,7 +75,7 @@ local function one_off(schedule) return schedule == 'NOW' or string.sub(schedule
 local function finish(i, job, expected, due, how)
   local own, deadline, next, home = string.match(records[i] or '', SHORT)
   if own ~= tag then return 'stale' end
-  local over = now >= tonumber(deadline) or tags[i] ~= tag
+  local over = now - late >= tonumber(deadline) or tags[i] ~= tag and (tags[i] or late == 0)
   if how.why == '' and over then return 'overrun' end
   if how.why == 'overrun' and not over then return 'alive' end
   if how.why == 'lost' and tonumber(call('ZSCORE', leases, job) or 0) > now then return 'alive' end

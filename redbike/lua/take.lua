@@ -106,6 +106,7 @@ repeat
       if alone then break end
     else
       thrown = thrown + 1
+      if not known[i] then call('HDEL', statuses, job) end  -- it was never set, or by nobody who knew how
     end
   end
   call('HDEL', queued, unpack(used))

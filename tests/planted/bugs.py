@@ -209,7 +209,7 @@ TIME = [
     Bug(
         "an overrun is not noticed",
         "lua/end.lua",
-        "now >= tonumber(deadline) or",
+        "now - late >= tonumber(deadline) or",
         "now >= tonumber(deadline) + 9 or",
         MOVES,
     ),
@@ -338,7 +338,13 @@ QUEUES = [
         f"{BATCH} -k halting",
     ),
     Bug("what was set meanwhile is given back", "lua/release.lua", "and 'kept' or", "and 'queue' or", BATCH),
-    Bug("a worker that was suspended goes on", "worker.py", "time.monotonic() - batch.checked > STALE", "False", BATCH),
+    Bug(
+        "a worker that was suspended goes on",
+        "worker.py",
+        "time.monotonic() - self._asked > self._stale",
+        "False",
+        BATCH,
+    ),
     Bug("a job is twice in its queue", "lua/dispatch.lua", "elseif not queued_for[i] then", "else", MOVES),
     Bug(
         "a job that is taken is still recorded as queued",
