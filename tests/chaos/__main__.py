@@ -26,6 +26,7 @@ Exit status: 0 all is well, 1 something is wrong, 2 bad usage.
 
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -56,6 +57,8 @@ def main(arguments: dict[str, Any]) -> int:
     else:
         kept = arguments["--folder"] is not None
         folder = Path(arguments["--folder"] or tempfile.mkdtemp(prefix="redbike-chaos-"))
+        # So that it ends what it has started, whoever ends it.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             sys.exit(f"the folder {str(folder)!r} is not empty")

@@ -33,14 +33,16 @@ class Excuses:
         # A run is given to another worker no sooner than its lease has run out, or its time.
         waited = abs(again.taken - run.taken) + SLACK
         expired, over = waited >= self.lease(run), waited >= min(self.lease(run), self.timeout(run))
-        killed, paused = expired and self._killed(run), over and (self._paused(run) or self._paused(again))
+        # Also one that was taken earlier, and is run later than it was by another worker, by one that was suspended.
+        late = again.taken <= run.taken and self._paused(again)
+        killed, paused = expired and self._killed(run), over and (self._paused(run) or late)
         found = {
+            "forgotten": self._was_forgotten(run, again),
             "killed while cut off": killed and self._is_untold(run, self._death(run)),
             "killed": killed,
             "paused while cut off": paused and self._is_untold(run, self._first_pause(run)),
             "paused": paused,
             "overran": over and self._overran(run),
-            "forgotten": self._was_forgotten(run, again),
             "stopped while cut off": expired and self._stopped(run) and self._could_not_tell(run, self._death(run)),
             "cut off": over and self._could_not_tell(run, run.taken + min(self.lease(run), self.timeout(run))),
         }

@@ -5,6 +5,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 BLACK_HOLE = 12.0  # seconds; whoever waits for an answer gives up before
 
@@ -86,3 +87,13 @@ def peer(writer: asyncio.StreamWriter) -> int:
     size = struct.calcsize("3i")
     found = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     return int(struct.unpack("3i", found)[0])
+
+
+def is_open(path: Path) -> bool:
+    """Whether somebody listens on the Unix socket at `path`; the file is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True

@@ -13,6 +13,7 @@ from tests.chaos import population
 from tests.chaos.farm import ROOT, Farm
 from tests.chaos.faults import KINDS, plan
 from tests.chaos.journal import Journal
+from tests.chaos.link import is_open
 from tests.chaos.server import Server
 from tests.chaos.world import World
 from tests.waiting import wait_until
@@ -80,7 +81,7 @@ class Run:
     def _load(self) -> None:
         """Enter the jobs that are left alone, before there is anyone to dispatch them."""
         (self.folder / "redbike.conf").write_text(CONFIG.format(socket=self.folder / "proxy.sock"))
-        wait_until((self.folder / "proxy.sock").exists)
+        wait_until(lambda: is_open(self.folder / "proxy.sock"))
         jobs = population.still(Random(self.seed), self.jobs, time.time(), self.seconds)
         rows = "".join(f'{jobid},"{schedule}"\n' for jobid, schedule in jobs)
         (self.folder / "jobs.csv").write_text(rows)

@@ -14,6 +14,7 @@ import redis
 from redbike.connection import connect
 from tests.chaos.farm import ROOT
 from tests.chaos.journal import entries
+from tests.chaos.link import is_open
 from tests.chaos.resp import Frames, frame_end
 from tests.waiting import wait_until
 
@@ -64,7 +65,7 @@ class Proxied:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        wait_until(self.listen.exists)
+        wait_until(lambda: is_open(self.listen))
         self.client = self.connect()
         self.client.ping()
 
