@@ -2,8 +2,8 @@
 
 1. A job that its schedule keeps going is in exactly one of timeline, queue, in flight; only one that was set during its
    own run may be both in flight and on the timeline.
-2. Nothing exists for an unset job, but the run that was in flight.
-3. No id is twice in a queue.
+2. Nothing exists for an unset job, but the run that was in flight, and an entry that it left behind in a long queue.
+3. No id is twice in a queue, and what is noted as left behind in one is there.
 4. Each in-flight record has a tag, a deadline, its due time and the count of losses; a run before its deadline has its
    expiring key, with the same tag.
 5. A status agrees with the place.
@@ -29,6 +29,7 @@ QUEUED = re.compile(r"\d{1,12}\.\d{6} (.+)", re.ASCII | re.DOTALL)
 RUNNING = re.compile(
     r"\S+( \d{1,12}\.\d{6}){3}( \d{1,9}){2} (-|set|once|due:\d{1,12}\.\d{6}) (.+)", re.ASCII | re.DOTALL
 )
+WITHDRAWN = re.compile(r"([^\n]+)\n([^\n]+)")
 STATUS = re.compile(r"(TML|ENQ|WRK|STP|DIE|BAD):(\d{1,12})", re.ASCII)
 PLACE_OF = {"TML": "timeline", "ENQ": "queue", "WRK": "in flight"}
 SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
@@ -111,8 +112,13 @@ def _judge_run(state: State) -> Iterator[str]:
 def _judge_entries(state: State) -> Iterator[str]:
     home = home_of(state.queued, QUEUED)
     adopted = "a worker will adopt it" if state.schedule is not None else "a worker will throw it away"
-    for name, found in state.entries.items():
-        if found > 1:
+    for name in state.entries:
+        found = state.waits(name)
+        if found < 0:
+            yield f"it is noted to have left an entry behind in the queue {name!r}, but is not in it"
+        elif found and name in state.withdrawn:
+            yield f"it is in the queue {name!r} beside an entry that it has left behind there"
+        elif found > 1:
             yield f"it is {found} times in the queue {name!r}"
         elif found and name != home:
             yield f"it is in the queue {name!r} without a record; {adopted}"
@@ -164,6 +170,7 @@ class Listing:
     """Whatever is listed anywhere."""
 
     jobs: dict[str, dict[str, int] | None] = field(default_factory=dict)  # how often each is in the lists of queues
+    withdrawn: dict[str, frozenset[str]] = field(default_factory=dict)  # the queues in which jobs have left entries
     keys: list[tuple[str, str]] = field(default_factory=list)  # those that are wrong, and how
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
@@ -175,14 +182,16 @@ def suspects(store: Store, listing: Listing) -> Iterator[list[State]]:
     """
     jobids = iter(listing.jobs)
     while page := list(islice(jobids, PAGE)):
-        states = (replace(state, entries=_listed(store, listing, state)) for state in store.inspect(page))
+        states = (_as_listed(store, listing, state) for state in store.inspect(page))
         yield [state for state in states if any(judge(state))]
 
 
-def _listed(store: Store, listing: Listing, state: State) -> dict[str, int]:
-    """How often a job was listed in queues: those with an entry, and those in which it should have, or may get one."""
+def _as_listed(store: Store, listing: Listing, state: State) -> State:
+    """With how often it was listed in queues: with an entry, and where it should have, or may get one."""
     home = home_of(state.queued, QUEUED) or (own_queue(store, state.jobid) if state.schedule is not None else "")
-    return ({home: 0} if home else {}) | (listing.jobs[state.jobid] or {})
+    withdrawn = listing.withdrawn.get(state.jobid, frozenset())
+    entries = dict.fromkeys({home, *withdrawn} - {""}, 0) | (listing.jobs[state.jobid] or {})
+    return replace(state, entries=entries, withdrawn=withdrawn)
 
 
 def look_closely(store: Store, queues: Mapping[str, Iterable[str]]) -> list[State]:
@@ -241,6 +250,15 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
             listing.jobs[text(jobid)] = None
     for name, _ in client.hscan_iter(keys.skipped, count=PAGE):
         listing.jobs[text(name).partition(":")[2]] = None
+    for member in client.sscan_iter(keys.withdrawn, count=PAGE):
+        found = WITHDRAWN.fullmatch(text(member))
+        home = home_of(text(member), WITHDRAWN)
+        if found and home:
+            listing.jobs[found[1]] = None
+            listing.withdrawn[found[1]] = listing.withdrawn.get(found[1], frozenset()) | {home}
+            yield home
+        else:
+            listing.keys.append((keys.withdrawn, f"holds {text(member)!r}, which names no job and queue"))
 
 
 def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str], homes: set[str]) -> None:

@@ -20,6 +20,7 @@ key (after the prefix)    type    what is in it
 ``-requests``             zset    tags of the latest requests for an immediate run, scored by their time
 ``-control``              string  ``HALT TIMESTAMP``
 ``-halt``                 list    a token that wakes blocked processes when a HALT is given
+``-withdrawn``            set     ``JOB ID <LF> QUEUE``: entries of long queues that no job waits with any more
 ``-wakeup``               list    a token that wakes a dispatcher when something earlier than before is due
 ``-wake-<queue name>``    list    a token that wakes one worker when the queue has jobs
 ========================  ======  ==============================================================================
@@ -51,10 +52,15 @@ COMMON = (
     "skipped",
     "queues",
     "wakeup",
+    "withdrawn",
 )
 OTHERS = ("failures", "failure-times", "dispatched", "requests", "control", "halt")
 FAMILIES = ("inflight-", "wake-")
-_TYPES = {"hash": "schedules statuses queued running streaks skipped failures", "set": "queues", "string": "control"}
+_TYPES = {
+    "hash": "schedules statuses queued running streaks skipped failures",
+    "set": "queues withdrawn",
+    "string": "control",
+}
 _TYPES |= {"zset": "timeline leases failure-times dispatched requests", "list": "wakeup halt"}
 TYPES = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 
@@ -66,7 +72,7 @@ class Keys:
         self.prefix = prefix
         self.common = [f"{prefix}-{name}" for name in COMMON]
         self.schedules, self.statuses, self.timeline, self.queued, self.running, self.leases = self.common[:6]
-        self.streaks, self.skipped, self.queues, self.wakeup = self.common[6:]
+        self.streaks, self.skipped, self.queues, self.wakeup, self.withdrawn = self.common[6:]
         self.failures, self.failure_times, self.dispatched, self.requests, self.control, self.halt = (
             f"{prefix}-{name}" for name in OTHERS
         )

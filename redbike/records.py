@@ -100,8 +100,13 @@ class State:
     failure: dict[str, Any] | None
     now: float = field(compare=False)  # Redis' clock then
     entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
+    withdrawn: frozenset[str] = frozenset()  # those of them in which an entry was left behind when it was withdrawn
     unreadable: tuple[str, ...] = ()  # of streak, failure and the reasons of skips those that nothing can be made of
     seen: tuple[str, ...] = ()  # schedule, status, timeline, queued, running and in-flight key as Redis spells them
+
+    def waits(self, name: str) -> int:
+        """How often it stands in the list of the queue `name`, but for the entry that was left behind."""
+        return self.entries.get(name, 0) - (name in self.withdrawn)
 
     @property
     def known(self) -> bool:

@@ -125,7 +125,9 @@ class Repair:
         event, moment = event_of(state)
         queue = own_queue(self.store, state.jobid)
         # Without a status the key alone says that it may run; what is in two other places says more.
-        in_flight = event == "WRK" or (not event and state.timeline is None and not any(state.entries.values()))
+        in_flight = event == "WRK" or (
+            not event and state.timeline is None and not any(map(state.waits, state.entries))
+        )
         alive = state.inflight_ms > 0 and TAG.fullmatch(state.inflight)
         if state.schedule is None or state.queued or not (queue and in_flight and alive):
             return ""
@@ -136,7 +138,7 @@ class Repair:
 
     def _adopting(self, state: State) -> str | None:
         """The queue in which a job without a record stands, if it is owed the run."""
-        standing = [name for name, count in state.entries.items() if count]
+        standing = [name for name in state.entries if state.waits(name) > 0]
         event, _ = event_of(state)
         waits = event == "TML" and state.timeline is not None
         stopped = event in ("STP", "DIE", "BAD") and state.timeline is None
@@ -216,13 +218,18 @@ def _in_flight(state: State) -> State:
 
 
 def _in_queue(state: State, home: str, due: float) -> State:
-    entries = {name: int(name == home) for name in state.entries}
     queued = state.queued or f"{due:.6f} {home}"
-    return replace(state, queued=queued, entries=entries, timeline=None, status=_status(state, "ENQ"))
+    return replace(_in_lists(state, home), queued=queued, timeline=None, status=_status(state, "ENQ"))
 
 
 def _in_no_queue(state: State) -> State:
-    return replace(state, queued="", entries=dict.fromkeys(state.entries, 0))
+    return replace(_in_lists(state, ""), queued="")
+
+
+def _in_lists(state: State, home: str) -> State:
+    """Once in the list of `home`, and in others only where it has left an entry behind."""
+    left = frozenset(name for name in state.withdrawn if name != home and state.entries[name])
+    return replace(state, entries={name: int(name == home or name in left) for name in state.entries}, withdrawn=left)
 
 
 def _held(state: State) -> State:
@@ -254,6 +261,8 @@ def changes(found: State, wanted: State) -> Iterator[str]:
             yield f"put into the queue {name!r}"
         elif wanted.entries[name] < count:
             yield f"left in the queue {name!r} once" if wanted.entries[name] else f"taken out of the queue {name!r}"
+        if name in found.withdrawn - wanted.withdrawn:
+            yield f"not noted any more to have left an entry behind in the queue {name!r}"
     if wanted.queued != found.queued:
         yield "recorded as queued" if wanted.queued else "its queued record removed"
     if wanted.timeline != found.timeline:

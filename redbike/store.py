@@ -385,12 +385,15 @@ class Store:
     def _repair_call(self, found: State, wanted: State, now: float | None) -> Call:
         home = wanted.queued.partition(" ")[2] if wanted.queued != found.queued else ""
         names, keys = self._queues(
-            name for name, count in wanted.entries.items() if count != found.entries[name] or name == home
+            name
+            for name, count in wanted.entries.items()
+            if count != found.entries[name] or name == home or name in found.withdrawn - wanted.withdrawn
         )
         keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
         arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
         for name in names:
-            arguments += (name, str(found.entries[name]), str(wanted.entries[name]))
+            left = "-" if name in found.withdrawn - wanted.withdrawn else "="
+            arguments += (name, str(found.entries[name]), str(wanted.entries[name]), left)
         for reason, head in self._skips.items():
             if (difference := _difference(found, wanted, reason)) != "=":
                 arguments += (head + found.jobid, difference)
@@ -417,9 +420,9 @@ class Store:
         replies = self.scripts.run_all(self._inspect_call(jobid, lists.get(jobid, ())) for jobid in jobids)
         return [_state(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
 
-    def _inspect_call(self, jobid: str, queues: Iterable[str]) -> Call:
+    def _inspect_call(self, jobid: str, queues: Sequence[str]) -> Call:
         keys = [*self.keys.common, self.keys.inflight(jobid), self.keys.failures, *map(self.keys.queue, queues)]
-        return Call("inspect", keys, [jobid, *self._skip_fields(jobid)])
+        return Call("inspect", keys, [jobid, str(len(queues)), *queues, *self._skip_fields(jobid)])
 
     def statuses(self) -> Iterator[tuple[str, str]]:
         """Every job id with its status as it is stored, streamed."""
@@ -461,7 +464,7 @@ class Store:
 
 def _state(jobid: str, queues: Sequence[str], reply: Reply) -> State:
     schedule, status, timeline, queued, running, inflight = seen = tuple(map(text, reply[1:7]))
-    lease, left, streak, skips, failure, now, entries = reply[7:]
+    lease, left, streak, skips, failure, now, entries, withdrawn = reply[7:]
     kept, counts = _failure(failure), dict(zip(SKIPS, map(text, skips), strict=True))
     unreadable = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
     unreadable += ["streak"] if streak and not STREAK.fullmatch(text(streak)) else []
@@ -481,6 +484,7 @@ def _state(jobid: str, queues: Sequence[str], reply: Reply) -> State:
         failure=kept,
         now=float(now),
         entries=dict(zip(queues, map(int, entries), strict=True)),
+        withdrawn=frozenset(name for name, left in zip(queues, withdrawn, strict=True) if left),
         unreadable=tuple(unreadable),
         seen=seen,
     )

@@ -31,12 +31,16 @@ class Job:
 
 
 class Model:
-    """Jobs by id, and one queue in which they wait in turn."""
+    """Jobs by id, and one queue in which they wait in turn.
 
-    def __init__(self, timeout: float, lease: float, grace: float) -> None:
-        self.timeout, self.lease, self.grace = timeout, lease, grace
+    In a `long` queue a job that is withdrawn leaves its place to itself, for when it is enqueued again.
+    """
+
+    def __init__(self, timeout: float, lease: float, grace: float, long: bool = False) -> None:
+        self.timeout, self.lease, self.grace, self.long = timeout, lease, grace, long
         self.jobs: dict[str, Job] = {}
         self.queue: list[str] = []
+        self.withdrawn: set[str] = set()
 
     def job(self, jobid: str) -> Job:
         return self.jobs.setdefault(jobid, Job())
@@ -51,7 +55,7 @@ class Model:
             pass
         else:
             if job.queued is not None:
-                self.queue.remove(jobid)
+                self._withdraw(jobid)
                 job.queued = None
                 job.skip("withdrawn")
             self._put(now, jobid, due)
@@ -75,16 +79,28 @@ class Model:
             job.status = "STP"
         elif due <= now:
             job.queued, job.status = due, "ENQ"
-            self.queue.append(jobid)
+            self._enqueue(jobid)
         else:
             job.timeline, job.status = due, "TML"
+
+    def _enqueue(self, jobid: str) -> None:
+        if jobid in self.withdrawn:
+            self.withdrawn.remove(jobid)
+        else:
+            self.queue.append(jobid)
+
+    def _withdraw(self, jobid: str) -> None:
+        if self.long:
+            self.withdrawn.add(jobid)
+        else:
+            self.queue.remove(jobid)
 
     def unset(self, jobid: str) -> bool:
         job = self.jobs.get(jobid, Job())
         if job.schedule is None and job.status is None:
             return False
         if job.queued is not None:
-            self.queue.remove(jobid)
+            self._withdraw(jobid)
         flight = job.flight
         if flight:
             flight.anew, flight.owed = "", None
@@ -118,6 +134,8 @@ class Model:
         return moved
 
     def take(self, now: float, tag: str) -> str | None:
+        while self.queue and self.queue[0] in self.withdrawn:
+            self.withdrawn.remove(self.queue.pop(0))
         if not self.queue:
             return None
         jobid = self.queue.pop(0)

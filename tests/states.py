@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redbike.records import Outcome, Run, State
+from redbike.scripts import SCRIPTS, Script
 from redbike.store import Call, Store
 
 JOB = "job:A"
@@ -19,6 +20,13 @@ TIMEOUT = 500.0
 
 def queue_for(jobid: str) -> str:
     return "work-" + jobid.rpartition(":")[2]
+
+
+def with_long_queues() -> dict[str, Script]:
+    """The scripts, but that they take a queue for a long one that has any entry."""
+    texts = {verb: script.text for verb, script in SCRIPTS.items()}
+    assert all(text.count("local LONG = 100\n") == 1 for text in texts.values())
+    return {verb: Script(verb, text.replace("local LONG = 100\n", "local LONG = 0\n")) for verb, text in texts.items()}
 
 
 def take(store: Store, tag: str = "tag", now: float = START, **more: Any) -> Any:

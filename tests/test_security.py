@@ -115,6 +115,12 @@ def waits(store, admin):
     loop.close()
 
 
+def crowd(bike):
+    """A queue so long that what is withdrawn leaves its entry in it, and a job that has done so."""
+    assert all(ok is True for _, ok in bike.set_many((f"crowd{n}:A", "NOW") for n in range(102)))
+    bike.unset("crowd0:A")
+
+
 def dispatches(bike, helper):
     """All that a dispatcher may ever ask of Redis."""
     starts(bike, helper.client)
@@ -137,6 +143,9 @@ def dispatches(bike, helper):
     store.advance(1000.0)
     Dispatcher(store, settings).skip_missed()
     assert other.inspect(["late:A"])[0].skipped["missed"]
+    crowd(helper)
+    other.set("crowd0:A", "EVERY:100@0.0", 1050.0, now=1000.0)
+    assert bike.dispatch_due(1100.0) == 1
     waits(store, helper.client)
     names_a_wrong_type(store, helper.client)
 
@@ -160,6 +169,8 @@ def works(bike, helper):
     assert store.release(runs[:1]) == ["queue"]
     other.set("late:A", "EVERY:2h@0.0", 4e9)
     assert store.end(runs[1], Outcome("next")) == ("ok", "timeline")
+    crowd(helper)
+    assert [bike.work_one() for _ in range(2)] == ["again:A", "crowd1:A"]
     waits(store, helper.client)
     names_a_wrong_type(store, helper.client)
 
@@ -196,6 +207,8 @@ def asks(bike, helper):
     bike.requeue("broken:A")
     bike.unset("broken:A")
     bike.unset("job:A")
+    crowd(bike)
+    assert bike.set("crowd0:A", "NOW")
     bike.control("HALT")
     names_a_wrong_type(store, helper.client)
 
@@ -239,7 +252,7 @@ def test_each_role_needs_all_rights_that_it_is_given(bikes, users, role):
 
 
 def test_a_client_that_needs_no_fsck_can_do_without_its_rights(bikes, users):
-    said = re.search(r"Only ``fsck`` needs it, and with it ``([a-z ]+)``, and\s+``([a-z ]+)`` for ``--repair``", PAGE)
+    said = re.search(r"Only ``fsck`` needs it, and with it ``([a-z \n]+)``, and\s+``([a-z ]+)`` for ``--repair``", PAGE)
     rights = ["scan", *said[1].split(), *said[2].split()]
     assert set(rights) < set(RIGHTS["client"])
     users.acl_setuser("redbike-client", enabled=True, commands=[f"-{right}" for right in rights])

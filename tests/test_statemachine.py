@@ -1,15 +1,17 @@
 """Random operations on a few jobs, compared with a plain model after each step, with the invariants checked."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from redbike import scripts
 from redbike.errors import NoSuchJob
 from redbike.fsck import fsck
 from redbike.records import Outcome, Run
 from redbike.store import GRACE, LEASE, Store
 from tests.model import Model
-from tests.states import queue_for
+from tests.states import queue_for, with_long_queues
 
 TIMEOUT = 20.0
 JOBIDS = ["a:A", "b:A", "c:A"]
@@ -23,13 +25,14 @@ class Jobs(RuleBasedStateMachine):
     """Its `client` is given by the test."""
 
     client = None
+    long = False
     number = 0
 
     @initialize()
     def begin(self):
         Jobs.number += 1
         self.store = Store(self.client, f"machine{Jobs.number}", queue_for)
-        self.model = Model(TIMEOUT, LEASE, GRACE)
+        self.model = Model(TIMEOUT, LEASE, GRACE, self.long)
         self.now = 1000.0
         self.tags = 0
         self.runs: list[Run] = []
@@ -196,6 +199,8 @@ class Jobs(RuleBasedStateMachine):
             assert state.streak == (f"0 {job.losses}" if job.losses else "")
         queue = self.client.lrange(self.store.keys.queue("work-A"), 0, -1)
         assert [entry.decode() for entry in reversed(queue)] == self.model.queue
+        withdrawn = self.client.smembers(self.store.keys.withdrawn)
+        assert withdrawn == {f"{jobid}\nwork-A".encode() for jobid in self.model.withdrawn}
 
     @invariant()
     def the_invariants_hold(self):
@@ -203,8 +208,12 @@ class Jobs(RuleBasedStateMachine):
             assert list(fsck(self.store)) == []
 
 
-def test_random_operations_agree_with_the_model(client):
-    Jobs.client = client
+@pytest.mark.parametrize("long", [False, True])
+def test_random_operations_agree_with_the_model(client, monkeypatch, long):
+    if long:
+        monkeypatch.setattr(scripts, "SCRIPTS", with_long_queues())
+    monkeypatch.setattr(Jobs, "client", client)
+    monkeypatch.setattr(Jobs, "long", long)
     run_state_machine_as_test(
         Jobs,
         settings=settings(

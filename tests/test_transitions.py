@@ -5,12 +5,29 @@ from typing import Any
 
 import pytest
 
+from redbike import scripts
 from redbike.errors import NoSuchJob, ServerError
 from redbike.fsck import fsck
 from redbike.records import Outcome, Run
 from redbike.scripts import SCRIPTS, Call
 from redbike.store import GRACE, LEASE, Store
-from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, place, queue_for, take
+from tests.states import (
+    DUE,
+    JOB,
+    LATER,
+    NEW,
+    NOW,
+    OLD,
+    QUEUE,
+    START,
+    STATES,
+    TIMEOUT,
+    dump,
+    place,
+    queue_for,
+    take,
+    with_long_queues,
+)
 
 NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
 
@@ -130,7 +147,10 @@ def test_the_table_has_every_verb_and_every_script_a_verb(store, sent):
 
 
 @pytest.mark.parametrize(("state", "verb", "expected"), CASES)
-def test_a_verb_moves_a_job_where_the_table_says(store, sent, state, verb, expected):
+@pytest.mark.parametrize("long", [False, True], ids=["", "long"])
+def test_a_verb_moves_a_job_where_the_table_says(store, sent, monkeypatch, state, verb, expected, long):
+    if long:
+        monkeypatch.setattr(scripts, "SCRIPTS", with_long_queues())
     run = STATES[state](store)
     before = place(store.inspect([JOB])[0])
     sent.clear()

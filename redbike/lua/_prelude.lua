@@ -1,6 +1,6 @@
 -- Put before every script: the keys that all know, and the moves that several share.
 local schedules, statuses, timeline, queued, running = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, streaks, skipped, queues, wakeup = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local leases, streaks, skipped, queues, wakeup, withdrawn = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local RUN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$'  -- see keys.py: tag start deadline due failures losses next queue
 local call = redis.call
 local SIZE = {hash = 'HLEN', zset = 'ZCARD', set = 'SCARD', list = 'LLEN', string = 'STRLEN'}
@@ -14,9 +14,9 @@ end
 local function expect(kind, ...)
   for i = 1, select('#', ...) do size(kind, (select(i, ...))) end
 end
-local streaking  -- whether any job has a streak of failures or losses
+local streaking, withdrawing  -- whether any job has a streak of failures or losses, or an entry that waits for nothing
 local function check_types()  -- before the first write: an error later would leave half of a change behind
-  streaking = size('hash', streaks) > 0
+  streaking, withdrawing = size('hash', streaks) > 0, size('set', withdrawn) > 0
   expect('hash', schedules, statuses, queued, running, skipped)
   expect('zset', timeline, leases)
   expect('set', queues)
@@ -31,6 +31,26 @@ local function clock(given)  -- Redis' own time in seconds, unless the caller ha
   return now
 end
 local function token(list) if call('LLEN', list) == 0 then call('LPUSH', list, '1') end end
+-- In a list of more entries than LONG nothing is looked for. What is withdrawn from it leaves its entry behind, which is
+-- the job's again when it is enqueued there again, or is thrown away when its turn comes; a queue has one of a job at most.
+local LONG = 100
+local function entry(job, name) return job .. '\n' .. name end
+local function withdraw(job, queue, name)  -- queue → nowhere
+  call('HDEL', queued, job)
+  if call('LLEN', queue) <= LONG then return call('LREM', queue, -1, job) end
+  call('SADD', withdrawn, entry(job, name))
+  withdrawing = true
+end
+local function without_entry(list)  -- those of a list of jobs that have none in its queue; the others get theirs back
+  if not withdrawing then return list end
+  local entries, found, rest = {}, {}, {}
+  for i, job in ipairs(list) do entries[i] = entry(job, list.name) end
+  for i, left in ipairs(call('SMISMEMBER', withdrawn, unpack(entries))) do
+    if left == 1 then found[#found + 1] = entries[i] else rest[#rest + 1] = list[i] end
+  end
+  if #found > 0 then call('SREM', withdrawn, unpack(found)) end
+  return rest
+end
 -- Moves are noted job by job; `write` then needs one command for each kind of them, however many there are.
 local marks, pushes, homes, waits, waiting = {}, {}, {}, {}, {}
 local function note(list, one, other)
@@ -62,7 +82,8 @@ local function write(reply)
   if #marks > 0 then call('HSET', statuses, unpack(marks)) end
   if #homes > 0 then call('HSET', queued, unpack(homes)) end
   for queue, list in pairs(pushes) do
-    if call('LPUSH', queue, unpack(list)) == #list then call('SADD', queues, list.name) end
+    local pushed = without_entry(list)
+    if #pushed > 0 and call('LPUSH', queue, unpack(pushed)) == #pushed then call('SADD', queues, list.name) end
     token(list.wake)
   end
   if #waits > 0 then

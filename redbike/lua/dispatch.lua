@@ -6,7 +6,7 @@
 -- returns {'ok', how many were moved}; a job that is no longer due then is passed over, so repeating moves nothing twice.
 check_types()
 local now, count = clock(ARGV[1]), tonumber(ARGV[2])
-expect('list', unpack(KEYS, 11))
+expect('list', unpack(KEYS, 12))
 local first, jobs, size = 4 + 2 * count, {}, 0
 for i = first, #ARGV, 2 do
   size = size + 1
@@ -28,7 +28,7 @@ end
 
 local i = 0
 for number = 1, count + 1 do
-  local name, queue, wake = ARGV[1 + 2 * number], KEYS[9 + 2 * number], KEYS[10 + 2 * number]
+  local name, queue, wake = ARGV[1 + 2 * number], KEYS[10 + 2 * number], KEYS[11 + 2 * number]
   local many = tonumber(ARGV[number > count and first - 1 or 2 + 2 * number])
   for _ = 1, many do
     i = i + 1

@@ -12,12 +12,12 @@
 --         tag's any more), 'overrun' (too late: the caller must say so), 'alive' (not lost, or not overrun), 'changed'
 --         (compute the place again, from this schedule).
 check_types()
-local failures, failure_times = KEYS[11], KEYS[12]
+local failures, failure_times = KEYS[12], KEYS[13]
 local now, tag, late, most, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local own_keys, first, numbers = 12 + 2 * count, 6 + count, {}
+local own_keys, first, numbers = 13 + 2 * count, 6 + count, {}
 expect('hash', failures)
 expect('zset', failure_times)
-if count > 0 then expect('list', unpack(KEYS, 13, own_keys)) end
+if count > 0 then expect('list', unpack(KEYS, 14, own_keys)) end
 for i = 1, count do numbers[ARGV[5 + i]] = i end
 local jobs = {}
 for i = first, #ARGV, 4 do jobs[#jobs + 1] = ARGV[i] end
@@ -62,7 +62,7 @@ local function move(job, due, place, home)
   at = after and now + at or at
   if at <= now then
     local number = numbers[home]
-    enqueue(job, stamp(at), home, KEYS[11 + 2 * number], KEYS[12 + 2 * number])
+    enqueue(job, stamp(at), home, KEYS[12 + 2 * number], KEYS[13 + 2 * number])
     return 'queue'
   end
   postpone(job, after and stamp(at) or due)

@@ -4,7 +4,7 @@
 -- ARGV  now, signal ('' = pass the token on that has woken the caller)
 -- returns {'ok'}
 check_types()
-local control, halt = KEYS[11], KEYS[12]
+local control, halt = KEYS[12], KEYS[13]
 local now, signal = clock(ARGV[1]), ARGV[2]
 expect('string', control); expect('list', halt)
 if signal ~= '' then call('SET', control, signal .. ' ' .. stamp(now)) end

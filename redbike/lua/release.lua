@@ -6,8 +6,8 @@
 --         the tag's any more), 'kept' (something was set meanwhile that counts from the end of this run: do it).
 check_types()
 local _, tag, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local own_keys = 10 + 2 * count
-if count > 0 then expect('list', unpack(KEYS, 11, own_keys)) end
+local own_keys = 11 + 2 * count
+if count > 0 then expect('list', unpack(KEYS, 12, own_keys)) end
 local jobs = {unpack(ARGV, 4 + count)}
 local records, known = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 for i = 1, #jobs do expect('string', KEYS[own_keys + i]) end
@@ -19,9 +19,9 @@ for i = #jobs, 1, -1 do
   words[i] = own ~= tag and 'stale' or not known[i] and 'unset' or next ~= '-' and 'kept' or 'queue'
   if words[i] == 'unset' or words[i] == 'queue' then gone[#gone + 1], keys[#keys + 1] = job, KEYS[own_keys + i] end
   if words[i] == 'queue' then
-    call('RPUSH', KEYS[9 + 2 * numbers[home]], job)
+    call('RPUSH', KEYS[10 + 2 * numbers[home]], job)
     call('HSET', queued, job, due .. ' ' .. home)
-    token(KEYS[10 + 2 * numbers[home]])
+    token(KEYS[11 + 2 * numbers[home]])
     mark(job, 'ENQ')
   end
 end

@@ -4,15 +4,16 @@
 -- ARGV  now, job; how it was found: schedule, status, timeline score, queued record, running record, in-flight tag; how it
 --       is to be ('' = not at all, '=' = as it is): event of its status, due time on the timeline, queued record, running
 --       record, lease, in-flight tag with its end in milliseconds, streak, failure; how many queues; for each of them its
---       name, how often the job was found there, and how often it is to be; then fields of the job in the hash of skips,
---       each with how many more they are to be ('' = not at all)
+--       name, how often the job was found there, how often it is to be, and '-' if no entry of it is left there that
+--       waits for nothing; then fields of the job in the hash of skips, each with how many more they are to be ('' = not
+--       at all)
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two requests.
 check_types()
-local inflight, failures, failure_times = KEYS[11], KEYS[12], KEYS[13]
+local inflight, failures, failure_times = KEYS[12], KEYS[13], KEYS[14]
 local _, job, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[17])
 local event, due, home, record, lease, hold, streak, failure = unpack(ARGV, 9, 16)
 expect('hash', failures); expect('zset', failure_times)
-expect('list', unpack(KEYS, 14))
+expect('list', unpack(KEYS, 15))
 
 local tag = redis.pcall('GET', inflight)
 if type(tag) == 'table' then
@@ -26,7 +27,7 @@ for i = 1, 6 do
   if (found[i] or '') ~= ARGV[2 + i] then return {'stale'} end
 end
 for i = 1, count do
-  if #call('LPOS', KEYS[12 + 2 * i], job, 'COUNT', 0) ~= tonumber(ARGV[16 + 3 * i]) then return {'stale'} end
+  if #call('LPOS', KEYS[13 + 2 * i], job, 'COUNT', 0) ~= tonumber(ARGV[15 + 4 * i]) then return {'stale'} end
 end
 
 local function put(wanted, set, remove)
@@ -44,11 +45,13 @@ end, function() call('DEL', inflight) end)
 put(streak, error, function() call('HDEL', streaks, job) end)
 put(failure, error, function() call('HDEL', failures, job); call('ZREM', failure_times, job) end)
 for i = 1, count do
-  local queue, surplus = KEYS[12 + 2 * i], tonumber(ARGV[16 + 3 * i]) - tonumber(ARGV[17 + 3 * i])
+  local name, found, wanted, left = unpack(ARGV, 14 + 4 * i, 17 + 4 * i)
+  local queue, surplus = KEYS[13 + 2 * i], found - wanted
+  if left == '-' then call('SREM', withdrawn, entry(job, name)) end
   if surplus > 0 then call('LREM', queue, surplus, job) end  -- from the left: the oldest keeps its turn
-  if surplus < 0 then pushes[queue] = {job, name = ARGV[15 + 3 * i], wake = KEYS[13 + 2 * i]} end
+  if surplus < 0 then pushes[queue] = {job, name = name, wake = KEYS[14 + 2 * i]} end
 end
-for i = 18 + 3 * count, #ARGV, 2 do
+for i = 18 + 4 * count, #ARGV, 2 do
   put(ARGV[i + 1], function() call('HINCRBY', skipped, ARGV[i], ARGV[i + 1]) end, function() call('HDEL', skipped, ARGV[i]) end)
 end
 return write({'ok'})

@@ -4,7 +4,7 @@
 -- ARGV  now, job, queue name, request tag
 -- returns {'ok'} or {'missing'}
 check_types()
-local queue, wake, requests, failures, failure_times = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local queue, wake, requests, failures, failure_times = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local now, job, name, request = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 expect('list', queue, wake); expect('zset', requests, failure_times); expect('hash', failures)
 if call('HEXISTS', schedules, job) == 0 then return {'missing'} end

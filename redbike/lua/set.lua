@@ -6,10 +6,10 @@
 --       while the job is in flight), number of its queue
 -- returns {'ok', job, queue, ...}: those that were left as they are, because they wait in another queue than their own.
 check_types()
-local requests = KEYS[11]
+local requests = KEYS[12]
 local now, request, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 expect('zset', requests)
-expect('list', unpack(KEYS, 12))
+expect('list', unpack(KEYS, 13))
 local jobs, first = {}, 4 + count
 for i = first, #ARGV, 4 do jobs[#jobs + 1] = ARGV[i] end
 local queued_for, before = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
@@ -46,7 +46,7 @@ local texts, calm, gone = {}, {}, {}
 for i, job in ipairs(jobs) do
   if at_home[i] then
     local schedule, moment, number = ARGV[first + 4 * i - 3], ARGV[first + 4 * i - 2], tonumber(ARGV[first + 4 * i - 1])
-    local name, queue, wake = ARGV[3 + number], KEYS[10 + 2 * number], KEYS[11 + 2 * number]
+    local name, queue, wake = ARGV[3 + number], KEYS[11 + 2 * number], KEYS[12 + 2 * number]
     local once = string.sub(moment, -1) == '!'
     moment = once and string.sub(moment, 1, -2) or moment
     local due = moment == 'now' and now or tonumber(moment)
@@ -58,8 +58,7 @@ for i, job in ipairs(jobs) do
     elseif queued_for[i] then
       stays = due and (due <= now or same)
       if not stays then
-        call('LREM', queue, -1, job)
-        call('HDEL', queued, job)
+        withdraw(job, queue, name)
         call('HINCRBY', skipped, 'withdrawn:' .. job, 1)
       end
     end

@@ -5,7 +5,7 @@
 --       of those that are due next
 -- returns {'ok', now, control, dispatched until, next lease, JSON of {job, due, ...} that are due ('' = none), the same
 --          of those that are due next, {job, record, schedule, ...} whose worker is not heard of any more}
-local control, dispatched = KEYS[11], KEYS[12]
+local control, dispatched = KEYS[12], KEYS[13]
 local now, most_due, passed_over, most_lost, most_coming = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local due = call('ZRANGEBYSCORE', timeline, '-inf', stamp(now), 'WITHSCORES', 'LIMIT', passed_over, most_due)
 local lost = call('ZRANGEBYSCORE', leases, '-inf', stamp(now), 'LIMIT', 0, most_lost)

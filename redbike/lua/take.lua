@@ -7,7 +7,7 @@
 --       timeout of each queue, then the numbers of the queues whose turns it is, over and over
 -- returns {'ok', now, JSON of job, due, deadline, 'FAILURES LOSSES', queue name and schedule of one run after the other},
 --         {'empty'}, {'halted'}, or {'again'} when there was so much to throw away that the rest is left to another call.
-local control, base, tag, seen, repeated = KEYS[11], KEYS[12], ARGV[2], ARGV[3], ARGV[6] == '1'
+local control, base, tag, seen, repeated = KEYS[12], KEYS[13], ARGV[2], ARGV[3], ARGV[6] == '1'
 local most, count, length = tonumber(ARGV[7]), tonumber(ARGV[8]), 0
 if repeated then
   expect('hash', running, schedules)
@@ -24,10 +24,10 @@ if repeated then
   if began then return {'ok', began, cjson.encode(own)} end
 end
 if size('string', control) > 0 and call('GET', control) ~= seen then return {'halted'} end
-for i = 1, count do length = length + size('list', KEYS[11 + 2 * i]) end
+for i = 1, count do length = length + size('list', KEYS[12 + 2 * i]) end
 if length == 0 then return {'empty'} end  -- idle workers ask for no more than this
 check_types()
-expect('list', unpack(KEYS, 13))
+expect('list', unpack(KEYS, 14))
 local now, lease, grace = clock(ARGV[1]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local turns, position, read = {}, 0, {}
@@ -47,7 +47,7 @@ end
 
 local function peek(queue, number)  -- the next job of a queue, which is left there
   if queue.left == 0 and not queue.ended then
-    queue.jobs = call('LRANGE', KEYS[11 + 2 * number], -queue.seen - chunk, -queue.seen - 1)
+    queue.jobs = call('LRANGE', KEYS[12 + 2 * number], -queue.seen - chunk, -queue.seen - 1)
     queue.left = #queue.jobs
     queue.seen, queue.ended = queue.seen + queue.left, queue.left < chunk
   end
@@ -90,15 +90,21 @@ repeat
   if #jobs == 0 then break end
   local due, known = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
   local streak = streaking and call('HMGET', streaks, unpack(jobs)) or {}
-  local used = {}
+  local used, entries, left, over = {}, {}, {}, {}
+  if withdrawing then
+    for i, job in ipairs(jobs) do entries[i] = entry(job, homes_of[i].name) end
+    left = call('SMISMEMBER', withdrawn, unpack(entries))
+  end
   for i, job in ipairs(jobs) do
     -- Entries without a record were pushed by an older version or by hand: they run if the job is known and idle.
-    local fit = known[i] and not taken[job] and (due[i] or call('HEXISTS', running, job) == 0)
+    local waits = left[i] ~= 1
+    local fit = waits and known[i] and not taken[job] and (due[i] or call('HEXISTS', running, job) == 0)
     -- One that may have killed a worker, with others about it, runs alone until it has run.
     local alone = fit and streak[i] and string.find(streak[i], ' alone', 1, true)
     if alone and size > 0 then break end
     local queue = homes_of[i]
-    used[i], queue.used = job, queue.used + 1
+    queue.used = queue.used + 1
+    if waits then used[#used + 1] = job else over[#over + 1] = entries[i] end
     if fit then
       if not due[i] then untimed[#untimed + 1] = job end
       local since = due[i] and string.match(due[i], '^(%d+%.%d+) ') or started  -- a damaged record says nothing
@@ -106,15 +112,16 @@ repeat
       if alone then break end
     else
       thrown = thrown + 1
-      if not known[i] then call('HDEL', statuses, job) end  -- it was never set, or by nobody who knew how
+      if waits and not known[i] then call('HDEL', statuses, job) end  -- it was never set, or by nobody who knew how
     end
   end
-  call('HDEL', queued, unpack(used))
+  if #used > 0 then call('HDEL', queued, unpack(used)) end
+  if #over > 0 then call('SREM', withdrawn, unpack(over)) end
 until size > 0 or thrown >= 1000
 for i, queue in ipairs(read) do
   if queue.used > 0 then
-    call('RPOP', KEYS[11 + 2 * i], queue.used)
-    if call('LLEN', KEYS[11 + 2 * i]) > 0 then token(KEYS[12 + 2 * i]) end
+    call('RPOP', KEYS[12 + 2 * i], queue.used)
+    if call('LLEN', KEYS[12 + 2 * i]) > 0 then token(KEYS[13 + 2 * i]) end
   end
 end
 if size == 0 then return {thrown > 0 and 'again' or 'empty'} end

@@ -4,16 +4,13 @@
 -- ARGV  job, queue name, further fields of the job in the hash of skips
 -- returns {'ok'}, {'missing'}, or {'elsewhere', queue} when the job waits in another queue than the one declared.
 check_types()
-local queue, failures, failure_times = KEYS[11], KEYS[12], KEYS[13]
+local queue, failures, failure_times = KEYS[12], KEYS[13], KEYS[14]
 local job, name = ARGV[1], ARGV[2]
 expect('list', queue); expect('hash', failures); expect('zset', failure_times)
 local waiting = call('HGET', queued, job)
 local home = waiting and (string.match(waiting, '^%S+ (.*)$') or '')  -- '' for a damaged record
 if waiting and home ~= name then return {'elsewhere', home} end
-if waiting then
-  call('LREM', queue, -1, job)
-  call('HDEL', queued, job)
-end
+if waiting then withdraw(job, queue, name) end
 local record = call('HGET', running, job)
 if record and not string.match(record, RUN) then
   call('HDEL', running, job)
