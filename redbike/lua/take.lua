@@ -80,9 +80,10 @@ local function claim(job, queue, due, streak, schedule)
   mark(job, 'WRK')
 end
 
+local closed  -- whether the next job must not be taken with these
 repeat
   local jobs, homes_of = {}, {}
-  while #jobs < most do
+  while #jobs < most - size do
     local job, queue = turn()
     if not job then break end
     jobs[#jobs + 1], homes_of[#jobs + 1] = job, queue
@@ -101,7 +102,8 @@ repeat
     local fit = waits and known[i] and not taken[job] and (due[i] or call('HEXISTS', running, job) == 0)
     -- One that may have killed a worker, with others about it, runs alone until it has run.
     local alone = fit and streak[i] and string.find(streak[i], ' alone', 1, true)
-    if alone and size > 0 then break end
+    closed = alone and size > 0
+    if closed then break end
     local queue = homes_of[i]
     queue.used = queue.used + 1
     if waits then used[#used + 1] = job else over[#over + 1] = entries[i] end
@@ -109,7 +111,8 @@ repeat
       if not due[i] then untimed[#untimed + 1] = job end
       local since = due[i] and string.match(due[i], '^(%d+%.%d+) ') or started  -- a damaged record says nothing
       claim(job, queue, since, streak[i], known[i])
-      if alone then break end
+      closed = alone
+      if closed then break end
     else
       thrown = thrown + 1
       if waits and not known[i] then call('HDEL', statuses, job) end  -- it was never set, or by nobody who knew how
@@ -117,7 +120,7 @@ repeat
   end
   if #used > 0 then call('HDEL', queued, unpack(used)) end
   if #over > 0 then call('SREM', withdrawn, unpack(over)) end
-until size > 0 or thrown >= 1000
+until closed or size == most or thrown >= 1000
 for i, queue in ipairs(read) do
   if queue.used > 0 then
     call('RPOP', KEYS[12 + 2 * i], queue.used)

@@ -176,8 +176,8 @@ LOSSES = [
     Bug(
         "a job that may kill its worker does not run alone",
         "lua/take.lua",
-        "if alone and size > 0 then",
-        "if alone and size > 99 then",
+        "closed = alone and size > 0",
+        "closed = alone and size > 99",
         BATCH,
     ),
     Bug(
