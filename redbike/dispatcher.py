@@ -33,6 +33,8 @@ Due = tuple[str, str, str]  # job id, due time as Redis spells it, name of the q
 NAP = 1.0  # seconds: how often the time is kept
 LONGEST_SLEEP = 5.0  # seconds after which it looks again, whatever it was told
 EARLY = 0.003  # seconds: a blocking wait is up to a millisecond late, so the last moments before an instant are slept
+OVERSLEPT = 0.0002  # seconds that a sleep may take too long; it is awake for them
+ROUNDING = 1e-6  # seconds
 KEEPING = 0.05  # seconds that keeping the time may take
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
@@ -49,6 +51,7 @@ class Dispatcher:
         self._line = Conversation(store.client)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
+        self._offset = float("-inf")  # Redis' clock less the monotonic one
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
@@ -78,7 +81,7 @@ class Dispatcher:
             if not due:
                 self.recover(survey, now)
                 if len(survey.lost) < PAGE:
-                    self._surveyed, self._surveyed_at = survey, time.monotonic()
+                    self._surveyed = survey
                     return moved
                 before = None
 
@@ -90,11 +93,19 @@ class Dispatcher:
         steps = [due[first : first + STEP] for first in range(0, len(due), STEP)]
         late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
         early = steps[: len(steps) - len(late)]
-        calls = (self.store.dispatch_call(step, now) for step in early)
-        *moved, surveyed = self._line.ask(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
+        calls, moved = (self.store.dispatch_call(step, now) for step in early), []
+        if len(early) == 1:
+            # Those whom a few jobs wake have taken them before the survey keeps the server busy.
+            moved = self._line.ask(calls)
+        asked = time.monotonic()
+        *rest, surveyed = self._line.ask(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
+        moved += rest
+        self._surveyed_at = time.monotonic()
         for step in late:
             self._line.tell(self.store.dispatch_call(step, now))
         survey = self.store.surveyed(surveyed)
+        # Redis read its clock in between: so each survey narrows down what the one before has told of it.
+        self._offset = min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)
         if not survey.due:
             moved += self._line.ask([])
         return sum(int(count) for _, count in moved), survey
@@ -103,8 +114,8 @@ class Dispatcher:
         """What has become due since the last survey, as far as that told of it: so it need not be asked again."""
         if self._surveyed is None:
             return []
-        reached = self._clock()
-        return self._with_queues((jobid, due) for jobid, due in self._surveyed.coming if float(due) <= reached)
+        reached = time.monotonic() + self._offset + ROUNDING
+        return self._with_queues(itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming))
 
     def _with_queues(self, jobs: Iterable[tuple[str, str]]) -> list[Due]:
         return [(jobid, due, self._queue_of(jobid)) for jobid, due in jobs]
@@ -165,12 +176,14 @@ class Dispatcher:
         assert self._surveyed is not None
         self.loop.heed(self._surveyed.control)
         moments = [moment for moment in (self._surveyed.next_due, self._surveyed.next_lease) if moment is not None]
-        until = self._surveyed_at + min([LONGEST_SLEEP, *(moment - self._surveyed.now for moment in moments)])
+        until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
         while not self.loop.stopping.is_set():
             self._keep_time(until)
             pause = until - time.monotonic()
             if pause <= EARLY:
-                time.sleep(max(0.0, pause))
+                time.sleep(max(0.0, pause - OVERSLEPT))
+                while time.monotonic() < until:
+                    pass
                 return
             if self.loop.wait([self.store.keys.wakeup], min(NAP, pause - EARLY / 2)):
                 return

@@ -270,3 +270,34 @@ def test_keeping_the_time_is_one_command_in_redis(store):
         "cmdstat_evalsha": 1,
         "cmdstat_zadd": 1,
     }
+
+
+@pytest.mark.parametrize("earlier", [0.0, -1000.0, 1000.0])
+def test_what_is_known_of_redis_clock_follows_it(store, earlier):
+    """Also if it has gone back or on in one step: here by what a pass was told of it."""
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due(store.horizon()[0] + earlier)
+    for _ in range(5):
+        dispatcher.dispatch_due()
+    asked = time.monotonic()
+    clock = store.horizon()[0]
+    received = time.monotonic()
+    patience = 0.05
+    assert clock - received - patience < dispatcher._offset < clock - asked + patience
+
+
+def test_a_job_that_is_due_wakes_its_worker_before_the_next_survey(store):
+    """The server is not kept busy with the survey until whoever is woken has taken the job."""
+    dispatcher, sent = Dispatcher(store, Settings()), []
+    ask = dispatcher._line.ask
+
+    def asked(calls):
+        calls = list(calls)
+        sent.append([call.verb for call in calls])
+        return ask(calls)
+
+    dispatcher._line.ask = asked
+    now = store.horizon()[0]
+    store.set("job:A", "EVERY:10@0.0", now, now=now - 1)
+    assert dispatcher.dispatch_due() == 1
+    assert [verbs for verbs in sent if verbs] == [["survey"], ["dispatch"], ["survey"]]
