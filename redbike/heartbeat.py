@@ -57,13 +57,20 @@ class Heartbeat:
         deadline = run.received + (run.deadline - run.start) + 0.01
         return min(time.monotonic() + INTERVAL, deadline)
 
+    def _next_look(self, runs: list[Run]) -> float:
+        if runs:
+            return min(map(self._due, runs))
+        # Woken for a run that is over already: so that not each of the next ones wakes it, it does not rest at once.
+        return time.monotonic() + INTERVAL if self._wake_at == float("inf") else float("inf")
+
     def _beat_on(self) -> None:
         while True:
             with self._changed:
                 runs = list(self._runs.values())
-                self._wake_at = min(map(self._due, runs), default=float("inf"))
+                self._wake_at = self._next_look(runs)
                 if not self._stopped:
-                    self._changed.wait(None if not runs else max(0.0, self._wake_at - time.monotonic()))
+                    resting = self._wake_at == float("inf")
+                    self._changed.wait(None if resting else max(0.0, self._wake_at - time.monotonic()))
                 if self._stopped:
                     return
             self._beat()
