@@ -162,7 +162,10 @@ class Conversation:
                 for reply in replies:
                     if isinstance(reply, Exception):
                         raise reply
-            except exceptions.ResponseError:
+            except exceptions.ResponseError as error:
+                if isinstance(refusal(error), Unreachable):
+                    # The server may be a replica now, and another one the master under the same name.
+                    self._drop()
                 raise
             except BaseException:
                 # Replies may be left in it, which no one else must read.
