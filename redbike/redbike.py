@@ -114,7 +114,7 @@ class Redbike:
         if schedule is None:
             self.unset(jobid)
         else:
-            self.store.queue_for(jobid)
+            queue = self.store.queue_for(jobid)
             zone = self.settings.timezone if tz is None else check_zone(tz)
             now, since = self._since(after)
             try:
@@ -128,7 +128,7 @@ class Redbike:
                 self._asked = 0.0, None
                 now, since = self._since(after)
                 due = self._first_due(parsed, since, now)
-            self.store.set(jobid, parsed.text, due, parsed.once)
+            self.store.set_entry(Entry(jobid, parsed.text, due, parsed.once, queue))
 
     def set_many(
         self, pairs: Iterable[tuple[str, str]], after: float | None = None, tz: str | None = None
@@ -178,7 +178,7 @@ class Redbike:
         """Set those jobs, and forget them."""
         if entries:
             for entry, _ in self.store.set_many(list(entries.values())):
-                self.store.set(entry.jobid, entry.schedule, entry.due, entry.once)
+                self.store.set_entry(entry)
         entries.clear()
 
     def unset(self, jobid: str) -> None:

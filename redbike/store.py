@@ -22,7 +22,7 @@ from redbike.scripts import Call, Reply, Scripts, translated
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
 PAGE = 500  # entries of a hash or a list that are asked for
-STEP = 100  # due jobs that one script moves: nobody else is served meanwhile
+STEP = 100  # jobs that one script sets or moves: nobody else is served meanwhile
 LOOK = 4 * PAGE  # due jobs that a survey tells of
 NEXT = 50  # jobs that are due next that it tells of
 COUNT = re.compile(r"\d{1,18}", re.ASCII)
@@ -97,24 +97,32 @@ class Store:
 
         `once` says that the run is owed if it comes due while an earlier one is in flight.
         """
-        entry = Entry(jobid, schedule, due, once, self.queue_for(jobid))
+        self.set_entry(Entry(jobid, schedule, due, once, self.queue_for(jobid)), now)
+
+    def set_entry(self, entry: Entry, now: float | None = None) -> None:
+        """Enter one job, also if it waits in another queue than its own."""
         while elsewhere := self.set_many([entry], now):
             entry.queue = elsewhere[0][1]
 
-    def set_many(self, entries: Sequence["Entry"], now: float | None = None) -> list[tuple["Entry", str]]:
-        """Enter jobs, none of them twice, in one step.
+    def set_many(self, entries: Sequence[Entry], now: float | None = None) -> list[tuple[Entry, str]]:
+        """Enter jobs, none of them twice, in one round trip, `STEP` in each step.
 
         Returns those that were left as they are, each with the queue in which it waits, which is not its own: another
         worker class may have put it there. With that queue in place of its own it can be set.
         """
+        steps = (entries[first : first + STEP] for first in range(0, len(entries), STEP))
+        elsewhere: dict[str, str] = {}
+        for reply in self.scripts.run_all(self._set_call(step, now) for step in steps):
+            elsewhere.update(_pairs_of(list(map(text, reply[1:]))))
+        return [(entry, elsewhere[entry.jobid]) for entry in entries if entry.jobid in elsewhere] if elsewhere else []
+
+    def _set_call(self, entries: Sequence[Entry], now: float | None) -> Call:
         names, keys = self._queues(entry.queue for entry in entries)
         arguments: list[str] = [_moment(now), new_tag(), str(len(names)), *names]
         for entry in entries:
             moment = entry.due if entry.due == "now" else _moment(entry.due)
             arguments += (entry.jobid, entry.schedule, moment + "!" if entry.once else moment, str(names[entry.queue]))
-        reply = self.scripts.run(Call("set", [*self.keys.common, self.keys.requests, *keys], arguments))
-        elsewhere = {text(jobid): text(name) for jobid, name in zip(reply[1::2], reply[2::2], strict=True)}
-        return [(entry, elsewhere[entry.jobid]) for entry in entries if entry.jobid in elsewhere]
+        return Call("set", [*self.keys.common, self.keys.requests, *keys], arguments)
 
     def _queues(self, found: Iterable[str]) -> tuple[dict[str, int], list[str]]:
         """The names of queues with their numbers, from 1, and the keys of each: its list and its tokens."""

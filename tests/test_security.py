@@ -189,7 +189,10 @@ def asks(bike, helper):
     """All that the commands of a client ask of Redis."""
     starts(bike, helper.client)
     store, other = bike.store, helper.store
+    # What is remembered of requests is bounded.
+    other.client.zadd(other.keys.requests, {f"request{n}": n for n in range(10_000)})
     assert bike.set("job:A", "EVERY:1h")
+    assert other.client.zcard(other.keys.requests) == 10_000
     assert bike.set("broken:A", "NOW")
     assert not bike.set("bad:A", "every day")
     assert [ok for _, ok in bike.set_many([("two:A", "NOW"), ("two:A", "EVERY:1h")])] == [True] * 2

@@ -4,15 +4,29 @@ local leases, streaks, skipped, queues, wakeup, withdrawn = KEYS[6], KEYS[7], KE
 local RUN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$'  -- see keys.py: tag start deadline due failures losses next queue
 local call = redis.call
 local SIZE = {hash = 'HLEN', zset = 'ZCARD', set = 'SCARD', list = 'LLEN', string = 'STRLEN'}
-local function size(kind, key)  -- an error if it is of another kind
-  local size = redis.pcall(SIZE[kind], key)
-  if type(size) ~= 'table' then return size end
+local sizes = {}  -- of the keys whose kind is known, as they were before the first write; true for those that were read
+local function refuse(kind, key, problem)
   local found = call('TYPE', key).ok
-  if found == kind then error(size) end  -- it may not be asked
+  if found == kind then error(problem) end  -- it may not be asked
   error({err = 'WRONGTYPE ' .. key .. ' is a ' .. found .. ', not a ' .. kind})
 end
+local function size(kind, key)  -- an error if it is of another kind
+  local size = redis.pcall(SIZE[kind], key)
+  if type(size) == 'table' then refuse(kind, key, size) end
+  sizes[key] = size
+  return size
+end
 local function expect(kind, ...)
-  for i = 1, select('#', ...) do size(kind, (select(i, ...))) end
+  for i = 1, select('#', ...) do
+    local key = select(i, ...)
+    if not sizes[key] then size(kind, key) end
+  end
+end
+local function fetch(key, jobs)  -- what a hash has of each of them
+  local found = redis.pcall('HMGET', key, unpack(jobs))
+  if found.err then refuse('hash', key, found) end
+  sizes[key] = sizes[key] or true
+  return found
 end
 local streaking, withdrawing  -- whether any job has a streak of failures or losses, or an entry that waits for nothing
 local function check_types()  -- before the first write: an error later would leave half of a change behind
@@ -30,14 +44,17 @@ local function clock(given)  -- Redis' own time in seconds, unless the caller ha
   second, event_now = ':' .. string.format('%.0f', math.floor(now)), {}
   return now
 end
-local function token(list) if call('LLEN', list) == 0 then call('LPUSH', list, '1') end end
+local function token(list)  -- of which there is one at most
+  if sizes[list] == 0 then call('LPUSH', list, '1') end
+  sizes[list] = 1
+end
 -- In a list of more entries than LONG nothing is looked for. What is withdrawn from it leaves its entry behind, which is
 -- the job's again when it is enqueued there again, or is thrown away when its turn comes; a queue has one of a job at most.
 local LONG = 100
 local function entry(job, name) return job .. '\n' .. name end
 local function withdraw(job, queue, name)  -- queue → nowhere
   call('HDEL', queued, job)
-  if call('LLEN', queue) <= LONG then return call('LREM', queue, -1, job) end
+  if sizes[queue] <= LONG then return call('LREM', queue, -1, job) end
   call('SADD', withdrawn, entry(job, name))
   withdrawing = true
 end

@@ -9,7 +9,7 @@ local now, job, name, request = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 expect('list', queue, wake); expect('zset', requests, failure_times); expect('hash', failures)
 if call('HEXISTS', schedules, job) == 0 then return {'missing'} end
 if call('ZADD', requests, 'NX', stamp(now), request) == 0 then return {'ok'} end
-call('ZREMRANGEBYRANK', requests, 0, -10001)
+if sizes[requests] >= 10000 then call('ZREMRANGEBYRANK', requests, 0, -10001) end
 call('HDEL', failures, job)
 call('ZREM', failure_times, job)
 call('HDEL', streaks, job)

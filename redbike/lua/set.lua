@@ -5,15 +5,14 @@
 --       twice: id, schedule, due ('' = none, 'now', or a time; with '!' at its end when it is owed if it comes due
 --       while the job is in flight), number of its queue
 -- returns {'ok', job, queue, ...}: those that were left as they are, because they wait in another queue than their own.
-check_types()
 local requests = KEYS[12]
 local now, request, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-expect('zset', requests)
-expect('list', unpack(KEYS, 13))
 local jobs, first = {}, 4 + count
 for i = first, #ARGV, 4 do jobs[#jobs + 1] = ARGV[i] end
-local queued_for, before = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-local records = call('HMGET', running, unpack(jobs))
+local queued_for, before, records = fetch(queued, jobs), fetch(schedules, jobs), fetch(running, jobs)
+check_types()
+expect('zset', requests)
+expect('list', unpack(KEYS, 13))
 local reply, at_home = {'ok'}, {}
 for i, job in ipairs(jobs) do
   records[i] = records[i] and string.match(records[i], RUN) and records[i]  -- a damaged one is none
@@ -24,7 +23,7 @@ end
 
 -- A repeated request must not start a second run. The newest 10,000 requests are remembered.
 if call('ZADD', requests, 'NX', stamp(now), request) == 0 then return reply end
-call('ZREMRANGEBYRANK', requests, 0, -10001)
+if sizes[requests] >= 10000 then call('ZREMRANGEBYRANK', requests, 0, -10001) end
 
 local function set_in_flight(job, record, due, once, same)
   local tag, start, deadline, was_due, failures, losses, next, home = string.match(record, RUN)

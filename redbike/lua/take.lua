@@ -124,7 +124,7 @@ until closed or size == most or thrown >= 1000
 for i, queue in ipairs(read) do
   if queue.used > 0 then
     call('RPOP', KEYS[12 + 2 * i], queue.used)
-    if call('LLEN', KEYS[12 + 2 * i]) > 0 then token(KEYS[13 + 2 * i]) end
+    if sizes[KEYS[12 + 2 * i]] > queue.used then token(KEYS[13 + 2 * i]) end
   end
 end
 if size == 0 then return {thrown > 0 and 'again' or 'empty'} end

@@ -46,8 +46,8 @@ SPLIT = [
     Bug(
         "a job is unset before it is set",
         "redbike.py",
-        "self.store.set(jobid, parsed.text, due, parsed.once)",
-        "self.unset(jobid); self.store.set(jobid, parsed.text, due, parsed.once)",
+        "self.store.set_entry(Entry(jobid, parsed.text, due, parsed.once, queue))",
+        "self.unset(jobid); self.store.set_entry(Entry(jobid, parsed.text, due, parsed.once, queue))",
         f"{CRASHES} 'set and anew'",
     ),
     Bug(
@@ -283,13 +283,20 @@ TIME = [
 WAKING = [
     Bug("no token wakes a worker", "lua/_prelude.lua", "    token(list.wake)\n", "", MOVES),
     Bug("no token wakes a dispatcher", "lua/_prelude.lua", "then token(wakeup) end", "then end", MOVES),
-    Bug("a worker does not wake the next one", "lua/take.lua", "> 0 then token(", "> 1e9 then token(", MOVES),
+    Bug("a worker does not wake the next one", "lua/take.lua", "> queue.used then token(", "> 1e9 then token(", MOVES),
     Bug("what is given back wakes nobody", "lua/release.lua", "token(KEYS[11 + 2 * numbers[home]])", "", MOVES),
     Bug(
         "a dispatcher sleeps on when something is due",
         "dispatcher.py",
-        "min([LONGEST_SLEEP, *(moment - self._surveyed.now for moment in moments)])",
-        "LONGEST_SLEEP",
+        "min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])",
+        "self._surveyed_at + LONGEST_SLEEP",
+        DISPATCHER,
+    ),
+    Bug(
+        "a clock that has gone back is not followed",
+        "dispatcher.py",
+        "min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)",
+        "max(self._offset, survey.now - self._surveyed_at)",
         DISPATCHER,
     ),
     Bug("a HALT wakes nobody", "lua/halt.lua", "token(halt)", "", WORKER),
@@ -360,8 +367,8 @@ QUEUES = [
     Bug(
         "what is withdrawn is still recorded as queued",
         "lua/_prelude.lua",
-        "  call('HDEL', queued, job)\n  if call('LLEN'",
-        "  if call('LLEN'",
+        "  call('HDEL', queued, job)\n  if sizes",
+        "  if sizes",
         MOVES,
     ),
     Bug(
