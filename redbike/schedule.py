@@ -150,12 +150,13 @@ def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | Non
     """
     if not (isinstance(text, str) and isinstance(timezone, str) and isinstance(jobid, str)):
         raise BadSchedule(f"bad schedule {text!r:.80}: it, its zone and its job id must be texts")
+    text = _fitting(text).strip(_BLANKS)
     # What it does not depend on is left out of the key of the cache.
     anchored = _ANCHORED.match(text) is not None
     since = float(anchor or 0) if anchored else 0.0
     if not 0 <= since < END_OF_TIME:
         raise BadSchedule(f"bad schedule {text!r:.80}: {anchor!r:.40} is no instant to count from")
-    return _parse(_fitting(text).strip(_BLANKS), timezone, jobid if _HASHED.search(text) else "", since)
+    return _parse(text, timezone, jobid if _HASHED.search(text) else "", since)
 
 
 @lru_cache(4096)
