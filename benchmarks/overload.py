@@ -101,6 +101,9 @@ def ask(bike: Redbike, jobs: int) -> None:
     show("set NOW of a new job", [timed(lambda n=n: bike.set(f"new{n}:A", "NOW")) for n in range(SAMPLES)])
     show("set NOW of a waiting job", [timed(lambda n=n: bike.set(f"{n * step}:A", "NOW")) for n in range(SAMPLES)])
     show("take, work, end", [timed(bike.work_one) for _ in range(SAMPLES)])
+    later = [(f"{n}:A", "AT:4000000000") for n in range(jobs // 3, jobs // 3 + PAGE)]
+    with scripts(bike, f"set for later of {PAGE} in the middle, together"):
+        assert all(done is True for _, done in bike.set_many(later))
     for where, first in places.items():
         numbers = range(first + SAMPLES, first + 5 * SAMPLES, 4)
         show(f"unset of one {where}", [timed(lambda n=n: bike.unset(f"{n}:A")) for n in numbers])
