@@ -10,6 +10,7 @@ WORKER = "tests/test_worker.py"
 BATCH = "tests/test_batch.py"
 DISPATCHER = "tests/test_dispatcher.py"
 FACADE = "tests/test_redbike.py"
+LONG = "tests/test_long_queues.py"
 OUTCOME = "tests/test_outcome.py"
 SCHEDULE = "tests/test_schedule.py"
 RULE = "tests/test_rrule.py"
@@ -383,28 +384,28 @@ QUEUES = [
         "lua/_prelude.lua",
         "  call('SADD', withdrawn, entry(job, name))\n  withdrawing = true\n",
         "",
-        MODEL,
+        LONG,
     ),
     Bug(
         "a job that is enqueued again is thrown away with its old entry",
         "lua/_prelude.lua",
         "  if #found > 0 then call('SREM', withdrawn, unpack(found)) end\n",
         "",
-        MODEL,
+        LONG,
     ),
     Bug(
         "a job that is enqueued again is twice in a long queue",
         "lua/_prelude.lua",
         "if left == 1 then found[#found + 1] = entries[i] else rest[#rest + 1] = list[i] end",
         "rest[#rest + 1] = list[i]",
-        MODEL,
+        LONG,
     ),
     Bug(
         "an old entry takes the record of another queue with it",
         "lua/take.lua",
         "if waits then used[#used + 1] = job else over[#over + 1] = entries[i] end",
         "used[#used + 1] = job; if not waits then over[#over + 1] = entries[i] end",
-        "tests/test_long_queues.py",
+        LONG,
     ),
     Bug("set leaves a queued job on the timeline", "lua/set.lua", "then gone[#gone + 1] = job end", "then end", MOVES),
     Bug(
