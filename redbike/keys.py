@@ -33,6 +33,7 @@ With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
 import re
+from functools import lru_cache
 
 from redbike.errors import BadJobId, BadQueueName
 
@@ -126,6 +127,11 @@ def check_queue_name(name: str) -> str:
     """Return `name` if a queue can have it, else raise `BadQueueName`: no key of ours may be hit by it."""
     if not isinstance(name, str):
         raise BadQueueName(f"bad queue name {name!r}: not a text")
+    return _checked_queue_name(name)
+
+
+@lru_cache(4096)
+def _checked_queue_name(name: str) -> str:
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
