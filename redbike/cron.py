@@ -283,6 +283,7 @@ def _nearest_weekday(day: int, length: int, first: int) -> int:
     return day
 
 
+@lru_cache(1024)
 def _days(dom: str, month: str, dow: str) -> Days:
     dom, dow = ("*" if text == "?" else text for text in (dom, dow))
     days = [item for item in dom.split(",") if item in ("l", "lw") or _is_nearest(item)]
@@ -360,6 +361,8 @@ def _range(item: str, field: Field) -> Iterable[int]:
 
 
 def _unhashed(text: str, field: Field, crc: int) -> str:
+    if "h" not in text and "H" not in text:
+        return text
     return ",".join(_hashed(item, field, crc) if item[:1] in "hH" else item for item in text.split(","))
 
 
