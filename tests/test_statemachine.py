@@ -208,7 +208,7 @@ class Jobs(RuleBasedStateMachine):
             assert list(fsck(self.store)) == []
 
 
-@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
 def test_random_operations_agree_with_the_model(client, monkeypatch, long):
     if long:
         monkeypatch.setattr(scripts, "SCRIPTS", with_long_queues())
