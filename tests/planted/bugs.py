@@ -5,7 +5,6 @@ from typing import NamedTuple
 # Where the tests are that catch most of them.
 CRASHES = "tests/test_crashes.py -k"
 MOVES = "tests/test_transitions.py"
-MODEL = "tests/test_statemachine.py -k short"
 WORKER = "tests/test_worker.py"
 BATCH = "tests/test_batch.py"
 DISPATCHER = "tests/test_dispatcher.py"
