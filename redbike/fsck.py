@@ -52,6 +52,12 @@ def fsck(store: Store) -> Iterator[str]:
             for problem in judge(looked_at.get(state.jobid, state)):
                 yield f"{state.jobid!r}: {problem}"
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
+    yield from (f"the key {store.keys.withdrawn!r} {holds(member)}" for member in listing.malformed)
+
+
+def holds(member: bytes) -> str:
+    """What is wrong with a note of what was left behind."""
+    return f"holds {text(member)!r}, which names no job and queue"
 
 
 # Judging one job at one instant
@@ -172,6 +178,7 @@ class Listing:
     jobs: dict[str, dict[str, int] | None] = field(default_factory=dict)  # how often each is in the lists of queues
     withdrawn: dict[str, frozenset[str]] = field(default_factory=dict)  # the queues in which jobs have left entries
     keys: list[tuple[str, str]] = field(default_factory=list)  # those that are wrong, and how
+    malformed: list[bytes] = field(default_factory=list)  # notes of what was left behind that name no job and queue
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
 
@@ -258,7 +265,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
             listing.withdrawn[found[1]] = listing.withdrawn.get(found[1], frozenset()) | {home}
             yield home
         else:
-            listing.keys.append((keys.withdrawn, f"holds {text(member)!r}, which names no job and queue"))
+            listing.malformed.append(member)
 
 
 def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str], homes: set[str]) -> None:

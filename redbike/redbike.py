@@ -131,7 +131,7 @@ class Redbike:
             self.store.set_entry(Entry(jobid, parsed.text, due, parsed.once, queue))
 
     def set_many(
-        self, pairs: Iterable[tuple[str, str]], after: float | None = None, tz: str | None = None
+        self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
     ) -> Iterator[tuple[str, bool | ValueError]]:
         """`set` for a stream of (job id, schedule) of any length, a batch in each round trip.
 
@@ -142,7 +142,7 @@ class Redbike:
             yield from self._set_chunk(chunk, after, tz)
 
     def _set_chunk(
-        self, chunk: list[tuple[str, str]], after: float | None, tz: str | None
+        self, chunk: list[tuple[str, str | None]], after: float | None, tz: str | None
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         self._asked = 0.0, None
@@ -152,6 +152,11 @@ class Redbike:
         for jobid, schedule in chunk:
             try:
                 queue = self.store.queue_for(check_jobid(jobid))
+                if schedule is None:
+                    self._set_entries(entries)
+                    self.unset(jobid)
+                    results.append((jobid, True))
+                    continue
                 parsed = self._parsed(schedule, zone, jobid, now)
             except ValueError as error:
                 if isinstance(error, BadSchedule):

@@ -28,6 +28,7 @@ from redbike.fsck import (
     RUNNING,
     SLACK,
     STATUS,
+    holds,
     home_of,
     judge,
     look_around,
@@ -70,6 +71,9 @@ class Repair:
             yield from self._put_right(page)
         for key, how in listing.keys:
             yield self._put_key_right(key, how)
+        for member in listing.malformed:
+            self.store.forget_withdrawn(member)
+            yield f"the key {self.store.keys.withdrawn!r} {holds(member)} -- repaired: it is removed", True
 
     def _put_right(self, found: list[State]) -> Iterator[tuple[str, bool]]:
         """These jobs, together: a request is on its way while the one before it is worked on."""

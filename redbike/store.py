@@ -400,12 +400,17 @@ class Store:
         keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
         arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
         for name in names:
-            left = "-" if name in found.withdrawn - wanted.withdrawn else "="
-            arguments += (name, str(found.entries[name]), str(wanted.entries[name]), left)
+            left = ("1" if name in found.withdrawn else "0", "=" if name in wanted.withdrawn else "0")
+            arguments += (name, str(found.entries[name]), str(wanted.entries[name]), *left)
         for reason, head in self._skips.items():
             if (difference := _difference(found, wanted, reason)) != "=":
                 arguments += (head + found.jobid, difference)
         return Call("repair", [*self.keys.common, *keys], arguments)
+
+    def forget_withdrawn(self, member: bytes) -> None:
+        """Take `member` out of the notes of what was left behind in queues."""
+        with translated():
+            self.client.srem(self.keys.withdrawn, member)
 
     def know_queue(self, name: str) -> None:
         """Put `name` into the set of queues that were ever used."""

@@ -4,8 +4,14 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.fsck import fsck
-from redbike.store import Store
+from redbike.store import PAGE, Store
 from tests.states import NEW, NOW, OLD, QUEUE, START, queue_for, take
+
+
+class Quiet(RoundRobin):
+    def work(self, jobid):
+        pass
+
 
 LONG = 101  # entries, of which one more is not looked for
 
@@ -33,10 +39,10 @@ def waiting(store):
     return [entry.decode() for entry in reversed(entries)]
 
 
-def drained(store, queues=((QUEUE, 500.0),)):
+def drained(store, queues=((QUEUE, 500.0),), now=NOW):
     turns = range(1, len(queues) + 1)
     runs, number = [], 0
-    while found := store.take_many(queues, turns, f"tag{number}", 7, now=NOW):
+    while found := store.take_many(queues, turns, f"tag{number}", 7, now=now):
         runs += found
         number += 1
     return [run.jobid for run in runs]
@@ -140,6 +146,39 @@ def test_thousands_that_wait_for_nothing_are_thrown_away_in_bounded_steps(store,
     assert client.scard(store.keys.withdrawn) == 0
 
 
+def test_what_waits_for_nothing_is_thrown_away_many_at_a_time(store, client):
+    """Also by a worker that takes one job: or else each would be as much work for the server as a job."""
+    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+    list(bike.set_many((f"{n}:A", "NOW") for n in range(900)))
+    list(bike.set_many((f"{n}:A", None) for n in range(899)))
+    client.config_resetstat()
+    assert take(store, now=None).jobid == "899:A"
+    assert client.info("commandstats")["cmdstat_hmget"]["calls"] < 50
+
+
+def test_a_job_that_changes_while_it_is_repaired_is_left_as_it_is(store, client):
+    """Whether an entry waits for nothing is seen at the same instant as all else."""
+    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+    jobids = [f"{n}:A" for n in range(3 * PAGE)]
+    list(bike.set_many((jobid, "NOW") for jobid in jobids))
+    for jobid in jobids[200:300]:
+        bike.unset(jobid)
+    client.delete(store.keys.statuses)
+    repair = bike.repair()
+    next(repair)
+    for jobid in jobids[:200]:
+        bike.unset(jobid)
+    for jobid in jobids[200:300]:
+        bike.set(jobid, "NOW")
+    for _ in repair:
+        pass
+    assert list(bike.fsck()) == []
+    for jobid in jobids[:200]:
+        bike.set(jobid, "NOW")
+    assert list(bike.fsck()) == []
+    assert sorted(drained(store, now=None)) == sorted(jobids)
+
+
 def test_a_run_that_is_given_back_is_in_front_of_what_was_left_behind(store, jobids):
     [first] = store.take_many([(QUEUE, 500.0)], [1], "tag", 1, now=NOW)
     store.set("extra:A", OLD, START, now=START)
@@ -192,10 +231,15 @@ def test_damage_is_found_and_repaired(store, jobids, client, kind):
 
 
 @pytest.mark.parametrize("member", ["nothing", "job:A\n", "\nwork-A", "job:A\nschedules", "job:A\nwork-A\nwork-B"])
-def test_what_names_no_job_and_queue_is_reported(store, client, member):
-    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+def test_what_names_no_job_and_queue_is_reported_and_removed(store, client, member):
+    bike = Redbike(Quiet("A"), prefix=store.keys.prefix, redis_config=client)
     assert bike.set("job:A", "NOW")
     client.sadd(store.keys.withdrawn, member)
     [line] = bike.fsck()
     assert repr(member) in line
     assert "names no job and queue" in line
+    [(line, well)] = bike.repair()
+    assert "repaired" in line
+    assert well
+    assert list(bike.fsck()) == []
+    assert bike.work_one() == "job:A"

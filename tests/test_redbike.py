@@ -192,6 +192,13 @@ def test_set_many_streams_and_names_each_bad_row(bike):
     assert bike.tell("bad:A")["status"].startswith("BAD:")
 
 
+def test_set_many_unsets_jobs_without_a_schedule_in_their_turn(bike):
+    pairs = [("a:A", "NOW"), ("b:A", "NOW"), ("a:A", None), ("unknown:A", None), ("b:A", None), ("b:A", "EVERY:1h")]
+    assert [result for _, result in bike.set_many(pairs)] == [True] * 6
+    assert [jobid for jobid, _ in bike.get_schedules()] == ["b:A"]
+    assert bike.tell("b:A")["status"].startswith("TML:")
+
+
 def test_set_many_is_lazy(bike):
     results = bike.set_many((f"{n}:A", "NOW") for n in range(10**9))
     assert next(results) == ("0:A", True)

@@ -4,8 +4,8 @@
 -- ARGV  now, job; how it was found: schedule, status, timeline score, queued record, running record, in-flight tag; how it
 --       is to be ('' = not at all, '=' = as it is): event of its status, due time on the timeline, queued record, running
 --       record, lease, in-flight tag with its end in milliseconds, streak, failure; how many queues; for each of them its
---       name, how often the job was found there, how often it is to be, and '-' if no entry of it is left there that
---       waits for nothing; then fields of the job in the hash of skips, each with how many more they are to be ('' = not
+--       name, how often the job was found there, how often it is to be, '1' if one of these entries was found to wait for
+--       nothing, else '0', and '0' if none of them is to be one, else '='; then fields of the job in the hash of skips, each with how many more they are to be ('' = not
 --       at all)
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two requests.
 check_types()
@@ -27,7 +27,8 @@ for i = 1, 6 do
   if (found[i] or '') ~= ARGV[2 + i] then return {'stale'} end
 end
 for i = 1, count do
-  if #call('LPOS', KEYS[13 + 2 * i], job, 'COUNT', 0) ~= tonumber(ARGV[15 + 4 * i]) then return {'stale'} end
+  if #call('LPOS', KEYS[13 + 2 * i], job, 'COUNT', 0) ~= tonumber(ARGV[14 + 5 * i]) then return {'stale'} end
+  if call('SISMEMBER', withdrawn, entry(job, ARGV[13 + 5 * i])) ~= tonumber(ARGV[16 + 5 * i]) then return {'stale'} end
 end
 
 local function put(wanted, set, remove)
@@ -45,13 +46,13 @@ end, function() call('DEL', inflight) end)
 put(streak, error, function() call('HDEL', streaks, job) end)
 put(failure, error, function() call('HDEL', failures, job); call('ZREM', failure_times, job) end)
 for i = 1, count do
-  local name, found, wanted, left = unpack(ARGV, 14 + 4 * i, 17 + 4 * i)
+  local name, found, wanted, _, left = unpack(ARGV, 13 + 5 * i, 17 + 5 * i)
   local queue, surplus = KEYS[13 + 2 * i], found - wanted
-  if left == '-' then call('SREM', withdrawn, entry(job, name)) end
+  if left == '0' then call('SREM', withdrawn, entry(job, name)) end
   if surplus > 0 then call('LREM', queue, surplus, job) end  -- from the left: the oldest keeps its turn
   if surplus < 0 then pushes[queue] = {job, name = name, wake = KEYS[14 + 2 * i]} end
 end
-for i = 18 + 4 * count, #ARGV, 2 do
+for i = 18 + 5 * count, #ARGV, 2 do
   put(ARGV[i + 1], function() call('HINCRBY', skipped, ARGV[i], ARGV[i + 1]) end, function() call('HDEL', skipped, ARGV[i]) end)
 end
 return write({'ok'})

@@ -47,9 +47,10 @@ end
 
 local function peek(queue, number)  -- the next job of a queue, which is left there
   if queue.left == 0 and not queue.ended then
-    queue.jobs = call('LRANGE', KEYS[12 + 2 * number], -queue.seen - chunk, -queue.seen - 1)
+    local many = math.max(chunk, math.min(queue.seen, 64))  -- ever more, if nothing was found yet
+    queue.jobs = call('LRANGE', KEYS[12 + 2 * number], -queue.seen - many, -queue.seen - 1)
     queue.left = #queue.jobs
-    queue.seen, queue.ended = queue.seen + queue.left, queue.left < chunk
+    queue.seen, queue.ended = queue.seen + queue.left, queue.left < many
   end
   if queue.left == 0 then return nil end
   queue.left = queue.left - 1
@@ -83,7 +84,7 @@ end
 local closed  -- whether the next job must not be taken with these
 repeat
   local jobs, homes_of = {}, {}
-  while #jobs < most - size do
+  while #jobs < math.max(most - size, math.min(thrown, 64)) do
     local job, queue = turn()
     if not job then break end
     jobs[#jobs + 1], homes_of[#jobs + 1] = job, queue
@@ -97,6 +98,7 @@ repeat
     left = call('SMISMEMBER', withdrawn, unpack(entries))
   end
   for i, job in ipairs(jobs) do
+    if size == most then break end
     -- Entries without a record were pushed by an older version or by hand: they run if the job is known and idle.
     local waits = left[i] ~= 1
     local fit = waits and known[i] and not taken[job] and (due[i] or call('HEXISTS', running, job) == 0)
