@@ -170,8 +170,9 @@ def test_a_job_that_changes_while_it_is_repaired_is_left_as_it_is(store, client)
         bike.unset(jobid)
     for jobid in jobids[200:300]:
         bike.set(jobid, "NOW")
-    for _ in repair:
-        pass
+    done = [line.rpartition("repaired: ")[2] for line, _ in repair]
+    assert len(done) > PAGE
+    assert set(done) == {"status ENQ"}
     assert list(bike.fsck()) == []
     for jobid in jobids[:200]:
         bike.set(jobid, "NOW")
