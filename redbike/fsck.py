@@ -258,11 +258,10 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     for name, _ in client.hscan_iter(keys.skipped, count=PAGE):
         listing.jobs[text(name).partition(":")[2]] = None
     for member in client.sscan_iter(keys.withdrawn, count=PAGE):
-        found = WITHDRAWN.fullmatch(text(member))
-        home = home_of(text(member), WITHDRAWN)
-        if found and home:
-            listing.jobs[found[1]] = None
-            listing.withdrawn[found[1]] = listing.withdrawn.get(found[1], frozenset()) | {home}
+        jobid, home = text(member).partition("\n")[0], home_of(text(member), WITHDRAWN)
+        if home:
+            listing.jobs[jobid] = None
+            listing.withdrawn[jobid] = listing.withdrawn.get(jobid, frozenset()) | {home}
             yield home
         else:
             listing.malformed.append(member)

@@ -133,7 +133,7 @@ class Redbike:
     def set_many(
         self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
     ) -> Iterator[tuple[str, bool | ValueError]]:
-        """`set` for a stream of (job id, schedule) of any length, a batch in each round trip.
+        """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
 
         Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set.
         """

@@ -400,8 +400,8 @@ class Store:
         keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
         arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
         for name in names:
-            left = ("1" if name in found.withdrawn else "0", "=" if name in wanted.withdrawn else "0")
-            arguments += (name, str(found.entries[name]), str(wanted.entries[name]), *left)
+            noted = (str(int(name in state.withdrawn)) for state in (found, wanted))
+            arguments += (name, str(found.entries[name]), str(wanted.entries[name]), *noted)
         for reason, head in self._skips.items():
             if (difference := _difference(found, wanted, reason)) != "=":
                 arguments += (head + found.jobid, difference)

@@ -4,8 +4,8 @@
 -- ARGV  now, job; how it was found: schedule, status, timeline score, queued record, running record, in-flight tag; how it
 --       is to be ('' = not at all, '=' = as it is): event of its status, due time on the timeline, queued record, running
 --       record, lease, in-flight tag with its end in milliseconds, streak, failure; how many queues; for each of them its
---       name, how often the job was found there, how often it is to be, '1' if one of these entries was found to wait for
---       nothing, else '0', and '0' if none of them is to be one, else '='; then fields of the job in the hash of skips, each with how many more they are to be ('' = not
+--       name, how often the job was found there, how often it is to be, and whether one of these entries was noted to wait
+--       for nothing, and whether it is to be ('1' or '0'); then fields of the job in the hash of skips, each with how many more they are to be ('' = not
 --       at all)
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two requests.
 check_types()
@@ -46,9 +46,9 @@ end, function() call('DEL', inflight) end)
 put(streak, error, function() call('HDEL', streaks, job) end)
 put(failure, error, function() call('HDEL', failures, job); call('ZREM', failure_times, job) end)
 for i = 1, count do
-  local name, found, wanted, _, left = unpack(ARGV, 13 + 5 * i, 17 + 5 * i)
+  local name, found, wanted, _, noted = unpack(ARGV, 13 + 5 * i, 17 + 5 * i)
   local queue, surplus = KEYS[13 + 2 * i], found - wanted
-  if left == '0' then call('SREM', withdrawn, entry(job, name)) end
+  if noted == '0' then call('SREM', withdrawn, entry(job, name)) end
   if surplus > 0 then call('LREM', queue, surplus, job) end  -- from the left: the oldest keeps its turn
   if surplus < 0 then pushes[queue] = {job, name = name, wake = KEYS[14 + 2 * i]} end
 end

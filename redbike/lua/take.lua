@@ -47,7 +47,7 @@ end
 
 local function peek(queue, number)  -- the next job of a queue, which is left there
   if queue.left == 0 and not queue.ended then
-    local many = math.max(chunk, math.min(queue.seen, 64))  -- ever more, if nothing was found yet
+    local many = math.max(chunk, math.min(queue.seen, 64))
     queue.jobs = call('LRANGE', KEYS[12 + 2 * number], -queue.seen - many, -queue.seen - 1)
     queue.left = #queue.jobs
     queue.seen, queue.ended = queue.seen + queue.left, queue.left < many
@@ -84,6 +84,7 @@ end
 local closed  -- whether the next job must not be taken with these
 repeat
   local jobs, homes_of = {}, {}
+  -- Ever more at a time, if what was looked at is thrown away.
   while #jobs < math.max(most - size, math.min(thrown, 64)) do
     local job, queue = turn()
     if not job then break end
