@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from redbike import timefile
 from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.loop import Loop
@@ -25,6 +24,7 @@ from redbike.records import Survey
 from redbike.schedule import parse
 from redbike.scripts import Conversation
 from redbike.store import PAGE, STEP, Store
+from redbike.timefile import Timefile
 
 log = logging.getLogger("redbike.dispatcher")
 
@@ -47,6 +47,7 @@ class Dispatcher:
         self.store = store
         self.settings = settings
         self.loop = Loop(store)
+        self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
         self._line = Conversation(store.client)
         self._surveyed: Survey | None = None
@@ -140,9 +141,9 @@ class Dispatcher:
         """With ``catchup = none``: jobs that came due while no dispatcher ran go on to their next occurrence."""
         now, dispatched = self.store.horizon()
         since = after
-        if since is None and self.settings.timefile:
+        if since is None and self._timefile:
             # With every policy, so that a file that is of no use is reported at once.
-            since = timefile.read(self.settings.timefile, now)
+            since = self._timefile.read(now)
         if since is None:
             since = dispatched
         if self.settings.catchup != "none" or since is None or now - since < GAP:
@@ -206,8 +207,8 @@ class Dispatcher:
         return self._clock() if due is None else min(self._clock(), due)
 
     def _note(self, until: float) -> None:
-        if self.settings.timefile:
-            timefile.write(self.settings.timefile, until)
+        if self._timefile:
+            self._timefile.write(until)
         self.store.advance(until)
 
     def _keep_time_at_exit(self) -> None:

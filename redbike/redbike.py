@@ -25,7 +25,6 @@ from typing import Any
 
 import redis
 
-from redbike import timefile
 from redbike.config import Settings, check_zone
 from redbike.connection import check_server, connect
 from redbike.dispatcher import Dispatcher
@@ -38,6 +37,7 @@ from redbike.repair import Repair
 from redbike.rotation import Handler
 from redbike.schedule import Calendar, Schedule, parse
 from redbike.store import Store
+from redbike.timefile import Timefile
 from redbike.worker import Worker
 
 log = logging.getLogger("redbike")
@@ -84,6 +84,7 @@ class Redbike:
             log.warning("%s", warning)
         limits = (self.settings.failures_limit, self.settings.default_timeout)
         self.store = Store(client, settings.prefix, worker.queue_for, *limits)
+        self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._seen = self.store.control()
         self._asked: tuple[float, tuple[float, float | None] | None] = 0.0, None
         self._one: Worker | None = None
@@ -232,7 +233,7 @@ class Redbike:
         now, dispatched = self._horizon()
         if after is not None:
             return now, after
-        kept = timefile.read(self.settings.timefile, now) if self.settings.timefile else None
+        kept = self._timefile.read(now) if self._timefile else None
         since = dispatched if kept is None else kept
         return now, now if since is None else since
 

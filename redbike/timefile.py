@@ -1,7 +1,7 @@
 """The timefile: a small local file with the instant up to which the dispatcher has dispatched.
 
 It holds one line, epoch seconds with six decimals. It is replaced atomically, so a crash leaves the old or the new
-line; whatever else is found there is reported and ignored, never fatal.
+line; whatever else is found there is reported once and ignored, never fatal, and never replaced unless it is a file.
 """
 
 import contextlib
@@ -13,54 +13,79 @@ from pathlib import Path
 
 log = logging.getLogger("redbike.timefile")
 
-LINE = re.compile(rb"\d{1,12}(\.\d{1,9})?\n")
+# Without a line end the line may be torn. Ten digits are what redbike 0.13.1 leaves, and with less than that gone from
+# a line of ours, they are still the right second.
+LINE = re.compile(rb"\d{1,12}(\.\d{1,9})?\n|\d{10}")
 SLACK = 2.0  # seconds that a timefile may be ahead of Redis' clock, which is read a moment later
 
 
-def read(path: str | Path, now: float) -> float | None:
-    """The instant in the file at `path`; None, with a warning unless there is no file, if it cannot be used.
+class Timefile:
+    """The timefile at `path`. Each complaint about it is logged once, until it is well again."""
 
-    `now` is Redis' clock: an instant after it is of another clock or another time.
-    """
-    try:
-        # Not blocking: a FIFO without a writer would hold us for ever.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        log.warning("timefile %s is ignored: %s", path, error.strerror)
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            log.warning("timefile %s is ignored: it is no regular file", path)
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self._complaints: set[str] = set()
+
+    def read(self, now: float) -> float | None:
+        """Return the instant in the file; None if there is no file, or one that cannot be used.
+
+        `now` is Redis' clock: an instant after it is of another clock or another time.
+        """
+        try:
+            content = self._content()
+        except FileNotFoundError:
             return None
-        content = os.read(handle, 64)
-    finally:
-        os.close(handle)
-    if not LINE.fullmatch(content):
-        log.warning("timefile %s is ignored: %r is no line with a timestamp", path, content[:32])
-        return None
-    if float(content) > now + SLACK:
-        log.warning("timefile %s is ignored: %s is in the future", path, content.decode().strip())
-        return None
-    return float(content)
+        except OSError as error:
+            content, wrong = None, error.strerror
+        else:
+            wrong = _judge(content, now)
+        if content is None or wrong:
+            self._complain(f"is ignored: {wrong}")
+            return None
+        return float(content)
 
+    def write(self, until: float) -> bool:
+        """Replace the file by one that holds `until`; return False if that cannot be done."""
+        path = Path(os.path.realpath(self.path))
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        if path.exists() and not path.is_file():
+            # A device would be replaced by a file as readily as a file.
+            return self._complain("is not written: it is no regular file")
+        try:
+            # Left by a process of this number that was killed; or put there by someone, as a link to another file.
+            draft.unlink(missing_ok=True)
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(b"%.6f\n" % until)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            return self._complain(f"cannot be written: {error.strerror}")
+        self._complaints.clear()
+        return True
 
-def write(path: str | Path, until: float) -> bool:
-    """Replace the file at `path` by one that holds `until`; False, with a warning, if that cannot be done."""
-    path = Path(os.path.realpath(path))
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        # Left by a process of this number that was killed; or put there by someone, as a link to another file.
-        draft.unlink(missing_ok=True)
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(b"%.6f\n" % until)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        log.warning("timefile %s cannot be written: %s", path, error.strerror)
-        with contextlib.suppress(OSError):
-            draft.unlink()
+    def _content(self) -> bytes | None:
+        """The first bytes of the file; None if it is no regular file."""
+        # Not blocking: a FIFO without a writer would hold us for ever.
+        handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return os.read(handle, 64) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+        finally:
+            os.close(handle)
+
+    def _complain(self, complaint: str) -> bool:
+        if complaint not in self._complaints:
+            self._complaints.add(complaint)
+            log.warning("timefile %s %s", self.path, complaint)
         return False
-    return True
+
+
+def _judge(content: bytes | None, now: float) -> str:
+    """Say why the content of a timefile cannot be used; "" if it can."""
+    if content is None:
+        return "it is no regular file"
+    if not LINE.fullmatch(content):
+        return f"{content[:32]!r} is no line with a timestamp"
+    return f"{content.decode().strip()} is in the future" if float(content) > now + SLACK else ""

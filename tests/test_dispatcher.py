@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from redbike import timefile
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
@@ -13,6 +12,7 @@ from redbike.records import Entry, Run
 from redbike.rotation import RoundRobin
 from redbike.scripts import SCRIPTS
 from redbike.store import LEASE, PAGE, Store
+from redbike.timefile import Timefile
 from tests.waiting import wait_until
 
 
@@ -141,9 +141,9 @@ def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path):
     path = tmp_path / "timefile"
     running(Settings(timefile=str(path)))
     wait_until(path.exists)
-    first = timefile.read(path, store.horizon()[0])
-    wait_until(lambda: timefile.read(path, store.horizon()[0]) > first)
-    assert timefile.read(path, store.horizon()[0]) == pytest.approx(store.horizon()[1], abs=1.5)
+    first = Timefile(path).read(store.horizon()[0])
+    wait_until(lambda: Timefile(path).read(store.horizon()[0]) > first)
+    assert Timefile(path).read(store.horizon()[0]) == pytest.approx(store.horizon()[1], abs=1.5)
 
 
 def test_a_timefile_that_is_of_no_use_is_reported_at_the_start_and_replaced(store, running, tmp_path, caplog):
@@ -152,7 +152,7 @@ def test_a_timefile_that_is_of_no_use_is_reported_at_the_start_and_replaced(stor
     running(Settings(timefile=str(path)))
     wait_until(lambda: path.read_text() != "garbage")
     assert "garbage" in caplog.text
-    assert timefile.read(path, store.horizon()[0]) is not None
+    assert Timefile(path).read(store.horizon()[0]) is not None
 
 
 def test_the_instant_in_redis_never_goes_back(store):
@@ -171,7 +171,7 @@ def test_catchup_none_skips_what_was_missed(store, tmp_path, kept):
     store.set("once:A", f"AT:{base - 5000}", base - 5000, once=True, now=base - 5500)
     since = base - 5500
     if kept == "file":
-        timefile.write(path, since)
+        Timefile(path).write(since)
     elif kept == "redis":
         store.advance(since)
     Dispatcher(store, settings).skip_missed(since if kept == "after" else None)

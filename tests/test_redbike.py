@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, StopWork, current_run, timefile
+from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, StopWork, current_run
 from redbike.fsck import fsck
+from redbike.timefile import Timefile
 from tests.waiting import wait_until
 
 
@@ -129,7 +130,7 @@ def test_the_timefile_counts_before_the_instant_in_redis(client, prefix, tmp_pat
     bike = Redbike(Recorder(), prefix, client, timefile=str(path))
     now = bike.store.horizon()[0]
     bike.store.advance(now - 1)
-    timefile.write(path, now - 7200)
+    Timefile(path).write(now - 7200)
     bike.set("job:A", "EVERY:1h@0")
     assert bike.tell("job:A")["status"].startswith("ENQ:")
     path.unlink()

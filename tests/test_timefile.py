@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from redbike import timefile
+from redbike.timefile import Timefile
 
 NOW = 1_700_000_000.0
 
@@ -17,83 +17,128 @@ def path(tmp_path):
 
 
 def test_what_is_written_is_read(path):
-    assert timefile.write(path, NOW - 0.25)
-    assert timefile.read(path, NOW) == NOW - 0.25
+    assert Timefile(path).write(NOW - 0.25)
+    assert Timefile(path).read(NOW) == NOW - 0.25
     assert path.stat().st_mode & 0o777 == 0o600
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_no_file_is_no_time_and_no_complaint(path, caplog):
-    assert timefile.read(path, NOW) is None
+    assert Timefile(path).read(NOW) is None
     assert caplog.text == ""
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\n", b"soon\n", b"-1\n", b"1e9\n", b"nan\n", b"1700000000.5", b"170\0000000\n", b"1\n2\n", b"9" * 10_000],
+    [
+        b"",
+        b"\n",
+        b"soon\n",
+        b"-1\n",
+        b"1e9\n",
+        b"nan\n",
+        b"1700000000.5",
+        b"170000000",
+        b"17000000000",
+        b"170\0000000\n",
+        b"1\n2\n",
+        b"9" * 10_000,
+    ],
 )
 def test_a_file_that_holds_no_time_is_reported_and_ignored(path, caplog, content):
     path.write_bytes(content)
-    assert timefile.read(path, NOW) is None
+    assert Timefile(path).read(NOW) is None
     assert "ignored" in caplog.text
 
 
 def test_a_file_torn_at_any_byte_is_never_taken_for_another_time(path):
-    timefile.write(path, NOW)
+    Timefile(path).write(NOW)
     whole = path.read_bytes()
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
-        assert timefile.read(path, NOW) is None
+        assert Timefile(path).read(NOW) == (NOW if size == 10 else None)
+
+
+def test_the_file_that_redbike_0_13_1_leaves_is_read(path):
+    path.write_bytes(b"1699999999")
+    assert Timefile(path).read(NOW) == 1_699_999_999.0
+
+
+def test_a_complaint_is_logged_once_until_all_is_well_again(path, caplog):
+    kept = Timefile(path)
+    path.mkdir()
+    for _ in range(3):
+        assert not kept.write(NOW)
+        assert kept.read(NOW) is None
+    assert caplog.text.count("is not written") == 1 == caplog.text.count("ignored")
+    path.rmdir()
+    assert kept.write(NOW)
+    path.unlink()
+    path.mkdir()
+    assert not kept.write(NOW)
+    assert caplog.text.count("is not written") == 2
 
 
 def test_a_time_in_the_future_is_reported_and_ignored(path, caplog):
-    timefile.write(path, NOW + 10 * 365 * 86400)
-    assert timefile.read(path, NOW) is None
+    Timefile(path).write(NOW + 10 * 365 * 86400)
+    assert Timefile(path).read(NOW) is None
     assert "future" in caplog.text
 
 
 def test_what_is_no_regular_file_is_reported_and_ignored(path, caplog):
     path.mkdir()
-    assert timefile.read(path, NOW) is None
-    assert not timefile.write(path, NOW)
+    assert Timefile(path).read(NOW) is None
+    assert not Timefile(path).write(NOW)
     path.rmdir()
     os.mkfifo(path)
-    assert timefile.read(path, NOW) is None
+    assert Timefile(path).read(NOW) is None
     assert caplog.text.count("ignored") == 2
+
+
+def test_what_is_no_regular_file_is_never_replaced(tmp_path, caplog):
+    """A device, as root: here a FIFO stands for it, which anyone may make."""
+    fifo, link = tmp_path / "fifo", tmp_path / "link"
+    os.mkfifo(fifo)
+    link.symlink_to(fifo)
+    for path in (fifo, link):
+        assert not Timefile(path).write(NOW)
+        assert Timefile(path).read(NOW) is None
+    assert fifo.is_fifo()
+    assert caplog.text.count("no regular file") == 4
 
 
 def test_a_link_is_followed_and_kept(path, tmp_path):
     target = tmp_path / "elsewhere"
     path.symlink_to(target)
-    timefile.write(path, NOW)
+    Timefile(path).write(NOW)
     assert path.is_symlink()
     assert target.exists()
-    assert timefile.read(path, NOW) == NOW
+    assert Timefile(path).read(NOW) == NOW
 
 
 def test_a_folder_that_is_gone_is_reported(tmp_path, caplog):
-    assert not timefile.write(tmp_path / "gone" / "file", NOW)
+    assert not Timefile(tmp_path / "gone" / "file").write(NOW)
     assert "cannot be written" in caplog.text
 
 
 def test_a_file_system_that_is_read_only_is_reported(caplog):
     # Where not even root may write.
-    assert not timefile.write("/proc/self/timefile", NOW)
+    assert not Timefile("/proc/self/timefile").write(NOW)
     assert "cannot be written" in caplog.text
 
 
 def test_a_full_disk_leaves_the_old_time(path):
-    timefile.write(path, NOW)
+    Timefile(path).write(NOW)
     # A limit on the size of files is as good as a full disk: the write fails halfway.
     code = (
-        "import resource, signal, sys; from redbike import timefile;"
+        "import resource, signal, sys; from redbike.timefile import Timefile;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3, 3));"
-        "sys.exit(timefile.write(sys.argv[1], 1.0))"
+        "sys.exit(Timefile(sys.argv[1]).write(1.0))"
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert timefile.read(path, NOW) == NOW
+    assert Timefile(path).read(NOW) == NOW
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -105,8 +150,8 @@ def test_what_stands_where_it_is_drafted_is_not_written_to(path, tmp_path, kind)
         os.mkfifo(draft)
     else:
         draft.symlink_to(victim) if kind == "link" else os.link(victim, draft)
-    assert timefile.write(path, NOW)
-    assert timefile.read(path, NOW) == NOW
+    assert Timefile(path).write(NOW)
+    assert Timefile(path).read(NOW) == NOW
     assert victim.read_text() == "precious"
     assert not path.is_symlink()
     assert path.stat().st_mode & 0o777 == 0o600

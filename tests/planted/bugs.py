@@ -249,8 +249,8 @@ TIME = [
     Bug(
         "a timefile from the future is believed",
         "timefile.py",
-        "if float(content) > now + SLACK:",
-        "if False:",
+        "if float(content) > now + SLACK else",
+        "if False else",
         "tests/test_timefile.py",
     ),
     Bug(
@@ -258,6 +258,20 @@ TIME = [
         "timefile.py",
         "LINE.fullmatch(content)",
         "LINE.match(content)",
+        "tests/test_timefile.py",
+    ),
+    Bug(
+        "a device is replaced by a timefile",
+        "timefile.py",
+        "if path.exists() and not path.is_file():",
+        "if False:",
+        "tests/test_timefile.py",
+    ),
+    Bug(
+        "the same complaint about the timefile is logged each time",
+        "timefile.py",
+        "if complaint not in self._complaints:",
+        "if True:",
         "tests/test_timefile.py",
     ),
     Bug(
