@@ -22,7 +22,7 @@ Usage:
 Commands:
   set        Enter a job: its id and when it runs. It need not wait for a dispatcher.
   unset      Take a job out of the rotation; a run in flight completes.
-  load       Set the JOBID,SCHEDULE rows of a CSV file; bad rows are named, the others are set.
+  load       Set the JOBID,SCHEDULE rows of a CSV file, - for standard input; bad rows are named, the others are set.
   dispatch   Move due jobs to their queues, until halted.
   work       Work the jobs in the queues, until halted.
   up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
@@ -64,7 +64,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from docopt import DocoptExit, docopt
 
@@ -143,16 +143,22 @@ def _load(arguments: Arguments, config: Config) -> int:
 
 
 def _load_into(bike: Redbike, csvfilename: str, after: float | None, tz: str | None = None) -> int:
+    name, source = ("standard input", _stdin()) if csvfilename == "-" else (csvfilename, csvfilename)
     refused = done = 0
-    for line, jobid, result in bike.load(csvfilename, after, tz):
+    for line, jobid, result in bike.load(source, after, tz):
         if result is True:
             done += 1
         else:
             refused += 1
-            _complain(f"{csvfilename} line {line}: {f'{jobid!r}: ' if jobid else ''}{result}")
-    if refused:
-        _complain(f"{csvfilename}: {done} jobs set, {refused} rows refused")
+            _complain(f"{name} line {line}: {f'{jobid!r}: ' if jobid else ''}{result}")
+    _complain(f"{name}: {done} job{'s' * (done != 1)} set{f', {refused} rows refused' if refused else ''}")
     return BAD if refused else DONE
+
+
+def _stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise BadConfig("cannot read standard input: it is closed")
+    return sys.stdin.buffer
 
 
 def _dispatch(arguments: Arguments, config: Config) -> int:

@@ -13,14 +13,12 @@ The life of a job, one Lua script for each arrow::
 Redis' own clock decides what is due. Workers and dispatchers meet only in Redis; any of them may die at any instant.
 """
 
-import csv
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import redis
@@ -35,6 +33,7 @@ from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, Entry, State
 from redbike.repair import Repair
 from redbike.rotation import Handler
+from redbike.rows import Source, name_of, rows
 from redbike.schedule import Calendar, Schedule, parse
 from redbike.store import Store
 from redbike.timefile import Timefile
@@ -204,17 +203,18 @@ class Redbike:
             raise NoSuchJob(f"no such job: {jobid!r}") from None
 
     def load(
-        self, csvfilename: str | Path, after: float | None = None, tz: str | None = None
+        self, csvfilename: Source, after: float | None = None, tz: str | None = None
     ) -> Iterator[tuple[int, str, bool | ValueError]]:
         """Set the JOBID,SCHEDULE rows of a CSV file; (line, job id, True or why not) of each, streamed.
 
-        A row without exactly two columns gives a `BadConfig`. Raises `BadConfig` for a file that cannot be read.
+        `csvfilename` is its name, or an open text or binary file, which is read once and stays open. A row without
+        exactly two columns gives a `BadConfig`. Raises `BadConfig` for a file that cannot be read.
         """
         lines: deque[int] = deque()
         refused: deque[tuple[int, str, bool | ValueError]] = deque()
 
         def pairs() -> Iterator[tuple[str, str]]:
-            for line, row in _rows(csvfilename):
+            for line, row in rows(csvfilename):
                 if isinstance(row, BadConfig):
                     refused.append((line, "", row))
                 else:
@@ -329,13 +329,13 @@ class Redbike:
             self._one = Worker(self.store, self.worker, self.settings)
         return self._one.work_one()
 
-    def dispatch(self, after: float | None = None, csvfilename: str | Path | None = None) -> None:
+    def dispatch(self, after: float | None = None, csvfilename: Source | None = None) -> None:
         """Dispatch until halted; the rows of `csvfilename` are set first, a bad one is logged."""
         dispatcher = Dispatcher(self.store, self.settings)
         if csvfilename is not None:
             for line, jobid, result in self.load(csvfilename, after):
                 if result is not True:
-                    log.error("%s line %d: %s: %s", csvfilename, line, jobid, result)
+                    log.error("%s line %d: %s: %s", name_of(csvfilename), line, jobid, result)
         dispatcher.dispatch(after)
 
     def work(self, concurrency: int = 1) -> None:
@@ -369,32 +369,6 @@ def _settings(**given: Any) -> Settings:
         return Settings(**given)
     except TypeError as error:
         raise BadConfig(f"bad setting: {error}") from None
-
-
-def _rows(csvfilename: str | Path) -> Iterator[tuple[int, tuple[str, str] | BadConfig]]:
-    """The rows of a CSV file with their line numbers; what is no row of two columns says so."""
-    try:
-        with open(csvfilename, "rb") as file:
-            if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-                raise BadConfig(f"cannot read {str(csvfilename)!r}: it is UTF-16, not UTF-8")
-        # utf-8-sig: spreadsheets like to begin with a byte order mark. What is no UTF-8 is refused row by row.
-        with open(csvfilename, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            reader = csv.reader(file)
-            while True:
-                line = reader.line_num + 1
-                try:
-                    row = next(reader)
-                except StopIteration:
-                    return
-                except csv.Error as error:
-                    yield line, BadConfig(f"no row of CSV: {error}")
-                    continue
-                if len(row) == 2:
-                    yield line, (row[0], row[1])
-                elif row:
-                    yield line, BadConfig(f"{','.join(row)[:80]!r} has {len(row)} columns, not JOBID,SCHEDULE")
-    except OSError as error:
-        raise BadConfig(f"cannot read {str(csvfilename)!r}: {error.strerror}") from None
 
 
 def _further(state: State) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tests.commandline import ROOT
 PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
     {"errors"},
-    {"keys", "records", "masks", "zones", "config", "server", "timefile", "tracebacks"},
+    {"keys", "records", "masks", "zones", "config", "server", "timefile", "tracebacks", "rows"},
     {"cron", "rule"},
     {"days", "evaluator"},
     {"walls", "elapsed"},
