@@ -1,6 +1,7 @@
 """Settings: defaults, files, environment, and worker specifications."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -148,6 +149,45 @@ def test_a_worker_is_an_import_path_with_literal_arguments(conf, tmp_path):
 def test_what_is_none_is_quoted_and_not_run(conf, tmp_path, spec):
     with pytest.raises(BadConfig) as refused:
         load_worker(spec)
-    assert repr(spec)[:40] in str(refused.value)
+    quoted = re.match(r"[\w.:]*", spec)[0]
+    assert f"bad worker '{quoted}" in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
     assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "nomod:W('A', api_key='hunter2')",
+        "nomod:W('A', api_key='hunter2'",
+        "nomod:W('A', {'api_key': ['hunter2']}) or 1",
+        "nomod.W('A', api_key='hunter2')",
+        "nomod W('A', api_key='hunter2')",
+        "mine_secret:Nobody('A', api_key='hunter2')",
+        "mine_secret:Bare('A', api_key='hunter2')",
+        "mine_secret:Fussy('A', api_key='hunter2')",
+        "mine_secret:Fussy('A', {'keys': ('hunter2',)})",
+        "mine_secret:Fussy('hunter2')",
+        "mine_secret:Fussy('A', 'x', more='hunter2')",
+    ],
+)
+def test_no_argument_of_a_worker_is_ever_shown(conf, tmp_path, spec):
+    (tmp_path / "mine_secret.py").write_text(
+        "from redbike import RoundRobin\n"
+        "class Bare:\n"
+        "    pass\n"
+        "class Fussy(RoundRobin):\n"
+        "    def __init__(self, queues='A', api_key=None):\n"
+        "        raise ValueError(f'refused: {api_key!r} {api_key} for {queues}/x')\n"
+    )
+    with pytest.raises(BadConfig) as refused:
+        load_worker(spec)
+    assert "hunter2" not in str(refused.value)
+    assert re.split(r"\W", spec)[0] in str(refused.value)
+
+
+def test_our_own_workers_say_which_queue_or_file_is_wrong(conf):
+    with pytest.raises(BadConfig, match=r"RoundRobin\(…\)': BadConfig: bad queues 'A:'"):
+        load_worker("redbike:RoundRobin('A:')")
+    with pytest.raises(BadConfig, match=r"nowhere\.ini"):
+        load_worker("redbike.commands:Commands('A', 'nowhere.ini')")
