@@ -19,11 +19,12 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from os import PathLike, fspath
 from typing import Any
 
 import redis
 
-from redbike.config import Settings, check_zone
+from redbike.config import Settings, check_worker, check_zone
 from redbike.connection import check_server, connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
@@ -34,13 +35,14 @@ from redbike.records import Due, Entry, State
 from redbike.repair import Repair
 from redbike.rotation import Handler
 from redbike.rows import Source, name_of, rows
-from redbike.schedule import Calendar, Schedule, parse
+from redbike.schedule import Calendar, Schedule, check_text, parse
 from redbike.store import Store
 from redbike.timefile import Timefile
 from redbike.worker import Worker
 
 log = logging.getLogger("redbike")
 
+DEFAULTS = Settings()
 CHUNK = 500  # jobs that set_many sends in one round trip
 HORIZON = 1.0  # seconds for which a reading of Redis' clock is gone on from
 
@@ -56,21 +58,45 @@ class Redbike:
     def __init__(
         self,
         worker: Handler,
-        prefix: str = "redbike",
+        prefix: str | None = DEFAULTS.prefix,
         redis_config: "str | dict[str, Any] | redis.Redis | None" = None,
-        timefile: str | None = None,
-        default_timeout: float = 10.0,
-        **settings: Any,
+        timefile: "str | PathLike[str] | None" = None,
+        default_timeout: float = DEFAULTS.default_timeout,
+        *,
+        timezone: str = DEFAULTS.timezone,
+        catchup: str = DEFAULTS.catchup,
+        catchup_limit: int = DEFAULTS.catchup_limit,
+        on_error: str = DEFAULTS.on_error,
+        retries: int = DEFAULTS.retries,
+        backoff: float = DEFAULTS.backoff,
+        on_timeout: str = DEFAULTS.on_timeout,
+        on_lost: str = DEFAULTS.on_lost,
+        failures_limit: int = DEFAULTS.failures_limit,
+        log_level: str = DEFAULTS.log_level,
     ) -> None:
-        self._begin(
-            worker,
-            _settings(prefix=prefix, timefile=timefile, default_timeout=default_timeout, **settings),
-            connect(redis_config),
+        settings = Settings(
+            prefix=DEFAULTS.prefix if prefix is None else prefix,
+            timefile=None if timefile is None else fspath(timefile),
+            default_timeout=default_timeout,
+            timezone=timezone,
+            catchup=catchup,
+            catchup_limit=catchup_limit,
+            on_error=on_error,
+            retries=retries,
+            backoff=backoff,
+            on_timeout=on_timeout,
+            on_lost=on_lost,
+            failures_limit=failures_limit,
+            log_level=log_level,
         )
+        # Before a server is started for it.
+        check_worker(worker)
+        self._begin(worker, settings, connect(redis_config))
 
     @classmethod
     def from_settings(cls, worker: Handler, settings: Settings, client: "redis.Redis") -> "Redbike":
         """A Redbike from settings that are read already, and a client that `redbike.connection.connect` made."""
+        check_worker(worker)
         bike = cls.__new__(cls)
         bike._begin(worker, settings, client)
         return bike
@@ -95,7 +121,8 @@ class Redbike:
     def set(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> bool:
         """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
 
-        `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Raises `BadJobId`.
+        `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Raises `BadJobId`,
+        and `TypeError` for a schedule that is not a text.
         """
         try:
             self._enter(jobid, schedule, after, tz)
@@ -114,6 +141,7 @@ class Redbike:
         if schedule is None:
             self.unset(jobid)
         else:
+            check_text(schedule)
             queue = self.store.queue_for(jobid)
             zone = self.settings.timezone if tz is None else check_zone(tz)
             now, since = self._since(after)
@@ -136,9 +164,12 @@ class Redbike:
         """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
 
         Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set.
+        Raises `TypeError` for a schedule that is not a text; then no job of its batch, up to 500, is set.
         """
-        rows = iter(pairs)
-        while chunk := list(islice(rows, CHUNK)):
+        stream = iter(pairs)
+        while chunk := list(islice(stream, CHUNK)):
+            for _, schedule in chunk:
+                check_text(schedule)
             yield from self._set_chunk(chunk, after, tz)
 
     def _set_chunk(
@@ -362,13 +393,6 @@ class Redbike:
     def flush(self) -> int:
         """Delete all keys under the prefix and no others; how many there were."""
         return self.store.flush()
-
-
-def _settings(**given: Any) -> Settings:
-    try:
-        return Settings(**given)
-    except TypeError as error:
-        raise BadConfig(f"bad setting: {error}") from None
 
 
 def _further(state: State) -> dict[str, Any]:

@@ -22,7 +22,8 @@ _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
 _ANCHORED = re.compile(r"\s*every:[^@]*$|(?!.*dtstart).*freq=", re.IGNORECASE | re.DOTALL)
 _HASHED = re.compile(r"(?:^|[\s,])h(?![a-z])", re.IGNORECASE)
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
+_SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
+_DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
 _EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _CRON_ZONE = re.compile(r"CRON_TZ=(\S+)\s+", re.IGNORECASE)
 
@@ -165,6 +166,13 @@ def stored(text: str) -> Schedule:
     return parse(text)
 
 
+def check_text(schedule: object) -> None:
+    """Raise `TypeError` for a schedule that is neither a text nor None."""
+    if not isinstance(schedule, str | None):
+        kind = type(schedule).__name__
+        raise TypeError(f"a schedule is a text, or None to unset the job, not {schedule!r:.80}, which is a {kind}")
+
+
 def _fitting(text: str) -> str:
     try:
         size = len(text.encode())
@@ -228,14 +236,15 @@ def _every(rest: str, timezone: str, anchor: float) -> Schedule:
 
 
 def _seconds(duration: str) -> float:
-    if re.fullmatch(r"\d{1,11}(\.\d{1,6})?", duration, re.ASCII):
+    if _SECONDS.fullmatch(duration):
         seconds = float(duration)
     else:
-        found = _DURATION.fullmatch(duration) if duration.isascii() else None
+        found = _DURATION.fullmatch(duration)
         if not found or not duration:
-            raise BadSchedule(f"bad duration {duration!r:.80}: 900, 15m, 1h30m or 2d is needed")
-        days, hours, minutes, rest = (int(number[:12]) if number else 0 for number in found.groups())
-        seconds = days * 86400.0 + hours * 3600 + minutes * 60 + rest
+            raise BadSchedule(f"bad duration {duration!r:.80}: 900, 15m, 1h30m, 1.5h or 2d is needed")
+        days, hours, minutes, rest = (float(number or 0) for number in found.groups())
+        # In whole microseconds, as six decimals of a second, a minute, … all are.
+        seconds = round(days * 86400 + hours * 3600 + minutes * 60 + rest, 6)
     if not 0.001 <= seconds <= 1e10:
         raise BadSchedule(f"bad duration {duration!r:.80}: 0.001 s to 1e10 s are allowed")
     return seconds

@@ -326,7 +326,7 @@ def test_stop_work_in_a_worker_of_ones_own(bike):
     assert bike.tell("job:A")["schedule"] == "STOP"
 
 
-@pytest.mark.parametrize("wrong", [{"catchup": "sometimes"}, {"unheard_of": 1}, {"default_timeout": 0}])
+@pytest.mark.parametrize("wrong", [{"catchup": "sometimes"}, {"default_timeout": 0}])
 def test_a_wrong_setting_is_refused(client, prefix, wrong):
     with pytest.raises(BadConfig):
         Redbike(Recorder(), prefix, client, **wrong)

@@ -59,6 +59,12 @@ BAD = [
         "EVERY:m",
         "EVERY:15x",
         "EVERY:1m1h",
+        "EVERY:.5s",
+        "EVERY:1.s",
+        "EVERY:0.0000001d",
+        "EVERY:0.0009s",
+        "EVERY:1.5e3s",
+        "EVERY:1.5\u017f",
         "EVERY:nan",
         "EVERY:15m@",
         "EVERY:15m@nan",
@@ -183,6 +189,8 @@ def test_what_is_stored_means_the_same_anywhere(text, timezone):
         ("at:2026-06-01T12:00", "AT:2026-06-01T10:00:00Z"),
         ("at:1780000000", "AT:1780000000"),
         ("every:15M", "EVERY:15m@1780315200"),
+        ("EVERY:1.5S", "EVERY:1.5s@1780315200"),
+        ("EVERY:1d0.5h", "EVERY:1d0.5h@1780315200"),
         ("every:15m@2026-06-01T12:00", "EVERY:15m@1780308000"),
         ("0  3 * * MON", "CRON_TZ=Europe/Berlin 0 3 * * MON"),
         ("CRON_TZ=UTC 0 3 * * *", "CRON_TZ=UTC 0 3 * * *"),
@@ -262,6 +270,9 @@ def test_now_is_due_when_it_is_set_and_no_more():
 def test_every_counts_from_its_anchor():
     assert runs("EVERY:15m@1000", 0, 2) == [1900, 2800]
     assert runs("EVERY:1h30m@0", 5400, 1) == [10800]
+    assert runs("EVERY:1.5s@0", 0, 3) == [1.5, 3.0, 4.5]
+    assert runs("EVERY:1.1h@0", 0, 1) == [3960.0]
+    assert runs("EVERY:0.000001d@0", 0, 1) == [0.0864]
     assert parse("EVERY:15m", anchor=NOON).next(NOON) == NOON + 900
 
 
