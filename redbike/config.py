@@ -22,13 +22,14 @@ OURS, CONNECTION = "redbike", "redbike-redis"
 METHODS = ("queue_for", "queue_names", "work", "timeout")
 MAX_PREFIX = 128  # bytes
 
-_CHOICES = {
+CHOICES = {
     "catchup": ("last", "none", "all"),
     "on_error": ("stop", "reschedule", "retry"),
     "on_timeout": ("stop", "reschedule", "requeue"),
     "on_lost": ("requeue", "reschedule", "stop"),
     "log_level": ("debug", "info", "warning", "error", "critical"),
 }
+_LEFT_TO_THE_WORKER = ("on_error", "on_timeout")  # where they are not given
 _SECONDS = {"default_timeout": (0.001, 1e9), "backoff": (0.0, 1e9)}
 _COUNTS = {"catchup_limit": (0, 1_000_000), "retries": (0, 1_000_000), "failures_limit": (0, 10_000_000)}
 
@@ -44,10 +45,10 @@ class Settings:
     timezone: str = "UTC"  # of times that name none
     catchup: str = "last"  # what becomes of occurrences that were missed: last, none, all
     catchup_limit: int = 100  # how many missed ones `all` runs
-    on_error: str = "stop"  # stop, reschedule, retry
+    on_error: str | None = None  # stop, reschedule, retry; None: as the worker class says, else stop
     retries: int = 3
     backoff: float = 1.0  # seconds before the first retry; each further pause is twice as long
-    on_timeout: str = "stop"  # stop, reschedule, requeue
+    on_timeout: str | None = None  # stop, reschedule, requeue; None: as the worker class says, else stop
     on_lost: str = "requeue"  # requeue, reschedule, stop
     failures_limit: int = 1000  # failures that are kept
     log_level: str = "info"
@@ -122,9 +123,11 @@ def _connection(parser: configparser.ConfigParser) -> str | dict[str, str] | Non
 
 def _checked(name: str, value: Any) -> Any:
     key = name.replace("_", "-")
-    if name in _CHOICES:
-        if value not in _CHOICES[name]:
-            raise BadConfig(f"bad {key} {value!r}: {', '.join(_CHOICES[name])} are allowed")
+    if name in _LEFT_TO_THE_WORKER and value in (None, ""):
+        return None
+    if name in CHOICES:
+        if value not in CHOICES[name]:
+            raise BadConfig(f"bad {key} {value!r}: {', '.join(CHOICES[name])} are allowed")
         return value
     if name in _SECONDS:
         return _number(key, value, *_SECONDS[name], float)

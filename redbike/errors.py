@@ -42,7 +42,22 @@ class UnsetJob(Exception):
 
 
 class Overrun(Exception):
-    """Raised by a worker's ``work`` that gave up because its time was over: the run ends by ``on-timeout``."""
+    """Raised by a worker's ``work`` that gave up because its time was over: the run ends by ``on-timeout``.
+
+    `output` is kept with the failure.
+    """
+
+    def __init__(self, message: str = "", output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
+class CommandFailed(RedbikeError):
+    """A command that could not be started, or failed: its `output` says why, a traceback of ours would not."""
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
 
 
 def quoted(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from redbike.config import Settings
-from redbike.errors import BadSchedule
+from redbike.errors import BadSchedule, CommandFailed
 from redbike.records import Outcome, Run
 from redbike.schedule import Schedule, parse, stored
 from redbike.store import Store
@@ -20,7 +20,7 @@ Why = Literal["", "overrun", "lost"]
 MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
 MAX_PAUSE = 3600.0  # seconds between two tries
 COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
-MAX_ERROR, MAX_TRACEBACK = 500, 4000  # characters that are kept of a failure
+MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
 
 def done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
@@ -67,7 +67,10 @@ def skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
 
 def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
     """``work`` raised `error`: by ``on-error``."""
-    failure = failure_of(run, describe(error), "".join(traceback.format_exception(error)), now)
+    if isinstance(error, CommandFailed):
+        failure = failure_of(run, describe(error), "", now, error.output)
+    else:
+        failure = failure_of(run, describe(error), "".join(traceback.format_exception(error)), now)
     try:
         schedule = parse(run.schedule)
     except BadSchedule:
@@ -121,14 +124,16 @@ def given_back(run: Run) -> Outcome:
 
 
 def describe(error: BaseException) -> str:
-    """One line for an exception: its type and what it says."""
+    """One line for an exception: its type and what it says; for a failed command what it says is enough."""
     said = " ".join(str(error).split())
+    if isinstance(error, CommandFailed):
+        return said
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def failure_of(run: Run, error: str, trace: str, now: float) -> dict[str, Any]:
-    """What is kept of a run that ended badly, bounded in size."""
-    return {
+def failure_of(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:
+    """What is kept of a run that ended badly, bounded in size; `output` is the end of what a command printed."""
+    failure = {
         "jobid": run.jobid,
         "due": run.due,
         "attempt": run.attempt,
@@ -136,6 +141,7 @@ def failure_of(run: Run, error: str, trace: str, now: float) -> dict[str, Any]:
         "error": error[:MAX_ERROR],
         "traceback": trace[-MAX_TRACEBACK:],
     }
+    return failure | {"output": output[-MAX_OUTPUT:]} if output else failure
 
 
 def commit(

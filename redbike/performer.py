@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from redbike.config import Settings
-from redbike.errors import BadSchedule, Overrun, StopWork, UnsetJob
+from redbike.errors import BadSchedule, CommandFailed, Overrun, StopWork, UnsetJob
 from redbike.outcome import describe, done, failed, failure_of
 from redbike.outcome import overrun as overran
 from redbike.records import Outcome, Run
@@ -34,15 +34,31 @@ class Performer:
         self.handler = handler
         self.settings = settings
         self.spent = 0.0  # seconds in ``work`` since somebody set this to 0
+        self._settings_for = getattr(handler, "settings_for", None)  # once: not every job is to pay for it
         self._tracebacks = Tracebacks()
         self._coroutines: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
 
+    def settings_for(self, run: Run) -> Settings:
+        """The settings of one run: those of the worker class, if it has some of its own."""
+        if self._settings_for is None:
+            return self.settings
+        try:
+            settings = self._settings_for(run, self.settings)
+            if not isinstance(settings, Settings):
+                raise TypeError(f"settings_for() returned {settings!r:.80}, no Settings")
+        except Exception as error:
+            # It is the user's own, and the run must end in any case.
+            log.error("%s: it has the settings of all jobs: %s", run.jobid, describe(error))
+            return self.settings
+        return settings
+
     def perform(self, run: Run, now: float | None = None) -> Outcome:
         """Call ``work`` for `run`; where its job goes then. `now` is Redis' clock afterwards, which tests give."""
+        settings = self.settings if self._settings_for is None else self.settings_for(run)
         token = _current.set(run)
         try:
-            return done(run, self._work(run), self.settings, run.now() if now is None else now)
+            return done(run, self._work(run), settings, run.now() if now is None else now)
         except StopWork as reason:
             log.info("%s: stopped by its worker: %s", run.jobid, reason)
             return Outcome("stop")
@@ -51,13 +67,16 @@ class Performer:
             return Outcome("unset")
         except Overrun as error:
             log.error("%s: gave up when its time was over: %s", run.jobid, error)
-            return self._given_up(run, error)
+            return self._given_up(run, error, settings)
         except BadSchedule as error:
             log.error("%s: %s", run.jobid, error)
             return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
+        except CommandFailed as error:
+            log.error("%s: %s", run.jobid, describe(error))
+            return failed(run, error, settings, run.now() if now is None else now)
         except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:
             log.error("%s: %s", run.jobid, describe(error), exc_info=self._tracebacks.fresh(error, run.queue))
-            return failed(run, error, self.settings, run.now() if now is None else now)
+            return failed(run, error, settings, run.now() if now is None else now)
         finally:
             _current.reset(token)
 
@@ -70,10 +89,10 @@ class Performer:
             run.over = time.monotonic()
             self.spent += run.over - began
 
-    def _given_up(self, run: Run, error: Overrun) -> Outcome:
+    def _given_up(self, run: Run, error: Overrun, settings: Settings) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
-        outcome = replace(overran(run, self.settings, run.now()), why="")
-        failure = None if outcome.failure is None else failure_of(run, describe(error), "", run.now())
+        outcome = replace(overran(run, settings, run.now()), why="")
+        failure = None if outcome.failure is None else failure_of(run, describe(error), "", run.now(), error.output)
         return replace(outcome, failure=failure)
 
     def _await(self, awaitable: Any) -> Any:

@@ -20,7 +20,7 @@ class Run:
     losses: int  # runs in a row whose worker died, before this one
     schedule: str  # the text at the time when the run was taken
     queue: str
-    default_timeout: float = 10.0
+    prefix: str = field(default="", compare=False)  # of the keys: two prefixes may have jobs of the same id
     received: float = field(default_factory=time.monotonic, compare=False)
     over: float = field(default=0.0, compare=False)  # when its work was over, by the monotonic clock; 0.0 before
 

@@ -66,10 +66,10 @@ class Redbike:
         timezone: str = DEFAULTS.timezone,
         catchup: str = DEFAULTS.catchup,
         catchup_limit: int = DEFAULTS.catchup_limit,
-        on_error: str = DEFAULTS.on_error,
+        on_error: str | None = DEFAULTS.on_error,
         retries: int = DEFAULTS.retries,
         backoff: float = DEFAULTS.backoff,
-        on_timeout: str = DEFAULTS.on_timeout,
+        on_timeout: str | None = DEFAULTS.on_timeout,
         on_lost: str = DEFAULTS.on_lost,
         failures_limit: int = DEFAULTS.failures_limit,
         log_level: str = DEFAULTS.log_level,
@@ -107,8 +107,7 @@ class Redbike:
         self.client = client
         for warning in check_server(client):
             log.warning("%s", warning)
-        limits = (self.settings.failures_limit, self.settings.default_timeout)
-        self.store = Store(client, settings.prefix, worker.queue_for, *limits)
+        self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit)
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._seen = self.store.control()
         self._asked: tuple[float, tuple[float, float | None] | None] = 0.0, None

@@ -12,7 +12,13 @@ WINDOW = 32  # turns that one request looks at, so that its cost does not grow w
 
 
 class Handler(Protocol):
-    """What a worker class must have. `work` may be a coroutine function."""
+    """What a worker class must have. `work` may be a coroutine function.
+
+    It may also have, each of them optional:
+
+    - ``settings_for(run, settings) -> Settings``: the settings of one run, such as another ``on_error`` for a job whose
+      id begins in some way; `run` is what `redbike.current_run` gives.
+    """
 
     def queue_for(self, jobid: str) -> str:
         """The name of the queue for `jobid`."""

@@ -76,13 +76,11 @@ class Store:
         prefix: str,
         queue_for: Callable[[str], str],
         failures_limit: int = 1000,
-        default_timeout: float = 10.0,
     ) -> None:
         self.client = client
         self.keys = Keys(prefix)
         self.scripts = Scripts(client)
         self.failures_limit = failures_limit
-        self.default_timeout = default_timeout
         self._queue_for = queue_for
         self._skips = {name: f"{name}:" for name in SKIPS}
 
@@ -189,7 +187,7 @@ class Store:
             except ValueError:
                 # None at all, or a damaged one, which is for fsck: the dispatcher must not fail because of it.
                 continue
-            yield Run(text(jobid), *times, *counts, text(schedule), queue, self.default_timeout)
+            yield Run(text(jobid), *times, *counts, text(schedule), queue, self.keys.prefix)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
         """Move jobs (id, due time, queue name; "" where it has none) to their queues, `STEP` in each step; how many."""
@@ -306,12 +304,12 @@ class Store:
         """The runs in a reply to `take_call`; what was left to a further call counts as none here."""
         if reply[0] != "ok":
             return "halted" if reply[0] == "halted" else []
-        start, received, default = float(reply[1]), time.monotonic(), self.default_timeout
+        start, received, prefix = float(reply[1]), time.monotonic(), self.keys.prefix
         flat, runs = _decoded(reply[2]), []
         for jobid, due, deadline, streak, queue, schedule in zip(*(flat[place::6] for place in range(6)), strict=True):
             failures, losses = (0, 0) if streak == "0 0" else map(int, streak.split(" "))
             times = (float(due), tag, start, float(deadline))
-            runs.append(Run(jobid, *times, failures, losses, schedule, queue, default, received))
+            runs.append(Run(jobid, *times, failures, losses, schedule, queue, prefix, received))
         return runs
 
     def end(self, run: Run, outcome: Outcome, now: float | None = None, late: float = 0.0) -> tuple[str, str]:

@@ -276,7 +276,8 @@ class Worker:
             word, detail = self.store.end(run, outcome, now, late=time.monotonic() - run.over)
         if word in ("changed", "overrun"):
             clock = run.now if now is None else lambda: now
-            word, detail = commit(self.store, run, outcome, self.settings, clock, now, (word, detail))
+            settings = self.performer.settings_for(run)
+            word, detail = commit(self.store, run, outcome, settings, clock, now, (word, detail))
         if word == "ok":
             log.debug("%s: run %s ended, now %s", run.jobid, run.tag, detail)
         else:
@@ -285,7 +286,8 @@ class Worker:
     def _overrun(self, run: Run) -> None:
         """The heartbeat found that `run` has outlived its deadline."""
         log.error("%s: overran its timeout of %g s", run.jobid, run.deadline - run.start)
-        commit(self.store, run, overran(run, self.settings, run.now()), self.settings, run.now)
+        settings = self.performer.settings_for(run)
+        commit(self.store, run, overran(run, settings, run.now()), settings, run.now)
 
     def _perform(self, run: Run, now: float | None = None) -> Outcome:
         """Run the job, with a heartbeat; where it goes then."""
