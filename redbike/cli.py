@@ -69,7 +69,6 @@ from typing import IO, Any, TextIO
 from docopt import DocoptExit, docopt
 
 from redbike import __version__, supervisor
-from redbike.commands import harmless
 from redbike.config import Config, check_zone, load, load_worker
 from redbike.connection import connect, redact
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError, ServerError
@@ -80,6 +79,7 @@ from redbike.rotation import RoundRobin
 from redbike.schedule import Calendar, Schedule, parse, timestamp
 from redbike.schedule import stored as stored_schedule
 from redbike.server import EmbeddedServer
+from redbike.terminal import harmless
 from redbike.upcoming import upcoming
 
 DONE, FAILED, BAD = 0, 1, 2

@@ -8,156 +8,176 @@ and ``backup:db1:A``::
     report: sh -c 'cd "$HOME" && ./report | mail -s "$REDBIKE_JOBID" boss'
 
     [backup]
-    timeout = 15m
+    timeout = 2h
+    retries = 2
     cwd = /var/lib/backup
     env.LANG = C.UTF-8
-    backoff = 300
+
+A relative name of the file is looked for in the folder of the config file that names it, or in the current folder if it
+is given on the command line or in Python. The file is read once, when the worker starts; whoever only sets jobs or
+dispatches them does not need it.
 
 A section that is named like a command may have:
 
-- ``timeout``: how long it may take, in seconds or as ``1h30m``; without it, the ``default-timeout`` holds.
+- ``timeout``: how long it may take, in seconds or as ``1h30m``; without it there is no limit.
+- ``on-error``: what a failure does: ``reschedule`` (the job goes on to its next occurrence), ``stop`` (it is not run
+  any more) or ``retry`` (it is tried again, and then stopped). Without it, ``on-error`` of the config file counts;
+  where that is not given either, a recurring job is rescheduled, and one that runs once is stopped.
+- ``retries``: how often a run that failed is tried again before ``on-error`` decides, with growing pauses from the
+  ``backoff`` of the config file on. Without it, a run is only tried again with ``retry``.
+- ``on-timeout``: the same for a run that was ended because its time was over: ``reschedule``, ``stop`` or ``requeue``.
 - ``cwd``: the folder that it runs in, relative to that of the INI file; without it, the worker's current folder. A
   program such as ``./run`` is looked for there.
 - ``env.NAME``: a variable of its environment, beside those of the worker.
 - ``backoff``: the pause after exit status 75 with ``CONTINUE``, in seconds or as ``5m``; 60 seconds without it.
 
 A command line is split into words as a shell would, but no shell runs it: ``~``, ``$NAME``, ``*``, ``|`` and ``>`` mean
-nothing, in ``cwd`` and ``env.NAME`` neither. Who wants them writes ``sh -c '…'``. A command finds its job in its
-environment, as ``REDBIKE_JOBID`` and ``REDBIKE_DUE`` (epoch seconds). No part of a job id gets into a command line,
-so a shell never reads one as code. ``REDBIKE_URL`` and ``REDIS_URL``, which may hold a password, are not passed on.
+nothing, in ``cwd`` and ``env.NAME`` neither. Who wants them writes ``sh -c '…'``. ``%`` means nothing special either: a
+``\\%`` of a crontab is written ``%`` here. A command finds its job in its environment, as ``REDBIKE_JOBID`` and
+``REDBIKE_DUE`` (epoch seconds). No part of a job id gets into a command line, so a shell never reads one as code.
+``REDBIKE_URL`` and ``REDIS_URL``, which may hold a password, are not passed on.
 
 - Exit status 0: the run is done.
-- Exit status 75 (``EX_TEMPFAIL``): it is done too; with ``CONTINUE`` the job is due again after ``backoff``.
-- Any other, a signal, or a command that cannot be run: the run has failed, and ``on-error`` decides.
+- Exit status 75 (``EX_TEMPFAIL``) with ``CONTINUE``: it is done too, and the job is due again after ``backoff``.
+- Any other, a signal, or a command that cannot be run: the run has failed, and ``on-error`` decides. The end of what it
+  printed is kept with the failure, see ``redbike failures``.
 - Its time is over: its process group gets SIGTERM and then SIGKILL, and ``on-timeout`` decides.
 
-What it prints is logged line by line, up to 64 KiB per run. A process that it leaves behind in the background is left
-alone after a run in time, but nobody reads what that prints any more.
+A worker runs ten commands at once, unless ``--concurrency`` says otherwise. When it is told to stop, by one signal or
+HALT, it lets its commands end by themselves. When it ends at once, by a second signal, it ends their process groups
+first, and their jobs are run again. A worker that is killed by SIGKILL cannot do that: then the next run of each job
+waits on the same host until the process group of the last one is gone.
+
+What a command prints is logged line by line, up to 64 KiB per run. A process that it leaves behind in the background is
+left alone after a run in time, but nobody reads what that prints any more.
 """
 
-import configparser
-import contextlib
-import errno
+import dataclasses
 import logging
+import math
 import os
-import re
-import select
-import shlex
 import signal
-import subprocess
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import IO
+from functools import cached_property
 
-from redbike.errors import BadConfig, Overrun, RedbikeError
+from redbike.command_file import Command, read
+from redbike.command_output import Output
+from redbike.config import Settings
+from redbike.errors import BadConfig, CommandFailed, Overrun
+from redbike.job_lock import JobLock, held, name_of
 from redbike.performer import current_run
+from redbike.process_group import ProcessGroup, end_all, wait_if_ending
+from redbike.records import Run
 from redbike.rotation import RoundRobin
+from redbike.schedule import stored
+from redbike.terminal import harmless_lines
 
 log = logging.getLogger("redbike.commands")
 
 SECRETS = (b"REDBIKE_URL", b"REDIS_URL")
-OWN_NAMES = ("REDBIKE_JOBID", "REDBIKE_DUE")
-LONGEST = 1e8  # seconds
-LOG_LIMIT = 64 * 1024  # characters of log for one run
-LINE_COST = 60  # characters; a time, a level and the like stand before each line of a log
-LINE_LIMIT = 2000  # bytes; a longer line is logged in pieces
-TAIL_LIMIT = 4 * 1024  # bytes of output that a failure shows
-CHUNK = 64 * 1024  # bytes
-PIPE_LIMIT = 1024 * 1024  # bytes that a pipe may hold
-LOOK = 0.25  # seconds between two looks at a silent command; its exit mostly shows at once, by the end of its output
-TICK = 0.02  # seconds between two looks at a process group that is being ended
-
-DURATION = re.compile(r"(?=\d)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
-SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command of the INI file. Times are seconds; bytes are what the system gets, in UTF-8 whatever the locale."""
-
-    name: str
-    argv: tuple[bytes, ...]
-    timeout: float | None = None
-    cwd: bytes | None = None
-    env: Mapping[bytes, bytes] = field(default_factory=dict)
-    backoff: float = 60.0
+NO_TIMEOUT = 1e9  # seconds: the longest that a queue may have
 
 
 class Commands(RoundRobin):
     """Works the queues of `initstring`, as `RoundRobin` does, by running the commands of the INI file `filename`.
 
-    The file is read once, here; a relative name is looked for in the current folder. Raises `BadConfig` if it cannot
-    be used. A worker that is killed outright, by SIGKILL or a second SIGTERM, leaves its command running.
+    The file is read once, by whoever needs a command first; that raises `BadConfig` if it cannot be used.
     """
 
+    concurrency = 10  # a command mostly waits, and a long one must not delay the others
     grace = 5.0  # seconds between SIGTERM and SIGKILL
 
     def __init__(self, initstring: str, filename: str) -> None:
         super().__init__(initstring)
+        if not isinstance(filename, str):
+            raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
         self._filename = filename
-        self._commands = read(filename)
+        self.use_folder(os.getcwd())
+
+    def use_folder(self, folder: str) -> None:
+        """Look for the file in `folder`, if its name is relative."""
+        self._path = os.path.join(folder, self._filename)
 
     def timeout(self, queue_name: str) -> float | None:
-        """The longest timeout of any command, with the time to end it, in seconds; None if there is none."""
+        """The longest timeout of any command, with the time to end it, in seconds; `NO_TIMEOUT` if one has none."""
         # Every queue may hold jobs for every command.
-        timeouts = [command.timeout for command in self._commands.values() if command.timeout is not None]
-        return max(timeouts) + self.grace if timeouts else None
+        timeouts = [math.inf if each.timeout is None else each.timeout for each in self._commands.values()]
+        return min(NO_TIMEOUT, max(timeouts, default=math.inf) + self.grace)
+
+    def settings_for(self, run: Run, settings: Settings) -> Settings:
+        """`settings` with those of the run's command; a recurring job goes on where none of them says otherwise."""
+        command = self._commands.get(_command_name(run.jobid), Command("", ()))
+        default = "stop" if stored(run.schedule).once else "reschedule"
+        on_error = command.on_error or settings.on_error or default
+        retries = settings.retries if command.retries is None else command.retries
+        if command.retries is not None and run.failures < retries:
+            on_error = "retry"
+        on_timeout = command.on_timeout or settings.on_timeout or default
+        return dataclasses.replace(settings, on_error=on_error, retries=retries, on_timeout=on_timeout)
 
     def work(self, jobid: str) -> float | None:
-        """Run the command of `jobid` to its end; its backoff in seconds for exit status 75, else None.
+        """Run the command of `jobid` to its end; with ``CONTINUE``, its backoff in seconds for exit status 75.
 
-        Raises `Overrun` when its time was over, and `RedbikeError` for every other failure.
+        Raises `Overrun` when its time was over, and `CommandFailed` for every other failure.
         """
         command = self._command_for(jobid)
         run = current_run()
-        own = run.default_timeout if command.timeout is None else command.timeout
-        seconds = min(own, run.deadline - run.now())
+        seconds = min(command.timeout or math.inf, run.deadline - run.now())
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
-        process = start(command, jobid, run.due)
-        with Output(process, jobid) as output:
-            status = self._attend(process, output, seconds)
-        return verdict(command, status, output)
+        until = time.monotonic() + seconds
+        with held(name_of(os.path.realpath(self._path), run.prefix, jobid), until, jobid) as lock:
+            with start(command, jobid, run.due, lock) as group, Output(group.process, jobid) as output:
+                in_time = self._attend(group, output, until)
+            if not in_time and group.is_left():
+                lock.keep()
+        if not in_time:
+            raise Overrun(f"not done after {seconds:g} s", "\n".join(harmless_lines(output.tail)))
+        return verdict(command, group.process.returncode, output, stored(run.schedule).backs_off)
+
+    def abort(self) -> None:
+        """End every command that runs, children included, within about a second: this process is about to end."""
+        end_all()
+
+    @cached_property
+    def _commands(self) -> dict[str, Command]:
+        return read(self._path)
 
     def _command_for(self, jobid: str) -> Command:
-        name = jobid.partition(":")[0]
+        name = _command_name(jobid)
         if name not in self._commands:
-            raise RedbikeError(f"no command {name!r} in {self._filename}")
+            raise CommandFailed(f"no command {name!r} in {self._path}")
         return self._commands[name]
 
-    def _attend(self, process: subprocess.Popen[bytes], output: "Output", seconds: float) -> int:
-        """The exit status of `process`; whatever ends the wait for it ends its process group too."""
+    def _attend(self, group: ProcessGroup, output: Output, until: float) -> bool:
+        """Wait for the command; False if it has not ended by `until`. Whatever ends the wait ends the group too."""
         try:
-            if output.follow(time.monotonic() + seconds):
-                return process.returncode
-            log.warning("%s: not done after %g s, it is ended", output.jobid, seconds)
-            raise Overrun(f"not done after {seconds:g} s")
+            if output.follow(until):
+                wait_if_ending()
+                return True
+            log.warning("%s: its time is over, it is ended", output.jobid)
         except BaseException:
-            end(process, output, self.grace)
+            group.end(self.grace, output.read)
             raise
+        group.end(self.grace, output.read)
+        return False
 
 
-def start(command: Command, jobid: str, due: float) -> subprocess.Popen[bytes]:
-    """Start `command` as the leader of a process group of its own."""
+def _command_name(jobid: str) -> str:
+    return jobid.partition(":")[0]
+
+
+def start(command: Command, jobid: str, due: float, lock: JobLock) -> ProcessGroup:
+    """Start `command`, which holds `lock` from then on."""
     own = {b"REDBIKE_JOBID": jobid.encode(), b"REDBIKE_DUE": timestamp(due).encode()}
     inherited = {name: value for name, value in os.environb.items() if name not in SECRETS}
     try:
-        return subprocess.Popen(
-            command.argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            cwd=command.cwd,
-            env={**inherited, **command.env, **own},
-            start_new_session=True,
-        )
+        group = ProcessGroup(command.argv, {**inherited, **command.env, **own}, command.cwd, lock.inherited)
     except OSError as error:
         culprit = os.fsdecode(error.filename or command.argv[0])
-        raise RedbikeError(f"cannot run {command.name!r}: {error.strerror}: {culprit!r}") from None
+        raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {culprit!r}") from None
+    lock.note(group.number)
+    return group
 
 
 def timestamp(due: float) -> str:
@@ -165,131 +185,22 @@ def timestamp(due: float) -> str:
     return f"{due:.6f}".rstrip("0").rstrip(".")
 
 
-def end(process: subprocess.Popen[bytes], output: "Output", grace: float) -> None:
-    """End the process group of `process`: by SIGTERM, and what is left of it after `grace` seconds by SIGKILL."""
-    try:
-        send(process, signal.SIGTERM)
-        until = time.monotonic() + grace
-        while is_left(process) and time.monotonic() < until:
-            output.read(TICK)
-    finally:
-        if is_left(process):
-            send(process, signal.SIGKILL)
-        # Bounded, as one that changed its user or hangs in the kernel cannot be ended by us.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(1.0)
-
-
-def is_left(process: subprocess.Popen[bytes]) -> bool:
-    """Whether anything is left of the process group: its number is not given to others for so long."""
-    process.poll()
-    try:
-        os.killpg(process.pid, 0)
-    except OSError as error:
-        return error.errno != errno.ESRCH
-    return True
-
-
-def send(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Signal the process group, if it is there and ours."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-class Output:
-    """Reads what a process prints, logs it under its job id, and keeps the end of it; all in bounded memory."""
-
-    def __init__(self, process: subprocess.Popen[bytes], jobid: str) -> None:
-        assert process.stdout is not None
-        self.jobid = harmless(jobid.encode())
-        self.tail = b""
-        self._process = process
-        self._pipe: IO[bytes] = process.stdout
-        self._ready = select.poll()  # needs no file of its own, so it cannot fail once the process runs
-        self._ready.register(self._pipe, select.POLLIN)
-        self._ended = False
-        self._partial = b""
-        self._room = LOG_LIMIT
-        self._seen = self._logged = 0
-
-    def __enter__(self) -> "Output":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._drain()
-        self._pipe.close()
-        if self._partial:
-            self._log(self._partial)
-        if self._seen > self._logged:
-            log.info("%s: … %d bytes more were left out", self.jobid, self._seen - self._logged)
-
-    def follow(self, until: float) -> bool:
-        """Read until the process has exited; False if it has not by `until` (of the monotonic clock)."""
-        while self._process.poll() is None:
-            left = until - time.monotonic()
-            if left <= 0:
-                return False
-            if self._ended:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(left)
-            else:
-                self.read(min(left, LOOK))
-        return True
-
-    def read(self, seconds: float) -> int:
-        """Take in what is there, or comes within `seconds`; how many bytes."""
-        if self._ended:
-            time.sleep(seconds)
-            return 0
-        if not self._ready.poll(seconds * 1000):
-            return 0
-        chunk = os.read(self._pipe.fileno(), CHUNK)
-        self._ended = not chunk
-        self._feed(chunk)
-        return len(chunk)
-
-    def _drain(self) -> None:
-        # What the command printed is in the pipe; another process may hold that open, and print for ever.
-        before = self._seen
-        while self._seen - before < PIPE_LIMIT and self.read(0):
-            pass
-
-    def _feed(self, chunk: bytes) -> None:
-        self._seen += len(chunk)
-        self.tail = (self.tail + chunk)[-TAIL_LIMIT:]
-        text, position = self._partial + chunk, 0
-        while self._room > 0 and (piece := PIECE.match(text, position)):
-            self._log(piece.group())
-            position = piece.end()
-        self._partial = text[position:] if self._room > 0 else b""
-
-    def _log(self, piece: bytes) -> None:
-        text = harmless(piece.rstrip(b"\r\n"))
-        # A flood of empty lines is a flood too.
-        self._room -= LINE_COST + len(self.jobid) + len(text)
-        if self._room > 0:
-            log.info("%s: %s", self.jobid, text)
-            self._logged += len(piece)
-
-
-def verdict(command: Command, status: int, output: Output) -> float | None:
+def verdict(command: Command, status: int, output: Output, backs_off: bool) -> float | None:
     """What `Commands.work` returns or raises for an exit status; a negative one is a signal."""
     if status == 0:
         return None
-    if status == os.EX_TEMPFAIL:
-        log.warning("%s: exit status 75; with CONTINUE it is due again in %g s", output.jobid, command.backoff)
+    if status == os.EX_TEMPFAIL and backs_off:
+        log.warning("%s: exit status 75; it is due again in %g s", output.jobid, command.backoff)
         return command.backoff
     raise failure(status, harmless_lines(output.tail))
 
 
-def failure(status: int, lines: list[str]) -> RedbikeError:
-    """The error for a command that failed, with its last line; the others are a note, which tracebacks show."""
+def failure(status: int, lines: list[str]) -> CommandFailed:
+    """The error for a command that failed, with its last line and all of `lines`."""
     how = f"exit status {status}" if status > 0 else f"killed by {signal_name(-status)}"
     if not lines:
-        return RedbikeError(how)
-    error = RedbikeError(f"{how}: {lines[-1].strip()[:300]}")
-    error.add_note("\n".join(["the end of its output:", *(f"  | {line}" for line in lines)]))
-    return error
+        return CommandFailed(how)
+    return CommandFailed(f"{how}: {lines[-1].strip()[:300]}", "\n".join(lines))
 
 
 def signal_name(number: int) -> str:
@@ -298,124 +209,3 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def harmless_lines(output: bytes) -> list[str]:
-    """The lines of `output` without blank ones."""
-    return [harmless(line.rstrip(b"\r")) for line in output.split(b"\n") if line.strip()]
-
-
-def harmless(output: bytes) -> str:
-    """`output` as text in which whatever could steer a terminal, or is not UTF-8, is spelled out."""
-    text = output.decode(errors="backslashreplace")
-    return "".join(
-        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in text
-    )
-
-
-class Parser(configparser.ConfigParser):
-    """Reads an INI file as it stands: case matters, ``%`` and ``[DEFAULT]`` mean nothing special."""
-
-    def __init__(self) -> None:
-        super().__init__(interpolation=None, default_section="")
-
-    def optionxform(self, optionstr: str) -> str:
-        """The key itself, where the standard one is in lower case."""
-        return optionstr
-
-
-def read(filename: str) -> dict[str, Command]:
-    """The commands of an INI file by name; raises `BadConfig`, in one line that quotes what is wrong."""
-    parser = parsed(filename)
-    if not parser.has_section("commands"):
-        raise BadConfig(f"{filename}: a section [commands] is needed")
-    lines = parser["commands"]
-    folder = os.path.dirname(os.path.abspath(filename))
-    for section in parser.sections():
-        if section != "commands" and section not in lines:
-            raise BadConfig(f"{filename}: section {section!r:.80} has no command of that name in [commands]")
-    commands = {}
-    for name, line in lines.items():
-        # One that is called "commands" cannot have settings.
-        options = parser[name] if name != "commands" and parser.has_section(name) else {}
-        try:
-            commands[name] = command_of(name, line, options, folder)
-        except BadConfig as error:
-            raise BadConfig(f"{filename}: command {name!r:.80}: {error}") from None
-    return commands
-
-
-def parsed(filename: str) -> Parser:
-    """The sections and keys of an INI file."""
-    if not isinstance(filename, str):
-        raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
-    parser = Parser()
-    try:
-        with open(filename, encoding="utf-8-sig") as file:
-            parser.read_file(file)
-    except OSError as error:
-        raise BadConfig(f"cannot read commands from {filename!r}: {error.strerror}") from None
-    except ValueError as error:
-        # Not UTF-8, or a file name with a NUL in it.
-        raise BadConfig(f"cannot read commands from {filename!r}: {error}") from None
-    except configparser.Error as error:
-        raise BadConfig(" ".join(str(error).split())[:300]) from None
-    return parser
-
-
-def command_of(name: str, line: str, options: Mapping[str, str], folder: str) -> Command:
-    """A command from its line and its settings; a relative ``cwd`` is in `folder`."""
-    env = {key: value for key, value in options.items() if key.startswith("env.")}
-    for key in options:
-        if key not in ("timeout", "cwd", "backoff", *env):
-            raise BadConfig(f"unknown key {key!r:.80}")
-    return Command(
-        name,
-        argv=words(line),
-        timeout=duration("timeout", options["timeout"], least=0.001) if "timeout" in options else None,
-        cwd=system_bytes(os.path.join(folder, options["cwd"])) if "cwd" in options else None,
-        env=dict(variable(key, value) for key, value in env.items()),
-        backoff=duration("backoff", options.get("backoff", "60"), least=0),
-    )
-
-
-def words(line: str) -> tuple[bytes, ...]:
-    """A command line in its words, of which the first is a program."""
-    try:
-        argv = shlex.split(line)
-    except ValueError as error:
-        raise BadConfig(f"bad command line {line!r:.200}: {error}") from None
-    if not argv or not argv[0]:
-        raise BadConfig(f"bad command line {line!r:.200}: it names no program")
-    return tuple(system_bytes(word) for word in argv)
-
-
-def duration(key: str, text: str, least: float) -> float:
-    """Seconds from ``90``, ``1.5`` or ``1h30m``, between `least` and `LONGEST`."""
-    if SECONDS.fullmatch(text):
-        value = float(text)
-    elif parts := DURATION.fullmatch(text):
-        value = sum(int(part or 0) * unit for part, unit in zip(parts.groups(), (86400, 3600, 60, 1), strict=True))
-    else:
-        raise BadConfig(f"bad {key} {text!r:.80}: seconds or a duration such as '15m' are needed")
-    if not least <= value <= LONGEST:
-        raise BadConfig(f"bad {key} {text!r:.80}: {least:g} to {LONGEST:g} seconds are allowed")
-    return value
-
-
-def variable(key: str, value: str) -> tuple[bytes, bytes]:
-    """A variable of a command's environment, from its ``env.NAME`` and its value."""
-    name = key.removeprefix("env.")
-    if not VARIABLE.fullmatch(name):
-        raise BadConfig(f"bad name of a variable {key!r:.80}: letters, digits and '_' are allowed")
-    if name in OWN_NAMES:
-        raise BadConfig(f"{key!r} is set for each job, it cannot be set here")
-    return name.encode(), system_bytes(value)
-
-
-def system_bytes(text: str) -> bytes:
-    """`text` as the system takes it, to which a NUL would be its end."""
-    place = text.find("\0")
-    if place >= 0:
-        raise BadConfig(f"a NUL in {text[max(0, place - 40) : place + 40]!r}")
-    return text.encode(errors="surrogateescape")

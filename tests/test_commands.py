@@ -18,9 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import redbike.command_file
+import redbike.command_output
 import redbike.commands
-from redbike.commands import LOG_LIMIT, Commands
-from redbike.errors import BadConfig, Overrun, RedbikeError
+from redbike.command_output import LOG_LIMIT
+from redbike.commands import Commands
+from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.records import Run
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "quickstart" / "commands.ini"
@@ -29,8 +32,8 @@ LONG = 30.0  # seconds that no test may come near, however busy the machine is
 Work = Callable[..., float | None]
 
 
-def a_run(jobid: str = "x:A", due: float = 1e9, seconds: float = LONG, default_timeout: float = LONG) -> Run:
-    return Run(jobid, due, "tag", 5.0, 5.0 + seconds, 0, 0, "CONTINUE", "work-A", default_timeout)
+def a_run(jobid: str = "x:A", due: float = 1e9, seconds: float = LONG, schedule: str = "CONTINUE") -> Run:
+    return Run(jobid, due, "tag", 5.0, 5.0 + seconds, 0, 0, schedule, "work-A")
 
 
 def commands(folder: Path, text: str) -> Commands:
@@ -115,7 +118,7 @@ def test_the_first_part_of_a_job_id_names_the_command(
 @pytest.mark.parametrize("jobid", ["other:A", ":A", "BACKUP:A", "commands:A", "DEFAULT:A", "backup.x:A"])
 def test_a_job_without_a_command_fails(tmp_path: Path, jobid: str) -> None:
     worker = commands(tmp_path, "[commands]\nbackup: echo\n[backup]\ntimeout = 1\n")
-    with pytest.raises(RedbikeError, match=rf"no command '{jobid.partition(':')[0]}' in .*commands\.ini$"):
+    with pytest.raises(CommandFailed, match=rf"no command '{jobid.partition(':')[0]}' in .*commands\.ini$"):
         worker.work(jobid)
 
 
@@ -209,6 +212,7 @@ def test_the_file_is_read_once(
 ) -> None:
     monkeypatch.setattr(redbike.commands, "current_run", a_run)
     worker = commands(tmp_path, "[commands]\nx: echo first\n")
+    worker.timeout("work-A")
     (tmp_path / "commands.ini").unlink()
     worker.work("x:A")
     assert logged() == ["x:A: first"]
@@ -238,19 +242,18 @@ def test_exit_status_75_backs_off(work: Work, options: str, pause: float) -> Non
     ],
 )
 def test_a_failure_says_how_and_what_was_printed_last(work: Work, line: str, message: str) -> None:
-    with pytest.raises(RedbikeError) as caught:
+    with pytest.raises(CommandFailed) as caught:
         work(line)
     assert str(caught.value) == message
 
 
 def test_a_failure_has_the_tail_of_the_output_bounded(work: Work) -> None:
     script = "import sys; [print(i) for i in range(50_000)]; print('y' * 1000); sys.exit(7)"
-    with pytest.raises(RedbikeError) as caught:
+    with pytest.raises(CommandFailed) as caught:
         work(f'{sys.executable} -c "{script}"')
     assert str(caught.value) == "exit status 7: " + "y" * 300
-    (note,) = caught.value.__notes__
-    assert "\n  | 49998\n  | 49999\n  | yyy" in note
-    assert 4000 < len(note) < 8000
+    assert "\n49998\n49999\nyyy" in caught.value.output
+    assert 4000 < len(caught.value.output) < 8000
 
 
 def test_a_real_time_signal_is_numbered() -> None:
@@ -268,7 +271,7 @@ def test_a_real_time_signal_is_numbered() -> None:
     ],
 )
 def test_a_command_that_cannot_be_run_fails_in_one_line(work: Work, line: str, options: str, message: str) -> None:
-    with pytest.raises(RedbikeError) as caught:
+    with pytest.raises(CommandFailed) as caught:
         work(line, options)
     assert str(caught.value) == message
 
@@ -277,7 +280,7 @@ def test_a_script_without_its_first_line_fails_in_one_line(work: Work, tmp_path:
     program = tmp_path / "script"
     program.write_text("echo hello\n")
     program.chmod(0o755)
-    with pytest.raises(RedbikeError, match=r"^cannot run 'x': Exec format error: '"):
+    with pytest.raises(CommandFailed, match=r"^cannot run 'x': Exec format error: '"):
         work(str(program))
 
 
@@ -288,10 +291,8 @@ def test_a_script_without_its_first_line_fails_in_one_line(work: Work, tmp_path:
     ("options", "run"),
     [
         ("timeout = 0.2", a_run()),
-        ("", a_run(default_timeout=0.2)),
         ("", a_run(seconds=0.2)),
         ("timeout = 1h", a_run(seconds=0.2)),
-        ("timeout = 0.2", a_run(default_timeout=0.001)),
     ],
 )
 def test_a_command_is_ended_when_its_time_is_over(work: Work, options: str, run: Run) -> None:
@@ -303,7 +304,7 @@ def test_a_command_is_ended_when_its_time_is_over(work: Work, options: str, run:
 
 
 def test_a_command_with_time_left_is_not_ended(work: Work) -> None:
-    assert work("sleep 0.3", "timeout = 20", a_run(default_timeout=0.01)) is None
+    assert work("sleep 0.3", "timeout = 20") is None
 
 
 def test_nothing_is_started_without_time(work: Work, tmp_path: Path) -> None:
@@ -315,7 +316,7 @@ def test_nothing_is_started_without_time(work: Work, tmp_path: Path) -> None:
 def test_sigterm_lets_a_command_clean_up(work: Work, logged: Callable[[], list[str]]) -> None:
     with pytest.raises(Overrun), faster_than(LONG):
         work("""sh -c 'trap "echo bye; exit 0" TERM; sleep 300 & wait'""", "timeout = 1", grace=5.0)
-    assert logged() == ["x:A: not done after 1 s, it is ended", "x:A: bye"]
+    assert logged() == ["x:A: its time is over, it is ended", "x:A: bye"]
 
 
 def test_a_grandchild_has_its_grace_when_the_command_is_gone(work: Work, tmp_path: Path) -> None:
@@ -379,9 +380,9 @@ def test_a_second_interruption_kills_at_once(work: Work, lifeline: Lifeline, mon
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(redbike.commands.Output, "follow", lambda *_: lifeline.wait() and interrupted())
-    monkeypatch.setattr(redbike.commands.Output, "read", interrupted)
-    monkeypatch.setattr(redbike.commands.Output, "_drain", lambda _: None)
+    monkeypatch.setattr(redbike.command_output.Output, "follow", lambda *_: lifeline.wait() and interrupted())
+    monkeypatch.setattr(redbike.command_output.Output, "read", interrupted)
+    monkeypatch.setattr(redbike.command_output.Output, "_drain", lambda _: None)
     with pytest.raises(KeyboardInterrupt), faster_than(LONG):
         work("""sh -c 'trap "" TERM; (echo up; exec sleep 300) > lifeline'""", "cwd = .")
     lifeline.assert_cut()
@@ -390,14 +391,14 @@ def test_a_second_interruption_kills_at_once(work: Work, lifeline: Lifeline, mon
 @pytest.mark.parametrize(
     ("sections", "seconds"),
     [
-        ("", None),
-        ("[a]\ncwd = .", None),
-        ("[a]\ntimeout = 15m", 905.0),
+        ("", 1e9),
+        ("[a]\ntimeout = 15m", 1e9),
+        ("[a]\ntimeout = 15m\n[b]\ncwd = .", 1e9),
         ("[a]\ntimeout = 2.5\n[b]\ntimeout = 1d2h3m4s", 93789.0),
-        ("[a]\ntimeout = 0.5", 5.5),
+        ("[a]\ntimeout = 0.5\n[b]\ntimeout = 0.2", 5.5),
     ],
 )
-def test_the_deadline_leaves_time_to_end_the_longest(tmp_path: Path, sections: str, seconds: float | None) -> None:
+def test_the_deadline_leaves_time_to_end_the_longest(tmp_path: Path, sections: str, seconds: float) -> None:
     worker = commands(tmp_path, f"[commands]\na: true\nb: true\n{sections}\n")
     assert worker.timeout("work-A") == worker.timeout("work-B") == seconds
 
@@ -508,7 +509,7 @@ def test_a_process_left_behind_that_prints_for_ever_does_not_hold_the_worker(wor
 def test_a_pipe_that_never_runs_dry_does_not_hold_the_worker() -> None:
     with subprocess.Popen("true") as process, open("/dev/zero", "rb") as endless:
         process.stdout = endless
-        with redbike.commands.Output(process, "x:A"):
+        with redbike.command_output.Output(process, "x:A"):
             pass
         assert endless.closed
 
@@ -526,7 +527,7 @@ def test_no_file_stays_open(work: Work) -> None:
         work("echo one")
         with pytest.raises(Overrun):
             work("sleep 300", "timeout = 0.05")
-        with pytest.raises(RedbikeError):
+        with pytest.raises(CommandFailed):
             work("/no/such/program")
     assert len(os.listdir("/dev/fd")) == before
 
@@ -580,12 +581,18 @@ def test_many_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logge
             for value in ("", "abc", "-1", "nan", "inf", "1e3", "1.5h", "5m1h", "m", "1 h", "٣", "9" * 20, "999999d")
         ),
         ("[commands]\nx: echo\n[x]\ntimeout = 0", "'0'"),
+        *((f"[commands]\nx: echo\n[x]\n{key} = never", "'never'") for key in ("on-error", "on-timeout", "retries")),
+        ("[commands]\nx: echo\n[x]\non-error = requeue", "'requeue'"),
+        ("[commands]\nx: echo\n[x]\non-timeout =", "''"),
+        ("[commands]\nx: echo\n[x]\nretries = -1", "'-1'"),
+        ("[commands]\nx: echo\n[x]\nretries = 1000001", "'1000001'"),
         ("[commands]\nx: echo\n[x]\ntimeout = 0s", "'0s'"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, quoted: str) -> None:
+    worker = commands(tmp_path, text)
     with pytest.raises(BadConfig) as caught:
-        commands(tmp_path, text)
+        worker.timeout("work-A")
     assert quoted in str(caught.value)
     assert "commands.ini" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -598,9 +605,10 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(
     monkeypatch.chdir(tmp_path)
     Path("utf16.ini").write_text("[commands]\nx: echo\n", encoding="utf-16")
     Path("latin.ini").write_bytes(b"[commands]\nx: echo \xfc\n")
+    worker = Commands("A", name)
     with pytest.raises(BadConfig) as caught:
-        Commands("A", name)
-    assert repr(name) in str(caught.value)
+        worker.timeout("work-A")
+    assert repr(os.path.join(os.getcwd(), name)) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -612,7 +620,7 @@ def test_a_file_name_is_a_text(filename: object) -> None:
 
 def test_a_byte_order_mark_and_comments_are_no_trouble(tmp_path: Path) -> None:
     (tmp_path / "bom.ini").write_bytes(b"\xef\xbb\xbf# one\r\n[commands]\r\n; two\r\nx: echo\r\n")
-    assert redbike.commands.read(str(tmp_path / "bom.ini"))["x"].argv == (b"echo",)
+    assert redbike.command_file.read(str(tmp_path / "bom.ini"))["x"].argv == (b"echo",)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -13,8 +13,9 @@ from tests.commandline import ROOT
 PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
     {"errors"},
-    {"keys", "records", "masks", "zones", "config", "server", "timefile", "tracebacks", "rows"},
-    {"cron", "rule"},
+    {"keys", "records", "masks", "zones", "config", "server", "timefile", "tracebacks", "rows", "terminal"},
+    {"cron", "rule", "process_group", "command_file", "command_output"},
+    {"job_lock"},
     {"days", "evaluator"},
     {"walls", "elapsed"},
     {"rrule"},
