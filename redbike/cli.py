@@ -38,18 +38,18 @@ Commands:
   server     The embedded server in .redbike/ of the current folder.
 
 Options:
-  --config=<CONF>      The config file [default is .redbike.conf, if there is one].
-  --url=<URL>          The server: redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or embedded:
-  --after=<TIMESTAMP>  From when occurrences count.
-  --tz=<ZONE>          The zone of times that name none, such as Europe/Berlin.
-  --schedules=<CSV>    Rows of JOBID,SCHEDULE that are set first.
-  --count=<N>          How many instants [default is 5].
-  --repair             Put right what is wrong; dispatchers and workers may go on meanwhile.
-  --before=<TIMESTAMP> Only jobs whose last event was before.
-  --concurrency=<N>    Jobs at once in each process [default is 1].
-  --processes=<N>      Worker processes [default is 1].
-  -h --help            Show this.
-  --version            Show the version.
+  -c --config=<CONF>       The config file [default is .redbike.conf, if there is one].
+  --url=<URL>              The server: redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or embedded:
+  -a --after=<TIMESTAMP>   From when occurrences count.
+  --tz=<ZONE>              The zone of times that name none, such as Europe/Berlin.
+  -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
+  --count=<N>              How many instants [default is 5].
+  --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
+  -b --before=<TIMESTAMP>  Only jobs whose last event was before.
+  --concurrency=<N>        Jobs at once in each process [default is 1].
+  --processes=<N>          Worker processes [default is 1].
+  -h --help                Show this.
+  --version                Show the version.
 
 A SCHEDULE is NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields of cron, or the
 lines of an iCal RRULE. A TIMESTAMP is epoch seconds or ISO 8601. A WORKER is package.module:Class('init string').
@@ -70,8 +70,8 @@ from docopt import DocoptExit, docopt
 
 from redbike import __version__, supervisor
 from redbike.config import Config, check_zone, load, load_worker
-from redbike.connection import connect, redact
-from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError, ServerError
+from redbike.connection import connect
+from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, ServerError
 from redbike.explain import explain
 from redbike.keys import check_jobid
 from redbike.redbike import Redbike
@@ -81,6 +81,7 @@ from redbike.schedule import stored as stored_schedule
 from redbike.server import EmbeddedServer
 from redbike.terminal import harmless
 from redbike.upcoming import upcoming
+from redbike.usage import diagnose
 
 DONE, FAILED, BAD = 0, 1, 2
 
@@ -109,11 +110,17 @@ def _run(argv: list[str]) -> int:
     try:
         arguments = docopt(__doc__, argv, version=__version__)
     except DocoptExit:
-        _complain(f"bad usage: redbike {' '.join(map(redact, argv))!r}; redbike --help shows what there is")
+        message, lines = diagnose(__doc__, argv)
+        _complain(message)
+        for line in ["Usage:", *(f"  {line}" for line in lines)] if lines else []:
+            print(line, file=sys.stderr)
         return BAD
     command = next(name for name in COMMANDS if arguments[name])
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
     _log_to(sys.stderr, config.settings.log_level)
+    if supervisor.SUPERVISED not in os.environ:
+        for warning in config.warnings:
+            _complain(warning)
     status = COMMANDS[command](arguments, config)
     sys.stdout.flush()
     return status
@@ -131,7 +138,9 @@ def _set(arguments: Arguments, config: Config) -> int:
 
 
 def _unset(arguments: Arguments, config: Config) -> int:
-    _bike(config, placing=True).unset(arguments["<JOBID>"])
+    jobid = arguments["<JOBID>"]
+    if not _bike(config, placing=True).unset(jobid):
+        raise NoSuchJob(f"no such job: {jobid!r}")
     return DONE
 
 

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ class Config:
 
     settings: Settings
     redis: str | dict[str, str] | None
+    warnings: tuple[str, ...] = ()
 
 
 def load(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Config:
@@ -75,7 +76,7 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
     given = {name: value for name, value in overrides.items() if value is not None}
     settings = Settings(**(_ours(parser) | given))
     server = url or environ.get("REDBIKE_URL") or environ.get("REDIS_URL") or _connection(parser)
-    return Config(settings, server)
+    return Config(settings, server, tuple(_strange_sections(parser)))
 
 
 def _read(path: str | None) -> configparser.ConfigParser:
@@ -96,6 +97,15 @@ def _read(path: str | None) -> configparser.ConfigParser:
     except configparser.Error as error:
         raise BadConfig(f"bad config file {name!r}: {' '.join(str(error).split())}") from None
     return parser
+
+
+def _strange_sections(parser: configparser.ConfigParser) -> Iterator[str]:
+    """A warning for each section that looks like one of ours: other programs may share the file."""
+    for section in parser.sections():
+        # Not lower: [redis] is less like it than any slip.
+        near = difflib.get_close_matches(section.lower(), (OURS, CONNECTION), 1, cutoff=0.8)
+        if near and section not in (OURS, CONNECTION):
+            yield f"the section {section!r} of the config file is ignored; is {near[0]!r} meant?"
 
 
 def _ours(parser: configparser.ConfigParser) -> dict[str, str]:

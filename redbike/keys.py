@@ -109,6 +109,17 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def check_jobid(jobid: str) -> str:
+    """Return `jobid` if a job may be set under it, else raise `BadJobId`.
+
+    Blanks at its ends, which jobs of older versions may have, cannot be seen, and nobody works a queue named after one.
+    """
+    check_known_jobid(jobid)
+    if jobid != jobid.strip():
+        raise BadJobId(f"bad job id {jobid!r}: blanks at its ends are not allowed")
+    return jobid
+
+
+def check_known_jobid(jobid: str) -> str:
     """Return `jobid` if it is 1 to 512 bytes of UTF-8 without control characters, else raise `BadJobId`."""
     if not isinstance(jobid, str):
         raise BadJobId(f"bad job id {jobid!r}: not a text")

@@ -29,7 +29,7 @@ from redbike.connection import check_server, connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.fsck import QUEUED, RUNNING, fsck, home_of
-from redbike.keys import check_jobid
+from redbike.keys import check_jobid, check_known_jobid
 from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, Entry, State
 from redbike.repair import Repair
@@ -136,10 +136,10 @@ class Redbike:
         return self.store.inspect([jobid])[0]
 
     def _enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> None:
-        check_jobid(jobid)
         if schedule is None:
             self.unset(jobid)
         else:
+            check_jobid(jobid)
             check_text(schedule)
             queue = self.store.queue_for(jobid)
             zone = self.settings.timezone if tz is None else check_zone(tz)
@@ -181,12 +181,12 @@ class Redbike:
         entries: dict[str, Entry] = {}
         for jobid, schedule in chunk:
             try:
-                queue = self.store.queue_for(check_jobid(jobid))
                 if schedule is None:
                     self._set_entries(entries)
                     self.unset(jobid)
                     results.append((jobid, True))
                     continue
+                queue = self.store.queue_for(check_jobid(jobid))
                 parsed = self._parsed(schedule, zone, jobid, now)
             except ValueError as error:
                 if isinstance(error, BadSchedule):
@@ -216,17 +216,19 @@ class Redbike:
                 self.store.set_entry(entry)
         entries.clear()
 
-    def unset(self, jobid: str) -> None:
-        """Take `jobid` out of the rotation; a run in flight completes. An unknown job is left unknown."""
-        check_jobid(jobid)
+    def unset(self, jobid: str) -> bool:
+        """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
+        check_known_jobid(jobid)
         try:
             self.store.unset(jobid)
         except NoSuchJob:
             log.debug("%s: nothing to unset", jobid)
+            return False
+        return True
 
     def requeue(self, jobid: str) -> None:
         """Run `jobid` once now and forget its failure; then it goes where its schedule says. Raises `NoSuchJob`."""
-        check_jobid(jobid)
+        check_known_jobid(jobid)
         try:
             self.store.requeue(jobid)
         except NoSuchJob:
@@ -300,7 +302,7 @@ class Redbike:
         Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``,
         ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``.
         """
-        state = self.store.inspect([check_jobid(jobid)])[0]
+        state = self.store.inspect([check_known_jobid(jobid)])[0]
         told: dict[str, Any] = {
             "status": state.status,
             "next_run": state.timeline,

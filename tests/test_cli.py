@@ -57,13 +57,6 @@ def test_help_shows_every_command(shell):
     assert shell.run("--version").stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "arguments", [(), ("fly",), ("set", "job:A"), ("set", "a", "b", "c"), ("server",), ("--wrong",)]
-)
-def test_bad_usage_is_quoted_and_exits_2(shell, arguments):
-    refused(shell.run(*arguments), 2, "bad usage", *arguments)
-
-
 def test_set_tell_unset(shell):
     assert shell.run("set", "job:A", "0 3 * * *", "--tz", "Europe/Berlin").returncode == 0
     told = shell.run("tell", "job:A")

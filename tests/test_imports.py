@@ -20,7 +20,7 @@ LAYERS = [
     {"walls", "elapsed"},
     {"rrule"},
     {"schedule", "scripts", "connection", "rotation"},
-    {"store", "explain", "upcoming"},
+    {"store", "explain", "upcoming", "usage"},
     {"loop", "outcome"},
     {"batch", "heartbeat", "dispatcher", "fsck", "performer"},
     {"worker", "repair"},
