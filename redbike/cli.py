@@ -73,14 +73,13 @@ from redbike.config import Config, check_zone, load, load_worker
 from redbike.connection import connect
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, ServerError
 from redbike.explain import explain
-from redbike.keys import check_jobid
 from redbike.redbike import Redbike
 from redbike.rotation import RoundRobin
-from redbike.schedule import Calendar, Schedule, parse, timestamp
+from redbike.schedule import Calendar, parse, timestamp
 from redbike.schedule import stored as stored_schedule
 from redbike.server import EmbeddedServer
 from redbike.terminal import harmless
-from redbike.upcoming import upcoming
+from redbike.upcoming import situation, upcoming
 from redbike.usage import diagnose
 
 DONE, FAILED, BAD = 0, 1, 2
@@ -228,13 +227,25 @@ def _tell(arguments: Arguments, config: Config) -> int:
 
 def _next(arguments: Arguments, config: Config) -> int:
     now = time.time()
+    given, zone = arguments["<SCHEDULE>"], config.settings.timezone
+    zone = zone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     after = _time(arguments["--after"], config, arguments["--tz"])
-    zone = config.settings.timezone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     count = _count(arguments, "--count", 5)
-    schedule = _schedule_or_job(arguments["<SCHEDULE>"], zone, now, config)
-    print(explain(schedule))
+    stored, where = None, ""
+    try:
+        schedule = parse(given, zone, anchor=now)
+    except BadSchedule as error:
+        told = _job_of_id(given, config, error)
+        stored, (where, goes_on) = told["next_run"], situation(told, now)
+        if not goes_on:
+            print(where)
+            return DONE
+        schedule = stored_schedule(told["schedule"])
+    for line in filter(None, (explain(schedule), where)):
+        print(line)
     local = schedule.timezone if isinstance(schedule, Calendar) else zone
-    lines = list(upcoming(schedule, now if after is None else after, now, count, local))
+    start = now if after is None else after
+    lines = [] if where and schedule.immediate else list(upcoming(schedule, start, now, count, local, stored))
     for line in lines:
         print(line)
     if len(lines) < count and not schedule.immediate:
@@ -242,21 +253,18 @@ def _next(arguments: Arguments, config: Config) -> int:
     return DONE
 
 
-def _schedule_or_job(given: str, zone: str, now: float, config: Config) -> Schedule:
-    """The schedule that `given` is, or else that of the job of this id, where there is a server to ask."""
+def _job_of_id(jobid: str, config: Config, error: BadSchedule) -> dict[str, Any]:
+    """What is told of the job of this id; raises `error`, why it is no schedule, if there is none, or no server."""
+    if _is_embedded(config) and not EmbeddedServer(_embedded_folder(config)).status()["running"]:
+        raise error
     try:
-        return parse(given, zone, anchor=now)
-    except BadSchedule as error:
-        if _is_embedded(config) and not EmbeddedServer(_embedded_folder(config)).status()["running"]:
-            raise
-        try:
-            text = _bike(config).store.schedule(check_jobid(given))
-        except (BadJobId, ServerError):
-            raise error from None
-        if text is None:
-            # Who writes blanks hardly means an id.
-            raise error if " " in given else BadSchedule(f"{error}; nor is there a job {given!r:.80}") from None
-        return stored_schedule(text)
+        told = _bike(config).tell(jobid)
+    except (BadJobId, ServerError):
+        raise error from None
+    if told["schedule"] is None and told["status"] is None:
+        # Text with blanks is unlikely to be a job id.
+        raise error if " " in jobid else BadSchedule(f"{error}; nor is there a job {jobid!r:.80}") from None
+    return told
 
 
 def _failures(arguments: Arguments, config: Config) -> int:

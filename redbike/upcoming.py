@@ -1,20 +1,53 @@
 """The coming instants of a schedule, as lines that people read: local with its offset, UTC, and how long from now."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from redbike.schedule import Schedule
 
 
-def upcoming(schedule: Schedule, after: float, now: float, count: int, zone: str) -> Iterator[str]:
-    """At most `count` lines, for the due times strictly after `after` (epoch seconds), local in the IANA `zone`."""
-    due: float | None = now if schedule.immediate else schedule.next(after)
+def upcoming(
+    schedule: Schedule, after: float, now: float, count: int, zone: str, stored: float | None = None
+) -> Iterator[str]:
+    """At most `count` lines, for the due times strictly after `after` (epoch seconds), local in the IANA `zone`.
+
+    With `stored`, the next run of a job as it is kept, which a retry or a pause may have moved, that is the first one.
+    """
+    due = now if schedule.immediate else schedule.next(after)
+    if stored is not None and (after <= now or stored > after):
+        due = stored
     for _ in range(1 if schedule.immediate else count):
         if due is None:
             return
         yield _line(due, now, zone)
-        due = schedule.next(due)
+        # As after a run: the first one after both.
+        due = schedule.next(due if stored is None else max(due, now))
+
+
+def situation(told: Mapping[str, Any], now: float) -> tuple[str, bool]:
+    """One sentence on what a job does, as `Redbike.tell` tells it, and whether it runs again by its schedule.
+
+    It is empty for a job that waits for its due time.
+    """
+    event, _, since = (told["status"] or "").partition(":")
+    when = f"since {_instant(float(since))} ({event})" if since.isdecimal() else "now"
+    if told["schedule"] is None and event != "BAD":
+        return "It has no schedule; redbike fsck says more.", False
+    if told["working"]:
+        return f"It runs {when}.", True
+    if "queued_for" in told:
+        return f"It waits for a worker {when}.", True
+    if told["next_run"] is not None:
+        return ("It is due, and waits for a dispatcher." if told["next_run"] <= now else ""), True
+    if event == "BAD":
+        return f"It was never scheduled, as its schedule is bad, {when}.", False
+    if event == "DIE":
+        return f"It has failed for good {when}, and is not scheduled.", False
+    if event == "STP":
+        return f"It is stopped or has run out {when}, and is not scheduled.", False
+    return "It is nowhere, though it should be; redbike fsck says more.", False
 
 
 def _line(due: float, now: float, zone: str) -> str:
@@ -23,8 +56,11 @@ def _line(due: float, now: float, zone: str) -> str:
     local = (
         moment if moment.year == 9999 and (moment.month, moment.day) == (12, 31) else moment.astimezone(ZoneInfo(zone))
     )
-    instant = moment.isoformat().replace("+00:00", "Z")
-    return f"{local.isoformat()}  {instant}  {distance(due - now)}"
+    return f"{local.isoformat()}  {_instant(due)}  {distance(due - now)}"
+
+
+def _instant(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
 
 
 def distance(seconds: float) -> str:

@@ -385,17 +385,6 @@ def test_next_shows_the_coming_instants_and_says_them_in_words(tmp_path):
     refused(shell.run("next", "0 3 * * *", "--count=none"), 2, "none")
 
 
-def test_next_of_a_stored_job(shell):
-    shell.run("set", "job:A", "0 3 * * *", "--tz=Asia/Tokyo")
-    told = json.loads(shell.run("tell", "job:A").stdout)["next_run"]
-    sentence, first, *_ = lines(shell.run("next", "job:A"))
-    assert "Tokyo" in sentence
-    assert "T03:00:00+09:00" in first
-    assert time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(told)) in first
-    refused(shell.run("next", "nobody:A"), 2, "nor is there a job 'nobody:A'")
-    assert "job" not in shell.run("next", "0 0 30 2 *").stderr
-
-
 def test_next_says_when_nothing_follows_and_reads_times_in_the_zone_that_is_given(tmp_path):
     shell = Shell(tmp_path, "unix:///nowhere/redis.sock")
     over = shell.run("next", "AT:2020-01-01")
