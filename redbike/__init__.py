@@ -2,7 +2,7 @@
 
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, StopWork, Unreachable, UnsetJob
 from redbike.performer import current_run
-from redbike.redbike import Redbike
+from redbike.redbike import Redbike, log
 from redbike.rotation import RoundRobin
 
 __version__ = "1.0.0"
@@ -19,4 +19,5 @@ __all__ = [
     "Unreachable",
     "UnsetJob",
     "current_run",
+    "log",
 ]

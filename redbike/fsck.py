@@ -7,23 +7,28 @@
 4. Each in-flight record has a tag, a deadline, its due time and the count of losses; a run before its deadline has its
    expiring key, with the same tag.
 5. A status agrees with the place.
-6. Only declared keys exist; only in-flight keys expire.
+6. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
 
 Jobs move while this looks. So whatever is listed somewhere is only a suspect: each is then inspected by one script, at
 one instant, and judged by that.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.keys import FAMILIES, TYPES, check_queue_name
+from redbike.leftovers import is_members, is_run
 from redbike.records import State, text
 from redbike.schedule import END_OF_TIME, parse
 from redbike.scripts import translated
 from redbike.store import GRACE, PAGE, Store, literal
+
+log = logging.getLogger("redbike")
 
 QUEUED = re.compile(r"\d{1,12}\.\d{6} (.+)", re.ASCII | re.DOTALL)
 RUNNING = re.compile(
@@ -35,6 +40,8 @@ PLACE_OF = {"TML": "timeline", "ENQ": "queue", "WRK": "in flight"}
 SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
 EXPIRES = "expires"
 FORGOTTEN = "is a queue that is missing in the set of queues"
+MEMBERS = "is left of redbike 0.13.1 and used no more; redbike fsck --repair removes it"
+OLD_RUN = "is of a run that a worker of redbike 0.13.1 took; it expires at its timeout"
 STRAY = "is none of ours, or of a queue that was never used"
 
 
@@ -45,6 +52,8 @@ def fsck(store: Store) -> Iterator[str]:
         yield from wrong
         return
     listing = look_around(store)
+    for key, how in listing.leftovers:
+        log.info("the key %r %s", key, how)
     for page in suspects(store, listing):
         moved = {state.jobid: state.entries for state in page if any(_judge_entries(state))}
         looked_at = {state.jobid: state for state in look_closely(store, moved)}
@@ -179,6 +188,7 @@ class Listing:
     withdrawn: dict[str, frozenset[str]] = field(default_factory=dict)  # the queues in which jobs have left entries
     keys: list[tuple[str, str]] = field(default_factory=list)  # those that are wrong, and how
     malformed: list[bytes] = field(default_factory=list)  # notes of what was left behind that name no job and queue
+    leftovers: list[tuple[str, str]] = field(default_factory=list)  # keys of 0.13.1, and what they are
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
 
@@ -284,6 +294,10 @@ def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str]
             if text(client.type(key)) == "list" and (name in homes or _is_home(store, name)):
                 listing.forgotten.append(name)
                 listing.keys.append((key, FORGOTTEN))
+            elif is_members(store, key, {*names, *homes}, partial(own_queue, store)):
+                listing.leftovers.append((key, MEMBERS))
+            elif is_run(store, key, partial(own_queue, store)):
+                listing.leftovers.append((key, OLD_RUN))
             else:
                 listing.keys.append((key, STRAY))
 

@@ -115,6 +115,21 @@ class Redbike:
         self._passes: Dispatcher | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
 
+    @property
+    def prefix(self) -> str:
+        """The prefix of all keys."""
+        return self.settings.prefix
+
+    @property
+    def timefile(self) -> str | None:
+        """The path of the timefile; None without one."""
+        return self.settings.timefile
+
+    @property
+    def redis(self) -> "redis.Redis":
+        """The client of the server."""
+        return self.client
+
     # Entering and removing jobs
 
     def set(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> bool:
@@ -378,7 +393,7 @@ class Redbike:
 
     def control(self, signal: str) -> None:
         """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
-        if signal != "HALT":
+        if not isinstance(signal, str) or signal.upper() != "HALT":
             raise BadConfig(f"bad signal {signal!r}: HALT is the only one")
         self.store.halt()
 

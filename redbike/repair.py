@@ -24,6 +24,7 @@ from redbike.errors import RedbikeError
 from redbike.fsck import (
     EXPIRES,
     FORGOTTEN,
+    MEMBERS,
     QUEUED,
     RUNNING,
     SLACK,
@@ -37,6 +38,7 @@ from redbike.fsck import (
     suspects,
     wrong_types,
 )
+from redbike.leftovers import remove
 from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, State
 from redbike.schedule import END_OF_TIME, Schedule, parse
@@ -71,6 +73,10 @@ class Repair:
             yield from self._put_right(page)
         for key, how in listing.keys:
             yield self._put_key_right(key, how)
+        for key, how in listing.leftovers:
+            if how == MEMBERS:
+                remove(self.store, key)
+                yield f"the key {key!r} is left of redbike 0.13.1 -- repaired: it is removed", True
         for member in listing.malformed:
             self.store.forget_withdrawn(member)
             yield f"the key {self.store.keys.withdrawn!r} {holds(member)} -- repaired: it is removed", True

@@ -47,18 +47,24 @@ class RoundRobin:
         names = initstring.split(":") if isinstance(initstring, str) else [""]
         if not all(names):
             raise BadConfig(f"bad queues {initstring!r}: names with colons between them, as in 'A:A:B', are needed")
-        self._names = [check_queue_name(f"work-{name}") for name in names]
+        for name in names:
+            check_queue_name(f"work-{name}")
+        self.initstring = initstring
+
+    def name_queue(self, code: str) -> str:
+        """The name of the queue that `code`, in the init string or at the end of a job id, stands for."""
+        return f"work-{code}"
 
     def queue_for(self, jobid: str) -> str:
         """The queue of `jobid`; raises `BadJobId` for an id that ends in ``:``."""
-        name = jobid.rpartition(":")[2]
-        if not name:
+        code = jobid.rpartition(":")[2]
+        if not code:
             raise BadJobId(f"bad job id {jobid!r}: nothing after its last ':' names a queue")
-        return f"work-{name}"
+        return self.name_queue(code)
 
     def queue_names(self) -> Iterable[str]:
         """The queues, in the order of the init string."""
-        return self._names
+        return [self.name_queue(code) for code in self.initstring.split(":")]
 
     def work(self, jobid: str) -> Any:
         """To be overridden: do the job."""

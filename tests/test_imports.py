@@ -21,7 +21,7 @@ LAYERS = [
     {"rrule"},
     {"schedule", "scripts", "connection", "rotation"},
     {"store", "explain", "upcoming", "usage"},
-    {"loop", "outcome"},
+    {"loop", "outcome", "leftovers"},
     {"batch", "heartbeat", "dispatcher", "fsck", "performer"},
     {"worker", "repair"},
     {"commands", "supervisor"},
