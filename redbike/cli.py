@@ -199,11 +199,13 @@ def _up(arguments: Arguments, config: Config) -> int:
         bike = _bike(config, handler=handler)
         if arguments["--schedules"]:
             _load_into(bike, arguments["--schedules"], None)
+        # At the end it is asked who else uses the server.
+        bike.client.close()
         dispatch = {"dispatch": _child(arguments, "dispatch")}
         return supervisor.supervise(dispatch | _workers(arguments, processes), _environment(arguments))
     finally:
         if server and started:
-            server.stop()
+            server.stop_if_unused()
 
 
 def _statuses(arguments: Arguments, config: Config) -> int:

@@ -6,6 +6,7 @@ for the loops to do, which know it.
 
 import inspect
 import re
+import time
 from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -27,6 +28,7 @@ OURS: dict[str, Any] = {
     "health_check_interval": 0,
 }
 TIMEOUTS = {"socket_timeout": 5.0, "socket_connect_timeout": 5.0}
+REVIVAL = 2.0  # seconds that one who connects waits for the embedded server to be started again
 OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
 # redis-py's arguments that a text can give, with what turns the text into a value.
@@ -169,10 +171,37 @@ def _check_login(url: str) -> None:
 def _embedded(folder: str) -> "redis.Redis":
     server = EmbeddedServer(folder or ".redbike")
     server.start()
-    return _plain(server.url)
+    arguments: dict[str, Any] = {"path": str(server.socket), "server": server, **OURS, **TIMEOUTS, **_retries_off()}
+    return redis.Redis.from_pool(redis.ConnectionPool(_EmbeddedConnection, **arguments))
+
+
+class _EmbeddedConnection(redis.UnixDomainSocketConnection):
+    """A connection to the embedded server that starts it again when it is gone: whoever uses it keeps it up."""
+
+    def __init__(self, server: EmbeddedServer, **arguments: Any) -> None:
+        super().__init__(**arguments)  # type: ignore[no-untyped-call]
+        self._server = server
+
+    def _connect(self) -> Any:
+        deadline = time.monotonic() + REVIVAL
+        while True:
+            try:
+                return super()._connect()  # type: ignore[no-untyped-call]
+            except (FileNotFoundError, ConnectionRefusedError):
+                if time.monotonic() > deadline:
+                    raise
+            try:
+                self._server.revive()
+            except ServerError as error:
+                raise ConnectionError(str(error)) from None
+            # Else somebody else is starting it.
+            time.sleep(0.01)
 
 
 def _plain(url: str) -> "redis.Redis":
+    if url.startswith("unix:"):
+        # The path of a file has no fragments.
+        url = url.replace("#", "%23")
     if urlsplit(url).scheme == "unix" and not urlsplit(url).path:
         raise BadConfig(f"bad url {redact(url)!r}: it names no socket")
     keepalive = {} if url.startswith("unix:") else {"socket_keepalive": True}

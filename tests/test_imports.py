@@ -13,9 +13,11 @@ from tests.commandline import ROOT
 PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
     {"errors"},
-    {"keys", "records", "masks", "zones", "config", "server", "timefile", "tracebacks", "rows", "terminal"},
+    {"keys", "records", "masks", "zones", "config", "timefile", "tracebacks", "rows", "terminal"},
     {"cron", "rule", "process_group", "command_file", "command_output"},
     {"job_lock"},
+    {"binary", "probe"},
+    {"server"},
     {"days", "evaluator"},
     {"walls", "elapsed"},
     {"rrule"},
