@@ -46,7 +46,7 @@ Options:
   --count=<N>              How many instants [default is 5].
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.
-  --concurrency=<N>        Jobs at once in each process [default is 1].
+  --concurrency=<N>        Jobs at once in each process [default is 1, with Commands 10].
   --processes=<N>          Worker processes [default is 1].
   -h --help                Show this.
   --version                Show the version.
@@ -180,8 +180,9 @@ def _dispatch(arguments: Arguments, config: Config) -> int:
 
 
 def _work(arguments: Arguments, config: Config) -> int:
-    concurrency, processes = _count(arguments, "--concurrency"), _count(arguments, "--processes")
-    handler = load_worker(_required_worker(config))
+    concurrency = None if arguments["--concurrency"] is None else _count(arguments, "--concurrency")
+    processes = _count(arguments, "--processes")
+    handler = _worker(config)
     if processes == 1:
         supervisor.watch_parent()
         _bike(config, handler=handler).work(concurrency)
@@ -192,7 +193,7 @@ def _work(arguments: Arguments, config: Config) -> int:
 
 def _up(arguments: Arguments, config: Config) -> int:
     processes = _count(arguments, "--processes")
-    handler = load_worker(_required_worker(config))
+    handler = _worker(config)
     server = EmbeddedServer(_embedded_folder(config)) if _is_embedded(config) else None
     started = server.start() if server else False
     try:
@@ -331,14 +332,14 @@ COMMANDS: dict[str, Callable[[Arguments, Config], int]] = {
 def _bike(config: Config, placing: bool = False, handler: Any = None) -> Redbike:
     """The facade. Only commands that name queues need the configured worker class; the others do not import it."""
     if handler is None:
-        handler = load_worker(config.settings.worker) if placing and config.settings.worker else RoundRobin("A")
+        handler = _worker(config) if placing and config.settings.worker else RoundRobin("A")
     return Redbike.from_settings(handler, config.settings, connect(config.redis))
 
 
-def _required_worker(config: Config) -> str:
+def _worker(config: Config) -> Any:
     if not config.settings.worker:
         raise BadConfig("no worker: name one, as in 'package.module:Class(\"A:B\")', here or in the config file")
-    return config.settings.worker
+    return load_worker(config.settings.worker, config.folder)
 
 
 def _is_embedded(config: Config) -> bool:

@@ -65,6 +65,7 @@ class Config:
     settings: Settings
     redis: str | dict[str, str] | None
     warnings: tuple[str, ...] = ()
+    folder: str | None = None  # that of the config file, if it names the worker
 
 
 def load(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Config:
@@ -76,7 +77,9 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
     given = {name: value for name, value in overrides.items() if value is not None}
     settings = Settings(**(_ours(parser) | given))
     server = url or environ.get("REDBIKE_URL") or environ.get("REDIS_URL") or _connection(parser)
-    return Config(settings, server, tuple(_strange_sections(parser)))
+    is_from_file = given.get("worker") is None and settings.worker is not None
+    folder = os.path.dirname(os.path.abspath(DEFAULT_FILE if path is None else path)) if is_from_file else None
+    return Config(settings, server, tuple(_strange_sections(parser)), folder)
 
 
 def _read(path: str | None) -> configparser.ConfigParser:
@@ -184,12 +187,14 @@ def check_zone(value: Any) -> str:
     return str(value)
 
 
-def load_worker(spec: str) -> Any:
+def load_worker(spec: str, folder: str | None = None) -> Any:
     """Make the worker that `spec`, ``package.module:Class('init string')``, describes.
 
     Modules in the current folder are found. `spec` is never evaluated as code: the module is imported, and the class
     called with the literal arguments. Raises `BadConfig` if that fails, or if the class lacks one of the methods of a
     worker class. No message shows an argument: it may be a password.
+
+    A worker class with a method ``use_folder`` is given `folder`, where its relative file names are to be looked for.
     """
     module_name, name, arguments, keywords = _parse_worker(spec)
     wrong = f"bad worker {shown(spec)!r}"
@@ -207,12 +212,15 @@ def load_worker(spec: str) -> Any:
     if missing := _missing_method(maker):
         raise BadConfig(f"{wrong}: {name} has no method {missing}()")
     try:
-        return maker(*arguments, **keywords)
+        worker = maker(*arguments, **keywords)
+        if folder is not None and callable(getattr(worker, "use_folder", None)):
+            worker.use_folder(folder)
     except RedbikeError as error:
         # Ours quote what is wrong, which is the name of a queue or a file.
         raise BadConfig(f"{wrong}: {_describe(error)}") from error
     except Exception as error:
         raise BadConfig(f"{wrong}: {_without(_describe(error), [*arguments, *keywords.values()])}") from error
+    return worker
 
 
 def check_worker(worker: object) -> None:

@@ -33,7 +33,7 @@ from redbike.keys import check_jobid, check_known_jobid
 from redbike.outcome import COUNT_LIMIT
 from redbike.records import Due, Entry, State
 from redbike.repair import Repair
-from redbike.rotation import Handler
+from redbike.rotation import Handler, default_concurrency
 from redbike.rows import Source, name_of, rows
 from redbike.schedule import Calendar, Schedule, check_text, parse
 from redbike.store import Store
@@ -385,8 +385,12 @@ class Redbike:
                     log.error("%s line %d: %s: %s", name_of(csvfilename), line, jobid, result)
         dispatcher.dispatch(after)
 
-    def work(self, concurrency: int = 1) -> None:
-        """Work until halted, `concurrency` jobs at once."""
+    def work(self, concurrency: int | None = None) -> None:
+        """Work until halted, `concurrency` jobs at once; None is as many as the worker class says, or else one."""
+        concurrency = default_concurrency(self.worker) if concurrency is None else concurrency
+        log.info(
+            "working %s in this process", "one job at a time" if concurrency == 1 else f"{concurrency} jobs at once"
+        )
         Worker(self.store, self.worker, self.settings, concurrency).work()
 
     # Control

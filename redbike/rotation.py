@@ -8,6 +8,7 @@ from redbike.errors import BadConfig, BadJobId
 from redbike.keys import check_queue_name
 
 MAX_QUEUES = 10_000  # names that one round of `queue_names` may give
+MOST_AT_ONCE = 1000  # jobs in one process
 WINDOW = 32  # turns that one request looks at, so that its cost does not grow with the number of queues
 
 
@@ -18,6 +19,11 @@ class Handler(Protocol):
 
     - ``settings_for(run, settings) -> Settings``: the settings of one run, such as another ``on_error`` for a job whose
       id begins in some way; `run` is what `redbike.current_run` gives.
+    - ``concurrency``: how many jobs to run at once in a process, where ``--concurrency`` is not given; an attribute.
+    - ``use_folder(folder)``: where to look for files with relative names; called with the folder of the config file,
+      if that names the worker.
+    - ``abort()``: end whatever runs, within about two seconds, because the process is about to end at once. It is
+      called by a signal handler, while `work` may be running in this thread and in others.
     """
 
     def queue_for(self, jobid: str) -> str:
@@ -73,6 +79,14 @@ class RoundRobin:
     def timeout(self, queue_name: str) -> float | None:
         """Seconds that a job may take; None is the default."""
         return None
+
+
+def default_concurrency(handler: Handler) -> int:
+    """How many jobs of `handler` run at once where nobody says otherwise; raises `BadConfig` for a bad number."""
+    number = getattr(handler, "concurrency", 1)
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_AT_ONCE:
+        raise BadConfig(f"bad concurrency {number!r:.80} of {type(handler).__name__}: 1 to {MOST_AT_ONCE} are allowed")
+    return number
 
 
 class Look(NamedTuple):
