@@ -388,9 +388,8 @@ class Redbike:
     def work(self, concurrency: int | None = None) -> None:
         """Work until halted, `concurrency` jobs at once; None is as many as the worker class says, or else one."""
         concurrency = default_concurrency(self.worker) if concurrency is None else concurrency
-        log.info(
-            "working %s in this process", "one job at a time" if concurrency == 1 else f"{concurrency} jobs at once"
-        )
+        if concurrency > 1:
+            log.info("working up to %d jobs at once in this process", concurrency)
         Worker(self.store, self.worker, self.settings, concurrency).work()
 
     # Control
