@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 
 import redis
 
+from redbike.errors import BadJobId
 from redbike.keys import SKIPS, Keys, check_queue_name
 from redbike.records import Due, Entry, Outcome, Run, State, Survey, text
 from redbike.scripts import Call, Reply, Scripts, translated
@@ -149,7 +150,12 @@ class Store:
 
     def _at_home(self, call: Callable[[str], Call], jobid: str) -> Reply:
         # Another worker class may have put the job into a queue of another name: then that one is declared instead.
-        reply = self.scripts.run(call(self.queue_for(jobid)))
+        try:
+            name = self.queue_for(jobid)
+        except BadJobId:
+            # An older version may have stored an id for which there is no queue: then any will do.
+            name = "-"
+        reply = self.scripts.run(call(name))
         while reply[0] == "elsewhere":
             reply = self.scripts.run(call(text(reply[1])))
         return reply

@@ -119,3 +119,11 @@ def test_a_worker_that_names_its_queues_otherwise_as_0_13_1_allowed(client, pref
     assert list(bike.worker.queue_names()) == ["acme-A"]
     assert client.llen(f"{prefix}-acme-A") == 1
     assert bike.work_one() == "job:A"
+
+
+def test_a_stored_id_for_which_there_is_no_queue_is_told_and_unset(bike):
+    bike.redis.hset(f"{bike.prefix}-schedules", "job:", "CONTINUE")
+    bike.redis.hset(f"{bike.prefix}-statuses", "job:", "ENQ:1")
+    assert bike.tell("job:")["schedule"] == "CONTINUE"
+    assert bike.unset("job:") is True
+    assert list(bike.get_schedules()) == []
