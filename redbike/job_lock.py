@@ -24,6 +24,7 @@ from redbike.process_group import exists
 log = logging.getLogger("redbike.commands")
 
 POLL = 0.5  # seconds between two looks at a lock that is held
+LEFT = "(whose worker was killed or cut off)"
 HIGH = 64  # no descriptor below: scripts use small numbers themselves, as in ``exec 9> lockfile``
 
 
@@ -89,10 +90,10 @@ def _acquire(name: str, until: float, jobid: str) -> JobLock:
             return lock
         left = until - time.monotonic()
         if left <= 0:
-            raise Overrun("the process of its last run, whose worker is gone, has not ended")
+            raise Overrun(f"the command of its last run {LEFT} has not ended")
         if not told:
             told = True
-            log.warning("%s: waits for the process of its last run, whose worker is gone, to end", jobid)
+            log.warning("%s: waits until the command of its last run %s has ended", jobid, LEFT)
         time.sleep(min(POLL, left))
 
 

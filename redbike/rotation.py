@@ -22,8 +22,8 @@ class Handler(Protocol):
     - ``concurrency``: how many jobs to run at once in a process, where ``--concurrency`` is not given; an attribute.
     - ``use_folder(folder)``: where to look for files with relative names; called with the folder of the config file,
       if that names the worker.
-    - ``abort()``: end whatever runs, within about two seconds, because the process is about to end at once. It is
-      called by a signal handler, while `work` may be running in this thread and in others.
+    - ``abort()``: end whatever runs, within about two seconds, because the process is about to end at once. It may be
+      called in any thread, while `work` goes on in others, and what that returns or raises then changes nothing.
     """
 
     def queue_for(self, jobid: str) -> str:

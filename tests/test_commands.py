@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import tracemalloc
@@ -54,6 +55,12 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
         return worker.work(run.jobid)
 
     return working
+
+
+@pytest.fixture(autouse=True)
+def _locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the lock files of the commands out of the system's own folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("locks")))
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def script(client, prefix: str, server_url: str, tmp_path: Path) -> Callable[[st
         (tmp_path / "commands.ini").write_text(f"[commands]\nx = {line}\n[x]\ncwd = .\n")
         Store(client, prefix, RoundRobin("A").queue_for).set("x:A", "NOW", "now", once=True)
         (tmp_path / "program.py").write_text(SCRIPT.format(url=server_url, prefix=prefix, body=body))
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
         return subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, env=environment, text=True)
 
     return started
@@ -126,6 +126,7 @@ def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path: Path) -> None:
 @pytest.fixture
 def jobs(shell: Shell) -> Iterator[Shell]:
     (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    shell.environment["TMPDIR"] = str(shell.folder)
     os.mkfifo(shell.folder / "gate")
     # Whoever opens it for both needs nobody at the other end.
     gate = os.open(shell.folder / "gate", os.O_RDWR)
@@ -165,12 +166,12 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs: S
     kill(first)
     recover(client)
     second = jobs.start("work", log="second")
-    wait_until(lambda: "waits for the process of its last run" in jobs.log("second"))
+    wait_until(lambda: "waits until the command of its last run" in jobs.log("second"))
     assert_alone(1.5, lambda: lines(started) == 1)
     open_gate(jobs)
     wait_until(lambda: lines(started) == 2)
     assert lines(ended) == 1
-    assert jobs.log("second").count("waits for") == 1
+    assert jobs.log("second").count("waits until") == 1
     open_gate(jobs)
     wait_until(lambda: lines(ended) == 2)
     second.terminate()

@@ -23,6 +23,7 @@ SPEC = "redbike.commands:Commands('A', 'commands.ini')"
 def jobs(shell: Shell):
     """The command line with a config file that names the commands of a file that is not there."""
     (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    shell.environment["TMPDIR"] = str(shell.folder)
     return shell
 
 
