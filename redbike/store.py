@@ -223,11 +223,12 @@ class Store:
         return bool(self.scripts.run(Call("skip", self.keys.common, arguments))[0] == "ok")
 
     def missed(self, since: float, until: float) -> list[tuple[str, str]]:
-        """The jobs on the timeline, with their due times as Redis spells them, due after `since` and by `until`."""
+        """The jobs on the timeline, with their due times as texts, due after `since` and by `until`."""
         with translated():
             bounds = (f"({since:.6f}", f"{until:.6f}")
-            rows = self.client.zrange(self.keys.timeline, *bounds, byscore=True, withscores=True, score_cast_func=bytes)
-        return [(text(jobid), text(due)) for jobid, due in cast(list[tuple[bytes, bytes]], rows)]
+            # As numbers: RESP3 has no other spelling.
+            rows = self.client.zrange(self.keys.timeline, *bounds, byscore=True, withscores=True)
+        return [(text(jobid), repr(due)) for jobid, due in cast(list[tuple[bytes, float]], rows)]
 
     def schedule(self, jobid: str) -> str | None:
         """The schedule of `jobid` as it is stored, or None."""

@@ -152,7 +152,9 @@ def dump(store: Store) -> dict[str, Any]:
         kinds = [kind.decode() for kind in pipeline.execute()]
         for key, kind in zip(keys, kinds, strict=True):
             _ask(pipeline, key, kind)
-        return {key.decode(): value for key, value in zip(keys, pipeline.execute(), strict=True)}
+        values = zip(keys, kinds, pipeline.execute(), strict=True)
+        # Pairs are lists with RESP3.
+        return {key.decode(): list(map(tuple, value)) if kind == "zset" else value for key, kind, value in values}
 
 
 def _ask(pipeline: Any, key: bytes, kind: str) -> None:
