@@ -55,12 +55,12 @@ class Script:
 
 def _load() -> dict[str, Script]:
     folder = resources.files("redbike") / "lua"
-    prelude = (folder / "_prelude.lua").read_text()
+    prelude = (folder / "_prelude.lua").read_text(encoding="utf-8")
     scripts = {}
     for file in folder.iterdir():
         verb = file.name.removesuffix(".lua")
         if verb != "_prelude":
-            shebang, _, body = file.read_text().partition("\n")
+            shebang, _, body = file.read_text(encoding="utf-8").partition("\n")
             scripts[verb] = Script(verb, f"{shebang}\n{prelude}{body}")
     return scripts
 
