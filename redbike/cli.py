@@ -331,9 +331,10 @@ COMMANDS: dict[str, Callable[[Arguments, Config], int]] = {
 
 def _bike(config: Config, placing: bool = False, handler: Any = None) -> Redbike:
     """The facade. Only commands that name queues need the configured worker class; the others do not import it."""
+    durable = placing or handler is not None
     if handler is None:
         handler = _worker(config) if placing and config.settings.worker else RoundRobin("A")
-    return Redbike.from_settings(handler, config.settings, connect(config.redis))
+    return Redbike.from_settings(handler, config.settings, connect(config.redis), durable)
 
 
 def _worker(config: Config) -> Any:

@@ -5,20 +5,23 @@ for the loops to do, which know it.
 """
 
 import inspect
+import queue
 import re
 import time
 from collections.abc import Mapping
 from typing import Any, cast
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
-from redis.exceptions import ConnectionError, RedisClusterException, RedisError, TimeoutError
+from redis.connection import parse_url
+from redis.exceptions import ConnectionError, MaxConnectionsError, RedisClusterException, RedisError, TimeoutError
 from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from redbike.errors import BadConfig, ServerError, Unreachable
+from redbike.options import check_names, options_of, typed
 from redbike.server import EmbeddedServer
 
 OURS: dict[str, Any] = {
@@ -29,25 +32,10 @@ OURS: dict[str, Any] = {
 }
 TIMEOUTS = {"socket_timeout": 5.0, "socket_connect_timeout": 5.0}
 REVIVAL = 2.0  # seconds that one who connects waits for the embedded server to be started again
-OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
-
-# redis-py's arguments that a text can give, with what turns the text into a value.
-_BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
-_NUMBERS = {"port": int, "db": int, "socket_timeout": float, "socket_connect_timeout": float, "max_connections": int}
-_SWITCHES = {"ssl", "ssl_check_hostname", "socket_keepalive"}
-_TEXTS = {
-    "host",
-    "unix_socket_path",
-    "username",
-    "password",
-    "client_name",
-    "ssl_keyfile",
-    "ssl_certfile",
-    "ssl_ca_certs",
-    "ssl_ca_path",
-    "ssl_cert_reqs",
-    "ssl_password",
-}
+TURN = 5.0  # seconds that a thread waits for a connection, where the user has limited their number
+NO_LIMIT = 2**31  # connections
+CROWD = 10_000  # connections, from which on no thread has to wait for one
+USUAL_LIMIT = redis.ConnectionPool().max_connections  # what redis-py takes if none is given
 
 
 def connect(redis_config: "str | Mapping[str, Any] | redis.Redis | None") -> "redis.Redis":
@@ -65,6 +53,8 @@ def connect(redis_config: "str | Mapping[str, Any] | redis.Redis | None") -> "re
         return redis_config
     if isinstance(redis_config, redis.Redis):
         return _like(redis_config)
+    if any(each.__module__.startswith("redis.asyncio") for each in type(redis_config).__mro__):
+        raise BadConfig("bad redis_config: an asyncio client cannot be used: give a redis.Redis, a URL or a dict")
     raise BadConfig(f"bad redis_config {type(redis_config).__name__}: a URL, a dict or a redis client is needed")
 
 
@@ -78,60 +68,9 @@ def redact(url: str) -> str:
     return re.sub(r"((?:[^/:@]*:?/+)?)([^:]*:)?.*", r"\1\2***", login, count=1, flags=re.DOTALL) + at + place
 
 
-def check_server(client: "redis.Redis") -> list[str]:
-    """Warnings about the server. Raises `ServerError` if it is too old, `Unreachable` if it does not answer."""
-    try:
-        client.ping()
-    except redis.AuthenticationError as error:
-        raise ServerError(f"Redis refuses the login: {error}") from None
-    except redis.exceptions.BusyLoadingError:
-        return []
-    except (ConnectionError, TimeoutError, OSError) as error:
-        # A sentinel's client shows all that it is made of.
-        said = str(error).partition(" : <")[0]
-        raise Unreachable(f"cannot reach Redis at {_address(client)}: {said}{_hint(client, said)}") from None
-    except RedisError as error:
-        raise ServerError(f"Redis at {_address(client)} refuses: {error}") from None
-    try:
-        _check_version(client.info("server"))
-        policy = client.info("memory").get("maxmemory_policy")
-    except RedisError as error:
-        # Not every user may ask; the scripts will tell.
-        return [f"the server's version and maxmemory-policy, which must be 'noeviction', are not checked: {error}"]
-    if not policy or policy == "noeviction":
-        return []
-    return [
-        f"the server's maxmemory-policy is {policy!r}: it may evict Redbike's keys, and jobs with them; "
-        "set it to 'noeviction'"
-    ]
-
-
-def _check_version(info: Mapping[str, Any]) -> None:
-    if not isinstance(info.get("redis_version"), str):
-        # No server that we know: the scripts will tell.
-        return
-    name = "valkey" if "valkey_version" in info else "redis"
-    version = str(info[f"{name}_version"])
-    if tuple(int(number) for number in version.split(".")[:2]) < OLDEST[name]:
-        oldest = ".".join(map(str, OLDEST[name]))
-        raise ServerError(f"the server is {name} {version}: Redbike needs {name} {oldest} or later")
-
-
-def _address(client: "redis.Redis") -> str:
-    pool = getattr(client, "connection_pool", None)
-    known = pool.connection_kwargs if pool else {}
-    return str(known.get("path") or f"{known.get('host', 'the cluster')}:{known.get('port', '')}".rstrip(":"))
-
-
-def _hint(client: "redis.Redis", said: str) -> str:
-    """Who hangs up on the first words without TLS has most likely expected it."""
-    plain = getattr(getattr(client, "connection_pool", None), "connection_class", None) is redis.Connection
-    hung_up = "closed by server" in said or "reset by peer" in said
-    return " If it speaks TLS, the url begins with rediss://" if plain and hung_up else ""
-
-
-def _retries_off() -> dict[str, Any]:
-    return {"retry": Retry(NoBackoff(), 0), "retry_on_error": []}
+def _settled() -> dict[str, Any]:
+    """What the user has no say in."""
+    return OURS | {"retry": Retry(NoBackoff(), 0), "retry_on_error": []}
 
 
 def _from_url(url: str) -> "redis.Redis":
@@ -152,8 +91,6 @@ def _from_url(url: str) -> "redis.Redis":
     try:
         return makers[scheme](url)
     except (ValueError, TypeError, RedisError) as error:
-        if isinstance(error, BadConfig):
-            raise
         raise BadConfig(f"bad url {redact(url)!r}: {error}") from None
 
 
@@ -171,8 +108,8 @@ def _check_login(url: str) -> None:
 def _embedded(folder: str) -> "redis.Redis":
     server = EmbeddedServer(folder or ".redbike")
     server.start()
-    arguments: dict[str, Any] = {"path": str(server.socket), "server": server, **OURS, **TIMEOUTS, **_retries_off()}
-    return redis.Redis.from_pool(redis.ConnectionPool(_EmbeddedConnection, **arguments))
+    arguments: dict[str, Any] = {"path": str(server.socket), "server": server, **TIMEOUTS}
+    return _client(_EmbeddedConnection, **arguments)
 
 
 class _EmbeddedConnection(redis.UnixDomainSocketConnection):
@@ -202,42 +139,40 @@ def _plain(url: str) -> "redis.Redis":
     if url.startswith("unix:"):
         # The path of a file has no fragments.
         url = url.replace("#", "%23")
-    if urlsplit(url).scheme == "unix" and not urlsplit(url).path:
-        raise BadConfig(f"bad url {redact(url)!r}: it names no socket")
-    keepalive = {} if url.startswith("unix:") else {"socket_keepalive": True}
-    return redis.Redis.from_url(url, **OURS, **_unless_in(url, TIMEOUTS | keepalive), **_retries_off())
-
-
-def _unless_in(url: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    given = dict(parse_qsl(urlsplit(url).query))
-    return {name: value for name, value in defaults.items() if name not in given}
+    given, options = urlsplit(url), options_of(url)
+    if given.scheme == "unix" and not given.path:
+        raise BadConfig("it names no socket")
+    if given.scheme != "unix":
+        options = {"socket_keepalive": True} | options
+    place: dict[str, Any] = parse_url(url.partition("?")[0])  # type: ignore[no-untyped-call]
+    if "db" in options:
+        place.pop("db", None)
+    return _client(**(TIMEOUTS | options | place))
 
 
 def _sentinel(url: str) -> "redis.Redis":
-    parts = urlsplit(url)
+    parts, options = urlsplit(url), options_of(url)
     login, _, places = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
-        raise BadConfig(f"bad url {redact(url)!r}: redis+sentinel://h1:p,h2:p/service/db is needed")
-    common = {
-        **OURS,
-        **TIMEOUTS,
-        "username": unquote(user) or None,
-        "password": unquote(password) or None,
-        "db": int(db or 0),
-    }
+        raise BadConfig("redis+sentinel://h1:p,h2:p/service/db is needed")
+    own = {"username": unquote(user) or None, "password": unquote(password) or None, "db": int(db or 0)}
+    common = {"max_connections": NO_LIMIT} | TIMEOUTS | own | options | _settled()
+    timeouts = {name: common[name] for name in TIMEOUTS} | _settled()
     sentinels = [_host_and_port(place, 26379) for place in places.split(",")]
-    sentinel: Any = Sentinel(sentinels, sentinel_kwargs={**TIMEOUTS, **_retries_off()})  # type: ignore[no-untyped-call]
-    client: redis.Redis = sentinel.master_for(service, **common, **_retries_off())
+    sentinel: Any = Sentinel(sentinels, sentinel_kwargs=timeouts)  # type: ignore[no-untyped-call]
+    client: redis.Redis = sentinel.master_for(service, **common)
+    _try_out(client.connection_pool)
     return client
 
 
 def _cluster(url: str) -> "redis.Redis":
-    plain = "redis" + url.removeprefix("redis+cluster")
+    plain = "redis" + url.partition("?")[0].removeprefix("redis+cluster")
+    options = {"max_connections": NO_LIMIT} | TIMEOUTS | options_of(url) | OURS
     try:
         # A cluster's client is no redis.Redis to the type checker, but has the commands of one.
-        return cast("redis.Redis", RedisCluster.from_url(plain, **OURS, **_unless_in(url, TIMEOUTS)))
+        return cast("redis.Redis", RedisCluster.from_url(plain, **options))
     except (ConnectionError, TimeoutError, RedisClusterException) as error:
         raise Unreachable(f"cannot reach the cluster at {redact(url)}: {error}") from None
 
@@ -250,43 +185,74 @@ def _host_and_port(place: str, default: int) -> tuple[str, int]:
 
 
 def _from_arguments(given: Mapping[str, Any]) -> "redis.Redis":
-    known = set(inspect.signature(redis.Redis.__init__).parameters) - {"self"}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise BadConfig(f"unknown connection setting {unknown[0]!r}: redis-py's Redis() has no such argument")
-    arguments = TIMEOUTS | {name: _typed(name, value) for name, value in given.items()}
+    check_names(given, set(inspect.signature(redis.Redis.__init__).parameters) - {"self"})
+    arguments = TIMEOUTS | {name: typed(name, value) for name, value in given.items()}
     if "unix_socket_path" not in arguments:
         arguments = {"socket_keepalive": True} | arguments
+    limit = arguments.pop("max_connections", None)
     try:
-        return redis.Redis(**(arguments | OURS | _retries_off()))
+        pool = redis.Redis(**(arguments | _settled())).connection_pool
+        return _client(pool.connection_class, limit, **pool.connection_kwargs)
     except (ValueError, TypeError, RedisError) as error:
+        if isinstance(error, BadConfig):
+            raise
         raise BadConfig(f"bad connection settings: {error}") from None
-
-
-def _typed(name: str, value: Any) -> Any:
-    """What a config file says as a text, as the type that redis-py takes."""
-    if not isinstance(value, str) or name in _TEXTS:
-        return value
-    if name in _NUMBERS:
-        try:
-            return _NUMBERS[name](value)
-        except ValueError:
-            raise BadConfig(f"bad connection setting {name} {value!r}: a number is needed") from None
-    if name in _SWITCHES:
-        if value.lower() not in _BOOLEANS:
-            raise BadConfig(f"bad connection setting {name} {value!r}: yes or no is needed")
-        return _BOOLEANS[value.lower()]
-    raise BadConfig(f"the connection setting {name!r} cannot be given as a text")
 
 
 def _like(client: "redis.Redis") -> "redis.Redis":
     """A client for the same server with our settings; the given one is left as it is."""
     pool = client.connection_pool
-    if isinstance(pool, redis.sentinel.SentinelConnectionPool):
-        return client
-    arguments = {name: value for name, value in pool.connection_kwargs.items() if name not in _retries_off()}
-    return redis.Redis(
-        connection_pool=redis.ConnectionPool(
-            connection_class=pool.connection_class, **(arguments | OURS | _retries_off())
-        )
-    )
+    arguments = dict(pool.connection_kwargs)
+    if isinstance(pool, SentinelConnectionPool):
+        del arguments["connection_pool"]
+        arguments |= {"is_master": pool.is_master, "check_connection": pool.check_connection} | _settled()
+        arguments |= {"connection_class": pool.connection_class, "max_connections": _limit_of(pool) or NO_LIMIT}
+        its: Any = SentinelConnectionPool
+        return redis.Redis.from_pool(its(pool.service_name, pool.sentinel_manager, **arguments))
+    return _client(pool.connection_class, _limit_of(pool), **arguments)
+
+
+def _limit_of(pool: Any) -> int | None:
+    """How many connections the user wants at most; None if nothing was said of it."""
+    if isinstance(pool, redis.BlockingConnectionPool) or pool.max_connections != USUAL_LIMIT:
+        return int(pool.max_connections)
+    return None
+
+
+def _client(
+    connection_class: Any = redis.Connection, max_connections: int | None = None, **arguments: Any
+) -> "redis.Redis":
+    """A client with as many connections as its threads need, or with a limit if the user gave one."""
+    arguments |= _settled()
+    if max_connections is not None and not (isinstance(max_connections, int) and max_connections > 0):
+        raise BadConfig(f"bad connection setting max_connections {max_connections!r}: 1 or more is needed")
+    pool: redis.ConnectionPool
+    if max_connections is None or max_connections > CROWD:
+        pool = redis.ConnectionPool(connection_class, max_connections or NO_LIMIT, **arguments)
+    else:
+        pool = _LimitedPool(max_connections, TURN, connection_class, **arguments)  # type: ignore[no-untyped-call]
+    _try_out(pool)
+    return redis.Redis.from_pool(pool)
+
+
+def _try_out(pool: Any) -> None:
+    """Raise `BadConfig` for what a connection does not take: redis-py itself would only say so when it makes one."""
+    try:
+        pool.connection_class(**pool.connection_kwargs)
+    except TypeError as error:
+        what, _, name = str(error).rpartition("keyword argument ")
+        raise BadConfig(f"{name} is no option for such a server" if what else str(error)) from None
+
+
+class _LimitedPool(redis.BlockingConnectionPool):
+    """Lets a thread wait for a connection when all are in use, and says so if none becomes free."""
+
+    def get_connection(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().get_connection(*arguments, **options)  # type: ignore[no-untyped-call]
+        except ConnectionError as error:
+            if not isinstance(error.__context__, queue.Empty):
+                raise
+            raise MaxConnectionsError(
+                f"all {self.max_connections} connections were in use for {self.timeout:g} s"
+            ) from None

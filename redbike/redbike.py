@@ -25,7 +25,7 @@ from typing import Any
 import redis
 
 from redbike.config import Settings, check_worker, check_zone
-from redbike.connection import check_server, connect
+from redbike.connection import connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.fsck import QUEUED, RUNNING, fsck, home_of
@@ -36,6 +36,7 @@ from redbike.repair import Repair
 from redbike.rotation import Handler, default_concurrency
 from redbike.rows import Source, name_of, rows
 from redbike.schedule import Calendar, Schedule, check_text, parse
+from redbike.server_check import check_server
 from redbike.store import Store
 from redbike.timefile import Timefile
 from redbike.worker import Worker
@@ -94,18 +95,23 @@ class Redbike:
         self._begin(worker, settings, connect(redis_config))
 
     @classmethod
-    def from_settings(cls, worker: Handler, settings: Settings, client: "redis.Redis") -> "Redbike":
-        """A Redbike from settings that are read already, and a client that `redbike.connection.connect` made."""
+    def from_settings(
+        cls, worker: Handler, settings: Settings, client: "redis.Redis", durable: bool = True
+    ) -> "Redbike":
+        """A Redbike from settings that are read already, and a client that `redbike.connection.connect` made.
+
+        Without `durable` it does not matter whether the server keeps anything on disk.
+        """
         check_worker(worker)
         bike = cls.__new__(cls)
-        bike._begin(worker, settings, client)
+        bike._begin(worker, settings, client, durable)
         return bike
 
-    def _begin(self, worker: Handler, settings: Settings, client: "redis.Redis") -> None:
+    def _begin(self, worker: Handler, settings: Settings, client: "redis.Redis", durable: bool = True) -> None:
         self.settings = settings
         self.worker = worker
         self.client = client
-        for warning in check_server(client):
+        for warning in check_server(client, durable):
             log.warning("%s", warning)
         self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit)
         self._timefile = Timefile(settings.timefile) if settings.timefile else None

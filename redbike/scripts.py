@@ -73,6 +73,8 @@ def translated() -> Iterator[None]:
     """Turn what redis-py raises into `Unreachable` (worth repeating) or `ServerError` (not)."""
     try:
         yield
+    except exceptions.MaxConnectionsError as error:
+        raise ServerError(f"max_connections is too low for what this process does: {error}") from error
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
         if isinstance(error, exceptions.AuthenticationError):
             raise ServerError(f"Redis refuses the login: {error}") from None

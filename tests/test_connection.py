@@ -3,8 +3,9 @@
 import pytest
 import redis
 
-from redbike.connection import check_server, connect, redact
+from redbike.connection import connect, redact
 from redbike.errors import BadConfig, ServerError, Unreachable
+from redbike.server_check import check_server
 
 
 def complaint_of(url):

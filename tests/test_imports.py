@@ -16,12 +16,12 @@ LAYERS = [
     {"keys", "records", "masks", "zones", "config", "timefile", "tracebacks", "rows", "terminal"},
     {"cron", "rule", "process_group", "command_file", "command_output"},
     {"job_lock"},
-    {"binary", "probe"},
+    {"binary", "probe", "options"},
     {"server"},
     {"days", "evaluator"},
     {"walls", "elapsed"},
     {"rrule"},
-    {"schedule", "scripts", "connection", "rotation"},
+    {"schedule", "scripts", "connection", "server_check", "rotation"},
     {"store", "explain", "upcoming", "usage"},
     {"loop", "outcome", "leftovers"},
     {"batch", "heartbeat", "dispatcher", "fsck", "performer"},
@@ -69,7 +69,7 @@ def test_a_module_imports_only_from_below(module):
 def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
     for module in MODULES:
         text = (PACKAGE / f"{module}.py").read_text()
-        if layer(module) <= layer("schedule") and module not in ("scripts", "connection", "server"):
+        if layer(module) <= layer("schedule") and module not in ("scripts", "connection", "server", "server_check"):
             assert "import redis" not in text
         if module != "cli":
             assert "docopt" not in text
