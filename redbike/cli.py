@@ -68,7 +68,7 @@ from typing import IO, Any, TextIO
 
 from docopt import DocoptExit, docopt
 
-from redbike import __version__, supervisor
+from redbike import __version__, streams, supervisor
 from redbike.config import Config, check_zone, load, load_worker
 from redbike.connection import connect
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, ServerError
@@ -78,6 +78,8 @@ from redbike.rotation import RoundRobin
 from redbike.schedule import Calendar, parse, timestamp
 from redbike.schedule import stored as stored_schedule
 from redbike.server import EmbeddedServer
+from redbike.signals import reap_children
+from redbike.supervised import SUPERVISED, watch_parent
 from redbike.terminal import harmless
 from redbike.upcoming import situation, upcoming
 from redbike.usage import diagnose
@@ -89,19 +91,21 @@ Arguments = dict[str, Any]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    for stream in (sys.stdout, sys.stderr):
-        # What Redis holds may be no UTF-8: it goes out as it is.
-        stream.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    streams.prepare()
+    reap_children()
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()
     except BrokenPipeError:
         # The reader, such as head, has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.replace_by_null(sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
         return 130
     except (RedbikeError, OSError) as error:
-        _complain(str(error))
+        _complain(streams.take_output_error() or str(error))
         return BAD if isinstance(error, ValueError) else FAILED
 
 
@@ -117,12 +121,10 @@ def _run(argv: list[str]) -> int:
     command = next(name for name in COMMANDS if arguments[name])
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
     _log_to(sys.stderr, config.settings.log_level)
-    if supervisor.SUPERVISED not in os.environ:
+    if SUPERVISED not in os.environ:
         for warning in config.warnings:
             _complain(warning)
-    status = COMMANDS[command](arguments, config)
-    sys.stdout.flush()
-    return status
+    return COMMANDS[command](arguments, config)
 
 
 def _set(arguments: Arguments, config: Config) -> int:
@@ -172,7 +174,8 @@ def _stdin() -> IO[bytes]:
 def _dispatch(arguments: Arguments, config: Config) -> int:
     bike = _bike(config, placing=True)
     after = _time(arguments["--after"], config)
-    supervisor.watch_parent()
+    watch_parent()
+    streams.forgive_output()
     if arguments["--schedules"]:
         _load_into(bike, arguments["--schedules"], after)
     bike.dispatch(after)
@@ -182,31 +185,45 @@ def _dispatch(arguments: Arguments, config: Config) -> int:
 def _work(arguments: Arguments, config: Config) -> int:
     concurrency = None if arguments["--concurrency"] is None else _count(arguments, "--concurrency")
     processes = _count(arguments, "--processes")
-    handler = _worker(config)
+    _required_worker(config)
+    streams.forgive_output()
     if processes == 1:
-        supervisor.watch_parent()
+        handler = _worker(config)
+        watch_parent()
         _bike(config, handler=handler).work(concurrency)
         return DONE
-    _bike(config, handler=handler)
-    return supervisor.supervise(_workers(arguments, processes), _environment(arguments))
+    return _supervise(_workers(arguments, processes), arguments, _bike(config))
 
 
 def _up(arguments: Arguments, config: Config) -> int:
     processes = _count(arguments, "--processes")
-    handler = _worker(config)
+    _required_worker(config)
+    streams.forgive_output()
     server = EmbeddedServer(_embedded_folder(config)) if _is_embedded(config) else None
     started = server.start() if server else False
     try:
-        bike = _bike(config, handler=handler)
+        bike = _bike(config, placing=bool(arguments["--schedules"]))
         if arguments["--schedules"]:
             _load_into(bike, arguments["--schedules"], None)
-        # At the end it is asked who else uses the server.
-        bike.client.close()
         dispatch = {"dispatch": _child(arguments, "dispatch")}
-        return supervisor.supervise(dispatch | _workers(arguments, processes), _environment(arguments))
+        return _supervise(dispatch | _workers(arguments, processes), arguments, bike)
     finally:
         if server and started:
             server.stop_if_unused()
+
+
+def _supervise(commands: dict[str, list[str]], arguments: Arguments, bike: Redbike) -> int:
+    def is_halted() -> bool:
+        try:
+            return bike.is_halted()
+        finally:
+            # At the end of `up` it is asked who else uses the server.
+            bike.client.close()
+
+    bike.client.close()
+    # Not as an argument: every user of the machine may read those.
+    environment = {"REDBIKE_URL": arguments["--url"]} if arguments["--url"] else {}
+    return supervisor.supervise(commands, environment, is_halted)
 
 
 def _statuses(arguments: Arguments, config: Config) -> int:
@@ -338,9 +355,13 @@ def _bike(config: Config, placing: bool = False, handler: Any = None) -> Redbike
 
 
 def _worker(config: Config) -> Any:
+    return load_worker(_required_worker(config), config.folder)
+
+
+def _required_worker(config: Config) -> str:
     if not config.settings.worker:
         raise BadConfig("no worker: name one, as in 'package.module:Class(\"A:B\")', here or in the config file")
-    return load_worker(config.settings.worker, config.folder)
+    return config.settings.worker
 
 
 def _is_embedded(config: Config) -> bool:
@@ -362,11 +383,6 @@ def _child(arguments: Arguments, command: str) -> list[str]:
     # One from the config file stays there: every user of the machine may read the arguments of a process.
     worker = [arguments["<WORKER>"]] if arguments["<WORKER>"] else []
     return [sys.executable, "-m", "redbike", *config, command, *worker]
-
-
-def _environment(arguments: Arguments) -> dict[str, str]:
-    # Not as an argument either.
-    return {"REDBIKE_URL": arguments["--url"]} if arguments["--url"] else {}
 
 
 def _time(given: str | None, config: Config, zone: str | None = None) -> float | None:

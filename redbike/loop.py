@@ -10,15 +10,16 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import redis
 
+from redbike import supervised
 from redbike.errors import Unreachable
 from redbike.records import text
 from redbike.scripts import Call, Reply, packed, read_reply, translated
+from redbike.signals import AGAIN, Hearing, abort_and_die, die
 from redbike.store import Store
 
 log = logging.getLogger("redbike")
@@ -35,21 +36,25 @@ class Stopped(BaseException):
 
 
 class Loop:
-    """Runs turns until it is told to stop."""
+    """Runs turns until it is told to stop. `abort` is called when a second signal ends the process at once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, abort: Callable[[], object] | None = None) -> None:
         self.store = store
+        self.halted = False
         self.seen = store.control()
         self.stopping = threading.Event()
+        self._abort = abort
+        self._aborting = False
         self._blocked = False
         self._out = False
         self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], _Wakeup] = {}
 
-    def run(self, turn: Callable[[], None]) -> None:
-        """Call `turn` over and over, until a HALT or a signal."""
+    def run(self, turn: Callable[[], None], finish: Callable[[], None] = lambda: None) -> None:
+        """Call `turn` over and over, until a HALT or a signal; then `finish`, in which a signal counts too."""
         self._thread = threading.get_ident()
-        with self._signals():
+        supervised.report(supervised.RUNNING)
+        with Hearing(self._stop, self._end_now if self._abort else die):
             try:
                 while not self.stopping.is_set():
                     self.insist(lambda _: turn())
@@ -58,6 +63,7 @@ class Loop:
                 log.warning("stopped while Redis was away")
             finally:
                 self.close()
+            finish()
 
     def close(self) -> None:
         """Give back the connections of the blocking waits."""
@@ -70,6 +76,7 @@ class Loop:
         began = time.monotonic()
         pause, repeated = FIRST_PAUSE, False
         while True:
+            self._stay_silent()
             try:
                 result = action(repeated)
             except Unreachable as error:
@@ -132,30 +139,27 @@ class Loop:
         """Stop if `control` is a signal that came after this process had started."""
         if control and control != self.seen and not self.stopping.is_set():
             log.info("halted")
+            self.halted = True
+            supervised.report(supervised.HALTED)
             self.stopping.set()
             self.store.pass_halt_on()
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        numbers = (signal.SIGTERM, signal.SIGINT)
+    def _stop(self, number: int) -> None:
+        name = signal.Signals(number).name
+        log.info("%s: stopping after the current job; another one after %g s stops at once", name, AGAIN)
+        self.stopping.set()
+        if self._blocked:
+            raise Stopped
 
-        def stop(number: int, _: Any) -> None:
-            log.info("%s: stopping after the current job; once more stops at once", signal.Signals(number).name)
-            self.stopping.set()
-            for each in numbers:
-                signal.signal(each, signal.SIG_DFL)
-            if self._blocked:
-                raise Stopped
+    def _end_now(self, number: int) -> None:
+        assert self._abort is not None
+        self._aborting = True
+        abort_and_die(self._abort, number)
 
-        before = [signal.signal(each, stop) for each in numbers]
-        try:
-            yield
-        finally:
-            for each, handler in zip(numbers, before, strict=True):
-                signal.signal(each, handler)
+    def _stay_silent(self) -> None:
+        # Runs that are aborted end somehow. Nobody may hear of that: they are recovered like those of a lost worker.
+        while self._aborting:
+            time.sleep(AGAIN)
 
 
 class _Wakeup:

@@ -42,7 +42,7 @@ class Worker:
         self.handler = handler
         self.settings = settings
         self.performer = Performer(handler, settings)
-        self.loop = Loop(store)
+        self.loop = Loop(store, getattr(handler, "abort", None))
         self.rotation = Rotation(handler, settings.default_timeout)
         self.heartbeat = Heartbeat(store, self._overrun)
         self._watch = Watch(self._split)
@@ -61,7 +61,7 @@ class Worker:
             self.loop.run(self._turn)
         else:
             with ThreadPoolExecutor(self._concurrency, thread_name_prefix="redbike") as pool:
-                self.loop.run(lambda: self._hand_out(pool))
+                self.loop.run(lambda: self._hand_out(pool), pool.shutdown)
         self._watch.stop()
         self.heartbeat.stop()
         self._line.close()

@@ -189,7 +189,8 @@ def test_a_second_signal_ends_a_worker_at_once_and_its_run_is_recovered(farm):
     worker.terminate()
     wait_until(lambda: "stopping after the current job" in (farm.folder / "log").read_text())
     assert worker.poll() is None
-    worker.terminate()
+    # Another one counts from a second later on.
+    wait_until(lambda: worker.terminate() or worker.poll() is not None)
     assert worker.wait(timeout=5) == -signal.SIGTERM
     assert farm.bike.is_working("trap:A")
 

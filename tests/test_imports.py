@@ -12,9 +12,9 @@ from tests.commandline import ROOT
 
 PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
-    {"errors"},
+    {"errors", "signals", "streams", "supervised"},
     {"keys", "records", "masks", "zones", "config", "timefile", "tracebacks", "rows", "terminal"},
-    {"cron", "rule", "process_group", "command_file", "command_output"},
+    {"cron", "rule", "outlet", "process_group", "command_file", "command_output"},
     {"job_lock"},
     {"binary", "probe", "options"},
     {"server"},

@@ -1,0 +1,130 @@
+"""What ends a process: SIGTERM, SIGINT and SIGHUP.
+
+1. The first signal asks the process to stop in order.
+2. A further signal ends it at once, but only `AGAIN` seconds after the first or later. A service manager signals every
+   process of a service, and a supervisor passes its own signal on: both together must count as one.
+3. A process that a job forks gets back the handlers that were there before.
+"""
+
+import _thread
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+log = logging.getLogger("redbike")
+
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+AGAIN = 1.0  # seconds after the first signal from which on another one counts
+LONGEST_ABORT = 5.0  # seconds that an abort may take
+
+_active: list["Hearing"] = []
+
+
+def die(number: int) -> None:
+    """End this process by the default action of the signal `number`, so that its exit status tells."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def abort_and_die(abort: Callable[[], object], number: int) -> None:
+    """Call `abort`, wait for at most `LONGEST_ABORT` seconds, and end this process by the signal `number`.
+
+    `abort` runs in a thread of its own: this one may have been interrupted while it held a lock that `abort` needs.
+    """
+    finished = _thread.allocate_lock()
+    finished.acquire()
+
+    def run() -> None:
+        try:
+            abort()
+        except BaseException as error:
+            log.error("abort() raised %s", type(error).__name__)
+        finally:
+            finished.release()
+
+    # Not a `threading.Thread`: starting one takes a lock that the interrupted code may hold.
+    _thread.start_new_thread(run, ())
+    finished.acquire(timeout=LONGEST_ABORT)
+    die(number)
+
+
+def reap_children() -> None:
+    """Undo an ignored SIGCHLD, which is inherited: with it no exit status of a child can be read."""
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+class Hearing:
+    """The handlers of the signals that end a process, for the time of a ``with``. In other threads it does nothing.
+
+    `first` is called with the number of the first signal, `again` with that of the next one that counts. Without
+    `again` that one ends the process, even if its main thread hangs in a call into C.
+    """
+
+    def __init__(self, first: Callable[[int], None], again: Callable[[int], None] = die) -> None:
+        self._first, self._again = first, again
+        self._heard: float | None = None
+        self._twice = False
+        self._before: dict[int, Any] = {}
+        self._process = os.getpid()
+        self._changing = threading.Lock()
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            _active.append(self)
+            for number in ENDING:
+                # nohup lets SIGHUP be ignored: that holds.
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._hear)
+
+    def __exit__(self, *_: object) -> None:
+        with self._changing:
+            self.restore()
+        if self in _active:
+            _active.remove(self)
+
+    def restore(self) -> None:
+        """Set the handlers that were there before."""
+        while self._before:
+            number, handler = self._before.popitem()
+            # None: the handler was not installed by Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        now = time.monotonic()
+        if os.getpid() != self._process:
+            # In a child, in the instant between the fork and the end of it.
+            self.restore()
+            os.kill(os.getpid(), number)
+        elif self._heard is None:
+            self._heard = now
+            if self._again is die:
+                _thread.start_new_thread(self._arm, ())
+            self._first(number)
+        elif now - self._heard >= AGAIN and not self._twice:
+            self._twice = True
+            self._again(number)
+
+    def _arm(self) -> None:
+        """After `AGAIN` seconds, set the default action, from this thread: the main one may hang in a call into C."""
+        time.sleep(AGAIN)
+        with contextlib.suppress(ImportError, AttributeError):
+            from ctypes import c_int, c_void_p, pythonapi
+
+            with self._changing:
+                for number in self._before:
+                    pythonapi.PyOS_setsig(c_int(number), c_void_p(None))
+
+
+def _restore_in_child() -> None:
+    while _active:
+        _active.pop().restore()
+
+
+os.register_at_fork(after_in_child=_restore_in_child)
