@@ -235,6 +235,32 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_line(tmp_path):
     assert str(tmp_path / "file") in said.stderr
 
 
+def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path, monkeypatch):
+    """A limit for the size of files is as good as a disk of that size."""
+    binary = tmp_path / "small-disk"
+    binary.write_text(f'#!/bin/sh\ntrap "" XFSZ\nulimit -f 32\nexec {find_binary()} "$@"\n')
+    binary.chmod(0o755)
+    monkeypatch.setenv("REDBIKE_SERVER", str(binary))
+    server.start()
+    shell = Shell(tmp_path, None)
+    assert shell.run("set", "first:A", "@hourly").returncode == 0
+    (tmp_path / "jobs.csv").write_text("".join(f"job{number}:A,@hourly\n" for number in range(300)))
+    shell.run("load", "jobs.csv")
+    wait_until(lambda: server.logfile.read_text().count("writing to the AOF file") > 0)
+    for command in (("set", "b:A", "@hourly"), ("load", "jobs.csv"), ("unset", "first:A")):
+        said = shell.run(*command)
+        assert said.returncode == 1
+        assert said.stderr.count("\n") == 1
+        assert "MISCONF" in said.stderr
+    told = shell.run("tell", "first:A")
+    assert (told.returncode, told.stderr) == (0, "")
+    monkeypatch.undo()
+    server.stop()
+    # With room again, all that was acknowledged is there.
+    assert shell.run("tell", "first:A").returncode == 0
+    assert shell.run("set", "b:A", "@hourly").returncode == 0
+
+
 # Stopping it
 
 
