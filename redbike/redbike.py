@@ -1,6 +1,6 @@
 """The facade that users import: it wires a worker class, a store and the two loops.
 
-The life of a job, one Lua script for each arrow::
+The life of a job; each arrow is one step of one Lua script, and ``end`` has all that follow a run::
 
                   set                       due                 take
      (unknown) ─────────▶ timeline ─────────────────▶ queue ─────────────▶ in flight

@@ -6,6 +6,7 @@ import pytest
 
 import redbike
 from redbike import Redbike, RoundRobin
+from redbike.config import load
 
 TAG = "0" * 20 + "123456789a"
 
@@ -127,3 +128,24 @@ def test_a_stored_id_for_which_there_is_no_queue_is_told_and_unset(bike):
     assert bike.tell("job:")["schedule"] == "CONTINUE"
     assert bike.unset("job:") is True
     assert list(bike.get_schedules()) == []
+
+
+def test_what_the_config_file_of_0_13_1_had_and_this_one_has_not(shell, tmp_path):
+    config = shell.folder / ".redbike.conf"
+    config.write_text("[DEFAULT]\nprefix: shared\n[redbike]\nworker: redbike:RoundRobin('100%%')\n")
+    settings = load(str(config), {}).settings
+    assert (settings.prefix, settings.worker) == ("redbike", "redbike:RoundRobin('100%%')")
+    for line, said in (("prefix: app ; mine", "'app ; mine'"), ("colour: red", "'colour'")):
+        config.write_text(f"[redbike]\n{line}\n")
+        done = shell.run("statuses")
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert said in done.stderr
+
+
+def test_a_rule_without_dtstart_that_0_13_1_has_stored_keeps_its_next_run(old):
+    assert old.tell("later:A")["next_run"] == 4000000000
+    old.redis.zadd(f"{old.prefix}-timeline", {"later:A": 1000.0})
+    assert old.dispatch_due() == 1
+    while old.tell("later:A")["status"].startswith("ENQ"):
+        old.work_one()
+    assert old.tell("later:A")["next_run"] % 86400 == 0
