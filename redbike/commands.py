@@ -70,6 +70,7 @@ from redbike.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.records import Run
 from redbike.rotation import RoundRobin
 from redbike.schedule import stored
+from redbike.signals import reap_children
 from redbike.terminal import harmless_lines
 
 log = logging.getLogger("redbike.commands")
@@ -169,6 +170,7 @@ def _command_name(jobid: str) -> str:
 
 def start(command: Command, jobid: str, due: float, lock: JobLock) -> ProcessGroup:
     """Start `command`, which holds `lock` from then on."""
+    check_reaping()
     own = {b"REDBIKE_JOBID": jobid.encode(), b"REDBIKE_DUE": timestamp(due).encode()}
     inherited = {name: value for name, value in os.environb.items() if name not in SECRETS}
     try:
@@ -178,6 +180,14 @@ def start(command: Command, jobid: str, due: float, lock: JobLock) -> ProcessGro
         raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {culprit!r}") from None
     lock.note(group.number)
     return group
+
+
+def check_reaping() -> None:
+    """Undo an ignored SIGCHLD, with which every exit status reads as 0; raise `CommandFailed` where that cannot be."""
+    try:
+        reap_children()
+    except ValueError:
+        raise CommandFailed("SIGCHLD is ignored in this process, so no exit status can be read") from None
 
 
 def timestamp(due: float) -> str:

@@ -62,8 +62,9 @@ class Loop:
                 # Only when it was told to stop while Redis was away: there is nothing left to wait for.
                 log.warning("stopped while Redis was away")
             finally:
+                # Also after an error: jobs that other threads run go on until they end, or until a second signal.
                 self.close()
-            finish()
+                finish()
 
     def close(self) -> None:
         """Give back the connections of the blocking waits."""

@@ -120,6 +120,22 @@ def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path: Path) -> None:
         group.end(0.0, time.sleep)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("bike.work_one()", "exit status 3"),
+        ("thread = threading.Thread(target=bike.work_one); thread.start(); thread.join()", "SIGCHLD"),
+    ],
+)
+def test_an_ignored_sigchld_does_not_make_a_failure_a_success(
+    script, client, prefix: str, body: str, said: str
+) -> None:
+    program = script(f"signal.signal(signal.SIGCHLD, signal.SIG_IGN); {body}", "sh -c 'exit 3'")
+    assert program.wait(timeout=LONG) == 0
+    state = Store(client, prefix, RoundRobin("A").queue_for).inspect(["x:A"])[0]
+    assert said in state.failure["error"]
+
+
 # The next run of a job whose worker was killed
 
 
