@@ -10,14 +10,11 @@
 
 import contextlib
 import fcntl
-import hashlib
 import logging
 import os
 import shutil
 import signal
-import stat
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,11 +27,11 @@ from redis.retry import Retry
 
 from redbike.binary import find_binary
 from redbike.errors import ServerError
+from redbike.private_folder import close_old_way, make_private, open_way, way_to
 from redbike.probe import Probe, Sight, is_alive, is_suspended, listening_pid, loaded_percent
 
 log = logging.getLogger("redbike.server")
 
-LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 104 to 108
 PATIENCE = 10.0  # seconds for the server to go down
 ANSWER = 2.0  # seconds in which a server that is well says how it is
 SECOND = 1.0  # seconds of waiting after which it is said what for
@@ -56,7 +53,7 @@ class EmbeddedServer:
 
     def __init__(self, folder: str | Path = ".redbike") -> None:
         self.folder = Path(folder).absolute()
-        self.socket = _way_to(self.folder) / "redis.sock"
+        self.socket = way_to(self.folder) / "redis.sock"
         self.logfile = self.folder / "server.log"
         self.pidfile = self.folder / "server.pid"
         self._lockfile = self.folder / "lock"
@@ -74,27 +71,29 @@ class EmbeddedServer:
         One that is loading, or that does not answer, is waited for without an end; a line of log says so. Raises
         `ServerError` if it ends instead, or cannot be started.
         """
+        began = time.monotonic()
         with contextlib.closing(Probe(self.socket)) as probe:
-            if probe.look(SECOND) is Sight.READY:
+            sight = probe.look(SECOND)
+            if sight is Sight.READY:
                 return False
             with self._explained():
-                _make_private(self.folder)
+                make_private(self.folder)
                 self.open_way()
-            return self._start(probe)
+            return self._start(probe, began, sight)
 
-    def _start(self, probe: Probe) -> bool:
-        began, told, process = time.monotonic(), False, None
+    def _start(self, probe: Probe, began: float, sight: Sight) -> bool:
+        told, process = False, None
         while True:
             if process is None:
                 process = self._spawn_if_free()
+            if not told and time.monotonic() - began >= SECOND:
+                told = True
+                log.warning("the embedded server in %s %s; waiting", self.folder, self._how_it_is(sight))
             sight = probe.look(SECOND)
             if sight is Sight.READY:
                 return process is not None
             if process is not None and process.poll() is not None:
                 raise ServerError(self._last_words(process))
-            if not told and time.monotonic() - began > SECOND:
-                told = True
-                log.warning("the embedded server in %s %s; waiting", self.folder, self._how_it_is(sight))
             if sight is not Sight.SILENT:
                 time.sleep(LOOK)
 
@@ -165,17 +164,9 @@ class EmbeddedServer:
         return status | ({"loading": info.get("loading_loaded_perc")} if info.get("loading") else {})
 
     def open_way(self) -> None:
-        """See that `socket` leads into the folder, if that is too deep for a socket: by a link in the temporary one."""
-        way = self.socket.parent
-        if not self._is_deep:
-            return
-        try:
-            os.symlink(self.folder, way)
-        except FileExistsError:
-            found = way.lstat()
-            # Versions before this one had a folder of that name, with the socket in it.
-            if found.st_uid != os.getuid() or (stat.S_ISLNK(found.st_mode) and os.readlink(way) != str(self.folder)):
-                raise ServerError(f"{way} does not lead to {self.folder}, as it should") from None
+        """See that `socket` leads into the folder, where that is too deep for a socket."""
+        if self._is_deep:
+            open_way(self.socket.parent, self.folder)
 
     def _spawn_if_free(self, unless_stopped: bool = False) -> "subprocess.Popen[bytes] | None":
         """Start its process; None if one has the lock, or if one of a version without the lock is still there."""
@@ -183,7 +174,9 @@ class EmbeddedServer:
             if lock is None or self._pid_of_file() is not None or (unless_stopped and self._stopped.exists()):
                 return None
             self._stopped.unlink(missing_ok=True)
-            self._clear_way()
+            if self._is_deep:
+                close_old_way(self.socket.parent)
+                self.open_way()
             return self._spawn(find_binary(), lock)
 
     def _spawn(self, binary: str, lock: int) -> "subprocess.Popen[bytes]":
@@ -259,10 +252,10 @@ class EmbeddedServer:
             return self._pid() is not None
 
     def _how_it_is(self, sight: Sight) -> str:
-        percent = loaded_percent(self.socket) if sight is Sight.LOADING else None
-        if percent is not None:
-            return f"is loading its data ({percent:.0f} %)"
-        return "is loading its data" if sight is Sight.LOADING else "does not answer"
+        if sight is not Sight.LOADING:
+            return "does not answer" if sight is Sight.SILENT else "is starting"
+        percent = loaded_percent(self.socket)
+        return "is loading its data" if percent is None else f"is loading its data ({percent:.0f} %)"
 
     def _pid(self) -> int | None:
         """The process of the server: whoever listens, or else the one in the file, if it is starting."""
@@ -292,30 +285,6 @@ class EmbeddedServer:
     @property
     def _is_deep(self) -> bool:
         return self.socket.parent != self.folder
-
-    def _clear_way(self) -> None:
-        """Put the link in the place of the folder that versions before this one had for the socket."""
-        way = self.socket.parent
-        if self._is_deep and way.is_dir() and not way.is_symlink():
-            self.socket.unlink(missing_ok=True)
-            way.rmdir()
-            self.open_way()
-
-
-def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise ServerError(f"{folder} is not a folder of this user's own")
-    if found.st_mode & 0o077:
-        folder.chmod(0o700)
-
-
-def _way_to(folder: Path) -> Path:
-    """`folder`, or if it is too deep for a socket, a link in the temporary folder that is named after it."""
-    name = f"redbike-{os.getuid()}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
-    ways = (folder, Path(tempfile.gettempdir(), name), Path("/tmp", name))
-    return next((way for way in ways if len(os.fsencode(way / "redis.sock")) <= LONGEST_SOCKET_PATH), ways[-1])
 
 
 def _not_stopping(pid: int) -> str:

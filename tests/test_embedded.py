@@ -185,6 +185,18 @@ def test_a_way_to_a_deep_folder_that_leads_elsewhere_is_refused(tmp_path):
         way.unlink()
 
 
+def test_the_folder_that_older_versions_had_for_a_socket_gives_way(tmp_path):
+    server = EmbeddedServer(tmp_path / ("deep" * 20) / ("deeper" * 10))
+    server.socket.parent.mkdir(mode=0o700)
+    server.socket.write_text("")
+    try:
+        assert server.start() is True
+        assert (server.folder / "redis.sock").is_socket()
+    finally:
+        server.stop()
+        server.socket.parent.unlink()
+
+
 def start_without_lock(server):
     """A server as versions before the lock started it."""
     server.folder.mkdir(mode=0o700)

@@ -16,7 +16,7 @@ LAYERS = [
     {"keys", "records", "masks", "zones", "config", "timefile", "tracebacks", "rows", "terminal"},
     {"cron", "rule", "outlet", "process_group", "command_file", "command_output"},
     {"job_lock"},
-    {"binary", "probe", "options"},
+    {"binary", "private_folder", "probe", "options"},
     {"server"},
     {"days", "evaluator"},
     {"walls", "elapsed"},
