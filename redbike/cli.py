@@ -161,7 +161,8 @@ def _load_into(bike: Redbike, csvfilename: str, after: float | None, tz: str | N
         else:
             refused += 1
             _complain(f"{name} line {line}: {f'{jobid!r}: ' if jobid else ''}{result}")
-    _complain(f"{name}: {done} job{'s' * (done != 1)} set{f', {refused} rows refused' if refused else ''}")
+    bad = f", {refused} row{'s' * (refused != 1)} refused" if refused else ""
+    _complain(f"{name}: {done} job{'s' * (done != 1)} set{bad}")
     return BAD if refused else DONE
 
 

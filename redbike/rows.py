@@ -103,7 +103,8 @@ def _parse(lines: Iterator[str]) -> Iterator[tuple[int, Row]]:
         if len(row) == 2:
             yield line, (row[0], row[1])
         elif row:
-            yield line, BadConfig(f"{','.join(row)[:80]!r} has {len(row)} columns, not JOBID,SCHEDULE")
+            hint = "; a schedule with commas in it needs quotes" if len(row) > 2 else ""
+            yield line, BadConfig(f"{','.join(row)[:80]!r} has {len(row)} columns, not JOBID,SCHEDULE{hint}")
 
 
 def _unreadable(source: Source, why: str) -> BadConfig:

@@ -83,7 +83,7 @@ def test_standard_input_that_is_closed_is_said_in_one_line(shell):
 
 def test_a_load_says_how_many_it_has_set(shell):
     (shell.folder / "jobs.csv").write_text("a:A,NOW\nb:A,never\n")
-    assert summary(shell.run("load", "jobs.csv")) == "redbike: jobs.csv: 1 job set, 1 rows refused"
+    assert summary(shell.run("load", "jobs.csv")) == "redbike: jobs.csv: 1 job set, 1 row refused"
     assert summary(shell.run("load", "-", input="")) == "redbike: standard input: 0 jobs set"
 
 
@@ -92,6 +92,12 @@ def test_a_last_line_without_its_end_is_a_row_and_a_torn_one_is_refused():
     [(_, first), (line, torn)] = rows(io.StringIO("a:A,NOW\nb:A"))
     assert (first, line) == (("a:A", "NOW"), 2)
     assert "1 columns" in str(torn)
+
+
+def test_a_schedule_with_commas_needs_quotes_and_is_told_so():
+    [(_, torn), (_, whole)] = rows(io.StringIO('a:A,0,30 * * * *\na:A,"0,30 * * * *"\n'))
+    assert "a schedule with commas in it needs quotes" in str(torn)
+    assert whole == ("a:A", "0,30 * * * *")
 
 
 def test_a_file_that_ends_inside_quotes_is_cut_off_and_its_last_row_refused():
