@@ -30,7 +30,7 @@ Commands:
   schedules  The schedule of every job, as CSV that load reads back: jobid,schedule.
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
-  failures   The jobs that failed for good, a JSON object a line.
+  failures   The jobs that have failed and not succeeded since, a JSON object a line.
   requeue    Run a job once now, and forget its failure.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
              With --repair, bring it there, and exit 1 only if that cannot be done for all.

@@ -350,7 +350,7 @@ class Redbike:
         return self.store.schedules()
 
     def failures(self) -> Iterator[dict[str, Any]]:
-        """What is kept of the jobs that ended in ``DIE``, oldest first."""
+        """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
         return self.store.failures()
 
     def fsck(self) -> Iterator[str]:
