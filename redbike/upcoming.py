@@ -32,7 +32,7 @@ def situation(told: Mapping[str, Any], now: float) -> tuple[str, bool]:
     It is empty for a job that waits for its due time.
     """
     event, _, since = (told["status"] or "").partition(":")
-    when = f"since {_instant(float(since))} ({event})" if since.isdecimal() else "now"
+    when = f"since {_instant(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
     if told["schedule"] is None and event != "BAD":
         return "It has no schedule; redbike fsck says more.", False
     if told["working"]:
