@@ -81,6 +81,7 @@ from redbike.server import EmbeddedServer
 from redbike.signals import reap_children
 from redbike.supervised import SUPERVISED, watch_parent
 from redbike.terminal import harmless
+from redbike.texts import trace_of
 from redbike.upcoming import situation, upcoming
 from redbike.usage import diagnose
 
@@ -413,6 +414,9 @@ class _Formatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         line = super().formatMessage(record)
         return _visible(line) if record.name.partition(".")[0] == "redbike" else line
+
+    def formatException(self, ei: Any) -> str:
+        return trace_of(ei[1]).rstrip("\n") if ei[1] else super().formatException(ei)
 
 
 def _log_to(stream: TextIO, level: str) -> None:

@@ -4,16 +4,17 @@ Each takes the run and Redis' clock, and gives the `Outcome` that ``lua/end.lua`
 runs, and the dispatcher, for those of a dead worker, ask here.
 """
 
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.records import Outcome, Run
 from redbike.schedule import Schedule, parse, stored
 from redbike.store import Store
+from redbike.texts import message_of, trace_of
 
 Why = Literal["", "overrun", "lost"]
 
@@ -70,7 +71,7 @@ def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Ou
     if isinstance(error, CommandFailed):
         failure = failure_of(run, describe(error), "", now, error.output)
     else:
-        failure = failure_of(run, describe(error), "".join(traceback.format_exception(error)), now)
+        failure = failure_of(run, describe(error), trace_of(error), now)
     try:
         schedule = parse(run.schedule)
     except BadSchedule:
@@ -125,10 +126,7 @@ def given_back(run: Run) -> Outcome:
 
 def describe(error: BaseException) -> str:
     """One line for an exception: its type and what it says; for a failed command what it says is enough."""
-    said = " ".join(str(error).split())
-    if isinstance(error, CommandFailed):
-        return said
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return message_of(error) if isinstance(error, CommandFailed) else texts.describe(error)
 
 
 def failure_of(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:

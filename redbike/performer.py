@@ -1,20 +1,24 @@
 """One run: the worker class' ``work`` is called, and what it returned or raised says where the job goes."""
 
-import asyncio
 import contextvars
 import inspect
 import logging
+import os
+import signal
 import threading
 import time
 from dataclasses import replace
-from typing import Any
 
+from redbike import texts
 from redbike.config import Settings
-from redbike.errors import BadSchedule, CommandFailed, Overrun, StopWork, UnsetJob
+from redbike.coroutines import Coroutines
+from redbike.errors import BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
+from redbike.forks import leave
 from redbike.outcome import describe, done, failed, failure_of
 from redbike.outcome import overrun as overran
 from redbike.records import Outcome, Run
 from redbike.rotation import Handler
+from redbike.texts import message_of
 from redbike.tracebacks import Tracebacks
 
 log = logging.getLogger("redbike.worker")
@@ -36,8 +40,7 @@ class Performer:
         self.spent = 0.0  # seconds in ``work`` since somebody set this to 0
         self._settings_for = getattr(handler, "settings_for", None)  # once: not every job is to pay for it
         self._tracebacks = Tracebacks()
-        self._coroutines: asyncio.AbstractEventLoop | None = None
-        self._starting = threading.Lock()
+        self._coroutines = Coroutines()
 
     def settings_for(self, run: Run) -> Settings:
         """The settings of one run: those of the worker class, if it has some of its own."""
@@ -59,35 +62,55 @@ class Performer:
         token = _current.set(run)
         try:
             return done(run, self._work(run), settings, run.now() if now is None else now)
-        except StopWork as reason:
-            log.info("%s: stopped by its worker: %s", run.jobid, reason)
-            return Outcome("stop")
-        except UnsetJob as reason:
-            log.info("%s: unset by its worker: %s", run.jobid, reason)
-            return Outcome("unset")
-        except Overrun as error:
-            log.error("%s: gave up when its time was over: %s", run.jobid, error)
-            return self._given_up(run, error, settings)
-        except BadSchedule as error:
-            log.error("%s: %s", run.jobid, error)
-            return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
-        except CommandFailed as error:
-            log.error("%s: %s", run.jobid, describe(error))
-            return failed(run, error, settings, run.now() if now is None else now)
-        except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:
-            log.error("%s: %s", run.jobid, describe(error), exc_info=self._tracebacks.fresh(error, run.queue))
-            return failed(run, error, settings, run.now() if now is None else now)
+        except BaseException as error:
+            if _interrupts_caller(error):
+                raise
+            return self._judge(run, error, settings, run.now() if now is None else now)
         finally:
             _current.reset(token)
 
     def _work(self, run: Run) -> object:
-        began = time.monotonic()
+        began, process = time.monotonic(), os.getpid()
         try:
             result = self.handler.work(run.jobid)
-            return self._await(result) if result is not None and inspect.isawaitable(result) else result
+            if result is not None and inspect.isawaitable(result):
+                result = self._coroutines.run(result, run.jobid)
+        except BaseException as error:
+            if os.getpid() != process:
+                leave(run.jobid, error)
+            raise
         finally:
             run.over = time.monotonic()
             self.spent += run.over - began
+        if os.getpid() != process:
+            leave(run.jobid, None)
+        return result
+
+    def _judge(self, run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+        """Where the job goes, as ``work`` has raised `error`."""
+        try:
+            return self._outcome_of(run, error, settings, now)
+        except BaseException as another:
+            # The exception is the user's own: looking at it may do anything. The run must end in any case.
+            log.error("%s: it raised what cannot be looked at: %s", run.jobid, texts.describe(another))
+            return failed(run, RedbikeError("it raised what cannot be looked at"), settings, now)
+
+    def _outcome_of(self, run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+        if isinstance(error, StopWork):
+            log.info("%s: stopped by its worker: %s", run.jobid, message_of(error))
+            return Outcome("stop")
+        if isinstance(error, UnsetJob):
+            log.info("%s: unset by its worker: %s", run.jobid, message_of(error))
+            return Outcome("unset")
+        if isinstance(error, Overrun):
+            log.error("%s: gave up when its time was over: %s", run.jobid, message_of(error))
+            return self._given_up(run, error, settings)
+        if isinstance(error, BadSchedule):
+            log.error("%s: %s", run.jobid, message_of(error))
+            return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
+        shown = None if isinstance(error, CommandFailed) else self._tracebacks.fresh(error, run.queue)
+        log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
+        return failed(run, error, settings, now)
 
     def _given_up(self, run: Run, error: Overrun, settings: Settings) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
@@ -95,12 +118,11 @@ class Performer:
         failure = None if outcome.failure is None else failure_of(run, describe(error), "", run.now(), error.output)
         return replace(outcome, failure=failure)
 
-    def _await(self, awaitable: Any) -> Any:
-        async def to_the_end() -> Any:
-            return await awaitable
 
-        with self._starting:
-            if self._coroutines is None:
-                self._coroutines = asyncio.new_event_loop()
-                threading.Thread(target=self._coroutines.run_forever, name="redbike-async", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(to_the_end(), self._coroutines).result()
+def _interrupts_caller(error: BaseException) -> bool:
+    """Whether `error` is Ctrl-C that nobody but Python handles, as with `work_one`: it is for the caller."""
+    return (
+        issubclass(type(error), KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )

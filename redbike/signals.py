@@ -72,7 +72,6 @@ class Hearing:
         self._heard: float | None = None
         self._twice = False
         self._before: dict[int, Any] = {}
-        self._process = os.getpid()
         self._changing = threading.Lock()
 
     def __enter__(self) -> None:
@@ -98,11 +97,7 @@ class Hearing:
 
     def _hear(self, number: int, _: FrameType | None) -> None:
         now = time.monotonic()
-        if os.getpid() != self._process:
-            # In a child, in the instant between the fork and the end of it.
-            self.restore()
-            os.kill(os.getpid(), number)
-        elif self._heard is None:
+        if self._heard is None:
             self._heard = now
             if self._again is die:
                 _thread.start_new_thread(self._arm, ())
@@ -122,9 +117,31 @@ class Hearing:
                     pythonapi.PyOS_setsig(c_int(number), c_void_p(None))
 
 
+class _Masks(threading.local):
+    """What the thread that forks had blocked before."""
+
+    before: set[int | signal.Signals] | None = None
+
+
+_masks = _Masks()
+
+
+def _block() -> None:
+    # Until the handlers of the child are restored: it would lose a signal that comes earlier.
+    if _active:
+        _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
+def _unblock() -> None:
+    if _masks.before is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
+        _masks.before = None
+
+
 def _restore_in_child() -> None:
     while _active:
         _active.pop().restore()
+    _unblock()
 
 
-os.register_at_fork(after_in_child=_restore_in_child)
+os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_restore_in_child)

@@ -12,13 +12,13 @@ from tests.commandline import ROOT
 
 PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
-    {"errors", "signals", "streams", "supervised"},
+    {"errors", "signals", "streams", "supervised", "texts"},
     {"keys", "records", "masks", "zones", "config", "timefile", "tracebacks", "rows", "terminal"},
-    {"cron", "rule", "outlet", "process_group", "command_file", "command_output"},
+    {"cron", "rule", "outlet", "forks", "process_group", "command_file", "command_output"},
     {"job_lock"},
     {"binary", "private_folder", "probe", "options"},
     {"server"},
-    {"days", "evaluator"},
+    {"days", "evaluator", "coroutines"},
     {"walls", "elapsed"},
     {"rrule"},
     {"schedule", "scripts", "connection", "server_check", "rotation"},

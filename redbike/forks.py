@@ -1,0 +1,27 @@
+"""Processes that a job forks: one that comes back from ``work`` must not become a second worker."""
+
+import contextlib
+import logging
+import os
+import sys
+from typing import NoReturn
+
+from redbike.texts import describe
+
+log = logging.getLogger("redbike.worker")
+
+
+def leave(jobid: str, error: BaseException | None) -> NoReturn:
+    """End this process, a child of the worker's, which has returned from ``work`` or raised `error` there.
+
+    Its exit status is that of a program that ends so. Nothing is said to Redis: the connections are the worker's.
+    """
+    status = 0 if error is None else 1
+    if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+        status = (error.code or 0) & 0xFF
+    elif error is not None:
+        log.error("%s: in process %d, which it has forked: %s", jobid, os.getpid(), describe(error), exc_info=error)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(status)
