@@ -19,7 +19,8 @@ LINE_LIMIT = 2000  # bytes; a longer line is logged in pieces
 TAIL_LIMIT = 4 * 1024  # bytes of output that a failure shows
 CHUNK = 64 * 1024  # bytes
 PIPE_LIMIT = 1024 * 1024  # bytes that a pipe may hold
-LOOK = 0.25  # seconds between two looks at a silent command; its exit mostly shows at once, by the end of its output
+LOOK = 0.25  # seconds between two looks at a silent command, where the system does not tell that it has exited
+LONGEST_WAIT = 1e6  # seconds; a poll takes milliseconds, in 32 bits
 
 PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
 
@@ -35,6 +36,9 @@ class Output:
         self._pipe: IO[bytes] = process.stdout
         self._ready = select.poll()  # needs no file of its own, so it cannot fail once the process runs
         self._ready.register(self._pipe, select.POLLIN)
+        self._exit = open_exit(process.pid)
+        if self._exit is not None:
+            self._ready.register(self._exit, select.POLLIN)
         self._ended = False
         self._partial = b""
         self._room = LOG_LIMIT
@@ -46,6 +50,7 @@ class Output:
     def __exit__(self, *_: object) -> None:
         self._drain()
         self._pipe.close()
+        self._close_exit()
         if self._partial:
             self._log(self._partial)
         if self._seen > self._logged:
@@ -57,24 +62,37 @@ class Output:
             left = until - time.monotonic()
             if left <= 0:
                 return False
-            if self._ended:
+            if self._exit is not None:
+                self.read(left)
+            elif not self._ended:
+                self.read(min(left, LOOK))
+            else:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(left)
-            else:
-                self.read(min(left, LOOK))
         return True
 
     def read(self, seconds: float) -> int:
-        """Take in what is there, or comes within `seconds`; how many bytes."""
-        if self._ended:
+        """Take in what is there, or comes within `seconds` or until the process exits; how many bytes."""
+        if self._ended and self._exit is None:
             time.sleep(seconds)
             return 0
-        if not self._ready.poll(seconds * 1000):
+        ready = dict(self._ready.poll(min(seconds, LONGEST_WAIT) * 1000))
+        if self._exit in ready:
+            self._close_exit()
+        if self._pipe.fileno() not in ready:
             return 0
         chunk = os.read(self._pipe.fileno(), CHUNK)
-        self._ended = not chunk
+        if not chunk:
+            self._ended = True
+            self._ready.unregister(self._pipe)
         self._feed(chunk)
         return len(chunk)
+
+    def _close_exit(self) -> None:
+        if self._exit is not None:
+            self._ready.unregister(self._exit)
+            os.close(self._exit)
+            self._exit = None
 
     def _drain(self) -> None:
         # What the command printed is in the pipe; another process may hold that open, and print for ever.
@@ -98,3 +116,12 @@ class Output:
         if self._room > 0:
             log.info("%s: %s", self.jobid, text)
             self._logged += len(piece)
+
+
+def open_exit(pid: int) -> int | None:
+    """A descriptor that is ready to be read once the process has exited; None where the system has no such thing."""
+    pidfd_open = getattr(os, "pidfd_open", None)  # Linux alone has it
+    try:
+        return None if pidfd_open is None else int(pidfd_open(pid))
+    except OSError:
+        return None

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -525,6 +526,21 @@ def test_a_command_may_close_its_output(work: Work) -> None:
     assert work("sh -c 'exec > /dev/null 2>&1; sleep 0.2; exit 75'") == 60.0
     with pytest.raises(Overrun):
         work("sh -c 'exec > /dev/null 2>&1; sleep 300'", "timeout = 0.3")
+
+
+def test_a_silent_command_wakes_nobody_up(work: Work) -> None:
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    work("sh -c 'exec > /dev/null 2>&1; sleep 2'")
+    work("sleep 2")
+    assert resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before < 20
+
+
+def test_the_exit_of_a_command_is_noticed_on_every_system(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert work("sh -c 'exec > /dev/null 2>&1; sleep 0.2; exit 75'") == 60.0
+    assert work("sh -c 'sleep 5 & exit 75'", "timeout = 20") == 60.0
+    with pytest.raises(Overrun):
+        work("sleep 300", "timeout = 0.3")
 
 
 def test_no_file_stays_open(work: Work) -> None:
