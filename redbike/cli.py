@@ -130,12 +130,10 @@ def _run(argv: list[str]) -> int:
 
 def _set(arguments: Arguments, config: Config) -> int:
     bike = _bike(config, placing=True)
-    jobid = arguments["<JOBID>"]
-    state = bike.enter(
-        jobid, arguments["<SCHEDULE>"], _time(arguments["--after"], config, arguments["--tz"]), arguments["--tz"]
-    )
-    if state.status and state.status.startswith("STP") and state.schedule != "STOP":
-        _complain(f"{jobid}: nothing is left to run of {state.schedule!r}")
+    jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
+    state = bike.enter(jobid, schedule, _time(arguments["--after"], config, tz), tz)
+    if state.status and state.status.startswith("STP") and schedule.strip().upper() != "STOP":
+        _complain(f"{jobid}: nothing is left to run of {schedule!r}")
     return DONE
 
 

@@ -15,15 +15,16 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.loop import Loop
-from redbike.outcome import COUNT_LIMIT, commit, given_back, lost
+from redbike.outcome import COUNT_LIMIT, commit, describe, given_back, lost
 from redbike.records import Survey
 from redbike.schedule import parse
 from redbike.scripts import Conversation
-from redbike.store import PAGE, STEP, Store
+from redbike.store import PAGE, STEP, Store, is_ahead
 from redbike.timefile import Timefile
 
 log = logging.getLogger("redbike.dispatcher")
@@ -119,7 +120,20 @@ class Dispatcher:
         return self._with_queues(itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming))
 
     def _with_queues(self, jobs: Iterable[tuple[str, str]]) -> list[Due]:
-        return [(jobid, due, self._queue_of(jobid)) for jobid, due in jobs]
+        found, errors = [], []
+        for jobid, due in jobs:
+            try:
+                name = self.store.queue_for(jobid)
+            except Exception as error:
+                # The worker class is the user's own: whatever it raises must not stop the other jobs.
+                name = ""
+                errors.append((jobid, error))
+            found.append((jobid, due, name))
+        if errors:
+            first, reason = errors[0]
+            more = f" and {len(errors) - 1} more jobs" if len(errors) > 1 else ""
+            log.error("%s%s: no queue, to be tried again: %s", first, more, describe(reason))
+        return found
 
     def recover(self, survey: Survey, now: float | None = None) -> None:
         """In flight → where ``on-lost`` says, for the runs whose worker is not heard of any more."""
@@ -144,7 +158,7 @@ class Dispatcher:
         if since is None and self._timefile:
             # With every policy, so that a file that is of no use is reported at once.
             since = self._timefile.read(now)
-        if since is None:
+        if since is None and dispatched is not None and not is_ahead(dispatched, now):
             since = dispatched
         if self.settings.catchup != "none" or since is None or now - since < GAP:
             return
@@ -162,14 +176,6 @@ class Dispatcher:
             return
         count = 1 + schedule.count(float(due), now, COUNT_LIMIT)
         self.store.skip(jobid, due, schedule.text, schedule.next(now), count)
-
-    def _queue_of(self, jobid: str) -> str:
-        try:
-            return self.store.queue_for(jobid)
-        except Exception as error:
-            # The worker class is the user's own: whatever it raises must not stop the other jobs.
-            log.error("%s: it has no queue: %s", jobid, error)
-            return ""
 
     def _turn(self) -> None:
         """One pass, then sleep until there is something to do."""
@@ -209,7 +215,19 @@ class Dispatcher:
     def _note(self, until: float) -> None:
         if self._timefile:
             self._timefile.write(until)
-        self.store.advance(until)
+        assert self._surveyed is not None
+        self.store.advance(until, self._was_ahead())
+        self._surveyed = replace(self._surveyed, dispatched=until)
+
+    def _was_ahead(self) -> bool:
+        """Whether Redis' clock was ahead when the instant up to which all is dispatched was noted."""
+        assert self._surveyed is not None
+        dispatched, now = self._surveyed.dispatched, self._clock()
+        if dispatched is None or not is_ahead(dispatched, now):
+            return False
+        seconds = dispatched - now
+        log.warning("Redis' clock was ahead by %.0f s: set again, with --after, what ran then and is due late", seconds)
+        return True
 
     def _keep_time_at_exit(self) -> None:
         if self._surveyed is None:

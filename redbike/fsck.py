@@ -26,7 +26,7 @@ from redbike.leftovers import is_members, is_run
 from redbike.records import State, text
 from redbike.schedule import END_OF_TIME, parse
 from redbike.scripts import translated
-from redbike.store import GRACE, PAGE, Store, literal
+from redbike.store import GRACE, PAGE, Store, is_ahead, literal
 
 log = logging.getLogger("redbike")
 
@@ -51,6 +51,8 @@ def fsck(store: Store) -> Iterator[str]:
     if wrong:
         yield from wrong
         return
+    if ahead := find_instant_ahead(store):
+        yield ahead
     listing = look_around(store)
     for key, how in listing.leftovers:
         log.info("the key %r %s", key, how)
@@ -62,6 +64,14 @@ def fsck(store: Store) -> Iterator[str]:
                 yield f"{state.jobid!r}: {problem}"
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
     yield from (f"the key {store.keys.withdrawn!r} {holds(member)}" for member in listing.malformed)
+
+
+def find_instant_ahead(store: Store) -> str:
+    """Say that the instant up to which all is dispatched is in the future, "" if it is not."""
+    now, dispatched = store.horizon()
+    if dispatched is None or not is_ahead(dispatched, now):
+        return ""
+    return f"the key {store.keys.dispatched!r} says that all is dispatched up to {dispatched:.0f}, which is to come"
 
 
 def holds(member: bytes) -> str:

@@ -11,7 +11,7 @@ key (after the prefix)    type    what is in it
 ``-running``              hash    job id → ``TAG START DEADLINE DUE FAILURES LOSSES NEXT QUEUE``: runs in flight
 ``-leases``               zset    job id, scored by when its worker counts as dead unless it is heard of before
 ``-inflight-<job id>``    string  the tag of the run; expires at its deadline
-``-streaks``              hash    job id → ``FAILURES LOSSES`` in a row, of jobs that have any
+``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that are to be tried again
 ``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; reasons in `SKIPS`
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
@@ -28,6 +28,10 @@ key (after the prefix)    type    what is in it
 Times are seconds since the epoch with six decimals. NEXT in a run's record is what ``set`` left behind while the job
 was in flight: ``-`` nothing, ``set`` a new schedule, ``once`` a new one-off that waits on the timeline, ``due:TIME`` a
 further run that is owed when this one ends.
+
+A streak has the failures and losses in a row, how often its occurrence was tried, the due time of that (``-`` if it is
+the one in the queue), and after when the schedule goes on when it has ended (``-`` after that due time); the last three
+are missing where nothing was tried yet. ``alone`` at its end: it must not be taken with others.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """

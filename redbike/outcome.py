@@ -11,7 +11,7 @@ from typing import Any, Literal
 from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
-from redbike.records import Outcome, Run
+from redbike.records import Outcome, Run, Streak
 from redbike.schedule import Schedule, parse, stored
 from redbike.store import Store
 from redbike.texts import message_of, trace_of
@@ -40,30 +40,31 @@ def backoff(result: object) -> float:
         raise TypeError(f"work() returned {result!r:.80}, neither None nor a number of seconds")
     if not 0 <= result <= 1e9:
         raise ValueError(f"work() returned {result!r}: a backoff is 0 to 1e9 seconds")
-    return float(result)
+    # Without the sign that a zero may have.
+    return float(result) + 0.0
 
 
 def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
     """The next occurrence after both `now` and the one that was run; those in between are counted as skipped."""
     if schedule.backs_off:
         return Outcome("next", due="+0", **kept)
-    next_due = schedule.next(run.due)
+    after = run.goes_on_after
+    next_due = schedule.next(after)
     if next_due is None or next_due > now:
         return Outcome("next", due=next_due, **kept)
     missed, overlapped = skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
-        next_due = schedule.next(run.due)
         for _ in range(surplus):
             next_due = None if next_due is None else schedule.next(next_due)
         return Outcome("next", due=next_due, missed=surplus, **kept)
-    return Outcome("next", due=schedule.next(max(now, run.due)), missed=missed, overlapped=overlapped, **kept)
+    return Outcome("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
 
 
 def skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
     """How many occurrences came due before the run began, and were missed, and how many from then to `until`."""
-    began = min(run.start, until)
-    return schedule.count(run.due, began, COUNT_LIMIT), schedule.count(max(began, run.due), until, COUNT_LIMIT)
+    began, after = min(run.start, until), run.goes_on_after
+    return schedule.count(after, began, COUNT_LIMIT), schedule.count(max(began, after), until, COUNT_LIMIT)
 
 
 def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
@@ -77,7 +78,7 @@ def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Ou
     except BadSchedule:
         return Outcome("die", failure=failure)
     if settings.on_error == "retry" and run.failures < settings.retries:
-        return _tried_again(run, schedule, settings, now)
+        return _retry(run, settings)
     if settings.on_error != "reschedule":
         return Outcome("die", failure=failure)
     if schedule.backs_off:
@@ -86,34 +87,36 @@ def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Ou
     return onward(run, schedule, settings, now, failure=failure)
 
 
-def _tried_again(run: Run, schedule: Schedule, settings: Settings, now: float) -> Outcome:
+def _retry(run: Run, settings: Settings) -> Outcome:
     pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
-    # The next try is due when the pause is over, and goes on from there.
-    missed, overlapped = skipped(run, schedule, now + pause)
-    streak = f"{run.failures + 1} 0"
-    return Outcome("due", due=f"+{pause:.6f}", streak=streak, missed=missed, overlapped=overlapped)
+    return Outcome("due", due=f"+{pause:.6f}", streak=next_try(run, failures=run.failures + 1, losses=0))
+
+
+def next_try(run: Run, failures: int, losses: int) -> str:
+    """What is kept of a run whose occurrence is tried again: it stays the same occurrence."""
+    return Streak(failures, losses, run.tries + 1, run.due, run.after).format()
 
 
 def overrun(run: Run, settings: Settings, now: float) -> Outcome:
     """The run outlived its deadline: by ``on-timeout``."""
     failure = failure_of(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
     if settings.on_timeout == "requeue":
-        return Outcome("due", due=run.due, why="overrun")
+        return Outcome("due", due=run.due, why="overrun", streak=next_try(run, run.failures, losses=0))
     if settings.on_timeout == "reschedule":
-        return rescheduled(run, settings, now, why="overrun")
+        return rescheduled(run, settings, now, why="overrun", failure=failure)
     return Outcome("die", why="overrun", failure=failure)
 
 
 def lost(run: Run, settings: Settings, now: float) -> Outcome:
     """Nothing is heard of the run's worker any more: by ``on-lost``, but the third time in a row is the last."""
     losses = run.losses + 1
-    streak = f"{run.failures} {losses}"
     failure = failure_of(run, f"its worker died or was cut off, {losses} times in a row", "", now)
     if losses >= MAX_LOSSES or settings.on_lost == "stop":
         return Outcome("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
-        return rescheduled(run, settings, now, why="lost", streak=streak)
-    return Outcome("due", due=run.due, why="lost", streak=streak)
+        streak = Streak(run.failures, losses).format()
+        return rescheduled(run, settings, now, why="lost", streak=streak, failure=failure)
+    return Outcome("due", due=run.due, why="lost", streak=next_try(run, run.failures, losses))
 
 
 def given_back(run: Run) -> Outcome:
@@ -121,7 +124,8 @@ def given_back(run: Run) -> Outcome:
 
     So it counts as a loss for none, but each runs alone the next time: then it shows which one kills its workers.
     """
-    return Outcome("due", due=run.due, why="lost", streak=f"{run.failures} {run.losses} alone")
+    kept = Streak(run.failures, run.losses, run.tries, run.due if run.tries else None, run.after, alone=True)
+    return Outcome("due", due=run.due, why="lost", streak=kept.format())
 
 
 def describe(error: BaseException) -> str:
@@ -167,7 +171,11 @@ def commit(
 
 
 def anew(run: Run, outcome: Outcome, settings: Settings, now: float) -> Outcome:
-    """Where the job goes by the schedule that was set during the run: that counts, not how the run ended."""
+    """Where the job goes by the schedule that was set during the run: that counts, not how the run ended.
+
+    It has no occurrence before it was set.
+    """
+    run = replace(run, after=max(run.goes_on_after, run.start))
     return rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
 
 

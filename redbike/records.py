@@ -1,10 +1,14 @@
 """What the store gives and takes: runs, their outcomes, what a dispatcher sees, the state of a job."""
 
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Due = float | Literal["now"] | None
+
+# Failures, losses, tries, due, after, alone.
+STREAK = re.compile(r"(\d{1,9}) (\d{1,9})(?: (\d{1,9}) (-|\d{1,12}\.\d{6}) (-|\d{1,12}\.\d{6}))?( alone)?", re.ASCII)
 
 
 @dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
@@ -23,11 +27,18 @@ class Run:
     prefix: str = field(default="", compare=False)  # of the keys: two prefixes may have jobs of the same id
     received: float = field(default_factory=time.monotonic, compare=False)
     over: float = field(default=0.0, compare=False)  # when its work was over, by the monotonic clock; 0.0 before
+    tries: int = 0  # of the same occurrence, before this one
+    after: float | None = None  # after when the schedule goes on, if that is not `due`
 
     @property
     def attempt(self) -> int:
         """Which try of the same occurrence this is, from 1."""
-        return 1 + self.failures + self.losses
+        return 1 + self.tries
+
+    @property
+    def goes_on_after(self) -> float:
+        """After when the schedule has its next occurrence."""
+        return self.due if self.after is None else self.after
 
     @property
     def was_in_time(self) -> bool:
@@ -37,6 +48,37 @@ class Run:
     def now(self) -> float:
         """Redis' clock as far as this process can tell without asking: never ahead of it by more than clocks drift."""
         return self.start + time.monotonic() - self.received
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """What is kept of a job whose occurrence is to be tried again; see `redbike.keys`."""
+
+    failures: int = 0  # in a row
+    losses: int = 0  # in a row
+    tries: int = 0  # of the same occurrence, for whatever reason
+    due: float | None = None  # of that occurrence; None if it is the one in the queue
+    after: float | None = None  # after when the schedule goes on; None: after `due`
+    alone: bool = False  # it must not be taken with others
+
+    @classmethod
+    def parse(cls, record: str) -> "Streak":
+        """Read a record; one that is damaged counts as none."""
+        found = STREAK.fullmatch(record)
+        if found is None:
+            return cls()
+        failures, losses, tries, due, after, alone = found.groups()
+        return cls(int(failures), int(losses), int(tries or 0), _moment(due), _moment(after), alone is not None)
+
+    def format(self) -> str:
+        """Write the record."""
+        due, after = ("-" if moment is None else f"{moment:.6f}" for moment in (self.due, self.after))
+        tried = f" {self.tries} {due} {after}" if self.tries or (due, after) != ("-", "-") else ""
+        return f"{self.failures} {self.losses}{tried}{' alone' if self.alone else ''}"
+
+
+def _moment(text: str | None) -> float | None:
+    return None if text in (None, "-") else float(text)
 
 
 @dataclass(slots=True)
@@ -62,6 +104,10 @@ class Entry:
     due: Due
     once: bool
     queue: str
+    keeps: bool = False  # left where it is, if it has this schedule already
+    anchor_span: tuple[int, int] | None = (
+        None  # the bytes before and after an anchor that a job that `keeps` may differ in
+    )
 
 
 @dataclass(frozen=True, slots=True)

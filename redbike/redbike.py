@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import islice
 from os import PathLike, fspath
 from typing import Any
@@ -37,7 +38,7 @@ from redbike.rotation import Handler, default_concurrency
 from redbike.rows import Source, name_of, rows
 from redbike.schedule import Calendar, Schedule, check_text, parse
 from redbike.server_check import check_server
-from redbike.store import Store
+from redbike.store import Store, is_ahead
 from redbike.timefile import Timefile
 from redbike.worker import Worker
 
@@ -45,7 +46,7 @@ log = logging.getLogger("redbike")
 
 DEFAULTS = Settings()
 CHUNK = 500  # jobs that set_many sends in one round trip
-HORIZON = 1.0  # seconds for which a reading of Redis' clock is gone on from
+CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
 
 
 class Redbike:
@@ -116,7 +117,7 @@ class Redbike:
         self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit)
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._seen = self.store.control()
-        self._asked: tuple[float, tuple[float, float | None] | None] = 0.0, None
+        self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
         self._one: Worker | None = None
         self._passes: Dispatcher | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
@@ -153,30 +154,42 @@ class Redbike:
 
     def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> State:
         """`set`, but a bad schedule raises `BadSchedule`; what became of the job."""
-        self._enter(jobid, schedule, after, tz)
-        return self.store.inspect([jobid])[0]
+        entry = self._enter(jobid, schedule, after, tz)
+        state = self.store.inspect([jobid])[0]
+        if after is None and self._timefile and entry and not entry.once and entry.due != "now":
+            due = 0.0 if entry.due is None else entry.due
+            if state.queued.startswith(f"{due:.6f} "):
+                when = datetime.fromtimestamp(due, UTC).isoformat()
+                log.info("%s: due at once: it came due at %s, after the time in the timefile", jobid, when)
+        return state
 
-    def _enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> None:
+    def _enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> Entry | None:
         if schedule is None:
             self.unset(jobid)
-        else:
-            check_jobid(jobid)
-            check_text(schedule)
-            queue = self.store.queue_for(jobid)
-            zone = self.settings.timezone if tz is None else check_zone(tz)
-            now, since = self._since(after)
-            try:
-                parsed = self._parsed(schedule, zone, jobid, now)
-            except BadSchedule:
-                self.store.bad(jobid)
-                raise
-            due = self._first_due(parsed, since, now)
-            if isinstance(due, float) and due <= now:
-                # It may have been dispatched since that was asked.
-                self._asked = 0.0, None
-                now, since = self._since(after)
-                due = self._first_due(parsed, since, now)
-            self.store.set_entry(Entry(jobid, parsed.text, due, parsed.once, queue))
+            return None
+        check_jobid(jobid)
+        check_text(schedule)
+        queue = self.store.queue_for(jobid)
+        zone = self.settings.timezone if tz is None else check_zone(tz)
+        now = self._clock()
+        try:
+            parsed = self._parsed(schedule, zone, jobid, now)
+        except BadSchedule:
+            self.store.bad(jobid)
+            raise
+        entry = self._entry(jobid, parsed, queue, now, self._since(after, now), given=after is not None)
+        self.store.set_entry(entry)
+        return entry
+
+    def _entry(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Entry:
+        """A job to be set, whose occurrences count from `since`; `given` tells whether the user has said so."""
+        if schedule.once and not given:
+            since = float("-inf")  # what is past is due at once
+        due = self._first_due(schedule, since, now)
+        # A one-off that is never due would be, wherever its text is set again.
+        text = "STOP" if due is None and schedule.once else schedule.text
+        keeps = not given and not schedule.is_order
+        return Entry(jobid, text, due, schedule.once, queue, keeps, schedule.anchor_span if keeps else None)
 
     def set_many(
         self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
@@ -196,8 +209,8 @@ class Redbike:
         self, chunk: list[tuple[str, str | None]], after: float | None, tz: str | None
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
-        self._asked = 0.0, None
-        now, since = self._since(after)
+        now = self._clock()
+        since, given = self._since(after, now), after is not None
         results: list[tuple[str, bool | ValueError]] = []
         entries: dict[str, Entry] = {}
         for jobid, schedule in chunk:
@@ -217,8 +230,7 @@ class Redbike:
             else:
                 if jobid in entries:
                     self._set_entries(entries)
-                due = self._first_due(parsed, since, now)
-                entries[jobid] = Entry(jobid, parsed.text, due, parsed.once, queue)
+                entries[jobid] = self._entry(jobid, parsed, queue, now, since, given)
                 results.append((jobid, True))
         self._set_entries(entries)
         return results
@@ -281,14 +293,10 @@ class Redbike:
             yield line, jobid, result
         yield from refused
 
-    def _since(self, after: float | None) -> tuple[float, float]:
-        """Redis' clock, and from when occurrences count: `after`, the timefile, the instant in Redis, or now."""
-        now, dispatched = self._horizon()
-        if after is not None:
-            return now, after
-        kept = self._timefile.read(now) if self._timefile else None
-        since = dispatched if kept is None else kept
-        return now, now if since is None else since
+    def _since(self, after: float | None, now: float) -> float:
+        """From when occurrences count: `after`, the timefile, or now."""
+        kept = self._timefile.read(now) if after is None and self._timefile else after
+        return now if kept is None else kept
 
     def _first_due(self, schedule: Schedule, since: float, now: float) -> Due:
         if schedule.immediate:
@@ -303,17 +311,12 @@ class Redbike:
                     due = None if due is None else schedule.next(due)
         return due
 
-    def _horizon(self) -> tuple[float, float | None]:
-        """Redis' clock, and up to when all is dispatched; asked for at most once a second.
-
-        Both only ever go on: the first occurrence after what they were is also the first one now if it is yet to come.
-        """
-        asked, horizon = self._asked
-        passed = time.monotonic() - asked
-        if horizon is None or passed > HORIZON:
-            asked, passed, horizon = time.monotonic(), 0.0, self.store.horizon()
-            self._asked = asked, horizon
-        return horizon[0] + passed, horizon[1]
+    def _clock(self) -> float:
+        """Redis' clock, asked for at most once a second."""
+        asked = time.monotonic()
+        if self._read is None or asked - self._read[1] > CLOCK:
+            self._read = self.store.clock(), asked
+        return self._read[0] + asked - self._read[1]
 
     # Looking
 
@@ -362,7 +365,9 @@ class Redbike:
 
         Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
         """
-        return Repair(self.store, self._since(None)[1], self._first_due).run()
+        now, dispatched = self.store.horizon()
+        since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
+        return Repair(self.store, self._since(None, since), self._first_due).run()
 
     # Running
 

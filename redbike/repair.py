@@ -29,6 +29,7 @@ from redbike.fsck import (
     RUNNING,
     SLACK,
     STATUS,
+    find_instant_ahead,
     holds,
     home_of,
     judge,
@@ -40,7 +41,7 @@ from redbike.fsck import (
 )
 from redbike.leftovers import remove
 from redbike.outcome import COUNT_LIMIT
-from redbike.records import Due, State
+from redbike.records import Due, State, Streak
 from redbike.schedule import END_OF_TIME, Schedule, parse
 from redbike.store import GRACE, LEASE, Store
 
@@ -69,6 +70,9 @@ class Repair:
             yield from ((line, False) for line in wrong)
             return
         listing = look_around(self.store)
+        if ahead := find_instant_ahead(self.store):
+            self.store.advance(self.horizon, ahead=True)
+            yield f"{ahead} -- repaired: it is now", True
         for page in suspects(self.store, listing):
             yield from self._put_right(page)
         for key, how in listing.keys:
@@ -142,7 +146,8 @@ class Repair:
         if state.schedule is None or state.queued or not (queue and in_flight and alive):
             return ""
         deadline = state.now + state.inflight_ms / 1000
-        counts = " ".join((state.streak or "0 0").split(" ")[:2])
+        streak = Streak.parse(state.streak)
+        counts = f"{streak.failures} {streak.losses}"
         anew = "-" if state.timeline is None else "set"
         return f"{state.inflight} {state.now:.6f} {deadline:.6f} {moment:.6f} {counts} {anew} {queue}"
 
@@ -165,7 +170,8 @@ class Repair:
             return state
         if event in ("STP", "DIE", "BAD"):
             return state
-        due, missed = self._due(schedule, event, moment, state.now)
+        tried = Streak.parse(state.streak).due
+        due, missed = (tried, 0) if tried is not None else self._due(schedule, event, moment, state.now)
         if missed:
             state = replace(state, skipped=state.skipped | {"missed": state.skipped.get("missed", 0) + missed})
         if due is None:
@@ -184,7 +190,7 @@ class Repair:
         since = moment if event == "TML" else min(self.horizon, now)
         due = self.first_due(schedule, since, now)
         if due == "now" or (event == "TML" and schedule.next(since) is None):
-            # No occurrence was left, but it waited: for a pause to be over, or to be tried again.
+            # No occurrence was left, but it waited for a pause to be over.
             return now, 0
         passed = 0 if schedule.once else schedule.count(since, now if due is None else due, COUNT_LIMIT)
         return due, max(0, passed - (due is not None))

@@ -35,6 +35,10 @@ class Schedule(ABC):
     immediate = False  # due the moment it is set
     once = False  # for one run, which is owed when it comes due while the job is in flight
     backs_off = False  # a number that the worker returns is a pause
+    is_order = False  # to set it is an order, also for a job that has it already
+    anchor_span: tuple[int, int] | None = (
+        None  # characters of `text` before and after the anchor that `parse` has put in
+    )
 
     @abstractmethod
     def next(self, after: float) -> float | None:
@@ -54,7 +58,7 @@ class Now(Schedule):
     """Once, right away."""
 
     text = "NOW"
-    immediate = once = True
+    immediate = once = is_order = True
 
     def next(self, after: float) -> float | None:
         """None: it is due when it is set, and then no more."""
@@ -80,6 +84,7 @@ class Stop(Schedule):
     """Not any more."""
 
     text = "STOP"
+    is_order = True
 
     def next(self, after: float) -> float | None:
         """None."""
@@ -198,7 +203,11 @@ def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
         return _every(rest, timezone, anchor)
     if _RULE.search(text):
         rule = Recurrence(text, timezone, anchor, zone)
-        return Calendar(rule.text, rule, rule.timezone)
+        calendar = Calendar(rule.text, rule, rule.timezone)
+        if _ANCHORED.match(text):
+            start, _, rest = rule.text.partition("\n")
+            calendar.anchor_span = start.index(":") + 1, len(rest) + 1
+        return calendar
     return _cron(text, timezone, jobid)
 
 
@@ -232,7 +241,9 @@ def _every(rest: str, timezone: str, anchor: float) -> Schedule:
     duration, at, start = rest.strip().partition("@")
     since = timestamp(start, timezone) if at else anchor
     kept = start if at and _EPOCH.fullmatch(start) else f"{since:.6f}".rstrip("0").rstrip(".")
-    return Every(f"EVERY:{duration.lower()}@{kept}", _seconds(duration), float(kept))
+    every = Every(f"EVERY:{duration.lower()}@{kept}", _seconds(duration), float(kept))
+    every.anchor_span = None if at else (len("EVERY:@") + len(duration), 0)
+    return every
 
 
 def _seconds(duration: str) -> float:

@@ -17,9 +17,10 @@ import redis
 
 from redbike.errors import BadJobId
 from redbike.keys import SKIPS, Keys, check_queue_name
-from redbike.records import Due, Entry, Outcome, Run, State, Survey, text
+from redbike.records import STREAK, Due, Entry, Outcome, Run, State, Streak, Survey, text
 from redbike.scripts import Call, Reply, Scripts, translated
 
+AHEAD = 2.0  # seconds by which two readings of Redis' clock may differ
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
 PAGE = 500  # entries of a hash or a list that are asked for
@@ -27,7 +28,6 @@ STEP = 100  # jobs that one script sets or moves: nobody else is served meanwhil
 LOOK = 4 * PAGE  # due jobs that a survey tells of
 NEXT = 50  # jobs that are due next that it tells of
 COUNT = re.compile(r"\d{1,18}", re.ASCII)
-STREAK = re.compile(r"\d{1,9} \d{1,9}( alone)?", re.ASCII)
 
 _PLACES = ("timeline", "queue", "stopped", "unset")  # where `end` may bring a job
 
@@ -40,6 +40,11 @@ def literal(pattern: str) -> str:
 def new_tag() -> str:
     """A name for one request or run that no other will have."""
     return base64.urlsafe_b64encode(os.urandom(12)).decode()
+
+
+def is_ahead(instant: float, now: float) -> bool:
+    """Whether an instant in Redis is of a clock that was ahead of the one that says `now`: it is not to be believed."""
+    return instant > now + AHEAD
 
 
 def _moment(now: float | None) -> str:
@@ -62,6 +67,14 @@ def _how(outcome: Outcome) -> str:
         return ""
     how = {name: getattr(outcome, name) for name in ("place", "why", "streak", "missed", "overlapped")}
     return json.dumps(how | {"failure": "" if outcome.failure is None else json.dumps(outcome.failure)})
+
+
+def _when(entry: Entry) -> str:
+    """When a job is due, and what else ``lua/set.lua`` must know of that."""
+    moment = entry.due if entry.due == "now" else _moment(entry.due)
+    if entry.anchor_span is not None:
+        moment += f"@{entry.anchor_span[0]},{entry.anchor_span[1]}"
+    return f"{moment}{'!' if entry.once else ''}{'=' if entry.keeps else ''}"
 
 
 def _number(value: bytes) -> float | None:
@@ -119,8 +132,7 @@ class Store:
         names, keys = self._queues(entry.queue for entry in entries)
         arguments: list[str] = [_moment(now), new_tag(), str(len(names)), *names]
         for entry in entries:
-            moment = entry.due if entry.due == "now" else _moment(entry.due)
-            arguments += (entry.jobid, entry.schedule, moment + "!" if entry.once else moment, str(names[entry.queue]))
+            arguments += (entry.jobid, entry.schedule, _when(entry), str(names[entry.queue]))
         return Call("set", [*self.keys.common, self.keys.requests, *keys], arguments)
 
     def _queues(self, found: Iterable[str]) -> tuple[dict[str, int], list[str]]:
@@ -181,11 +193,11 @@ class Store:
             next_lease=_number(next_lease),
             due=_pairs_of(_decoded(due) if due else []),
             coming=_pairs_of(_decoded(coming) if coming else []),
-            lost=list(self._lost_runs(zip(lost[::3], lost[1::3], lost[2::3], strict=True))),
+            lost=list(self._lost_runs(zip(lost[::4], lost[1::4], lost[2::4], lost[3::4], strict=True))),
         )
 
-    def _lost_runs(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> Iterator[Run]:
-        for jobid, record, schedule in rows:
+    def _lost_runs(self, rows: Iterable[tuple[bytes, bytes, bytes, bytes]]) -> Iterator[Run]:
+        for jobid, record, schedule, streak in rows:
             try:
                 tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
                 times = (float(due), tag, float(start), float(deadline))
@@ -193,7 +205,9 @@ class Store:
             except ValueError:
                 # None at all, or a damaged one, which is for fsck: the dispatcher must not fail because of it.
                 continue
-            yield Run(text(jobid), *times, *counts, text(schedule), queue, self.keys.prefix)
+            kept = Streak.parse(text(streak))
+            known = (text(jobid), *times, *counts, text(schedule), queue, self.keys.prefix)
+            yield Run(*known, tries=kept.tries, after=kept.after)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
         """Move jobs (id, due time, queue name; "" where it has none) to their queues, `STEP` in each step; how many."""
@@ -236,9 +250,15 @@ class Store:
             stored = self.client.hget(self.keys.schedules, jobid)
         return None if stored is None else text(stored)
 
-    def advance(self, until: float) -> None:
-        """Note that everything due by `until` was dispatched; never goes back."""
-        self.scripts.run(Call("advance", [self.keys.dispatched], [_moment(until)]))
+    def advance(self, until: float, ahead: bool = False) -> None:
+        """Note that everything due by `until` was dispatched; never goes back, unless the clock was `ahead` before."""
+        self.scripts.run(Call("advance", [self.keys.dispatched], [_moment(until), "1" if ahead else ""]))
+
+    def clock(self) -> float:
+        """Redis' clock."""
+        with translated():
+            seconds, micros = self.client.time()
+        return float(seconds + micros / 1e6)
 
     def horizon(self) -> tuple[float, float | None]:
         """Redis' clock, and the instant up to which a dispatcher has dispatched."""
@@ -314,9 +334,12 @@ class Store:
         start, received, prefix = float(reply[1]), time.monotonic(), self.keys.prefix
         flat, runs = _decoded(reply[2]), []
         for jobid, due, deadline, streak, queue, schedule in zip(*(flat[place::6] for place in range(6)), strict=True):
-            failures, losses = (0, 0) if streak == "0 0" else map(int, streak.split(" "))
             times = (float(due), tag, start, float(deadline))
-            runs.append(Run(jobid, *times, failures, losses, schedule, queue, prefix, received))
+            run = Run(jobid, *times, 0, 0, schedule, queue, prefix, received)
+            if streak != "0 0":
+                kept = Streak.parse(streak)
+                run.failures, run.losses, run.tries, run.after = kept.failures, kept.losses, kept.tries, kept.after
+            runs.append(run)
         return runs
 
     def end(self, run: Run, outcome: Outcome, now: float | None = None, late: float = 0.0) -> tuple[str, str]:

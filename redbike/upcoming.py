@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from redbike.schedule import Schedule
+from redbike.schedule import END_OF_TIME, Schedule
 
 
 def upcoming(
@@ -40,6 +40,8 @@ def situation(told: Mapping[str, Any], now: float) -> tuple[str, bool]:
     if "queued_for" in told:
         return f"It waits for a worker {when}.", True
     if told["next_run"] is not None:
+        if not 0 <= told["next_run"] < END_OF_TIME:
+            return f"Its next run is no time at all, {told['next_run']:g}; redbike fsck says more.", False
         return ("It is due, and waits for a dispatcher." if told["next_run"] <= now else ""), True
     if event == "BAD":
         return f"It was never scheduled, as its schedule is bad, {when}.", False

@@ -3,7 +3,9 @@
 A job is a record of where it is. Nothing here knows of keys, scripts or Redis.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 
 
 @dataclass
@@ -16,6 +18,17 @@ class Flight:
     owed: float | None = None
 
 
+@dataclass(frozen=True)
+class Tries:
+    """What is known of an occurrence that was tried already."""
+
+    failures: int = 0  # in a row
+    losses: int = 0  # in a row
+    tries: int = 0
+    due: float | None = None  # None: the one that is waited for
+    after: float | None = None  # after when the schedule goes on; None: after `due`
+
+
 @dataclass
 class Job:
     schedule: str | None = None
@@ -23,7 +36,8 @@ class Job:
     timeline: float | None = None
     queued: float | None = None
     flight: Flight | None = None
-    losses: int = 0
+    tries: Tries = field(default_factory=Tries)
+    failure: tuple[float, int] | None = None  # due time and number of the try
     skipped: dict[str, int] = field(default_factory=dict)
 
     def skip(self, reason: str) -> None:
@@ -45,9 +59,12 @@ class Model:
     def job(self, jobid: str) -> Job:
         return self.jobs.setdefault(jobid, Job())
 
-    def set(self, now: float, jobid: str, schedule: str, due: float | None, once: bool) -> None:
+    def set(self, now: float, jobid: str, schedule: str, due: float | None, once: bool, keeps: bool = False) -> None:
         job = self.job(jobid)
-        same, job.schedule, job.losses = job.schedule == schedule, schedule, 0
+        somewhere = job.flight or job.queued is not None or job.timeline is not None
+        if keeps and somewhere and job.schedule == schedule:
+            return
+        same, job.schedule, job.tries = job.schedule == schedule, schedule, Tries()
         if job.flight:
             job.status = job.status or "WRK"
             self._set_in_flight(job, now, due, once, same)
@@ -111,12 +128,26 @@ class Model:
         job = self.job(jobid)
         if job.schedule is None:
             return False
-        overdue, job.timeline, job.losses = job.timeline, None, 0
+        waited, job.timeline, failure, job.failure = job.timeline, None, job.failure, None
+        before, tried = job.tries, job.tries.tries or job.tries.due is not None or job.tries.after is not None
+        job.tries = replace(before, failures=0, losses=0) if tried else Tries()
         if job.flight:
             job.flight.owed, job.flight.anew = now, ""
         elif job.queued is None:
-            self._put(now, jobid, now if overdue is None else min(now, overdue))
+            self._put(now, jobid, self._asked(job, now, waited, failure))
         return True
+
+    def _asked(self, job: Job, now: float, waited: float | None, failure: tuple[float, int] | None) -> float:
+        """For which due time a job is run that was asked for."""
+        goes_on = None if waited is None else waited - JUST_BEFORE
+        if job.tries.due is not None:
+            return job.tries.due
+        if failure:
+            job.tries = Tries(tries=failure[1], due=failure[0], after=goes_on)
+            return failure[0]
+        overdue = waited is not None and waited < now
+        job.tries = Tries() if overdue else Tries(after=goes_on)
+        return waited if overdue else now
 
     def dispatch(self, now: float) -> int:
         due = sorted((job.timeline, jobid) for jobid, job in self.jobs.items() if (job.timeline or now + 1) <= now)
@@ -124,7 +155,7 @@ class Model:
         for moment, jobid in due:
             job = self.job(jobid)
             if not job.flight:
-                self._put(now, jobid, moment)
+                self._put(now, jobid, moment if job.tries.due is None else job.tries.due)
                 moved += 1
             elif job.flight.anew == "once":
                 job.flight.owed, job.flight.anew, job.timeline = moment, "", None
@@ -173,8 +204,21 @@ class Model:
         flight.lease = min(now + self.lease, flight.deadline + self.grace)
         return "ok"
 
-    def end(self, now: float, jobid: str, tag: str, place: str, due: float | None, why: str, loss: bool) -> str:
-        """`due` is computed from the schedule as it is now if `place` is next; if it is due, whatever the schedule."""
+    def end(
+        self,
+        now: float,
+        jobid: str,
+        tag: str,
+        place: str,
+        due: float | None,
+        why: str,
+        tries: Tries | None = None,
+        failure: tuple[float, int] | None = None,
+    ) -> str:
+        """`due` is computed from the schedule as it is now if `place` is next; if it is due, whatever the schedule.
+
+        `tries` are those of an occurrence that is tried again.
+        """
         job = self.job(jobid)
         flight = job.flight
         if flight is None or flight.tag != tag:
@@ -189,19 +233,26 @@ class Model:
         job.flight = None
         if job.schedule is None:
             del self.jobs[jobid]
-        elif flight.owed is not None:
-            job.losses = 0
-            again = place == "due" and due is not None and not job.schedule.startswith(("NOW", "AT:"))
-            self._put(now, jobid, min(due, flight.owed) if again else flight.owed)
-        elif job.timeline is not None:
-            job.losses, job.status = 0, "TML"
-        elif place == "unset":
+            return "ok"
+        if place == "unset" and flight.owed is None and job.timeline is None:
             del self.jobs[jobid]
-        elif place == "stop":
-            job.schedule, job.status, job.losses = "STOP", "STP", 0
-        elif place == "die":
-            job.status, job.losses = "DIE", 0
+            return "ok"
+        if failure:
+            job.failure = failure
+        elif why == "" and place != "due":
+            job.failure = None
+        one_off = job.schedule.startswith(("NOW", "AT:"))
+        if flight.owed is not None:
+            again = place == "due" and not one_off and tries is not None
+            goes_on = flight.due if place != "next" else None if due is None else due - JUST_BEFORE
+            job.tries = tries if again else Tries(after=None if one_off else goes_on)
+            self._put(now, jobid, tries.due if again else flight.owed)
+        elif job.timeline is not None:
+            job.tries, job.status = Tries(), "TML"
+        elif place in ("stop", "die") or due is None:
+            job.schedule = "STOP" if place == "stop" or one_off else job.schedule
+            job.tries, job.status = Tries(), "DIE" if place == "die" else "STP"
         else:
-            job.losses = job.losses + 1 if loss else 0
+            job.tries = tries or Tries()
             self._put(now, jobid, due)
         return "ok"

@@ -103,7 +103,15 @@ def stopped(store: Store) -> Run | None:
 def dead(store: Store) -> Run | None:
     run = flight(store)
     assert run is not None
-    store.end(run, Outcome("die", failure={"jobid": JOB, "error": "it broke"}), now=START + 1)
+    failure = {"jobid": JOB, "due": run.due, "attempt": 1, "error": "it broke"}
+    store.end(run, Outcome("die", failure=failure), now=START + 1)
+    return None
+
+
+def waiting_to_retry(store: Store) -> Run | None:
+    run = flight(store)
+    assert run is not None
+    store.end(run, Outcome("due", DUE, streak=f"1 0 1 {START:.6f} -"), now=START + 1)
     return None
 
 
@@ -121,6 +129,7 @@ STATES: dict[str, Callable[[Store], Run | None]] = {
         flight_of_unset,
         stopped,
         dead,
+        waiting_to_retry,
     )
 }
 

@@ -194,7 +194,7 @@ def test_runs_that_are_lost_together_count_as_losses_for_none_and_run_alone_the_
     # Alone, it is known which run was lost.
     (run,) = take(store, MOST, "last", now=NOW + LEASE)
     dispatcher.dispatch_due(NOW + 2 * LEASE)
-    assert store.inspect([run.jobid])[0].streak == "0 1"
+    assert store.inspect([run.jobid])[0].streak == f"0 1 1 {run.due:.6f} -"
 
 
 def test_a_job_that_may_have_killed_its_worker_runs_neither_with_those_before_nor_with_those_after_it(store):

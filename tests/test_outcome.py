@@ -101,20 +101,53 @@ def test_on_error_retry_pauses_longer_each_time_and_then_stops():
     settings = Settings(on_error="retry", retries=3, backoff=2.0)
     outcomes = [failed(run(failures=n), ValueError(), settings, 101.0) for n in range(4)]
     assert [outcome.due for outcome in outcomes] == ["+2.000000", "+4.000000", "+8.000000", None]
-    assert [outcome.streak for outcome in outcomes] == ["1 0", "2 0", "3 0", ""]
+    kept = [f"{n} 0 1 100.000000 -" for n in (1, 2, 3)]
+    assert [outcome.streak for outcome in outcomes] == [*kept, ""]
     assert [outcome.place for outcome in outcomes] == ["due", "due", "due", "die"]
     assert [outcome.failure is None for outcome in outcomes] == [True, True, True, False]
     assert failed(run(failures=500), ValueError(), Settings(on_error="retry", retries=1000), 1.0).due == "+3600.000000"
 
 
-def test_occurrences_up_to_the_next_try_are_counted():
-    # Due at 100, started at 115 (110 was missed), failed at 125 and tried again at 157.
-    settings = Settings(on_error="retry", backoff=32.0)
-    outcome = failed(run(start=115.0), ValueError(), settings, 125.0)
-    assert (outcome.due, outcome.missed, outcome.overlapped) == ("+32.000000", 1, 4)
-    again = Run("job:A", 157.0, "tag", 158.0, 168.0, 1, 0, parse("EVERY:10@0").text, "work-A")
-    assert done(again, None, settings, 159.0) == Outcome("next", 160.0)
-    assert failed(run("CONTINUE"), ValueError(), settings, 125.0).overlapped == 0
+@pytest.mark.parametrize("catchup", ["last", "all"])
+def test_a_retry_is_the_same_occurrence_and_drops_no_other(catchup):
+    # Due at 100, failed at 101 and tried again at 135: 110, 120 and 130 have come due since.
+    settings = Settings(on_error="retry", backoff=34.0, catchup=catchup)
+    outcome = failed(run(), ValueError(), settings, 101.0)
+    assert outcome == Outcome("due", "+34.000000", streak="1 0 1 100.000000 -")
+    again = replace(run(start=135.0, failures=1), tries=1)
+    assert again.attempt == 2
+    expected = Outcome("next", 140.0, missed=3) if catchup == "last" else Outcome("next", 110.0)
+    assert done(again, None, settings, 136.0) == expected
+
+
+def test_what_was_asked_for_in_between_lets_the_schedule_go_on_where_it_was():
+    settings = Settings(catchup="all")
+    between = replace(run(due=125.0, start=125.0), after=109.999999)
+    assert done(between, None, settings, 126.0) == Outcome("next", 110.0)
+    assert failed(between, ValueError(), Settings(on_error="retry"), 126.0).streak == "1 0 1 125.000000 109.999999"
+
+
+def test_every_kind_of_try_counts_as_an_attempt():
+    tried = replace(run(), tries=4, failures=1, losses=2)
+    assert lost(replace(tried, losses=1), Settings(), 115.0).streak == "1 2 5 100.000000 -"
+    assert overrun(tried, Settings(on_timeout="requeue"), 115.0).streak == "1 0 5 100.000000 -"
+    assert failed(tried, ValueError(), Settings(on_error="retry"), 101.0).streak == "2 0 5 100.000000 -"
+    assert lost(tried, Settings(), 115.0).failure["attempt"] == 5
+
+
+def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before():
+    settings = Settings(catchup="all")
+    outcome = anew(run("EVERY:7@0", due=0.0, start=100.0), Outcome("next"), settings, 101.0)
+    assert outcome == Outcome("next", 105.0)
+
+
+def test_a_timeout_that_is_rescheduled_is_kept_as_a_failure():
+    outcome = overrun(run(), Settings(on_timeout="reschedule"), 115.0)
+    assert "overran" in outcome.failure["error"]
+
+
+def test_a_pause_of_minus_nothing_is_none():
+    assert done(run("CONTINUE"), -0.0, Settings(), 101.0) == Outcome("next", "+0.000000")
 
 
 @pytest.mark.parametrize(
@@ -139,12 +172,13 @@ def test_the_third_loss_in_a_row_is_the_last(policy):
     outcomes = [lost(run(losses=n), settings, 115.0) for n in range(3)]
     place = "due" if policy == "requeue" else "next"
     assert [outcome.place for outcome in outcomes] == [place, place, "die"]
-    assert [outcome.streak for outcome in outcomes[:2]] == ["0 1", "0 2"]
+    tried = " 1 100.000000 -" if policy == "requeue" else ""
+    assert [outcome.streak for outcome in outcomes[:2]] == [f"0 1{tried}", f"0 2{tried}"]
     assert "3 times in a row" in outcomes[2].failure["error"]
 
 
 def test_a_raise_breaks_a_row_of_losses():
-    assert failed(run(losses=2), ValueError(), Settings(on_error="retry"), 101.0).streak == "1 0"
+    assert failed(run(losses=2), ValueError(), Settings(on_error="retry"), 101.0).streak == "1 0 1 100.000000 -"
 
 
 def test_what_was_set_during_the_run_counts():

@@ -34,7 +34,7 @@ def test_a_job_is_set_dispatched_and_worked(bike):
     assert bike.work_one() == "job:A"
     assert bike.work_one() is None
     told = bike.tell("job:A")
-    assert (told["next_run"], told["schedule"], told["working"]) == (None, "NOW", False)
+    assert (told["next_run"], told["schedule"], told["working"]) == (None, "STOP", False)
     assert told["status"].startswith("STP:")
 
 
@@ -121,21 +121,137 @@ def test_after_decides_from_when_occurrences_count(bike):
     assert bike.tell("later:A")["next_run"] > now + 7200
     bike.set("over:A", f"AT:{now - 10}", after=now)
     assert bike.tell("over:A")["status"].startswith("STP:")
+    # It would be due at once wherever that is loaded again.
+    assert bike.tell("over:A")["schedule"] == "STOP"
     bike.set("late:A", f"AT:{now - 10}", after=now - 20)
     assert bike.tell("late:A")["status"].startswith("ENQ:")
 
 
-def test_the_timefile_counts_before_the_instant_in_redis(client, prefix, tmp_path):
+@pytest.mark.parametrize("ago", [0.4, 0.6, 10, 86400])
+def test_a_one_off_that_is_past_is_due_at_once(bike, ago):
+    due = round(bike.store.clock() - ago, 3)
+    bike.set("late:A", f"AT:{due}")
+    assert bike.work_one() == "late:A"
+    assert bike.worker.worked == [("late:A", due)]
+
+
+def test_a_one_off_that_is_past_the_timefile_is_due_at_once(client, prefix, tmp_path):
+    bike = Redbike(Recorder(), prefix, client, timefile=str(tmp_path / "timefile"))
+    now = bike.store.clock()
+    Timefile(tmp_path / "timefile").write(now)
+    bike.set("late:A", f"AT:{now - 5:.3f}")
+    assert bike.work_one() == "late:A"
+
+
+def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path):
     path = tmp_path / "timefile"
     bike = Redbike(Recorder(), prefix, client, timefile=str(path))
-    now = bike.store.horizon()[0]
-    bike.store.advance(now - 1)
+    now = bike.store.clock()
     Timefile(path).write(now - 7200)
     bike.set("job:A", "EVERY:1h@0")
     assert bike.tell("job:A")["status"].startswith("ENQ:")
     path.unlink()
     bike.set("other:A", "EVERY:1h@0")
-    assert bike.tell("other:A")["next_run"] > now - 1
+    assert bike.tell("other:A")["next_run"] > now
+
+
+@pytest.mark.parametrize("until", [-7200, 400 * 86400])
+def test_without_a_timefile_a_new_job_counts_from_now(bike, until):
+    """Whatever Redis says of when a dispatcher ran last."""
+    now = bike.store.clock()
+    bike.store.advance(now + until)
+    bike.set("job:A", "EVERY:1h@0")
+    assert now < bike.tell("job:A")["next_run"] <= now + 3601
+    assert [result for _, result in bike.set_many([("other:A", "EVERY:1h@0")])] == [True]
+    assert bike.tell("other:A")["next_run"] == bike.tell("job:A")["next_run"]
+
+
+def test_a_job_whose_schedule_is_changed_counts_from_now(bike):
+    now = bike.store.clock()
+    bike.set("job:A", "EVERY:1h@0", after=now - 7200)
+    bike.set("job:A", "EVERY:2h@0")
+    assert bike.tell("job:A")["next_run"] > now
+
+
+@pytest.mark.parametrize("text", ["EVERY:1h@0", "EVERY:1h", "RRULE:FREQ=HOURLY", "17 * * * *", "CONTINUE", "AT:{past}"])
+def test_what_is_overdue_stays_so_when_it_is_set_again_unchanged(bike, text):
+    """No dispatcher runs, and the file of schedules is loaded once more."""
+    now = bike.store.clock()
+    text = text.format(past=now - 10)
+    bike.set("model:A", text)
+    (stored,) = dict(bike.get_schedules()).values()
+    bike.unset("model:A")
+    bike.store.set("job:A", stored, now - 60, now=now - 100)
+    assert [result for _, result in bike.set_many([("job:A", text)])] == [True]
+    assert bike.set("job:A", text)
+    assert bike.tell("job:A")["next_run"] == pytest.approx(now - 60, abs=1e-5)
+    assert dict(bike.get_schedules()) == {"job:A": stored}
+    # Whoever says from when it counts means that.
+    bike.set("job:A", text, after=now + 7200)
+    assert bike.tell("job:A")["next_run"] != pytest.approx(now - 60, abs=1e-5)
+
+
+def test_what_has_run_once_does_not_run_again_from_a_dump(bike, client, prefix):
+    bike.set("now:A", "NOW")
+    bike.set("at:A", f"AT:{bike.store.clock() - 1:.3f}")
+    bike.set("waits:A", "NOW")
+    assert [bike.work_one(), bike.work_one()] == ["now:A", "at:A"]
+    dump = list(bike.get_schedules())
+    assert dict(dump) == {"now:A": "STOP", "at:A": "STOP", "waits:A": "NOW"}
+    other = Redbike(Recorder(), f"{prefix}-other", client)
+    assert all(result is True for _, result in other.set_many(dump))
+    assert [other.work_one(), other.work_one()] == ["waits:A", None]
+
+
+@pytest.mark.parametrize("catchup", ["last", "all"])
+def test_a_failure_in_a_backfill_drops_no_other_occurrence(client, prefix, catchup):
+    class Flaky(Recorder):
+        def work(self, jobid):
+            super().work(jobid)
+            if len(self.worked) == 1:
+                raise ValueError("not yet")
+
+    settings = {"catchup": catchup, "on_error": "retry", "backoff": 0.0}
+    bike = Redbike(Flaky(), prefix, client, **settings)
+    now = bike.store.clock()
+    base = now - now % 1000 - 3000
+    bike.set("job:A", "EVERY:1000@0", after=base - 1)
+    while bike.work_one() or bike.dispatch_due():
+        pass
+    due = [due for _, due in bike.worker.worked]
+    assert due == ([base, base, base + 1000, base + 2000, base + 3000] if catchup == "all" else [base, base])
+    assert bike.tell("job:A").get("skipped", {}) == ({} if catchup == "all" else {"missed": 3})
+
+
+def test_an_explicit_run_between_missed_ones_drops_none(client, prefix):
+    bike = Redbike(Recorder(), prefix, client, catchup="all")
+    now = bike.store.clock()
+    base = now - now % 1000 - 3000
+    work = bike.worker.work
+
+    def ask(jobid):
+        work(jobid)
+        if len(bike.worker.worked) == 1:
+            bike.requeue(jobid)
+
+    bike.worker.work = ask
+    bike.set("job:A", "EVERY:1000@0", after=base - 1)
+    while bike.work_one():
+        pass
+    due = [due for _, due in bike.worker.worked]
+    assert due == [base, pytest.approx(now, abs=60), base + 1000, base + 2000, base + 3000]
+
+
+def test_set_says_when_a_job_is_due_at_once_because_of_the_timefile(client, prefix, tmp_path, caplog):
+    caplog.set_level("INFO", "redbike")
+    bike = Redbike(Recorder(), prefix, client, timefile=str(tmp_path / "timefile"))
+    Timefile(tmp_path / "timefile").write(bike.store.clock() - 7200)
+    bike.enter("job:A", "EVERY:1h@0")
+    assert "job:A: due at once" in caplog.text
+    caplog.clear()
+    bike.enter("later:A", "EVERY:7d@0")
+    bike.enter("now:A", "NOW")
+    assert "due at once" not in caplog.text
 
 
 def test_catchup_none_at_set_goes_on_to_the_next_occurrence(client, prefix):

@@ -400,10 +400,20 @@ def test_a_job_that_waited_to_be_tried_again_is(bike):
     now = clock(bike)
     bike.set("job:A", f"AT:{now - 100:.0f}", after=now - 200)
     run = bike.store.take([(QUEUE, 100.0)], "tag")
-    bike.store.end(run, Outcome("due", "+50", streak="1 0"))
+    bike.store.end(run, Outcome("due", "+50", streak=f"1 0 1 {run.due:.6f} -"))
     give(bike, ["DEL {p}-timeline"])
     repaired(bike)
-    assert runs(bike) == ["job:A"]
+    again = bike.store.take([(QUEUE, 100.0)], "again")
+    assert (again.due, again.attempt) == (run.due, 2)
+
+
+def test_an_instant_that_is_to_come_is_put_right(bike):
+    now = clock(bike)
+    bike.store.advance(now + 400 * 86400)
+    assert "dispatched up to" in next(bike.fsck())
+    repaired(bike)
+    assert list(bike.fsck()) == []
+    assert bike.store.horizon()[1] == pytest.approx(now, abs=60)
 
 
 def test_a_job_without_a_queue_waits_on_the_timeline(server_url, client, prefix):

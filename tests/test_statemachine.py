@@ -1,5 +1,7 @@
 """Random operations on a few jobs, compared with a plain model after each step, with the invariants checked."""
 
+from dataclasses import astuple, replace
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -8,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from redbike import scripts
 from redbike.errors import NoSuchJob
 from redbike.fsck import fsck
-from redbike.records import Outcome, Run
+from redbike.records import Entry, Outcome, Run, Streak
 from redbike.store import GRACE, LEASE, Store
-from tests.model import Model
+from tests.model import Model, Tries
 from tests.states import queue_for, with_long_queues
 
 TIMEOUT = 20.0
@@ -19,6 +21,11 @@ PERIODIC = ["EVERY:5@0.0", "EVERY:60@0.0"]
 
 jobids = st.sampled_from(JOBIDS)
 delays = st.sampled_from([-3.0, 0.0, 1.0, 10.0, 40.0])
+
+
+def rounded(tries):
+    """Tries or a streak, with times as Redis keeps them."""
+    return [value if value is None else round(value, 6) for value in astuple(tries)[:5]]
 
 
 class Jobs(RuleBasedStateMachine):
@@ -45,10 +52,10 @@ class Jobs(RuleBasedStateMachine):
     def time_passes(self, seconds):
         self.now += seconds
 
-    @rule(jobid=jobids, text=st.sampled_from(PERIODIC), delay=delays)
-    def set_periodic(self, jobid, text, delay):
-        self.store.set(jobid, text, self.now + delay, now=self.now)
-        self.model.set(self.now, jobid, text, self.now + delay, once=False)
+    @rule(jobid=jobids, text=st.sampled_from(PERIODIC), delay=delays, keeps=st.booleans())
+    def set_periodic(self, jobid, text, delay, keeps):
+        self.store.set_entry(Entry(jobid, text, self.now + delay, False, "work-A", keeps), now=self.now)
+        self.model.set(self.now, jobid, text, self.now + delay, once=False, keeps=keeps)
 
     @rule(jobid=jobids, delay=delays)
     def set_once(self, jobid, delay):
@@ -133,7 +140,7 @@ class Jobs(RuleBasedStateMachine):
                 run.schedule = self.model.job(run.jobid).schedule or ""
                 ended.append((run, Outcome("next", due)))
             words = self.store.ended(self.store.scripts.run(self.store.end_call(ended, now=self.now)))
-            expected = [self.model.end(self.now, run.jobid, run.tag, "next", due, "", loss=False) for run, _ in ended]
+            expected = [self.model.end(self.now, run.jobid, run.tag, "next", due, "") for run, _ in ended]
             assert [word for word, _ in words] == expected
 
     @rule(which=st.integers(0, 9))
@@ -166,13 +173,19 @@ class Jobs(RuleBasedStateMachine):
             self._end(run, "due", run.due, "lost")
 
     def _end(self, run, place, due, why):
-        loss = why == "lost"
+        lost = why == "lost"
         schedule = self.model.job(run.jobid).schedule or ""
-        known = Run(run.jobid, run.due, run.tag, run.start, run.deadline, 0, 0, schedule, run.queue)
-        streak = f"0 {self.model.job(run.jobid).losses + 1}" if loss else ""
-        word, _ = self.store.end(known, Outcome(place, due, why, streak), now=self.now)
-        expected = self.model.end(self.now, run.jobid, run.tag, place, due, why, loss)
-        assert word == expected
+        known = replace(run, schedule=schedule)
+        tries = failure = None
+        if place == "due":
+            due = run.due if due is None else due
+            tries = Tries(run.failures + (not lost), run.losses + lost, run.tries + 1, run.due, run.after)
+        elif place == "die":
+            failure = {"jobid": run.jobid, "due": run.due, "attempt": run.attempt}
+        streak = Streak(*astuple(tries)).format() if tries else ""
+        word, _ = self.store.end(known, Outcome(place, due, why, streak, failure), now=self.now)
+        kept = failure and (run.due, run.attempt)
+        assert word == self.model.end(self.now, run.jobid, run.tag, place, due, why, tries, kept)
 
     @invariant()
     def all_is_as_the_model_says(self):
@@ -196,7 +209,8 @@ class Jobs(RuleBasedStateMachine):
             assert (state.running.split(" ")[0] if state.running else None) == (job.flight.tag if job.flight else None)
             assert state.lease == (job.flight.lease if job.flight else None)
             assert state.skipped == job.skipped
-            assert state.streak == (f"0 {job.losses}" if job.losses else "")
+            assert rounded(Streak.parse(state.streak)) == rounded(job.tries), state.streak
+            assert (state.failure and (state.failure["due"], state.failure["attempt"])) == job.failure
         queue = self.client.lrange(self.store.keys.queue("work-A"), 0, -1)
         assert [entry.decode() for entry in reversed(queue)] == self.model.queue
         withdrawn = self.client.smembers(self.store.keys.withdrawn)

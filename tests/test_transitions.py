@@ -8,7 +8,7 @@ import pytest
 from redbike import scripts
 from redbike.errors import NoSuchJob, ServerError
 from redbike.fsck import fsck
-from redbike.records import Outcome, Run
+from redbike.records import Entry, Outcome, Run
 from redbike.scripts import SCRIPTS, Call
 from redbike.store import GRACE, LEASE, Store
 from tests.states import (
@@ -54,6 +54,7 @@ VERBS: dict[str, Verb] = {
     "set later": lambda store, run: store.set(JOB, NEW, LATER, now=NOW),
     "set past": lambda store, run: store.set(JOB, NEW, START, now=NOW),
     "set again": lambda store, run: store.set(JOB, OLD, LATER, now=NOW),
+    "set same": lambda store, run: store.set_entry(Entry(JOB, OLD, LATER, False, QUEUE, keeps=True), now=NOW),
     "set stop": lambda store, run: store.set(JOB, "STOP", None, now=NOW),
     "bad": lambda store, run: store.bad(JOB, now=NOW),
     "unset": lambda store, run: store.unset(JOB),
@@ -81,32 +82,33 @@ VERBS: dict[str, Verb] = {
 # For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
 # fmt: off
 TABLE = {
-    "set now":     ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue"),
-    "set later":   ("timeline", "timeline", "timeline", "timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline"),
-    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight",          "flight",          "flight",          "flight",          "flight",          "queue",    "queue"),
-    "set again":   ("timeline", "timeline", "timeline", "queue",    "flight",          "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline"),
-    "set stop":    ("STP",      "STP",      "STP",      "STP",      "flight",          "flight",          "flight",          "flight",          "flight",          "STP",      "STP"),
-    "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
-    "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing"),
-    "requeue":     ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue"),
-    "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "="),
-    "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
-    "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "="),
-    "heartbeat":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
-    "end":         ("=",        "=",        "=",        "=",        "timeline",        "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
-    "end ran out": ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
-    "end at once": ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
-    "end stop":    ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
-    "end die":     ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
-    "end unset":   ("=",        "=",        "=",        "=",        "nothing",         "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
-    "end late":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
-    "end overrun": ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
-    "end lost":    ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "="),
-    "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
-    "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "="),
-    "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
-    "advance":     ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
-    "repair":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "="),
+    "set now":     ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue", "queue"),
+    "set later":   ("timeline", "timeline", "timeline", "timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline"),
+    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight",          "flight",          "flight",          "flight",          "flight",          "queue",    "queue", "queue"),
+    "set again":   ("timeline", "timeline", "timeline", "queue",    "flight",          "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline"),
+    "set same":    ("timeline", "timeline", "=",        "=",        "=",               "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "="),
+    "set stop":    ("STP",      "STP",      "STP",      "STP",      "flight",          "flight",          "flight",          "flight",          "flight",          "STP",      "STP", "STP"),
+    "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing", "nothing"),
+    "requeue":     ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue", "queue"),
+    "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "=", "queue"),
+    "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "heartbeat":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "end":         ("=",        "=",        "=",        "=",        "timeline",        "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end ran out": ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end at once": ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end stop":    ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end die":     ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end unset":   ("=",        "=",        "=",        "=",        "nothing",         "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end late":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "end overrun": ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end lost":    ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "=", "="),
+    "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "advance":     ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "repair":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
 }
 # fmt: on
 CASES = [
@@ -314,7 +316,13 @@ def test_a_job_without_a_queue_does_not_hold_up_the_others(store):
     STATES["timeline"](store)
     store.set("other:A", OLD, DUE, now=START)
     assert store.dispatch([(JOB, "1050", ""), ("other:A", "1050", QUEUE)], now=NOW) == 1
-    assert place(store.inspect([JOB])[0]) == "BAD"
+    assert place(store.inspect([JOB])[0]) == "timeline"
+    assert list(fsck(store)) == []
+    # It is tried again a little later, for its own due time.
+    assert store.dispatch(due_jobs(store), now=NOW) == 0
+    assert store.dispatch([(JOB, f"{NOW + 10:.0f}", QUEUE)], now=NOW + 10) == 1
+    runs = {run.jobid: run.due for run in (take(store, tag, now=NOW + 10) for tag in ("one", "two"))}
+    assert runs == {JOB: DUE, "other:A": DUE}
 
 
 def test_entries_of_an_older_version_are_adopted_once(store, client):
@@ -443,6 +451,136 @@ def test_a_run_that_happens_again_is_also_the_one_that_was_asked_for(store, why)
     store.requeue(JOB, now=NOW)
     assert store.end(run, Outcome("due", run.due, why), now=START + max(LEASE, TIMEOUT)) == ("ok", "queue")
     assert store.inspect([JOB])[0].queued == f"{run.due:.6f} {QUEUE}"
+
+
+@pytest.mark.parametrize("state", ["timeline", "queue", "flight", "waiting_to_retry"])
+def test_a_job_that_is_set_again_unchanged_is_not_touched(store, state):
+    STATES[state](store)
+    settled = dump(store)
+    for due in (NOW, LATER, None):
+        store.set_entry(Entry(JOB, OLD, due, False, QUEUE, keeps=True), now=NOW)
+    store.set_entry(Entry(JOB, "EVERY:100@7.5", NOW, False, QUEUE, keeps=True, anchor_span=(10, 0)), now=NOW)
+    assert dump(store) == settled
+
+
+@pytest.mark.parametrize(
+    ("text", "span"), [("EVERY:7@0.0", (8, 0)), ("EVERY:100@0.0x", (10, 1)), ("EVERY:1000@0.0", (11, 0))]
+)
+def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span):
+    STATES["timeline"](store)
+    store.set_entry(Entry(JOB, text, LATER, False, QUEUE, keeps=True, anchor_span=span), now=NOW)
+    state = store.inspect([JOB])[0]
+    assert (state.schedule, state.timeline) == (text, LATER)
+
+
+@pytest.mark.parametrize("text", ["NOW", f"AT:{START}"])
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome("next"), Outcome("die"), Outcome("stop"), Outcome("die", why="lost"), Outcome("die", why="overrun")],
+)
+def test_a_one_off_whose_run_has_ended_is_stored_as_stop(store, text, outcome):
+    store.set(JOB, text, START, once=True, now=START)
+    run = take(store, "mine")
+    assert store.inspect([JOB])[0].schedule == text, "while it runs it keeps its text"
+    late = {"lost": LEASE, "overrun": TIMEOUT}.get(outcome.why, 1)
+    assert store.end(run, outcome, now=START + late) == ("ok", "stopped")
+    assert store.inspect([JOB])[0].schedule == "STOP"
+
+
+@pytest.mark.parametrize("place", ["due", "next"])
+def test_a_one_off_that_runs_again_keeps_its_text(store, place):
+    store.set(JOB, f"AT:{START}", START, once=True, now=START)
+    store.end(take(store, "mine"), Outcome(place, LATER), now=START + 1)
+    assert store.inspect([JOB])[0].schedule == f"AT:{START}"
+
+
+def test_a_retry_is_dispatched_for_the_due_time_of_its_occurrence(store):
+    STATES["waiting_to_retry"](store)
+    store.dispatch(due_jobs(store), now=NOW)
+    run = take(store, "again", now=NOW)
+    assert (run.due, run.attempt, run.failures) == (START, 2, 1)
+    assert take(store, "again", repeated=True, now=NOW) == run
+    (lost,) = store.survey(now=NOW + LEASE).lost
+    assert (lost.due, lost.attempt, lost.failures) == (START, 2, 1)
+
+
+@pytest.mark.parametrize("state", ["waiting_to_retry", "dead"])
+def test_a_requeue_runs_what_failed_for_its_own_due_time(store, state):
+    STATES[state](store)
+    store.requeue(JOB, now=NOW)
+    run = take(store, "again", now=NOW)
+    assert (run.due, run.attempt, run.failures, run.goes_on_after) == (START, 2, 0, START)
+
+
+def test_a_requeue_of_what_failed_leaves_the_place_of_the_schedule(store):
+    run = STATES["flight"](store)
+    failure = {"jobid": JOB, "due": run.due, "attempt": 3, "error": "it broke"}
+    store.end(run, Outcome("next", LATER, failure=failure), now=NOW)
+    store.requeue(JOB, now=NOW)
+    again = take(store, "again", now=NOW)
+    assert (again.due, again.attempt) == (START, 4)
+    assert again.goes_on_after == pytest.approx(LATER, abs=1e-5)
+    assert again.goes_on_after < LATER
+
+
+def test_a_requeue_in_between_leaves_the_place_of_the_schedule(store):
+    store.set(JOB, OLD, LATER, now=START)
+    store.requeue(JOB, now=NOW)
+    run = take(store, "between", now=NOW)
+    assert (run.due, run.attempt) == (NOW, 1)
+    assert LATER - 1e-5 < run.goes_on_after < LATER
+
+
+@pytest.mark.parametrize(
+    ("outcome", "after"),
+    [
+        (Outcome("next", DUE), DUE - 1e-6),  # as with catchup: all, where that is in the past
+        (Outcome("die"), START),
+        (Outcome("next"), None),
+        (Outcome("next", "+5"), None),
+    ],
+)
+def test_what_was_asked_for_during_a_run_leaves_the_place_of_the_schedule(store, outcome, after):
+    run = STATES["flight"](store)
+    store.requeue(JOB, now=NOW)
+    assert store.end(run, outcome, now=NOW) == ("ok", "queue")
+    asked = take(store, "asked", now=NOW)
+    assert (asked.due, asked.attempt) == (NOW, 1)
+    assert asked.after == (None if after is None else pytest.approx(after, abs=1e-7))
+
+
+def test_a_retry_that_is_asked_for_too_happens_once_and_at_once(store):
+    run = STATES["flight"](store)
+    store.requeue(JOB, now=NOW)
+    assert store.end(run, Outcome("due", "+50", streak=f"1 0 1 {START:.6f} -"), now=NOW) == ("ok", "queue")
+    again = take(store, "again", now=NOW)
+    assert (again.due, again.attempt, again.failures) == (START, 2, 1)
+
+
+@pytest.mark.parametrize("kept", ["garbage", "[]", '{"due": "soon"}', '{"due": -5}', '{"due": 1e300}', '{"due": null}'])
+def test_a_failure_that_cannot_be_read_does_not_matter_to_a_requeue(store, client, kept):
+    STATES["dead"](store)
+    client.hset(store.keys.failures, JOB, kept)
+    store.requeue(JOB, now=NOW)
+    assert take(store, "mine", now=NOW).due == NOW
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome("next", LATER), Outcome("stop"), Outcome("next")])
+def test_a_success_forgets_the_failure(store, outcome):
+    run = STATES["flight"](store)
+    store.end(run, Outcome("next", NOW, failure={"jobid": JOB, "due": START, "attempt": 1}), now=NOW)
+    assert [failure["jobid"] for failure in store.failures()] == [JOB]
+    store.end(take(store, "other", now=NOW), outcome, now=NOW)
+    assert list(store.failures()) == []
+    assert list(fsck(store)) == []
+
+
+def test_a_retry_does_not_forget_the_failure_of_an_earlier_occurrence(store):
+    run = STATES["flight"](store)
+    store.end(run, Outcome("next", NOW, failure={"jobid": JOB, "due": START, "attempt": 1}), now=NOW)
+    store.end(take(store, "other", now=NOW), Outcome("due", "+5", streak=f"1 0 1 {NOW:.6f} -"), now=NOW)
+    assert [failure["jobid"] for failure in store.failures()] == [JOB]
 
 
 def test_a_requeue_forgets_the_failure(store):

@@ -172,16 +172,16 @@ def test_a_bad_backoff_is_a_failure_that_says_so(store, state):
 
 def test_a_job_is_retried_with_pauses_and_then_dies(store, state):
     store.set("job:A", "CONTINUE", "now")
-    dispatch = []
+    due = float(state().queued.split(" ")[0])
     worker = Worker(store, Handler(raising(ValueError("no"))), Settings(on_error="retry", retries=2, backoff=0.05))
-    for streak in ("1 0", "2 0"):
+    for n in (1, 2):
         assert worker.work_one() == "job:A"
-        assert (state().streak, state().status[:3]) == (streak, "TML")
+        assert (state().streak, state().status[:3]) == (f"{n} 0 {n} {due:.6f} -", "TML")
         dispatch = [(jobid, due, "work-A") for jobid, due in store.survey(now=state().timeline).due]
         store.dispatch(dispatch, now=state().timeline)
     assert worker.work_one() == "job:A"
     assert state().status.startswith("DIE:")
-    assert state().failure["attempt"] == 3
+    assert (state().failure["attempt"], state().failure["due"]) == (3, due)
 
 
 def test_a_success_ends_the_row_of_failures(store, state):

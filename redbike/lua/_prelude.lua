@@ -2,6 +2,8 @@
 local schedules, statuses, timeline, queued, running = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, streaks, skipped, queues, wakeup, withdrawn = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local RUN = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$'  -- see keys.py: tag start deadline due failures losses next queue
+local TRIED = '^%d+ %d+ %d+ (%d+%.%d+)'  -- of a streak, see keys.py: the due time of the occurrence that is tried again
+local BEFORE = 0.000001  -- seconds before an instant, from where a schedule goes on with that
 local call = redis.call
 local SIZE = {hash = 'HLEN', zset = 'ZCARD', set = 'SCARD', list = 'LLEN', string = 'STRLEN'}
 local sizes = {}  -- of the keys whose kind is known, as they were before the first write; true for those that were read

@@ -27,8 +27,8 @@ for i = 1, #jobs do
   if not tags[i] then expect('string', KEYS[own_keys + i]) end
 end
 
-local words, changed, gone, keys, calm = {}, {}, {}, {}, {}
-local SHORT = '^(%S+) %S+ (%S+) %S+ %S+ %S+ (%S+) (.*)$'  -- of RUN what matters here
+local words, changed, gone, keys, calm, well = {}, {}, {}, {}, {}, {}
+local SHORT = '^(%S+) %S+ (%S+) (%S+) %S+ %S+ (%S+) (.*)$'  -- of RUN what matters here
 local DONE = {place = 'next', why = '', streak = '', failure = '', missed = 0, overlapped = 0}
 
 local function forget(job)
@@ -51,10 +51,13 @@ local function keep(job, failure)
   end
 end
 
-local function move(job, due, place, home)
+local function one_off(schedule) return schedule == 'NOW' or string.sub(schedule, 1, 3) == 'AT:' end
+
+local function move(job, schedule, due, place, home, occurrence)
   local at = tonumber(due)
   if place == 'stop' or place == 'die' or not at then
-    if place == 'stop' then call('HSET', schedules, job, 'STOP') end
+    -- A one-off that has ended would run again wherever its text is set again.
+    if place == 'stop' or one_off(schedule) then call('HSET', schedules, job, 'STOP') end
     mark(job, place == 'die' and 'DIE' or 'STP')
     return 'stopped'
   end
@@ -62,7 +65,7 @@ local function move(job, due, place, home)
   at = after and now + at or at
   if at <= now then
     local number = numbers[home]
-    enqueue(job, stamp(at), home, KEYS[12 + 2 * number], KEYS[13 + 2 * number])
+    enqueue(job, occurrence or stamp(at), home, KEYS[12 + 2 * number], KEYS[13 + 2 * number])
     return 'queue'
   end
   postpone(job, after and stamp(at) or due)
@@ -70,10 +73,21 @@ local function move(job, due, place, home)
   return 'timeline'
 end
 
-local function one_off(schedule) return schedule == 'NOW' or string.sub(schedule, 1, 3) == 'AT:' end
+local function again(due, how)  -- the due time of the occurrence that is tried again; nil if it is not
+  return how.place == 'due' and (string.match(how.streak, TRIED) or string.match(due, '^%d.*')) or nil
+end
+
+local function resume(due, how, occurrence)  -- what was asked for goes between: then the schedule goes on where it was
+  local goes_on = tonumber(occurrence)
+  if how.place == 'next' then
+    local at = tonumber(string.match(due, '^%d.*') or nil)
+    goes_on = at and at - BEFORE
+  end
+  return goes_on and '0 0 0 - ' .. stamp(goes_on)
+end
 
 local function finish(i, job, expected, due, how)
-  local own, deadline, next, home = string.match(records[i] or '', SHORT)
+  local own, deadline, occurrence, next, home = string.match(records[i] or '', SHORT)
   if own ~= tag then return 'stale' end
   local over = now - late >= tonumber(deadline) or tags[i] ~= tag and (tags[i] or late == 0)
   if how.why == '' and over then return 'overrun' end
@@ -96,20 +110,28 @@ local function finish(i, job, expected, due, how)
     forget(job)
     return 'unset'
   end
-  if how.failure ~= '' then keep(job, how.failure) end
+  if how.failure ~= '' then
+    keep(job, how.failure)
+  elseif sizes[failures] > 0 and how.why == '' and how.place ~= 'due' then
+    well[#well + 1] = job
+  end
   if how.missed > 0 then call('HINCRBY', skipped, 'missed:' .. job, how.missed) end
   if how.overlapped > 0 then call('HINCRBY', skipped, 'running:' .. job, how.overlapped) end
-  if how.streak == '' or not free then calm[#calm + 1] = job else call('HSET', streaks, job, how.streak) end
+  -- If this run is to happen again, that is the one that was asked for.
+  local goes_on, streak = owed and not one_off(schedule), how.streak
+  local tried = goes_on and again(due, how)
+  if not free and not tried then
+    streak = goes_on and schedule == expected and resume(due, how, occurrence) or ''
+  end
+  if streak == '' then calm[#calm + 1] = job else call('HSET', streaks, job, streak) end
   if owed then
     call('ZREM', timeline, job)
-    -- If this run is to happen again, that is the one that was asked for; what came due since it was is counted by it.
-    local again = how.place == 'due' and not one_off(schedule) and string.match(due, '^%d') and tonumber(due)
-    return move(job, again and again < tonumber(owed) and due or owed, 'due', home)
+    return move(job, schedule, tried or owed, 'due', home)
   elseif postponed then
     mark(job, 'TML')
     return 'timeline'
   end
-  return move(job, due, how.place, home)
+  return move(job, schedule, due, how.place, home, streak ~= '' and string.match(streak, TRIED) or nil)
 end
 
 for i, job in ipairs(jobs) do
@@ -118,4 +140,8 @@ for i, job in ipairs(jobs) do
 end
 land(gone, keys)
 if streaking and #calm > 0 then call('HDEL', streaks, unpack(calm)) end
+if #well > 0 then
+  call('HDEL', failures, unpack(well))
+  call('ZREM', failure_times, unpack(well))
+end
 return write({'ok', table.concat(words, ' '), unpack(changed)})

@@ -2,8 +2,9 @@
 -- set: (unknown), stopped, timeline or queue → timeline, queue or stopped, for each job; a run in flight goes on.
 -- KEYS  common, requests, then queue and wake of each queue
 -- ARGV  now ('' = Redis' clock), request tag, how many queues, their names, then for each job, none of which is there
---       twice: id, schedule, due ('' = none, 'now', or a time; with '!' at its end when it is owed if it comes due
---       while the job is in flight), number of its queue
+--       twice: id, schedule, due ('' = none, 'now', or a time; then '@HEAD,TAIL' if the schedule was anchored just
+--       now, between that many bytes at its beginning and its end; then '!' when it is owed if it comes due while the
+--       job is in flight; then '=' when a job that has this schedule already keeps its place), number of its queue
 -- returns {'ok', job, queue, ...}: those that were left as they are, because they wait in another queue than their own.
 local requests = KEYS[12]
 local now, request, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -41,18 +42,36 @@ local function set_in_flight(job, record, due, once, same)
   if call('HEXISTS', statuses, job) == 0 then mark(job, 'WRK') end  -- it was unset during the run
 end
 
+local function cut(text, last)  -- without its last character, if it is that one
+  if string.sub(text, -1) == last then return string.sub(text, 1, -2), true end
+  return text, false
+end
+
+local function anchored(moment, schedule, old)  -- its due time, and whether the old schedule has but another anchor
+  local due, head, tail = string.match(moment, '^(.*)@(%d+),(%d+)$')
+  head, tail = tonumber(head), tonumber(tail)
+  return tonumber(due), old and #old > head + tail and string.sub(old, 1, head) == string.sub(schedule, 1, head)
+    and (tail == 0 or string.sub(old, -tail) == string.sub(schedule, -tail))
+end
+
 local texts, calm, gone = {}, {}, {}
 for i, job in ipairs(jobs) do
   if at_home[i] then
     local schedule, moment, number = ARGV[first + 4 * i - 3], ARGV[first + 4 * i - 2], tonumber(ARGV[first + 4 * i - 1])
     local name, queue, wake = ARGV[3 + number], KEYS[11 + 2 * number], KEYS[12 + 2 * number]
-    local once = string.sub(moment, -1) == '!'
-    moment = once and string.sub(moment, 1, -2) or moment
-    local due = moment == 'now' and now or tonumber(moment)
-    local same, stays = before[i] == schedule, false
-    note(texts, job, schedule)
-    calm[#calm + 1] = job
-    if records[i] then
+    local once, keeps
+    moment, keeps = cut(moment, '=')
+    moment, once = cut(moment, '!')
+    local due, same, stays = moment == 'now' and now or tonumber(moment), before[i] == schedule, false
+    if not due and moment ~= '' then due, same = anchored(moment, schedule, before[i]) end
+    keeps = keeps and same and (records[i] or queued_for[i] or call('ZSCORE', timeline, job))
+    if not keeps then
+      note(texts, job, schedule)
+      calm[#calm + 1] = job
+    end
+    if keeps then
+      stays = true
+    elseif records[i] then
       set_in_flight(job, records[i], due, once, same)
     elseif queued_for[i] then
       stays = due and (due <= now or same)
@@ -61,7 +80,7 @@ for i, job in ipairs(jobs) do
         call('HINCRBY', skipped, 'withdrawn:' .. job, 1)
       end
     end
-    if not records[i] and not stays then
+    if not stays and not records[i] then
       if not due then
         mark(job, 'STP')
       elseif due <= now then

@@ -5,19 +5,19 @@
 -- ARGV  now, tag, control as the worker found it when it started, lease in seconds, grace after the deadline,
 --       repeated ('1' = this tag may have been served already), how many jobs at most, how many queues, name and
 --       timeout of each queue, then the numbers of the queues whose turns it is, over and over
--- returns {'ok', now, JSON of job, due, deadline, 'FAILURES LOSSES', queue name and schedule of one run after the other},
+-- returns {'ok', now, JSON of job, due, deadline, streak, queue name and schedule of one run after the other},
 --         {'empty'}, {'halted'}, or {'again'} when there was so much to throw away that the rest is left to another call.
 local control, base, tag, seen, repeated = KEYS[12], KEYS[13], ARGV[2], ARGV[3], ARGV[6] == '1'
 local most, count, length = tonumber(ARGV[7]), tonumber(ARGV[8]), 0
 if repeated then
-  expect('hash', running, schedules)
+  expect('hash', running, schedules, streaks)
   local runs, own, began = call('HGETALL', running), {}, nil
   for i = 1, #runs, 2 do
     local tagged, start, deadline, due, failures, losses, _, home = string.match(runs[i + 1], RUN)
     if tagged == tag then
       began = start
       note(own, runs[i], due)
-      note(own, deadline, failures .. ' ' .. losses)
+      note(own, deadline, call('HGET', streaks, runs[i]) or failures .. ' ' .. losses)
       note(own, home, call('HGET', schedules, runs[i]) or '')
     end
   end
@@ -73,7 +73,7 @@ local function claim(job, queue, due, streak, schedule)
   local counts, at, pair = '0 0', 6 * size, 2 * size
   if streak then counts = string.match(streak, '^%d+ %d+') or counts end
   batch[at + 1], batch[at + 2], batch[at + 3] = job, due, queue.deadline
-  batch[at + 4], batch[at + 5], batch[at + 6] = counts, queue.name, schedule
+  batch[at + 4], batch[at + 5], batch[at + 6] = streak or counts, queue.name, schedule
   records[pair + 1], records[pair + 2] = job, queue.head .. due .. ' ' .. counts .. queue.tail
   deadlines[pair + 1], deadlines[pair + 2] = queue.lease, job
   taken[job], size = true, size + 1

@@ -14,7 +14,7 @@ def judge_rest(history: History, verdict: Verdict) -> None:
     _, last = history.segments[-1]
     end = history.notes["end"][-1]["at"]
     for job in {**last.held["timeline"], **last.held["queued"], **last.held["running"]}:
-        pending = last.pending(job)
+        pending = last.waits_until(job)
         if pending is not None and pending < end - OVERDUE:
             verdict.wrong["stuck"].append(told(history, job, pending, f"due {end - pending:.1f} s before the end"))
 

@@ -37,6 +37,7 @@ class Excuses:
         late = again.taken <= run.taken and self._paused(again)
         killed, paused = expired and self._killed(run), over and (self._paused(run) or late)
         found = {
+            "raised": run.outcome == "raised" and again.start >= (run.end or 0),
             "forgotten": self._was_forgotten(run, again),
             "killed while cut off": killed and self._is_untold(run, self._death(run)),
             "killed": killed,

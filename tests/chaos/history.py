@@ -52,10 +52,16 @@ class Snapshot:
     def pending(self, job: str) -> float | None:
         """The due time that is waited for, queued or in flight; None if there is none."""
         if job in self.held["timeline"]:
-            return float(self.held["timeline"][job])
+            # That of a retry is kept apart from when it is tried again.
+            tried = self.held["streaks"].get(job, "").split(" ")[3:4]
+            return float(tried[0] if tried and tried != ["-"] else self.held["timeline"][job])
         if job in self.held["queued"]:
             return float(self.held["queued"][job].split(" ")[0])
         return float(self.held["running"][job].split(" ")[3]) if job in self.held["running"] else None
+
+    def waits_until(self, job: str) -> float | None:
+        """When the job must have been taken from where it is: on the timeline, that is when it is dispatched."""
+        return float(self.held["timeline"][job]) if job in self.held["timeline"] else self.pending(job)
 
     def tag(self, job: str) -> str:
         """Of the run in flight, or ""."""

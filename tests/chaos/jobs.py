@@ -18,7 +18,7 @@ from typing import Any
 from redbike import RoundRobin, current_run
 
 DEATHS = 0.03  # of the runs of jobs that may kill their worker
-FAILURES = 0.3  # of the runs of jobs that may raise
+FAILURES = 0.3  # of the runs of jobs that may raise; each is tried again
 TIMEOUTS = {"work-C": 4.0}  # seconds; below the lease, so that runs also outlive their deadline
 
 if "FAKETIME" in os.environ:
@@ -76,8 +76,8 @@ def slow(_: int) -> None:
 
 
 def fail(_: int) -> None:
-    """Raise now and then."""
-    if random.random() < FAILURES:
+    """Raise now and then, but not when all is to settle down."""
+    if random.random() < FAILURES and not os.path.exists("calm"):
         raise Trouble("as it is meant to")
 
 

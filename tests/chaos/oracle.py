@@ -96,7 +96,7 @@ def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list
     if change["kind"] != "set":
         schedule = end.held["schedules"].get(job, "STOP")
     met = [run for run in runs if run.taken >= change["began"] - SLACK and run.due <= change["ended"] + SLACK]
-    asked = change["answer"] == "ok" and (change["kind"] == "requeue" or change["schedule"] == "NOW")
+    asked = change["answer"] == "ok" and (change["kind"] == "requeue" or _is_due_at_once(change))
     pending = end.pending(job)
     waits = (
         end.left_behind(job).startswith("due:")
@@ -111,6 +111,12 @@ def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list
     expected = _due(schedule, change["ended"], _until(job, end))
     counted = max(0, end.skipped(job) - change["skipped"])  # to unset a job sets them back
     _judge_stretch(history, verdict, Stretch(job, schedule, expected, runs, counted, exact=False), end)
+
+
+def _is_due_at_once(change: Entry) -> bool:
+    """Whether a job was set to run now, or at an instant that was past."""
+    keyword, _, instant = change["schedule"].partition(":")
+    return keyword == "NOW" or (keyword == "AT" and float(instant) <= change["began"])
 
 
 def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Snapshot) -> None:

@@ -22,7 +22,9 @@ SETTLE = 20.0  # seconds after the last one until all must be as if there had be
 LOOK = 15.0  # seconds between two looks by fsck
 CONFIG = """[redbike]
 timefile = disk/timefile
-on-error = reschedule
+on-error = retry
+retries = 20
+backoff = 0.2
 on-timeout = requeue
 log-level = info
 [redbike-redis]

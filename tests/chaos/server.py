@@ -23,7 +23,7 @@ from tests.chaos.journal import Journal
 from tests.waiting import wait_until
 
 SAMPLE = 0.05  # seconds between two looks at the size of the append-only file
-HASHES = ("schedules", "statuses", "queued", "running", "skipped", "failures")
+HASHES = ("schedules", "statuses", "queued", "running", "skipped", "failures", "streaks")
 OPTIONS = {
     "bind": "127.0.0.1",
     "appendonly": "yes",

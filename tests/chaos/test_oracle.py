@@ -13,7 +13,7 @@ from tests.chaos.report import failures, summary, table
 EPOCH = 1_800_000_000.0  # of the monotonic clock; a full minute
 JOB = "fast.still.1:A"
 CRON = "* * * * * */10"
-HELD = ("schedules", "statuses", "queued", "running", "skipped", "failures", "timeline")
+HELD = ("schedules", "statuses", "queued", "running", "skipped", "failures", "streaks", "timeline")
 
 
 class Story:
@@ -30,12 +30,12 @@ class Story:
             self.faults.note("start", name=f"w{pid}", role="worker", pid=pid, at=0, skew=0, many=False)
         self.snapshot("after", 1, timeline=10)
 
-    def run(self, due, start=None, pid=1, tag=None, took=0.1, job=JOB):
+    def run(self, due, start=None, pid=1, tag=None, took=0.1, job=JOB, how="done"):
         start = due + 0.01 if start is None else start
         tag = tag or f"{pid}-{start}"
         self.lines.append(f"S {start} {pid} {tag} {EPOCH + due} {EPOCH + start - 0.001} {job}")
         if took is not None:
-            self.lines.append(f"E {start + took} {pid} {tag} done {job}")
+            self.lines.append(f"E {start + took} {pid} {tag} {how} {job}")
 
     def runs(self, *dues):
         for due in dues:
@@ -75,6 +75,39 @@ def story(tmp_path):
 
 def wrong(verdict):
     return {kind: len(cases) for kind, cases in verdict.wrong.items() if cases}
+
+
+def test_it_acquits_a_retry_for_the_same_due_time(story):
+    story.run(10, how="raised")
+    story.run(10, start=15)
+    story.runs(20, 30, 40, 50, 60)
+    assert wrong(story.verdict()) == {}
+
+
+def test_it_convicts_a_retry_with_another_due_time(story):
+    story.run(10, how="raised")
+    story.run(15, start=15)
+    story.runs(20, 30, 40, 50, 60)
+    assert wrong(story.verdict())["unexplained"] == 1
+
+
+def test_it_convicts_a_retry_that_drops_another_occurrence(story):
+    story.run(10, how="raised")
+    story.run(10, start=25)
+    story.runs(30, 40, 50, 60)
+    assert wrong(story.verdict()) == {"lost": 1}
+
+
+def test_what_waits_to_be_tried_again_is_pending_for_its_due_time(story):
+    story.runs(10, 20, 30, 40, 50)
+    story.run(60, how="raised")
+    assert wrong(story.verdict(pending=66, streaks={JOB: f"1 0 1 {EPOCH + 60:.6f} -"})) == {}
+
+
+def test_it_convicts_when_a_one_off_that_was_past_did_not_run(story):
+    story.runs(10, 20, 30)
+    story.change("set", began=35, schedule=f"AT:{EPOCH + 34}")
+    assert wrong(story.verdict(pending=None, schedule="STOP"))["lost"] == 1
 
 
 def test_it_acquits_when_all_ran(story):

@@ -36,18 +36,19 @@ SPLIT = [
     Bug(
         "a due job is taken off the timeline, and put into its queue by a second script",
         "dispatcher.py",
-        "return [(jobid, due, self._queue_of(jobid)) for jobid, due in jobs]",
+        "            found.append((jobid, due, name))",
         (
-            "return [(jobid, due, self._queue_of(jobid)) for jobid, due in jobs"
-            " if not (self.store.client.zrem(self.store.keys.timeline, jobid) and self.store.requeue(jobid))]"
+            "            zrem = self.store.client.zrem\n"
+            "            if not (zrem(self.store.keys.timeline, jobid) and self.store.requeue(jobid)):\n"
+            "                found.append((jobid, due, name))"
         ),
         f"{CRASHES} dispatch_due",
     ),
     Bug(
         "a job is unset before it is set",
         "redbike.py",
-        "self.store.set_entry(Entry(jobid, parsed.text, due, parsed.once, queue))",
-        "self.unset(jobid); self.store.set_entry(Entry(jobid, parsed.text, due, parsed.once, queue))",
+        "        self.store.set_entry(entry)\n        return entry",
+        "        self.unset(jobid)\n        self.store.set_entry(entry)\n        return entry",
         f"{CRASHES} 'set and anew'",
     ),
     Bug(
@@ -120,7 +121,133 @@ STATUSES = [
     Bug("a job that is given back keeps its status", "lua/release.lua", "mark(job, 'ENQ')", "", MOVES),
     Bug("a job that is unset keeps its status", "lua/unset.lua", " + call('HDEL', statuses, job)", "", MOVES),
     Bug("a job that unsets itself keeps its status", "lua/end.lua", "  call('HDEL', statuses, job)\n", "", MOVES),
-    Bug("a job without a queue has no status", "lua/dispatch.lua", "mark(job, 'BAD')", "", MOVES),
+    Bug(
+        "a job without a queue leaves the timeline",
+        "lua/dispatch.lua",
+        "put_off(job, tonumber(tried) or due, tries[i])",
+        "gone[#gone + 1] = job",
+        MOVES,
+    ),
+    Bug(
+        "a job without a queue gets another due time",
+        "lua/dispatch.lua",
+        "put_off(job, tonumber(tried) or due, tries[i])",
+        "postpone(job, stamp(now + PAUSE))",
+        MOVES,
+    ),
+]
+
+OCCURRENCES = [
+    Bug(
+        "a retry gets another due time",
+        "lua/dispatch.lua",
+        "enqueue(job, tried or stamp(due), name, queue, wake)",
+        "enqueue(job, stamp(due), name, queue, wake)",
+        MOVES,
+    ),
+    Bug(
+        "a retry without a pause gets another due time",
+        "lua/end.lua",
+        "enqueue(job, occurrence or stamp(at), home",
+        "enqueue(job, stamp(at), home",
+        FACADE,
+    ),
+    Bug("an overrun is no attempt", "outcome.py", "streak=next_try(run, run.failures, losses=0)", 'streak=""', OUTCOME),
+    Bug("a retry is not counted", "outcome.py", "run.tries + 1, run.due", "run.tries, run.due", OUTCOME),
+    Bug("the tries of a lost run are forgotten", "store.py", "tries=kept.tries, after", "tries=0, after", MOVES),
+    Bug(
+        "what failed is run for another due time when it is asked for",
+        "lua/requeue.lua",
+        "elseif failed then",
+        "elseif false then",
+        MOVES,
+    ),
+    Bug(
+        "a retry that is asked for has another due time",
+        "lua/requeue.lua",
+        "due = tonumber(occurrence)",
+        "due = now",
+        MOVES,
+    ),
+    Bug(
+        "a run in between moves the place of the schedule",
+        "lua/requeue.lua",
+        "due, tried, occurrence, after = now, due and 0, '-', goes_on",
+        "due, tried = now, nil",
+        MOVES,
+    ),
+    Bug(
+        "a run that is owed moves the place of the schedule",
+        "lua/end.lua",
+        "streak = goes_on and schedule == expected and resume(due, how, occurrence) or ''",
+        "streak = ''",
+        MOVES,
+    ),
+    Bug(
+        "the place of the schedule is not looked at",
+        "outcome.py",
+        "after = run.goes_on_after",
+        "after = run.due",
+        OUTCOME,
+    ),
+    Bug(
+        "a schedule has occurrences before it was set",
+        "outcome.py",
+        "run = replace(run, after=max(run.goes_on_after, run.start))",
+        "",
+        OUTCOME,
+    ),
+    Bug(
+        "a one-off that has ended keeps its text",
+        "lua/end.lua",
+        "if place == 'stop' or one_off(schedule) then",
+        "if place == 'stop' then",
+        MOVES,
+    ),
+    Bug(
+        "a one-off that is past is never due",
+        "redbike.py",
+        'since = float("-inf")  # what is past is due at once',
+        "pass",
+        FACADE,
+    ),
+    Bug(
+        "a job that is set again unchanged moves",
+        "lua/set.lua",
+        "    if keeps then\n      stays = true",
+        "    if false then\n      stays = true",
+        MOVES,
+    ),
+    Bug(
+        "an anchor makes another schedule",
+        "redbike.py",
+        "schedule.anchor_span if keeps else None",
+        "None",
+        FACADE,
+    ),
+    Bug(
+        "what differs in more than its anchor counts as unchanged",
+        "lua/set.lua",
+        "and string.sub(old, 1, head) == string.sub(schedule, 1, head)",
+        "",
+        MOVES,
+    ),
+    Bug(
+        "a job that is set anew counts from when a dispatcher ran last",
+        "redbike.py",
+        "        return now if kept is None else kept",
+        "        return (self.store.horizon()[1] or now) if kept is None else kept",
+        FACADE,
+    ),
+    Bug("a success does not forget the failure", "lua/end.lua", "well[#well + 1] = job", "", MOVES),
+    Bug("a skip takes a retry away", "lua/skip.lua", "TRIED) then", "TRIED) and false then", DISPATCHER),
+    Bug(
+        "an instant that is to come is believed",
+        "store.py",
+        "return instant > now + AHEAD",
+        "return False",
+        DISPATCHER,
+    ),
 ]
 
 LOSSES = [
@@ -162,8 +289,8 @@ LOSSES = [
     Bug(
         "streaks are not kept",
         "lua/end.lua",
-        "if how.streak == '' or not free then",
-        "if true then",
+        "if streak == '' then calm",
+        "if true then calm",
         DISPATCHER,
     ),
     Bug(
@@ -241,8 +368,8 @@ TIME = [
     Bug(
         "the next run is not after now",
         "outcome.py",
-        "due=schedule.next(max(now, run.due))",
-        "due=schedule.next(run.due)",
+        "due=schedule.next(max(now, after))",
+        "due=schedule.next(after)",
         OUTCOME,
     ),
     Bug("a job that was postponed is moved", "lua/dispatch.lua", "(scores[i] == text or", "(scores[i] or", MOVES),
@@ -277,8 +404,8 @@ TIME = [
     Bug(
         "the timefile does not count",
         "redbike.py",
-        "since = dispatched if kept is None else kept",
-        "since = dispatched",
+        "        return now if kept is None else kept",
+        "        return now",
         FACADE,
     ),
     Bug("the instant in Redis goes back", "lua/advance.lua", "'GT', ", "", DISPATCHER),
@@ -458,8 +585,8 @@ PLACES = [
     Bug(
         "StopWork does not change the schedule",
         "lua/end.lua",
-        "if place == 'stop' then call('HSET'",
-        "if false then call('HSET'",
+        "if place == 'stop' or one_off(schedule) then",
+        "if one_off(schedule) then",
         WORKER,
     ),
     Bug(
@@ -570,4 +697,4 @@ CALENDAR = [
     ),
 ]
 
-BUGS = [*SPLIT, *TAGS, *STATUSES, *LOSSES, *TIME, *WAKING, *QUEUES, *PLACES, *CALENDAR]
+BUGS = [*SPLIT, *OCCURRENCES, *TAGS, *STATUSES, *LOSSES, *TIME, *WAKING, *QUEUES, *PLACES, *CALENDAR]
