@@ -1,13 +1,19 @@
 """Which queues a worker works, and in which order: worker classes, and turns by weight."""
 
-from collections.abc import Iterable, Iterator
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from redbike.errors import BadConfig, BadJobId
+from redbike.errors import BadConfig, BadJobId, RedbikeError
 from redbike.keys import check_queue_name
+from redbike.texts import describe
 
-MAX_QUEUES = 10_000  # names that one round of `queue_names` may give
+log = logging.getLogger("redbike.worker")
+
+ENDLESS = 1_000_000  # names after which `queue_names` counts as endless
+REREAD = 0.5  # seconds after which `queue_names` is read again
 MOST_AT_ONCE = 1000  # jobs in one process
 WINDOW = 32  # turns that one request looks at, so that its cost does not grow with the number of queues
 
@@ -31,7 +37,10 @@ class Handler(Protocol):
         ...
 
     def queue_names(self) -> Iterable[str]:
-        """The queues to work, in turn; a name that stands there twice is worked twice as often."""
+        """The queues to work, in turn; a name that stands there twice is worked twice as often.
+
+        It is called again at least once a second between jobs.
+        """
         ...
 
     def work(self, jobid: str) -> Any:
@@ -103,13 +112,16 @@ class Rotation:
     the weights are exact while there are jobs, and no turn is lost while any queue has one.
     """
 
-    def __init__(self, handler: Handler, default_timeout: float) -> None:
+    def __init__(self, handler: Handler, default_timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._handler = handler
         self._default = default_timeout
+        self._clock = clock
         self._names: list[str] = []
         self._timeouts: dict[str, float] = {}
         self._position = 0
-        self.shortest = 0.0  # of the timeouts, in seconds
+        self._read_at: float | None = None  # None until the names were read once
+        self._complaint = ""
+        self.shortest = default_timeout  # of the timeouts, in seconds
 
     def names(self) -> list[str]:
         """The queues, each once."""
@@ -117,9 +129,10 @@ class Rotation:
 
     def looks(self) -> Iterator[Look]:
         """Where to look for jobs: all turns from this one on, some of them at a time when there are many queues."""
-        if self._position == 0:
-            self._read()
+        self.refresh()
         count = len(self._names)
+        if count == 0:
+            yield Look([], [])
         for first in range(self._position, self._position + count, WINDOW):
             size = min(WINDOW, self._position + count - first)
             turns = [self._names[(first + step) % count] for step in range(size)]
@@ -130,19 +143,54 @@ class Rotation:
     def served(self, name: str) -> None:
         """A job of the queue `name` was taken."""
         count = len(self._names)
-        if count > 1:
+        if count > 1 and name in self._timeouts:
             steps = next(step for step in range(count) if self._names[(self._position + step) % count] == name)
             self._position = (self._position + steps + 1) % count
 
-    def _read(self) -> None:
-        names = list(islice(self._handler.queue_names(), MAX_QUEUES))
+    def refresh(self) -> bool:
+        """Read the names again if a round begins or that was long ago, and return whether they have changed.
+
+        Raises `BadConfig` for names that cannot be used when they are read for the first time. Later the old ones
+        stay, and that is logged once.
+        """
+        now = self._clock()
+        first = self._read_at is None
+        # A new round may have another order.
+        if self._read_at is not None and self._position != 0 and now - self._read_at < REREAD:
+            return False
+        self._read_at = now
+        try:
+            changed = self._read()
+            if first and not self._names:
+                raise BadConfig("queue_names() gives no queue to work")
+        except Exception as error:
+            # The worker class is the user's own: it may raise anything.
+            if first:
+                self._read_at = None
+                if isinstance(error, RedbikeError):
+                    raise
+                raise BadConfig(f"queue_names() or timeout() fails: {describe(error)}") from error
+            self._complain(f"queue_names() or timeout() fails, the queues stay as they are: {describe(error)}")
+            return False
+        self._complain("" if self._names else "queue_names() gives no queue to work; waiting for one")
+        return changed
+
+    def _complain(self, complaint: str) -> None:
+        if complaint and complaint != self._complaint:
+            log.error("%s", complaint)
+        self._complaint = complaint
+
+    def _read(self) -> bool:
+        names = list(islice(self._handler.queue_names(), ENDLESS + 1))
         if names == self._names:
-            return
-        if not names:
-            raise BadConfig("queue_names() gives no queue to work")
+            return False
+        if len(names) > ENDLESS:
+            raise BadConfig(f"queue_names() gives more than {ENDLESS:,} names: it must have an end")
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
         self._names = names
-        self.shortest = min(self._timeouts.values())
+        self._position %= max(1, len(names))
+        self.shortest = min(self._timeouts.values(), default=self._default)
+        return True
 
     def _timeout(self, name: str) -> float:
         seconds = self._handler.timeout(name)

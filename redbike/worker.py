@@ -29,7 +29,7 @@ from redbike.store import LEASE, Store, new_tag
 
 log = logging.getLogger("redbike.worker")
 
-NAP = 1.0  # seconds: how often an idle worker looks whether it was suspended
+NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, and which queues there are
 
 T = TypeVar("T")
 
@@ -315,8 +315,13 @@ class Worker:
                 runs, self._ahead = self._received(self.store.taken(reply, self._ahead)), ""
                 # It does not look into all when there are very many.
                 woken = woken or len(look.queues) < len(wakes)
+            elif not woken and self.rotation.refresh():
+                # It waits for the queues that there were.
+                runs, woken = self._call_off(), True
         if self.loop.stopping.is_set():
-            self._give_back(runs)
+            runs += self._call_off()
+            if runs:
+                self.loop.insist(lambda _: self.store.release(runs))
             return []
         return runs
 
@@ -334,17 +339,16 @@ class Worker:
         """Seconds after which runs that have not begun may be another worker's, or late."""
         return min(STALE, self.rotation.shortest / 2)
 
-    def _give_back(self, runs: list[Run]) -> None:
-        """Leave to others what was taken while this worker was idle, and will not be run."""
+    def _call_off(self) -> list[Run]:
+        """Stop waiting; what the server has taken for this worker meanwhile."""
         self.loop.close()
-        if self._ahead:
-            look, seen = next(self.rotation.looks()), self.loop.seen
-            call = self.store.take_call(*look, self._ahead, 0, seen, repeated=True)
-            (reply,) = self.loop.insist(lambda _: self._line.ask([call]))
-            taken = self.store.taken(reply, self._ahead)
-            runs, self._ahead = runs + [run for run in taken if isinstance(run, Run)], ""
-        if runs:
-            self.loop.insist(lambda _: self.store.release(runs))
+        if not self._ahead:
+            return []
+        look, seen = next(self.rotation.looks()), self.loop.seen
+        call = self.store.take_call(*look, self._ahead, 0, seen, repeated=True)
+        (reply,) = self.loop.insist(lambda _: self._line.ask([call]))
+        taken, self._ahead = self.store.taken(reply, self._ahead), ""
+        return [run for run in taken if isinstance(run, Run)]
 
 
 def _drained(pop: Callable[[], T]) -> list[T]:

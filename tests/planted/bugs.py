@@ -11,6 +11,7 @@ DISPATCHER = "tests/test_dispatcher.py"
 FACADE = "tests/test_redbike.py"
 LONG = "tests/test_long_queues.py"
 OUTCOME = "tests/test_outcome.py"
+ROTATION = "tests/test_rotation.py"
 SCHEDULE = "tests/test_schedule.py"
 RULE = "tests/test_rrule.py"
 
@@ -466,6 +467,21 @@ WAKING = [
 ]
 
 QUEUES = [
+    Bug("the names of queues are read once a round", "rotation.py", "and now - self._read_at < REREAD", "", ROTATION),
+    Bug(
+        "an idle worker waits for the queues that there were",
+        "worker.py",
+        "elif not woken and self.rotation.refresh():",
+        "elif False:",
+        ROTATION,
+    ),
+    Bug(
+        "a queue that is gone is still worked",
+        "rotation.py",
+        "self._names = names\n",
+        "self._names += names\n",
+        ROTATION,
+    ),
     Bug("weights are ignored", "rotation.py", "self._position = (self._position + steps + 1) % count", "pass", WORKER),
     Bug(
         "turns begin at the first queue each time",
