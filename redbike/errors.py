@@ -47,6 +47,8 @@ class Overrun(Exception):
     `output` is kept with the failure.
     """
 
+    output = ""  # also for a subclass that does not call this constructor
+
     def __init__(self, message: str = "", output: str = "") -> None:
         super().__init__(message)
         self.output = output

@@ -14,6 +14,8 @@ OUTCOME = "tests/test_outcome.py"
 ROTATION = "tests/test_rotation.py"
 SCHEDULE = "tests/test_schedule.py"
 RULE = "tests/test_rrule.py"
+POLICIES = "tests/test_commands_policies.py"
+PROCESSES = "tests/test_commands_processes.py"
 
 
 class Bug(NamedTuple):
@@ -713,4 +715,49 @@ CALENDAR = [
     ),
 ]
 
-BUGS = [*SPLIT, *OCCURRENCES, *TAGS, *STATUSES, *LOSSES, *TIME, *WAKING, *QUEUES, *PLACES, *CALENDAR]
+COMMANDS = [
+    Bug(
+        "a failure ends a recurring command",
+        "commands.py",
+        'default = "stop" if stored(run.schedule).once else "reschedule"',
+        'default = "stop"',
+        POLICIES,
+    ),
+    Bug(
+        "exit status 75 of a command is always success",
+        "commands.py",
+        "status == os.EX_TEMPFAIL and backs_off",
+        "status == os.EX_TEMPFAIL",
+        POLICIES,
+    ),
+    Bug(
+        "a command does not hold the lock of its job",
+        "commands.py",
+        "command.cwd, lock.inherited)",
+        "command.cwd, [])",
+        f"{PROCESSES} -k next_run",
+    ),
+    Bug(
+        "a command in time leaves its lock to what it left behind",
+        "job_lock.py",
+        "if not self._kept:",
+        "if self._kept:",
+        f"{PROCESSES} -k 'in_time or lock'",
+    ),
+    Bug(
+        "the children of a command are left alone",
+        "process_group.py",
+        "os.killpg(self.number, number)",
+        "os.kill(self.number, number)",
+        f"{PROCESSES} -k 'abort or interpreter'",
+    ),
+    Bug(
+        "a command that was aborted has failed",
+        "process_group.py",
+        "    while _ending:",
+        "    while False:",
+        f"{PROCESSES} -k abort",
+    ),
+]
+
+BUGS = [*SPLIT, *OCCURRENCES, *TAGS, *STATUSES, *LOSSES, *TIME, *WAKING, *QUEUES, *PLACES, *CALENDAR, *COMMANDS]
