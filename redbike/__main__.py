@@ -1,7 +1,22 @@
-"""``python -m redbike`` is the command ``redbike``."""
+"""``python -m redbike`` is the command ``redbike``.
 
+`up` and `work` run this file by its path: so their children have the package of their parent, and nothing in the
+current folder that is named like a module of ours or of Python's comes in between.
+"""
+
+import importlib.util
 import sys
+from pathlib import Path
 
-from redbike.cli import main
+if __name__ == "__main__":
+    if not __package__:
+        place = Path(__file__).parent
+        spec = importlib.util.spec_from_file_location("redbike", place / "__init__.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules["redbike"] = package = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(package)
 
-sys.exit(main())
+    from redbike.cli import main
+
+    sys.exit(main())

@@ -64,12 +64,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO, Any, TextIO
 
 from docopt import DocoptExit, docopt
 
 from redbike import __version__, streams, supervisor
-from redbike.config import Config, check_zone, load, load_worker
+from redbike.config import Config, check_zone, load
 from redbike.connection import connect
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, ServerError
 from redbike.explain import explain
@@ -84,6 +85,7 @@ from redbike.terminal import harmless
 from redbike.texts import trace_of
 from redbike.upcoming import situation, upcoming
 from redbike.usage import diagnose
+from redbike.worker_class import check_spec, load_placer, load_worker
 
 DONE, FAILED, BAD = 0, 1, 2
 
@@ -350,7 +352,8 @@ def _bike(config: Config, placing: bool = False, handler: Any = None) -> Redbike
     """The facade. Only commands that name queues need the configured worker class; the others do not import it."""
     durable = placing or handler is not None
     if handler is None:
-        handler = _worker(config) if placing and config.settings.worker else RoundRobin("A")
+        spec = config.settings.worker if placing else None
+        handler = load_placer(spec, config.folder, RoundRobin) if spec else RoundRobin("A")
     return Redbike.from_settings(handler, config.settings, connect(config.redis), durable)
 
 
@@ -361,6 +364,7 @@ def _worker(config: Config) -> Any:
 def _required_worker(config: Config) -> str:
     if not config.settings.worker:
         raise BadConfig("no worker: name one, as in 'package.module:Class(\"A:B\")', here or in the config file")
+    check_spec(config.settings.worker)
     return config.settings.worker
 
 
@@ -382,7 +386,8 @@ def _child(arguments: Arguments, command: str) -> list[str]:
     config = ["--config", arguments["--config"]] if arguments["--config"] else []
     # One from the config file stays there: every user of the machine may read the arguments of a process.
     worker = [arguments["<WORKER>"]] if arguments["<WORKER>"] else []
-    return [sys.executable, "-m", "redbike", *config, command, *worker]
+    # By its path, and without the current folder: a redbike.py or a queue.py there must not come in between.
+    return [sys.executable, "-P", str(Path(__file__).parent / "__main__.py"), *config, command, *worker]
 
 
 def _time(given: str | None, config: Config, zone: str | None = None) -> float | None:

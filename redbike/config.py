@@ -1,25 +1,20 @@
 """Settings: their defaults, in one place, and where they come from: command line, environment, file, default."""
 
-import ast
 import configparser
 import dataclasses
 import difflib
-import importlib
 import math
 import os
-import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from redbike.errors import BadConfig, RedbikeError
+from redbike.errors import BadConfig
 
 DEFAULT_FILE = ".redbike.conf"
 OURS, CONNECTION = "redbike", "redbike-redis"
-METHODS = ("queue_for", "queue_names", "work", "timeout")
 MAX_PREFIX = 128  # bytes
 
 CHOICES = {
@@ -185,98 +180,3 @@ def check_zone(value: Any) -> str:
         # zoneinfo has a handful of exceptions for what is no zone: a missing file, a folder, a bad key.
         raise BadConfig(f"bad timezone {value!r}: a name such as 'Europe/Berlin' is needed") from None
     return str(value)
-
-
-def load_worker(spec: str, folder: str | None = None) -> Any:
-    """Make the worker that `spec`, ``package.module:Class('init string')``, describes.
-
-    Modules in the current folder are found. `spec` is never evaluated as code: the module is imported, and the class
-    called with the literal arguments. Raises `BadConfig` if that fails, or if the class lacks one of the methods of a
-    worker class. No message shows an argument: it may be a password.
-
-    A worker class with a method ``use_folder`` is given `folder`, where its relative file names are to be looked for.
-    """
-    module_name, name, arguments, keywords = _parse_worker(spec)
-    wrong = f"bad worker {shown(spec)!r}"
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        # The module is the user's own: it may raise anything.
-        raise BadConfig(f"{wrong}: importing {module_name} fails: {_describe(error)}") from error
-    maker = getattr(module, name, None)
-    # Nothing but a worker class is ever called: os:system('…') is an import path and a literal too.
-    if not isinstance(maker, type):
-        raise BadConfig(f"{wrong}: {module_name} has no class {name!r}")
-    if missing := _missing_method(maker):
-        raise BadConfig(f"{wrong}: {name} has no method {missing}()")
-    try:
-        worker = maker(*arguments, **keywords)
-        if folder is not None and callable(getattr(worker, "use_folder", None)):
-            worker.use_folder(folder)
-    except RedbikeError as error:
-        # Ours quote what is wrong, which is the name of a queue or a file.
-        raise BadConfig(f"{wrong}: {_describe(error)}") from error
-    except Exception as error:
-        raise BadConfig(f"{wrong}: {_without(_describe(error), [*arguments, *keywords.values()])}") from error
-    return worker
-
-
-def check_worker(worker: object) -> None:
-    """Raise `BadConfig` for a worker that lacks a method of a worker class, or is the class in place of an instance."""
-    if isinstance(worker, type):
-        name = worker.__name__
-        raise BadConfig(f"bad worker: {name} is a class, an instance is needed, such as {name}('A')")
-    if missing := _missing_method(worker):
-        raise BadConfig(f"bad worker: {type(worker).__name__} has no method {missing}()")
-
-
-def shown(spec: str) -> str:
-    """Return a worker specification as messages quote it: the module and the class, without the arguments."""
-    head = re.match(r"[\w.:/-]*", spec)
-    rest = spec[head.end() :] if head else spec
-    return f"{spec[: len(spec) - len(rest)]}{'(…)' if rest[:1] == '(' else '…' * bool(rest)}"
-
-
-def _missing_method(worker: object) -> str | None:
-    return next((method for method in METHODS if not callable(getattr(worker, method, None))), None)
-
-
-def _without(message: str, values: list[Any]) -> str:
-    """`message` without the literals that are in `values`, at any depth."""
-    for value in values:
-        if isinstance(value, dict):
-            message = _without(message, [*value, *value.values()])
-        elif isinstance(value, list | tuple | set):
-            message = _without(message, list(value))
-        elif value not in (None, True, False, "", b""):
-            message = message.replace(repr(value), "…")
-            # A short one in the middle of other words gives nothing away.
-            message = re.sub(rf"(?<!\w){re.escape(str(value))}(?!\w)", "…", message)
-            message = message.replace(str(value), "…") if len(str(value)) >= 4 else message
-    return message
-
-
-def _parse_worker(spec: str) -> tuple[str, str, list[Any], dict[str, Any]]:
-    wrong = BadConfig(f"bad worker {shown(spec)!r}: package.module:Class('init string') is needed")
-    module_name, colon, call = spec.partition(":")
-    if not colon or not all(part.isidentifier() for part in module_name.split(".")):
-        raise wrong
-    try:
-        node = ast.parse(call.strip(), mode="eval").body
-        if isinstance(node, ast.Name):
-            return module_name, node.id, [], {}
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            raise wrong
-        arguments = [ast.literal_eval(argument) for argument in node.args]
-        keywords = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg}
-        if len(keywords) != len(node.keywords):
-            raise wrong
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        raise wrong from None
-    return module_name, node.func.id, arguments, keywords
-
-
-def _describe(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

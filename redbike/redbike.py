@@ -25,7 +25,7 @@ from typing import Any
 
 import redis
 
-from redbike.config import Settings, check_worker, check_zone
+from redbike.config import Settings, check_zone
 from redbike.connection import connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
@@ -41,6 +41,7 @@ from redbike.server_check import check_server
 from redbike.store import Store, is_ahead
 from redbike.timefile import Timefile
 from redbike.worker import Worker
+from redbike.worker_class import check_worker
 
 log = logging.getLogger("redbike")
 

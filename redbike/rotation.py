@@ -181,7 +181,10 @@ class Rotation:
         self._complaint = complaint
 
     def _read(self) -> bool:
-        names = list(islice(self._handler.queue_names(), ENDLESS + 1))
+        given = self._handler.queue_names()
+        if isinstance(given, str):
+            raise BadConfig(f"queue_names() gives the text {given!r:.80}: a list of names is needed")
+        names = list(islice(given, ENDLESS + 1))
         if names == self._names:
             return False
         if len(names) > ENDLESS:

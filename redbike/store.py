@@ -15,10 +15,11 @@ from typing import Any, Literal, cast
 
 import redis
 
-from redbike.errors import BadJobId
+from redbike.errors import BadJobId, BadQueueName, RedbikeError
 from redbike.keys import SKIPS, Keys, check_queue_name
 from redbike.records import STREAK, Due, Entry, Outcome, Run, State, Streak, Survey, text
 from redbike.scripts import Call, Reply, Scripts, translated
+from redbike.texts import describe
 
 AHEAD = 2.0  # seconds by which two readings of Redis' clock may differ
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
@@ -99,8 +100,17 @@ class Store:
         self._skips = {name: f"{name}:" for name in SKIPS}
 
     def queue_for(self, jobid: str) -> str:
-        """The queue of `jobid`, checked; raises `BadQueueName` or whatever the worker class raises."""
-        return check_queue_name(self._queue_for(jobid))
+        """The queue of `jobid`, checked; raises `BadQueueName`, or what Redbike's own `queue_for` raises."""
+        try:
+            name = self._queue_for(jobid)
+        except RedbikeError:
+            raise
+        except Exception as error:
+            raise BadQueueName(f"no queue for {jobid!r}: queue_for() raised {describe(error)}") from error
+        try:
+            return check_queue_name(name)
+        except BadQueueName as error:
+            raise BadQueueName(f"no queue for {jobid!r}: queue_for() gave a {error}") from None
 
     # Entering and removing jobs
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from redbike.config import shown
 from redbike.connection import redact
+from redbike.worker_class import shown
 
 QUOTES_HINT = "; a schedule with blanks in it needs quotes"
 DASHES_HINT = "; an id that begins with a dash stands after --"

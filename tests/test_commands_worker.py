@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from redbike.commands import Commands
-from redbike.config import load, load_worker
+from redbike.config import load
 from redbike.errors import BadConfig
 from redbike.redbike import Redbike
 from redbike.rotation import RoundRobin, default_concurrency
+from redbike.worker_class import load_worker
 from tests.commandline import Shell
 from tests.waiting import wait_until
 

@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from redbike.config import Settings, load, load_worker
+from redbike.config import Settings, load
 from redbike.errors import BadConfig
 from redbike.rotation import RoundRobin
+from redbike.worker_class import load_worker
 from tests.commandline import ROOT
 
 

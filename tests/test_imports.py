@@ -14,7 +14,7 @@ PACKAGE = Path(redbike.__file__).parent
 LAYERS = [
     {"errors", "signals", "streams", "supervised", "texts"},
     {"keys", "records", "masks", "zones", "config", "timefile", "tracebacks", "rows", "terminal"},
-    {"cron", "rule", "outlet", "forks", "process_group", "command_file", "command_output"},
+    {"cron", "rule", "outlet", "forks", "worker_class", "process_group", "command_file", "command_output"},
     {"job_lock"},
     {"binary", "private_folder", "probe", "options"},
     {"server"},
