@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from redbike.streams import is_final, replace_by_null, write_when_ready
 
 LINE_LIMIT = 16 * 1024  # bytes of a line that are kept
+AT_ONCE = 100  # lines that are written with one call
 LINE_COST = 100  # bytes that a waiting line takes beside its text
 
 
@@ -73,7 +74,7 @@ class Outlet(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Take whole lines, as a log handler writes them."""
-        for line in text.splitlines():
+        for line in text.removesuffix("\n").split("\n"):
             self.put(line.encode(errors="backslashreplace"))
         return len(text)
 
@@ -105,10 +106,12 @@ class Outlet(io.TextIOBase):
                     if self._closed:
                         return
                     self._changed.wait()
-                line = self._lines.popleft()
-            self._write(line + b"\n")
+                lines = [self._lines.popleft()]
+                while self._lines and len(lines) < AT_ONCE:
+                    lines.append(self._lines.popleft())
+            self._write(b"\n".join(lines) + b"\n")
             with self._changed:
-                self._size -= len(line) + LINE_COST
+                self._size -= sum(len(line) + LINE_COST for line in lines)
 
     def _write(self, data: bytes) -> None:
         try:

@@ -175,27 +175,41 @@ class _Supervisor:
             return False
 
     def _run_once(self, name: str) -> _End:
-        output, printed = os.pipe()
-        reports, reported = os.pipe()
-        child = subprocess.Popen(
-            self.commands[name],
-            env=self.environment | {SUPERVISED: f"{output} {reported}"},
-            stdin=subprocess.PIPE,
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-            pass_fds=(output, reported),
-            process_group=0,
-        )
-        os.close(printed)
-        os.close(reported)
-        os.set_blocking(reports, False)
+        try:
+            child, output, reports = self._start(name)
+        except OSError as error:
+            # Too many processes, too many open files: that may pass.
+            log.error("%s cannot be started: %s", name, error.strerror)
+            return _End(1, b"", "")
         self.children[name] = child
         if self.stopping.is_set():
             child.terminate()
         reader = _Reader(name, output, reports, self.outlet)
         # Not by the end of its output: a process that a job has left behind may hold that open.
-        status = child.wait()
-        return reader.end(status)
+        return reader.end(child.wait())
+
+    def _start(self, name: str) -> tuple[subprocess.Popen[bytes], int, int]:
+        """Start a child; its process, and the reading ends of its output and of its reports."""
+        pipes: list[int] = []
+        child = None
+        try:
+            for _ in range(2):
+                pipes += os.pipe()
+            output, printed, reports, reported = pipes
+            os.set_blocking(reports, False)
+            child = subprocess.Popen(
+                self.commands[name],
+                env=self.environment | {SUPERVISED: f"{output} {reported}"},
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                pass_fds=(output, reported),
+                process_group=0,
+            )
+            return child, output, reports
+        finally:
+            for descriptor in pipes if child is None else (printed, reported):
+                os.close(descriptor)
 
 
 class _Reader(threading.Thread):

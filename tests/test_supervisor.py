@@ -1,6 +1,7 @@
 """Children of ``up``: when they are started again, when not, and what is said of it."""
 
 import os
+import resource
 import signal
 import time
 
@@ -166,3 +167,16 @@ def test_children_stop_in_order_and_lose_no_run_when_up_is_killed(jobs):
     (jobs.folder / "go").touch()
     wait_until(lambda: all(map(is_gone, children)))
     assert jobs.bike.tell("long:A")["status"].startswith("STP:")
+
+
+def test_a_child_that_cannot_be_started_is_tried_again(jobs):
+    """The process may have too many files open, for a while."""
+    up = start(jobs)
+    soft, hard = resource.prlimit(up.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(up.pid, resource.RLIMIT_NOFILE, (5, hard))
+    os.kill(worker_of(up.pid), signal.SIGKILL)
+    wait_until(lambda: "work-1 cannot be started: Too many open files" in jobs.log())
+    resource.prlimit(up.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    jobs.bike.set("good:A", "NOW")
+    wait_until(lambda: "done good:A" in jobs.log(), timeout=30)
+    assert up.poll() is None

@@ -16,6 +16,11 @@ SCHEDULE = "tests/test_schedule.py"
 RULE = "tests/test_rrule.py"
 POLICIES = "tests/test_commands_policies.py"
 PROCESSES = "tests/test_commands_processes.py"
+SIGNALS = "tests/test_signals.py"
+FORKS = "tests/test_forks.py"
+SUPERVISOR = "tests/test_supervisor.py"
+OUTPUT = "tests/test_output.py"
+MISBEHAVIOUR = "tests/test_misbehaviour.py"
 
 
 class Bug(NamedTuple):
@@ -760,4 +765,80 @@ COMMANDS = [
     ),
 ]
 
-BUGS = [*SPLIT, *OCCURRENCES, *TAGS, *STATUSES, *LOSSES, *TIME, *WAKING, *QUEUES, *PLACES, *CALENDAR, *COMMANDS]
+AROUND = [
+    Bug(
+        "a second signal counts at once",
+        "signals.py",
+        "now - self._heard >= AGAIN",
+        "now >= self._heard",
+        f"{SIGNALS} -k within_a_second",
+    ),
+    Bug(
+        "a worker that is told to end at once tells how its aborted runs ended",
+        "loop.py",
+        "        self._aborting = True\n",
+        "",
+        f"{SIGNALS} -k nobody_hears",
+    ),
+    Bug(
+        "what a job forks keeps the handlers of its worker",
+        "signals.py",
+        "_active.pop().restore()",
+        "_active.pop()",
+        f"{FORKS} -k handlers",
+    ),
+    Bug(
+        "what a job forks may come back from work()",
+        "performer.py",
+        "            leave(run.jobid, None)",
+        "            pass",
+        f"{FORKS} -k second_worker",
+    ),
+    Bug(
+        "a coroutine that is left by sys.exit() ends the event loop",
+        "coroutines.py",
+        "        except BaseException as error:\n            # What would",
+        "        except Exception as error:\n            # What would",
+        f"{MISBEHAVIOUR} -k ends_its_loop",
+    ),
+    Bug(
+        "a child of up that ends with status 0 is not started again",
+        "supervisor.py",
+        "            if HALTED in end.reports:",
+        "            if HALTED in end.reports or end.status == 0:",
+        f"{SUPERVISOR} -k started_again",
+    ),
+    Bug(
+        "a child of up does not hold the reading end of its output",
+        "supervised.py",
+        '    output, _reports = map(int, given.split(" "))\n',
+        '    output, _reports = map(int, given.split(" "))\n'
+        "    os.close(output)\n"
+        "    output = os.open(os.devnull, 0)\n",
+        f"{OUTPUT} -k 'outlives or flood'",
+    ),
+    Bug(
+        "up waits for its reader",
+        "outlet.py",
+        "            if self._size + len(line) + LINE_COST > self._limit:",
+        "            while self._size > self._limit and self._changed.wait(0.1) in (True, False):\n"
+        "                pass\n"
+        "            if False:",
+        f"{OUTPUT} -k stalls",
+    ),
+]
+
+BUGS = [
+    *AROUND,
+    *SPLIT,
+    *OCCURRENCES,
+    *TAGS,
+    *STATUSES,
+    *LOSSES,
+    *TIME,
+    *WAKING,
+    *QUEUES,
+    *PLACES,
+    *CALENDAR,
+    *COMMANDS,
+]
