@@ -10,14 +10,17 @@ import errno
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 FAREWELL = 1.0  # seconds between SIGTERM and SIGKILL when the worker itself is about to end
 TICK = 0.02  # seconds between two looks at a process group that is being ended
 
 # No lock guards these: `end_all` is called by a signal handler, which may have interrupted whoever would hold it.
+_starting: set["ProcessGroup"] = set()
 _running: set["ProcessGroup"] = set()
 _ending = False
 
@@ -35,18 +38,27 @@ class ProcessGroup:
         cwd: bytes | None,
         inherited: Sequence[int] = (),
     ) -> None:
-        self.process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-            pass_fds=inherited,
-        )
-        _running.add(self)
+        self.process: subprocess.Popen[bytes]
+
+        def start() -> None:
+            _starting.add(self)
+            try:
+                self.process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    bufsize=0,
+                    cwd=cwd,
+                    env=env,
+                    start_new_session=True,
+                    pass_fds=inherited,
+                )
+                _running.add(self)
+            finally:
+                _starting.discard(self)
+
+        _call_beside_signals(start)
         if _ending:
             # It was started while the others were ended already.
             self._send(signal.SIGKILL)
@@ -100,6 +112,15 @@ def exists(group: int) -> bool:
     return True
 
 
+def _call_beside_signals(action: Callable[[], None]) -> None:
+    """Call `action` where no signal handler interrupts it: these run in the main thread."""
+    if threading.current_thread() is threading.main_thread():
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(action).result()
+    else:
+        action()
+
+
 def end_all() -> None:
     """End every group that runs, within about `FAREWELL`, because this process is about to end.
 
@@ -107,10 +128,12 @@ def end_all() -> None:
     """
     global _ending
     _ending = True
+    until = time.monotonic() + FAREWELL
+    while _starting and time.monotonic() < until:
+        time.sleep(TICK)
     groups = list(_running)
     for group in groups:
         group._send(signal.SIGTERM)
-    until = time.monotonic() + FAREWELL
     while any(group.is_left() for group in groups) and time.monotonic() < until:
         time.sleep(TICK)
     for group in groups:
@@ -127,6 +150,7 @@ def wait_if_ending() -> None:
 def _forget() -> None:
     """In a fork of this process: the groups are the parent's."""
     global _ending
+    _starting.clear()
     _running.clear()
     _ending = False
 

@@ -83,7 +83,8 @@ def test_a_job_in_a_queue_says_so_before_its_coming_runs(shell, bike):
     assert where.startswith("It waits for a worker since")
     assert first.split("  ")[1] > utc(time.time())
     bike.set("once:A", "NOW")
-    assert lines(shell.run("next", "once:A"))[1:] == [where.replace("job", "once")]
+    [_, where] = lines(shell.run("next", "once:A"))
+    assert where.startswith("It waits for a worker since")
 
 
 def test_a_job_that_runs_says_so_before_its_coming_runs(shell, bike):
