@@ -31,6 +31,14 @@ def term(world: World, rng: Random, role: str) -> None:
     _send(world, f"{role}-term", role, rng, signal.SIGTERM)
 
 
+def hang_up(world: World, rng: Random, role: str) -> None:
+    """Close the terminal of a process while its service manager stops it: two signals at once, which count as one."""
+    child = world.farm.any(role, rng)
+    with world.journal.noted("fault", name=f"{role}-hup", pid=child.pid):
+        child.signal(signal.SIGHUP)
+        child.signal(signal.SIGTERM)
+
+
 def clock(world: World, rng: Random, role: str) -> None:
     """Replace a process by one whose host's clock is an hour off."""
     child = world.farm.any(role, rng)
@@ -167,7 +175,7 @@ class Kind:
     arguments: tuple[str, ...] = ()
 
 
-PROCESSES = {"kill": kill, "term": term, "pause": pause, "clock": clock}
+PROCESSES = {"kill": kill, "term": term, "hup": hang_up, "pause": pause, "clock": clock}
 THROUGH_PROXY = ("delay", "cut-before", "reply-lost", "cut-mid-reply", "reset", "stall", "black-hole")
 KINDS: dict[str, Kind] = {
     **{f"{role}-{verb}": Kind(PROCESSES[verb], 65, (role,)) for role in ("worker", "dispatcher") for verb in PROCESSES},

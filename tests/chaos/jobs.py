@@ -10,6 +10,7 @@ whole whoever is killed when:
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -48,16 +49,25 @@ class Worker(RoundRobin):
         kind = jobid.partition(".")[0]
         if kind == "async":
             return self._slowly(run.tag, jobid)
-        outcome = "raised"
+        if kind == "exit":
+            return self._exit(run.tag, jobid)
+        outcome, pid = "raised", os.getpid()
         try:
             result = KINDS[kind](run.losses)
             outcome = "done"
         finally:
-            self._end(run.tag, outcome, jobid)
+            if os.getpid() == pid:
+                self._end(run.tag, outcome, jobid)
         return result
 
     async def _slowly(self, tag: str, jobid: str) -> None:
         self._end(tag, "done", jobid)
+
+    async def _exit(self, tag: str, jobid: str) -> None:
+        fails = random.random() < FAILURES and not os.path.exists("calm")
+        self._end(tag, "raised" if fails else "done", jobid)
+        if fails:
+            sys.exit("as it is meant to")
 
     def _end(self, tag: str, outcome: str, jobid: str) -> None:
         self._note(f"E {time.monotonic():.6f} {os.getpid()} {tag} {outcome} {jobid}")
@@ -87,9 +97,23 @@ def die(losses: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def fork(_: int) -> None:
+    """Fork a process that comes back as well; it must not become a second worker."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+
+
 def again(_: int) -> float:
     """Ask for a pause: these jobs have the schedule CONTINUE."""
     return random.uniform(0.2, 2.0)
 
 
-KINDS: dict[str, Callable[[int], Any]] = {"fast": fast, "slow": slow, "fail": fail, "die": die, "again": again}
+KINDS: dict[str, Callable[[int], Any]] = {
+    "fast": fast,
+    "slow": slow,
+    "fail": fail,
+    "die": die,
+    "again": again,
+    "fork": fork,
+}

@@ -15,7 +15,16 @@ QUEUES = "AAAABBBC"  # slow jobs go to B alone
 ORDER = "A:A:A:B:B:C"  # what a worker is told
 CLIENTS = 2
 MOVED, SHARED = 300, 10  # jobs: of each client, of all together
-KINDS = (("fast", 86), ("async", 4), ("fail", 4), ("slow", 3), ("die", 2), ("again", 1))
+KINDS = (
+    ("fast", 84),
+    ("async", 4),
+    ("fail", 4),
+    ("slow", 3),
+    ("die", 2),
+    ("again", 1),
+    ("fork", 1),
+    ("exit", 1),
+)
 SHAPES = (("step", 20), ("list", 15), ("rule", 20), ("minutely", 8), ("count", 4), ("every", 25), ("at", 8))
 
 
