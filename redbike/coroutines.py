@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from concurrent.futures import Future
 from typing import Any
 
-from redbike.errors import RedbikeError
+from redbike.errors import Overrun, RedbikeError
 from redbike.forks import leave
 from redbike.texts import describe
 
@@ -28,12 +28,15 @@ class Coroutines:
         self._loop: _Loop | None = None
         self._changing = threading.Lock()
 
-    def run(self, awaitable: Awaitable[Any], jobid: str) -> Any:
-        """Return what `awaitable` returns, or raise what it raises: also what would end the loop."""
+    def run(self, awaitable: Awaitable[Any], jobid: str, seconds: float) -> Any:
+        """Return what `awaitable` returns, or raise what it raises: also what would end the loop.
+
+        It is cancelled after `seconds`, which raises `Overrun`.
+        """
         with self._changing:
             if self._loop is None or self._loop.is_over:
                 self._loop = _Loop(self._changing)
-            future = self._loop.start(awaitable, jobid)
+            future = self._loop.start(awaitable, jobid, seconds)
         result, error = future.result()
         if error is not None:
             raise error
@@ -50,21 +53,29 @@ class _Loop:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._serve, name="redbike-async", daemon=True).start()
 
-    def start(self, awaitable: Awaitable[Any], jobid: str) -> "Future[Ending]":
+    def start(self, awaitable: Awaitable[Any], jobid: str, seconds: float) -> "Future[Ending]":
         """Begin with `awaitable`; its end comes in the future that is returned."""
         future: Future[Ending] = Future()
         self._pending.add(future)
         # With the context of the caller, in which the current run is.
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._finish(awaitable, jobid, future)))
+
+        def begin() -> None:
+            self._loop.create_task(self._finish(awaitable, jobid, seconds, future))
+
+        self._loop.call_soon_threadsafe(begin)
         return future
 
-    async def _finish(self, awaitable: Awaitable[Any], jobid: str, future: "Future[Ending]") -> None:
-        process, result, failure = os.getpid(), None, None
+    async def _finish(self, awaitable: Awaitable[Any], jobid: str, seconds: float, future: "Future[Ending]") -> None:
+        process, result = os.getpid(), None
+        failure: BaseException | None = None
+        limit = asyncio.timeout(seconds)
         try:
-            result = await awaitable
+            async with limit:
+                result = await awaitable
         except BaseException as error:
             # What would end the loop is the failure of this run alone.
-            failure = error
+            overran = limit.expired() and isinstance(error, TimeoutError)
+            failure = Overrun("it was cancelled at its deadline") if overran else error
         if os.getpid() != process:
             leave(jobid, failure)
         # Not at once: one that has stopped the loop has failed, whatever it returns.

@@ -74,7 +74,7 @@ class Performer:
         try:
             result = self.handler.work(run.jobid)
             if result is not None and inspect.isawaitable(result):
-                result = self._coroutines.run(result, run.jobid)
+                result = self._coroutines.run(result, run.jobid, run.deadline - run.now())
         except BaseException as error:
             if os.getpid() != process:
                 leave(run.jobid, error)

@@ -265,6 +265,38 @@ def test_a_coroutine_function_is_awaited(store, state):
     assert state().schedule == "STOP"
 
 
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_coroutine_is_cancelled_at_its_deadline(store, concurrency):
+    class Sleeper(Handler):
+        cancelled = False
+
+        def timeout(self, queue_name):
+            return 0.3
+
+        async def work(self, jobid):
+            self.worked.append(jobid)
+            if jobid == "slow:A":
+                try:
+                    await asyncio.sleep(1000)
+                except asyncio.CancelledError:
+                    self.cancelled = True
+                    raise
+
+    handler = Sleeper()
+    worker = Worker(store, handler, Settings(on_timeout="reschedule"), concurrency)
+    store.set("slow:A", "EVERY:1000@0.0", 1.0)
+    thread = threading.Thread(target=worker.work)
+    thread.start()
+    wait_until(lambda: handler.cancelled)
+    store.set("next:A", "NOW", "now", once=True)
+    wait_until(lambda: "next:A" in handler.worked)
+    store.halt()
+    thread.join()
+    state = store.inspect(["slow:A"])[0]
+    assert state.status.startswith("TML:")
+    assert "timeout" in state.failure["error"] or "deadline" in state.failure["error"]
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_concurrency_runs_that_many_jobs_at_once(store, asynchronous):
     barrier = threading.Barrier(4)
