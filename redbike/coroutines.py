@@ -57,9 +57,9 @@ class _Loop:
         """Begin with `awaitable`; its end comes in the future that is returned."""
         future: Future[Ending] = Future()
         self._pending.add(future)
-        # With the context of the caller, in which the current run is.
 
         def begin() -> None:
+            # With the context of the caller, in which the current run is.
             self._loop.create_task(self._finish(awaitable, jobid, seconds, future))
 
         self._loop.call_soon_threadsafe(begin)
