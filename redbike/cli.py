@@ -265,6 +265,9 @@ def _next(arguments: Arguments, config: Config) -> int:
         schedule = stored_schedule(told["schedule"])
     for line in filter(None, (explain(schedule), where)):
         print(line)
+    if not where and schedule.once and after is None and not schedule.immediate and schedule.next(now) is None:
+        print("That is past: it is due at once when it is set.")
+        return DONE
     local = schedule.timezone if isinstance(schedule, Calendar) else zone
     start = now if after is None else after
     lines = [] if where and schedule.immediate else list(upcoming(schedule, start, now, count, local, stored))

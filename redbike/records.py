@@ -105,6 +105,7 @@ class Entry:
     once: bool
     queue: str
     keeps: bool = False  # left where it is, if it has this schedule already
+    rests: bool = False  # so also if it has failed for good
     anchor_span: tuple[int, int] | None = (
         None  # the bytes before and after an anchor that a job that `keeps` may differ in
     )

@@ -179,6 +179,7 @@ class Redbike:
             self.store.bad(jobid)
             raise
         entry = self._entry(jobid, parsed, queue, now, self._since(after, now), given=after is not None)
+        entry.rests = False  # whoever sets this one job wants it to run
         self.store.set_entry(entry)
         return entry
 
@@ -190,14 +191,16 @@ class Redbike:
         # A one-off that is never due would be, wherever its text is set again.
         text = "STOP" if due is None and schedule.once else schedule.text
         keeps = not given and not schedule.is_order
-        return Entry(jobid, text, due, schedule.once, queue, keeps, schedule.anchor_span if keeps else None)
+        span = schedule.anchor_span if keeps else None
+        return Entry(jobid, text, due, schedule.once, queue, keeps, rests=keeps, anchor_span=span)
 
     def set_many(
         self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
     ) -> Iterator[tuple[str, bool | ValueError]]:
         """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
 
-        Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set.
+        Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set. An
+        unchanged job that has failed for good stays so; `set` lets it run again, and so does `requeue`.
         Raises `TypeError` for a schedule that is not a text; then no job of its batch, up to 500, is set.
         """
         stream = iter(pairs)

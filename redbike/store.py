@@ -75,7 +75,7 @@ def _when(entry: Entry) -> str:
     moment = entry.due if entry.due == "now" else _moment(entry.due)
     if entry.anchor_span is not None:
         moment += f"@{entry.anchor_span[0]},{entry.anchor_span[1]}"
-    return f"{moment}{'!' if entry.once else ''}{'=' if entry.keeps else ''}"
+    return f"{moment}{'!' if entry.once else ''}{'=' * (entry.keeps + (entry.keeps and entry.rests))}"
 
 
 def _number(value: bytes) -> float | None:

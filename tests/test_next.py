@@ -132,3 +132,9 @@ def test_a_job_that_is_nowhere_is_for_fsck(shell, bike, client):
     client.zrem("redbike-timeline", "job:A")
     [line] = lines(shell.run("next", "job:A"))
     assert "fsck" in line
+
+
+def test_a_one_off_that_is_past_is_told_to_be_due_at_once(shell):
+    explained, said = lines(shell.run("next", "AT:2020-01-01T00:00:00Z"))
+    assert explained.startswith("Once")
+    assert "due at once" in said

@@ -191,6 +191,23 @@ def test_what_is_overdue_stays_so_when_it_is_set_again_unchanged(bike, text):
     assert bike.tell("job:A")["next_run"] != pytest.approx(now - 60, abs=1e-5)
 
 
+def test_a_file_that_is_loaded_again_does_not_revive_what_has_failed_for_good(client, prefix):
+    class Broken(Recorder):
+        def work(self, jobid):
+            raise ValueError("it waits for a person")
+
+    bike = Redbike(Broken(), prefix, client)
+    pairs = [("pay:A", "EVERY:1h@0"), ("other:A", "EVERY:1h@0")]
+    assert all(result is True for _, result in bike.set_many(pairs, after=0))
+    assert {bike.work_one(), bike.work_one()} == {"pay:A", "other:A"}
+    assert all(result is True for _, result in bike.set_many(pairs))
+    assert bike.tell("pay:A")["status"].startswith("DIE:")
+    # Who sets that one job wants it to run, and so does who changes its schedule.
+    assert bike.set("pay:A", "EVERY:1h@0")
+    assert list(bike.set_many([("other:A", "EVERY:2h@0")])) == [("other:A", True)]
+    assert [bike.tell(jobid)["status"][:4] for jobid, _ in pairs] == ["TML:", "TML:"]
+
+
 def test_what_has_run_once_does_not_run_again_from_a_dump(bike, client, prefix):
     bike.set("now:A", "NOW")
     bike.set("at:A", f"AT:{bike.store.clock() - 1:.3f}")

@@ -463,6 +463,15 @@ def test_a_job_that_is_set_again_unchanged_is_not_touched(store, state):
     assert dump(store) == settled
 
 
+def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
+    STATES["dead"](store)
+    settled = dump(store)
+    store.set_entry(Entry(JOB, OLD, LATER, False, QUEUE, keeps=True, rests=True), now=NOW)
+    assert dump(store) == settled
+    store.set_entry(Entry(JOB, OLD, LATER, False, QUEUE, keeps=True), now=NOW)
+    assert place(store.inspect([JOB])[0]) == "timeline"
+
+
 @pytest.mark.parametrize(
     ("text", "span"), [("EVERY:7@0.0", (8, 0)), ("EVERY:100@0.0x", (10, 1)), ("EVERY:1000@0.0", (11, 0))]
 )

@@ -4,7 +4,8 @@
 -- ARGV  now ('' = Redis' clock), request tag, how many queues, their names, then for each job, none of which is there
 --       twice: id, schedule, due ('' = none, 'now', or a time; then '@HEAD,TAIL' if the schedule was anchored just
 --       now, between that many bytes at its beginning and its end; then '!' when it is owed if it comes due while the
---       job is in flight; then '=' when a job that has this schedule already keeps its place), number of its queue
+--       job is in flight; then '=' when a job that has this schedule already keeps its place, or '==' when it does so
+--       also if it has failed for good), number of its queue
 -- returns {'ok', job, queue, ...}: those that were left as they are, because they wait in another queue than their own.
 local requests = KEYS[12]
 local now, request, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -59,12 +60,14 @@ for i, job in ipairs(jobs) do
   if at_home[i] then
     local schedule, moment, number = ARGV[first + 4 * i - 3], ARGV[first + 4 * i - 2], tonumber(ARGV[first + 4 * i - 1])
     local name, queue, wake = ARGV[3 + number], KEYS[11 + 2 * number], KEYS[12 + 2 * number]
-    local once, keeps
+    local once, keeps, rests
     moment, keeps = cut(moment, '=')
+    moment, rests = cut(moment, '=')
     moment, once = cut(moment, '!')
     local due, same, stays = moment == 'now' and now or tonumber(moment), before[i] == schedule, false
     if not due and moment ~= '' then due, same = anchored(moment, schedule, before[i]) end
-    keeps = keeps and same and (records[i] or queued_for[i] or call('ZSCORE', timeline, job))
+    keeps = keeps and same and (records[i] or queued_for[i] or call('ZSCORE', timeline, job)
+      or rests and string.sub(call('HGET', statuses, job) or '', 1, 4) == 'DIE:')
     if not keeps then
       note(texts, job, schedule)
       calm[#calm + 1] = job

@@ -227,10 +227,17 @@ OCCURRENCES = [
         MOVES,
     ),
     Bug(
+        "what has failed for good is revived by a file that is loaded again",
+        "lua/set.lua",
+        "or rests and string.sub",
+        "or false and string.sub",
+        MOVES,
+    ),
+    Bug(
         "an anchor makes another schedule",
         "redbike.py",
-        "schedule.anchor_span if keeps else None",
-        "None",
+        "span = schedule.anchor_span if keeps else None",
+        "span = None",
         FACADE,
     ),
     Bug(
