@@ -84,7 +84,12 @@ def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Ou
     if schedule.backs_off:
         # At once would be a loop that does nothing but fail.
         return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
-    return onward(run, schedule, settings, now, failure=failure)
+    return _die_at_the_end(onward(run, schedule, settings, now, failure=failure))
+
+
+def _die_at_the_end(outcome: Outcome) -> Outcome:
+    """A job that has failed, and has no further occurrence, has failed for good."""
+    return replace(outcome, place="die") if outcome.place == "next" and outcome.due is None else outcome
 
 
 def _retry(run: Run, settings: Settings) -> Outcome:
@@ -103,7 +108,7 @@ def overrun(run: Run, settings: Settings, now: float) -> Outcome:
     if settings.on_timeout == "requeue":
         return Outcome("due", due=run.due, why="overrun", streak=next_try(run, run.failures, losses=0))
     if settings.on_timeout == "reschedule":
-        return rescheduled(run, settings, now, why="overrun", failure=failure)
+        return _die_at_the_end(rescheduled(run, settings, now, why="overrun", failure=failure))
     return Outcome("die", why="overrun", failure=failure)
 
 
@@ -115,7 +120,7 @@ def lost(run: Run, settings: Settings, now: float) -> Outcome:
         return Outcome("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
         streak = Streak(run.failures, losses).format()
-        return rescheduled(run, settings, now, why="lost", streak=streak, failure=failure)
+        return _die_at_the_end(rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
     return Outcome("due", due=run.due, why="lost", streak=next_try(run, run.failures, losses))
 
 

@@ -178,9 +178,10 @@ class Redbike:
         except BadSchedule:
             self.store.bad(jobid)
             raise
-        entry = self._entry(jobid, parsed, queue, now, self._since(after, now), given=after is not None)
+        since = self._since(after, now)
+        entry = self._entry(jobid, parsed, queue, now, since, given=after is not None)
         entry.rests = False  # whoever sets this one job wants it to run
-        self.store.set_entry(entry)
+        self._set_entries({jobid: entry}, from_now=since == now)
         return entry
 
     def _entry(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Entry:
@@ -215,12 +216,13 @@ class Redbike:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self._clock()
         since, given = self._since(after, now), after is not None
+        from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
         entries: dict[str, Entry] = {}
         for jobid, schedule in chunk:
             try:
                 if schedule is None:
-                    self._set_entries(entries)
+                    self._set_entries(entries, from_now)
                     self.unset(jobid)
                     results.append((jobid, True))
                     continue
@@ -228,15 +230,15 @@ class Redbike:
                 parsed = self._parsed(schedule, zone, jobid, now)
             except ValueError as error:
                 if isinstance(error, BadSchedule):
-                    self._set_entries(entries)
+                    self._set_entries(entries, from_now)
                     self.store.bad(jobid)
                 results.append((jobid, error))
             else:
                 if jobid in entries:
-                    self._set_entries(entries)
+                    self._set_entries(entries, from_now)
                 entries[jobid] = self._entry(jobid, parsed, queue, now, since, given)
                 results.append((jobid, True))
-        self._set_entries(entries)
+        self._set_entries(entries, from_now)
         return results
 
     def _parsed(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
@@ -246,11 +248,19 @@ class Redbike:
             return parsed.named()
         return parsed
 
-    def _set_entries(self, entries: dict[str, Entry]) -> None:
-        """Set those jobs, and forget them."""
-        if entries:
-            for entry, _ in self.store.set_many(list(entries.values())):
-                self.store.set_entry(entry)
+    def _set_entries(self, entries: dict[str, Entry], from_now: bool) -> None:
+        """Set those jobs, and forget them. If their occurrences count `from_now`, none is before they are set."""
+        left = list(entries.values())
+        ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
+        while left:
+            refused = self.store.set_many(left, from_now=from_now)
+            for entry, queue in refused:
+                if queue:
+                    entry.queue = queue
+                else:
+                    entry.due = parse(entry.schedule).next(self.store.clock() + ahead)
+            ahead = 2 * ahead + 0.001
+            left = [entry for entry, _ in refused]
         entries.clear()
 
     def unset(self, jobid: str) -> bool:

@@ -126,21 +126,24 @@ class Store:
         while elsewhere := self.set_many([entry], now):
             entry.queue = elsewhere[0][1]
 
-    def set_many(self, entries: Sequence[Entry], now: float | None = None) -> list[tuple[Entry, str]]:
+    def set_many(
+        self, entries: Sequence[Entry], now: float | None = None, from_now: bool = False
+    ) -> list[tuple[Entry, str]]:
         """Enter jobs, none of them twice, in one round trip, `STEP` in each step.
 
         Returns those that were left as they are, each with the queue in which it waits, which is not its own: another
-        worker class may have put it there. With that queue in place of its own it can be set.
+        worker class may have put it there. With that queue in place of its own it can be set. If occurrences count
+        `from_now`, those whose due time has passed meanwhile are left too, with "" for the queue.
         """
         steps = (entries[first : first + STEP] for first in range(0, len(entries), STEP))
         elsewhere: dict[str, str] = {}
-        for reply in self.scripts.run_all(self._set_call(step, now) for step in steps):
+        for reply in self.scripts.run_all(self._set_call(step, now, from_now) for step in steps):
             elsewhere.update(_pairs_of(list(map(text, reply[1:]))))
         return [(entry, elsewhere[entry.jobid]) for entry in entries if entry.jobid in elsewhere] if elsewhere else []
 
-    def _set_call(self, entries: Sequence[Entry], now: float | None) -> Call:
+    def _set_call(self, entries: Sequence[Entry], now: float | None, from_now: bool) -> Call:
         names, keys = self._queues(entry.queue for entry in entries)
-        arguments: list[str] = [_moment(now), new_tag(), str(len(names)), *names]
+        arguments: list[str] = [_moment(now), new_tag(), "1" if from_now else "", str(len(names)), *names]
         for entry in entries:
             arguments += (entry.jobid, entry.schedule, _when(entry), str(names[entry.queue]))
         return Call("set", [*self.keys.common, self.keys.requests, *keys], arguments)

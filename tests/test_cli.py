@@ -387,7 +387,7 @@ def test_next_shows_the_coming_instants_and_says_them_in_words(tmp_path):
 
 def test_next_says_when_nothing_follows_and_reads_times_in_the_zone_that_is_given(tmp_path):
     shell = Shell(tmp_path, "unix:///nowhere/redis.sock")
-    over = shell.run("next", "AT:2020-01-01")
+    over = shell.run("next", "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=1")
     assert (over.returncode, over.stderr) == (0, "redbike: no further runs\n")
     assert shell.run("next", "CONTINUE").stderr == ""
     after = shell.run("next", "0 * * * *", "--tz=Asia/Tokyo", "--after=2026-01-01T00:00", "--count=1")

@@ -98,7 +98,7 @@ def test_a_worker_class_that_cannot_name_a_queue_does_not_stop_the_others(client
     # It is tried again, for the same due time.
     assert list(fsck(store)) == []
     assert Dispatcher(store, Settings()).dispatch_due(now + 1) == 0
-    assert Dispatcher(store, Settings()).dispatch_due(now + 12) == 1
+    assert Dispatcher(store, Settings()).dispatch_due(now + 4) == 1
     runs = store.take_many([("work-A", 10.0)], [1], "tag", 2)
     assert {run.jobid: run.due for run in runs} == {
         name: pytest.approx(now + 1, abs=1e-5) for name in ("good:A", "evil:A")

@@ -141,6 +141,19 @@ def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before():
     assert outcome == Outcome("next", 105.0)
 
 
+@pytest.mark.parametrize("schedule", ["NOW", "AT:100", "RRULE:FREQ=DAILY;COUNT=1"])
+def test_what_fails_at_its_last_occurrence_has_failed_for_good(schedule):
+    settings = Settings(on_error="reschedule", on_timeout="reschedule", on_lost="reschedule")
+    last = run(schedule)
+    for outcome in (
+        failed(last, ValueError(), settings, 101.0),
+        overrun(last, settings, 115.0),
+        lost(last, settings, 115.0),
+    ):
+        assert (outcome.place, outcome.due) == ("die", None)
+        assert outcome.failure is not None
+
+
 def test_a_timeout_that_is_rescheduled_is_kept_as_a_failure():
     outcome = overrun(run(), Settings(on_timeout="reschedule"), 115.0)
     assert "overran" in outcome.failure["error"]

@@ -166,6 +166,24 @@ def test_without_a_timefile_a_new_job_counts_from_now(bike, until):
     assert bike.tell("other:A")["next_run"] == bike.tell("job:A")["next_run"]
 
 
+def test_a_job_never_runs_for_an_instant_before_it_was_set_however_slow_its_client_is(bike):
+    queue_for = bike.store._queue_for
+
+    def slow(jobid):
+        time.sleep(0.02)
+        return queue_for(jobid)
+
+    bike.store._queue_for = slow
+    jobs = [f"{n}:A" for n in range(20)]
+    assert all(result is True for _, result in bike.set_many((jobid, "EVERY:0.05@0") for jobid in jobs))
+    bike.set("alone:A", "EVERY:0.005@0")
+    was_set = bike.store.clock()
+    bike.store._queue_for = queue_for
+    dues = [bike.tell(jobid)["next_run"] for jobid in (*jobs, "alone:A")]
+    assert all(due is not None and due > was_set - 0.1 for due in dues), "on the timeline, and not long ago"
+    assert not any("queued_for" in bike.tell(jobid) for jobid in jobs)
+
+
 def test_a_job_whose_schedule_is_changed_counts_from_now(bike):
     now = bike.store.clock()
     bike.set("job:A", "EVERY:1h@0", after=now - 7200)

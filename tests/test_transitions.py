@@ -320,7 +320,7 @@ def test_a_job_without_a_queue_does_not_hold_up_the_others(store):
     assert list(fsck(store)) == []
     # It is tried again a little later, for its own due time.
     assert store.dispatch(due_jobs(store), now=NOW) == 0
-    assert store.dispatch([(JOB, f"{NOW + 10:.0f}", QUEUE)], now=NOW + 10) == 1
+    assert store.dispatch([(JOB, f"{NOW + 2:.0f}", QUEUE)], now=NOW + 2) == 1
     runs = {run.jobid: run.due for run in (take(store, tag, now=NOW + 10) for tag in ("one", "two"))}
     assert runs == {JOB: DUE, "other:A": DUE}
 

@@ -18,7 +18,7 @@ local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', r
 local queued_for = call('HMGET', queued, unpack(jobs))
 local tries = streaking and call('HMGET', streaks, unpack(jobs)) or {}
 local gone, moved = {}, 0
-local PAUSE = 10  -- seconds until a job whose queue could not be told is tried again
+local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
 
 local function overtake(job, due, record)  -- the last occurrence is still running
   local tag, start, deadline, was_due, failures, losses, next, home = string.match(record, RUN)

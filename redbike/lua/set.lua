@@ -1,15 +1,17 @@
 #!lua
 -- set: (unknown), stopped, timeline or queue → timeline, queue or stopped, for each job; a run in flight goes on.
 -- KEYS  common, requests, then queue and wake of each queue
--- ARGV  now ('' = Redis' clock), request tag, how many queues, their names, then for each job, none of which is there
+-- ARGV  now ('' = Redis' clock), request tag, '1' if occurrences count from now: one that has come due since that was
+--       asked for is before the job is set; how many queues, their names, then for each job, none of which is there
 --       twice: id, schedule, due ('' = none, 'now', or a time; then '@HEAD,TAIL' if the schedule was anchored just
 --       now, between that many bytes at its beginning and its end; then '!' when it is owed if it comes due while the
 --       job is in flight; then '=' when a job that has this schedule already keeps its place, or '==' when it does so
 --       also if it has failed for good), number of its queue
--- returns {'ok', job, queue, ...}: those that were left as they are, because they wait in another queue than their own.
+-- returns {'ok', job, queue, ...}: those that were left as they are, because they wait in another queue than their own,
+--         or, with '' for the queue, because their due time has passed meanwhile.
 local requests = KEYS[12]
-local now, request, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local jobs, first = {}, 4 + count
+local now, request, from_now, count = clock(ARGV[1]), ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
+local jobs, first = {}, 5 + count
 for i = first, #ARGV, 4 do jobs[#jobs + 1] = ARGV[i] end
 local queued_for, before, records = fetch(queued, jobs), fetch(schedules, jobs), fetch(running, jobs)
 check_types()
@@ -19,8 +21,17 @@ local reply, at_home = {'ok'}, {}
 for i, job in ipairs(jobs) do
   records[i] = records[i] and string.match(records[i], RUN) and records[i]  -- a damaged one is none
   local home = queued_for[i] and (string.match(queued_for[i], '^%S+ (.*)$') or '')  -- '' for a damaged record
-  at_home[i] = not queued_for[i] or home == ARGV[3 + tonumber(ARGV[first + 4 * i - 1])]
-  if not at_home[i] then note(reply, job, home) end
+  at_home[i] = not queued_for[i] or home == ARGV[4 + tonumber(ARGV[first + 4 * i - 1])]
+  if not at_home[i] then
+    note(reply, job, home)
+  elseif from_now then
+    local moment = ARGV[first + 4 * i - 2]
+    local due = tonumber(string.match(moment, '^%d+%.%d+') or nil)
+    if due and due <= now and not string.find(moment, '!', 1, true) then
+      at_home[i] = false
+      note(reply, job, '')
+    end
+  end
 end
 
 -- A repeated request must not start a second run. The newest 10,000 requests are remembered.
@@ -59,7 +70,7 @@ local texts, calm, gone = {}, {}, {}
 for i, job in ipairs(jobs) do
   if at_home[i] then
     local schedule, moment, number = ARGV[first + 4 * i - 3], ARGV[first + 4 * i - 2], tonumber(ARGV[first + 4 * i - 1])
-    local name, queue, wake = ARGV[3 + number], KEYS[11 + 2 * number], KEYS[12 + 2 * number]
+    local name, queue, wake = ARGV[4 + number], KEYS[11 + 2 * number], KEYS[12 + 2 * number]
     local once, keeps, rests
     moment, keeps = cut(moment, '=')
     moment, rests = cut(moment, '=')

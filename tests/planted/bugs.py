@@ -55,8 +55,8 @@ SPLIT = [
     Bug(
         "a job is unset before it is set",
         "redbike.py",
-        "        self.store.set_entry(entry)\n        return entry",
-        "        self.unset(jobid)\n        self.store.set_entry(entry)\n        return entry",
+        "        self._set_entries({jobid: entry}, from_now=since == now)",
+        "        self.unset(jobid)\n        self._set_entries({jobid: entry}, from_now=since == now)",
         f"{CRASHES} 'set and anew'",
     ),
     Bug(
@@ -254,6 +254,13 @@ OCCURRENCES = [
         "        return (self.store.horizon()[1] or now) if kept is None else kept",
         FACADE,
     ),
+    Bug(
+        "a slow client sets a job for an instant before",
+        "lua/set.lua",
+        "if due and due <= now and not string.find",
+        "if false and not string.find",
+        FACADE,
+    ),
     Bug("a success does not forget the failure", "lua/end.lua", "well[#well + 1] = job", "", MOVES),
     Bug("a skip takes a retry away", "lua/skip.lua", "TRIED) then", "TRIED) and false then", DISPATCHER),
     Bug(
@@ -341,7 +348,7 @@ TIME = [
             FACADE,
         )
         for when, then in (
-            ("when a job is set", "new_tag(), str(len(names))"),
+            ("when a job is set", "new_tag(), "),
             ("when a job is taken", "tag, seen"),
             ("when a run ends", "ended[0]"),
             ("when a job is dispatched", "str(len(groups))"),
