@@ -27,7 +27,7 @@ for i = 1, #jobs do
   if not tags[i] then expect('string', KEYS[own_keys + i]) end
 end
 
-local words, changed, gone, keys, calm, well = {}, {}, {}, {}, {}, {}
+local words, changed, gone, keys, calm, well, stops = {}, {}, {}, {}, {}, {}, {}
 local SHORT = '^(%S+) %S+ (%S+) (%S+) %S+ %S+ (%S+) (.*)$'  -- of RUN what matters here
 local DONE = {place = 'next', why = '', streak = '', failure = '', missed = 0, overlapped = 0}
 
@@ -57,7 +57,7 @@ local function move(job, schedule, due, place, home, occurrence)
   local at = tonumber(due)
   if place == 'stop' or place == 'die' or not at then
     -- A one-off that has ended would run again wherever its text is set again.
-    if place == 'stop' or one_off(schedule) then call('HSET', schedules, job, 'STOP') end
+    if place == 'stop' or one_off(schedule) then note(stops, job, 'STOP') end
     mark(job, place == 'die' and 'DIE' or 'STP')
     return 'stopped'
   end
@@ -117,11 +117,14 @@ local function finish(i, job, expected, due, how)
   end
   if how.missed > 0 then call('HINCRBY', skipped, 'missed:' .. job, how.missed) end
   if how.overlapped > 0 then call('HINCRBY', skipped, 'running:' .. job, how.overlapped) end
-  -- If this run is to happen again, that is the one that was asked for.
-  local goes_on, streak = owed and not one_off(schedule), how.streak
-  local tried = goes_on and again(due, how)
-  if not free and not tried then
-    streak = goes_on and schedule == expected and resume(due, how, occurrence) or ''
+  local streak, tried = how.streak, nil
+  if owed then
+    -- If this run is to happen again, that is the one that was asked for.
+    local goes_on = not one_off(schedule)
+    tried = goes_on and again(due, how)
+    if not tried then streak = goes_on and schedule == expected and resume(due, how, occurrence) or '' end
+  elseif postponed then
+    streak = ''
   end
   if streak == '' then calm[#calm + 1] = job else call('HSET', streaks, job, streak) end
   if owed then
@@ -140,6 +143,7 @@ for i, job in ipairs(jobs) do
 end
 land(gone, keys)
 if streaking and #calm > 0 then call('HDEL', streaks, unpack(calm)) end
+if #stops > 0 then call('HSET', schedules, unpack(stops)) end
 if #well > 0 then
   call('HDEL', failures, unpack(well))
   call('ZREM', failure_times, unpack(well))

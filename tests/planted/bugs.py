@@ -611,7 +611,13 @@ PLACES = [
         "",
         MOVES,
     ),
-    Bug("a run that is owed is forgotten", "lua/end.lua", "  if owed then\n", "  if false then\n", MOVES),
+    Bug(
+        "a run that is owed is forgotten",
+        "lua/end.lua",
+        "  if owed then\n    call('ZREM'",
+        "  if false then\n    call('ZREM'",
+        MOVES,
+    ),
     Bug(
         "a one-off that comes due in flight is forgotten",
         "lua/dispatch.lua",
