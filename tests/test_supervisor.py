@@ -50,6 +50,8 @@ def start(jobs, *more):
     up = jobs.start("up", "jobs:Worker('A')", *more)
     assert jobs.bike.set("first:A", "NOW")
     wait_until(lambda: "done first:A" in jobs.log())
+    # A HALT is for those that have reached the server, the dispatcher too.
+    wait_until(lambda: jobs.bike.store.horizon()[1] is not None)
     return up
 
 
