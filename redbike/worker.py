@@ -299,8 +299,9 @@ class Worker:
 
     def _idle(self) -> list[Run]:
         """Block until a queue of ours may have something; what the server has taken for us at that instant."""
-        wakes = [self.store.keys.wake(name) for name in self.rotation.names()]
+        # The look first: it may read the names of the queues again.
         look, seen = next(self.rotation.looks()), self.loop.seen
+        wakes = [self.store.keys.wake(name) for name in self.rotation.names()]
 
         def take() -> Call:
             # One job only: if this process is suspended by then, it is held up.
