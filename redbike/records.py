@@ -106,9 +106,8 @@ class Entry:
     queue: str
     keeps: bool = False  # left where it is, if it has this schedule already
     rests: bool = False  # so also if it has failed for good
-    anchor_span: tuple[int, int] | None = (
-        None  # the bytes before and after an anchor that a job that `keeps` may differ in
-    )
+    # How many bytes stand before and after an anchor that was put in just now: another one is no other schedule.
+    anchor_span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

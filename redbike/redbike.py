@@ -157,11 +157,8 @@ class Redbike:
         """`set`, but a bad schedule raises `BadSchedule`; what became of the job."""
         entry = self._enter(jobid, schedule, after, tz)
         state = self.store.inspect([jobid])[0]
-        if after is None and self._timefile and entry and not entry.once and entry.due != "now":
-            due = 0.0 if entry.due is None else entry.due
-            if state.queued.startswith(f"{due:.6f} "):
-                when = datetime.fromtimestamp(due, UTC).isoformat()
-                log.info("%s: due at once: it came due at %s, after the time in the timefile", jobid, when)
+        if after is None and self._timefile and entry:
+            _log_if_due_at_once(entry, state)
         return state
 
     def _enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> Entry | None:
@@ -437,6 +434,15 @@ class Redbike:
     def flush(self) -> int:
         """Delete all keys under the prefix and no others; how many there were."""
         return self.store.flush()
+
+
+def _log_if_due_at_once(entry: Entry, state: State) -> None:
+    """Say that a recurring job is due at once, because it came due after the time in the timefile."""
+    if entry.once or not isinstance(entry.due, float):
+        return
+    if state.queued.startswith(f"{entry.due:.6f} "):
+        when = datetime.fromtimestamp(entry.due, UTC).isoformat()
+        log.info("%s: due at once: it came due at %s, after the time in the timefile", entry.jobid, when)
 
 
 def _further(state: State) -> dict[str, Any]:

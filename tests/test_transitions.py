@@ -575,6 +575,18 @@ def test_a_failure_that_cannot_be_read_does_not_matter_to_a_requeue(store, clien
     assert list(fsck(store)) == []
 
 
+def test_a_damaged_number_of_tries_counts_as_one(store, client):
+    for attempt in ("1e300", "-1", "0", "null", '"many"'):
+        STATES["dead"](store)
+        client.hset(store.keys.failures, JOB, f'{{"due": {START}, "attempt": {attempt}}}')
+        store.requeue(JOB, now=NOW)
+        assert list(fsck(store)) == []
+        run = take(store, f"tag{attempt}", now=NOW)
+        assert (run.due, run.attempt) == (START, 2)
+        store.unset(JOB)
+        store.end(run, Outcome("next"), now=NOW)
+
+
 @pytest.mark.parametrize("outcome", [Outcome("next", LATER), Outcome("stop"), Outcome("next")])
 def test_a_success_forgets_the_failure(store, outcome):
     run = STATES["flight"](store)

@@ -15,6 +15,8 @@ local known, failure = pcall(cjson.decode, call('HGET', failures, job) or '')
 failure = known and type(failure) == 'table' and failure or {}
 local failed = tonumber(failure.due)
 failed = failed and failed >= 0 and failed < 1e12 and failed
+local attempt = tonumber(failure.attempt)
+attempt = attempt and attempt >= 1 and attempt < 1e9 and math.floor(attempt) or 1
 call('HDEL', failures, job)
 call('ZREM', failure_times, job)
 local tried, occurrence, after = string.match(call('HGET', streaks, job) or '', '^%d+ %d+ (%d+) (%S+) (%S+)')
@@ -30,7 +32,7 @@ elseif call('HEXISTS', queued, job) == 0 then
   if string.match(occurrence or '', '^%d+%.%d+$') then
     due = tonumber(occurrence)
   elseif failed then
-    due, tried, occurrence, after = failed, tonumber(failure.attempt) or 1, stamp(failed), goes_on
+    due, tried, occurrence, after = failed, attempt, stamp(failed), goes_on
   elseif due and due < now then
     tried = nil  -- what is overdue is what is run, and what came due since it was is counted then
   else
