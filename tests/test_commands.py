@@ -2,7 +2,6 @@
 
 import logging
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -528,15 +528,23 @@ def test_a_command_may_close_its_output(work: Work) -> None:
         work("sh -c 'exec > /dev/null 2>&1; sleep 300'", "timeout = 0.3")
 
 
-def test_a_silent_command_wakes_nobody_up(work: Work) -> None:
-    def count_switches(*lines: str) -> int:
-        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-        for line in lines:
-            work(line)
-        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
+def test_a_silent_command_wakes_nobody_up(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[float] = []
 
-    short = count_switches("sh -c 'exec > /dev/null 2>&1'", "true")
-    assert count_switches("sh -c 'exec > /dev/null 2>&1; sleep 2'", "sleep 2") - short < 10
+    def counted(original: Callable[..., object]) -> Callable[..., object]:
+        def count(*args: Any) -> object:
+            woken.append(args[-1])
+            return original(*args)
+
+        return count
+
+    # Wherever the worker's thread waits: for output or the exit, or between two looks of its own or of subprocess.
+    monkeypatch.setattr(redbike.command_output.Output, "read", counted(redbike.command_output.Output.read))
+    monkeypatch.setattr(time, "sleep", counted(time.sleep))
+    work("sh -c 'exec > /dev/null 2>&1; sleep 2'")
+    work("sleep 2")
+    # For each: the end of its output, its exit, and what is left to read then.
+    assert len(woken) <= 8, woken
 
 
 def test_the_exit_of_a_command_is_noticed_on_every_system(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
