@@ -17,8 +17,9 @@ import redis
 
 from redbike import supervised
 from redbike.errors import Unreachable
+from redbike.line import Line, drop_idle_connections, line_to, pack
 from redbike.records import text
-from redbike.scripts import Call, Reply, packed, read_reply, translated
+from redbike.scripts import Call, Reply, packed, translated, worded
 from redbike.signals import AGAIN, Hearing, abort_and_die, die
 from redbike.store import Store
 
@@ -99,7 +100,7 @@ class Loop:
         if threading.get_ident() == self._thread:
             # Another thread must not: this one may be reading from them, and finds out by itself what is broken.
             self.close()
-        _drop_idle_connections(self.store.client)
+        drop_idle_connections(self.store.client)
         pause = random.uniform(pause / 2, pause)
         if self.stopping.wait(pause):
             # That does not wait any more, and there is little time left.
@@ -129,8 +130,6 @@ class Loop:
             finally:
                 self._blocked = False
         except Stopped:
-            # A reply may be half read: the connection is of no further use.
-            self._wakeups.pop(keys).close()
             return False, None
         if key == self.store.keys.halt:
             self.heed(self.store.control())
@@ -164,7 +163,7 @@ class Loop:
 
 
 class _Wakeup:
-    """A blocking pop on lists of tokens, pending on a connection of its own.
+    """A blocking pop on lists of tokens, pending on a line of its own.
 
     The server's own timeouts are late by up to 0.1 s. So the pop stays pending, and the client decides how long to
     look at it; that is exact, and costs no command. A script that is sent behind it is run by the server when the pop
@@ -172,48 +171,46 @@ class _Wakeup:
     """
 
     def __init__(self, client: "redis.Redis", keys: Sequence[str]) -> None:
-        self.client = client
-        self.keys = keys
-        self.connection: Any = None
-        self.sent: float | None = None
-        self.scripted = False
+        self._client = client
+        self._keys = keys
+        self._line = line_to(client)
+        self._pop = pack(["BLPOP", *keys, str(BLOCK)])
+        self._sent = 0.0  # when, by the monotonic clock
 
     def wait(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
         """The key of a list that had a token, or None after `seconds`, or earlier for no reason; and the reply."""
         with translated():
-            if not hasattr(self.client, "connection_pool"):
-                popped: Any = self.client.blpop(list(self.keys), timeout=max(0.01, min(seconds, 1.0)))
+            if self._line is None:
+                popped: Any = self._client.blpop(list(self._keys), timeout=max(0.01, min(seconds, 1.0)))
                 return (None if popped is None else text(popped[0])), None
-            return self._wait_pending(max(0.0, seconds), script)
+            try:
+                return self._wait_pending(self._line, max(0.0, seconds), script)
+            except BaseException:
+                # A reply may be left in it, or half of one.
+                self._line.drop()
+                raise
 
-    def _wait_pending(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
-        if self.connection is None:
-            self.connection = self.client.connection_pool.get_connection()
-        if self.sent is None:
-            self.sent, self.scripted = time.monotonic(), script is not None
-            request = [
-                *self.connection.pack_command("BLPOP", *self.keys, BLOCK),
-                *([packed(script())] if script else []),
-            ]
-            self.connection.send_packed_command(request)
-        if self.connection.can_read(timeout=seconds):
-            popped = self.connection.read_response()
-            reply = read_reply(self.connection) if self.scripted else None
-            self.sent = None
-            return (None if popped is None else text(popped[0])), reply
-        if time.monotonic() - self.sent > 2 * BLOCK:
+    def _wait_pending(
+        self, line: Line, seconds: float, script: Callable[[], Call] | None
+    ) -> tuple[str | None, Reply | None]:
+        if not line.pending:
+            self._sent = time.monotonic()
+            line.send(self._pop, *([packed(script())] if script else []))
+        if line.has_reply(seconds):
+            popped = line.receive()
+            reply = line.receive() if line.pending else None
+            if isinstance(reply, redis.exceptions.NoScriptError):
+                # Whoever waits runs it again without a pop, and loads it then.
+                reply = None
+            for each in (popped, reply):
+                if isinstance(each, Exception):
+                    raise each
+            return popped and text(popped[0]), reply and worded(reply)
+        if time.monotonic() - self._sent > 2 * BLOCK:
             raise redis.exceptions.ConnectionError("the server has not answered in time")
         return None, None
 
     def close(self) -> None:
-        if self.connection is not None:
-            self.connection.disconnect()
-            self.client.connection_pool.release(self.connection)
-            self.connection = self.sent = None
-
-
-def _drop_idle_connections(client: "redis.Redis") -> None:
-    # After a failover they may lead to a server that is only a replica now.
-    pool = getattr(client, "connection_pool", None)
-    if pool is not None:
-        pool.disconnect(inuse_connections=False)
+        """Give up the pop."""
+        if self._line is not None:
+            self._line.drop()

@@ -1,7 +1,6 @@
 """The transitions: each is one Lua script in ``lua/``, called by its verb; a reply begins with a word."""
 
 import hashlib
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,10 +11,9 @@ import redis
 from redis import exceptions
 
 from redbike.errors import NoSuchJob, ServerError, Unreachable
+from redbike.line import line_to, pack
 
 Reply = list[Any]
-
-FRESH = 1.0  # seconds without use after which a connection is looked at before it is used again
 
 # What a server says while it starts, fails over, saves or is full: it may be asked again later. UNBLOCKED is what
 # those hear that wait on one that becomes a replica.
@@ -123,18 +121,15 @@ class Scripts:
 
 
 class Conversation:
-    """A connection that one thread keeps: scripts may be sent over it before earlier ones have been answered.
+    """A line that one thread keeps: scripts may be sent over it before earlier ones have been answered.
 
     After an error the next call gets a fresh connection, and whether what was not answered has run is not known.
     """
 
     def __init__(self, client: "redis.Redis") -> None:
         self._client = client
-        # A cluster's client has none: it finds the node for each command itself.
-        self._pool = getattr(client, "connection_pool", None)
-        self._connection: Any = None
+        self._line = line_to(client)
         self._sent: list[Call] = []  # those without an answer
-        self._used = 0.0  # when, by the monotonic clock
 
     @property
     def unanswered(self) -> int:
@@ -173,20 +168,18 @@ class Conversation:
                 # Replies may be left in it, which no one else must read.
                 self._drop()
                 raise
-        return [_worded(reply) for reply in replies]
+        return [worded(reply) for reply in replies]
 
     def close(self) -> None:
         """Give the connection back."""
-        if self._pool is not None and self._connection is not None:
-            if self._sent:
-                self._connection.disconnect()
-            self._pool.release(self._connection)
-        self._connection, self._sent = None, []
+        if self._line is not None:
+            self._line.close()
+        self._sent = []
 
     def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.disconnect()
-        self.close()
+        if self._line is not None:
+            self._line.drop()
+        self._sent = []
 
     def _answered(self) -> list[Any]:
         sent, replies = self._received()
@@ -201,21 +194,14 @@ class Conversation:
         return replies
 
     def _send(self, call: Call) -> None:
-        if self._pool is not None:
-            now = time.monotonic()
-            if self._connection is None:
-                self._connection = self._pool.get_connection()
-            elif not self._sent and now - self._used > FRESH and self._connection.can_read():
-                # Nothing was asked: so the server has closed it.
-                self._connection.disconnect()
-            self._used = now
-            self._connection.send_packed_command([packed(call)], check_health=not self._sent)
+        if self._line is not None:
+            self._line.send(packed(call))
         self._sent.append(call)
 
     def _received(self) -> tuple[list[Call], list[Any]]:
         sent = self._sent
-        if self._pool is not None:
-            replies = [_read(self._connection) for _ in sent]
+        if self._line is not None:
+            replies = [self._line.receive() for _ in sent]
         else:
             pipeline = self._client.pipeline(transaction=False)
             for call in sent:
@@ -226,33 +212,12 @@ class Conversation:
 
 
 def packed(call: Call) -> bytes:
-    """The call as the server reads it: redis-py's own way, built to take anything, takes four times as long."""
-    words = ["EVALSHA", SCRIPTS[call.verb].digest, str(len(call.keys)), *call.keys, *call.arguments]
-    if "".join(words).isascii():
-        parts = [f"${len(word)}\r\n{word}\r\n" for word in words]
-    else:
-        parts = [f"${len(word.encode('utf-8', 'surrogateescape'))}\r\n{word}\r\n" for word in words]
-    return f"*{len(words)}\r\n{''.join(parts)}".encode("utf-8", "surrogateescape")
+    """The call as the server reads it."""
+    return pack(["EVALSHA", SCRIPTS[call.verb].digest, str(len(call.keys)), *call.keys, *call.arguments])
 
 
-def _read(connection: Any) -> Any:
-    try:
-        return connection.read_response(disable_decoding=True)
-    except exceptions.ResponseError as error:
-        return error
-
-
-def read_reply(connection: Any) -> Reply | None:
-    """The reply to a `packed` call that was sent over `connection`; None if the server does not have the script."""
-    reply = _read(connection)
-    if isinstance(reply, exceptions.NoScriptError):
-        return None
-    if isinstance(reply, Exception):
-        raise reply
-    return _worded(reply)
-
-
-def _worded(reply: list[Any]) -> Reply:
+def worded(reply: list[Any]) -> Reply:
+    """The reply of a script with the word in front decoded; raises `NoSuchJob` for ``missing``."""
     word = reply[0].decode()
     if word == "missing":
         raise NoSuchJob("no such job")
