@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--only", type=names(list(BENCHMARKS)), metavar="NAMES", help=", ".join(BENCHMARKS))
     options.add_argument("--peers", type=names(PEERS), default=PEERS, metavar="NAMES", help=", ".join(PEERS))
     options.add_argument("--no-peers", dest="peers", action="store_const", const=[], help="Redbike and raw alone")
-    options.add_argument("--install-peers", action="store_true", help="install them first, with pip")
+    options.add_argument("--install-peers", action="store_true", help="install them first, with pip and npm")
     options.add_argument(
         "--peers-folder",
         type=Path,

@@ -25,7 +25,9 @@ OWN = {"redbike": "bench.ours", "raw": "bench.bare"}
 
 def main(name: str, verb: str, *arguments: str) -> None:
     adapter = importlib.import_module(OWN.get(name, f"peers.{name}"))
-    if verb in VERBS:
+    if hasattr(adapter, "run"):
+        adapter.run(verb, *arguments)
+    elif verb in VERBS:
         asyncio.run(VERBS[verb](adapter, *arguments))
     elif verb in TIMED:
         print(asyncio.run(timed(getattr(adapter, verb), verb.endswith("_many"), *map(int, arguments))))

@@ -1,7 +1,8 @@
 """What ran and when: written by workers to memory that the suite reads, so that it costs them next to nothing.
 
-Each process maps a file of its own, which holds pairs of (number of the job + 1, `time.monotonic_ns`). All contenders'
-jobs do the same: they call `ran`, and nothing else. Needs only the standard library.
+Each process maps a file of its own, which holds pairs of (number of the job + 1, `time.monotonic_ns`), each number 8
+bytes; zeros follow, or the end of the file. All contenders' jobs do the same: they call `ran`, and nothing else. Needs
+only the standard library.
 """
 
 import mmap
