@@ -19,6 +19,7 @@ from bench.burst import burst
 from bench.drain import drain
 from bench.enqueue import enqueue
 from bench.figures import Plan
+from bench.floor import floor
 from bench.idle import idle
 from bench.install import install, interpreter
 from bench.memory import memory
@@ -38,9 +39,12 @@ PEERS = sorted(path.stem for path in (HERE / "peers").glob("*.py") if path.stem 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark, who takes part besides Redbike, and what a peer must be able to do for it."""
+    """A benchmark, who takes part besides Redbike, and what a peer must be able to do for it.
 
-    run: Callable[[Plan, Contender], Iterator[tuple[str, float]]]
+    It yields figures with their values, and the name of whose value it is if that is not the contender.
+    """
+
+    run: Callable[[Plan, Contender], Iterator[tuple[str, float] | tuple[str, float, str]]]
     ours: tuple[str, ...] = ("redbike",)
     needs: tuple[str, ...] | None = None
 
@@ -49,6 +53,7 @@ BOTH, SCHEDULES = ("redbike", "raw"), ("schedule", "schedule_many", "run_schedul
 BENCHMARKS = {
     "raw": Benchmark(raw, ("raw",)),
     "drain": Benchmark(drain, needs=("enqueue",)),
+    "floor": Benchmark(floor),
     "recurring": Benchmark(recurring),
     "burst": Benchmark(burst, needs=SCHEDULES),
     "enqueue": Benchmark(enqueue, BOTH, needs=("enqueue",)),
@@ -127,8 +132,8 @@ def measured(options: argparse.Namespace) -> Results:
             for contender in list(left):
                 say(f"{name}, round {number + 1} of {rounds}: {contender.name}")
                 try:
-                    for key, value in benchmark.run(plan, contender):
-                        results.add(key, contender.name, value)
+                    for key, value, *other in benchmark.run(plan, contender):
+                        results.add(key, *other or [contender.name], value)
                 except Failed as error:
                     say(f"{name} without {contender.name}: {error}")
                     left.remove(contender)

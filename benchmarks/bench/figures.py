@@ -31,7 +31,7 @@ class Plan:
 
 
 TRIP = "raw: EVALSHA, redis-py"
-RATE, SECONDS, MS = "jobs/s", "s", "ms"
+RATE, SECONDS, MS, US = "jobs/s", "s", "ms", "µs"
 
 
 def rate(benchmark: str, title: str, raw: str = TRIP, unit: str = RATE) -> Figure:
@@ -54,6 +54,12 @@ FIGURES: list[Figure] = [
     rate("drain", "two worker processes"),
     rate("drain", "two, of one", raw="", unit="×"),
     rate("drain", "CONTINUE jobs going round, two workers"),
+    cost("floor", "server for a drained job", US),
+    cost("floor", "server for its changes alone, per job", US),
+    cost("floor", "server for its changes alone, per tag", US),
+    cost("floor", "of per job", "×"),
+    cost("floor", "of per tag", "×"),
+    cost("floor", "server for a set", US),
     rate("recurring", "cron, one worker"),
     rate("recurring", "RRULE, one worker"),
     rate("recurring", "cron, from the instant, dispatcher and one worker"),

@@ -74,6 +74,11 @@ class Server:
         info: dict[str, Any] = self.client.info("memory")
         return int(info["used_memory"])
 
+    def cpu(self) -> float:
+        """Seconds of a processor that its main thread has used."""
+        info: dict[str, Any] = self.client.info("cpu")
+        return float(info["used_cpu_user_main_thread"]) + float(info["used_cpu_sys_main_thread"])
+
     def calls(self) -> dict[str, int]:
         """How often each command was called, also by scripts."""
         info: dict[str, dict[str, Any]] = self.client.info("commandstats")
