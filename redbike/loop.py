@@ -17,7 +17,7 @@ import redis
 
 from redbike import supervised
 from redbike.errors import Unreachable
-from redbike.line import Line, drop_idle_connections, line_to, pack
+from redbike.line import Line, line_to, pack
 from redbike.records import text
 from redbike.scripts import Call, Reply, packed, translated, worded
 from redbike.signals import AGAIN, Hearing, abort_and_die, die
@@ -100,7 +100,7 @@ class Loop:
         if threading.get_ident() == self._thread:
             # Another thread must not: this one may be reading from them, and finds out by itself what is broken.
             self.close()
-        drop_idle_connections(self.store.client)
+        self.store.scripts.drop_idle_connections()
         pause = random.uniform(pause / 2, pause)
         if self.stopping.wait(pause):
             # That does not wait any more, and there is little time left.

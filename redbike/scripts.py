@@ -1,8 +1,8 @@
 """The transitions: each is one Lua script in ``lua/``, called by its verb; a reply begins with a word."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -11,7 +11,7 @@ import redis
 from redis import exceptions
 
 from redbike.errors import NoSuchJob, ServerError, Unreachable
-from redbike.line import line_to, pack
+from redbike.line import drop_idle_connections, has_room, line_to, pack
 
 Reply = list[Any]
 
@@ -66,19 +66,21 @@ def _load() -> dict[str, Script]:
 SCRIPTS = _load()
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class translated:
     """Turn what redis-py raises into `Unreachable` (worth repeating) or `ServerError` (not)."""
-    try:
-        yield
-    except exceptions.MaxConnectionsError as error:
-        raise ServerError(f"max_connections is too low for what this process does: {error}") from error
-    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, exceptions.MaxConnectionsError):
+            raise ServerError(f"max_connections is too low for what this process does: {error}") from error
         if isinstance(error, exceptions.AuthenticationError):
             raise ServerError(f"Redis refuses the login: {error}") from None
-        raise Unreachable(f"cannot reach Redis: {error}") from error
-    except exceptions.ResponseError as error:
-        raise refusal(error) from error
+        if isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError, OSError)):
+            raise Unreachable(f"cannot reach Redis: {error}") from error
+        if isinstance(error, exceptions.ResponseError):
+            raise refusal(error) from error
 
 
 def refusal(error: Exception) -> ServerError:
@@ -106,6 +108,8 @@ class Scripts:
 
     def __init__(self, client: "redis.Redis") -> None:
         self.client = client
+        self._keeps = has_room(client)
+        self._idle: list[Conversation] = []  # as many as threads have run scripts at the same time
 
     def run(self, call: Call) -> Reply:
         """Send one script and return its reply, the word in front decoded; raises `NoSuchJob` for ``missing``."""
@@ -113,11 +117,24 @@ class Scripts:
 
     def run_all(self, calls: Iterable[Call]) -> list[Reply]:
         """Send several scripts in one round trip; an error of any is raised after all were sent."""
-        conversation = Conversation(self.client)
+        try:
+            conversation = self._idle.pop()
+        except IndexError:
+            conversation = Conversation(self.client)
         try:
             return conversation.ask(calls)
         finally:
-            conversation.close()
+            if self._keeps:
+                self._idle.append(conversation)
+            else:
+                conversation.close()
+
+    def drop_idle_connections(self) -> None:
+        """Disconnect what nobody uses: after a failover it may lead to a server that is only a replica now."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+        drop_idle_connections(self.client)
 
 
 class Conversation:
@@ -155,10 +172,9 @@ class Conversation:
                 # The server runs one while the next is made.
                 for call in calls:
                     self._send(call)
-                replies = self._answered()
-                for reply in replies:
-                    if isinstance(reply, Exception):
-                        raise reply
+                sent, replies = self._received()
+                if [reply for reply in replies if isinstance(reply, Exception)]:
+                    replies = self._repeated(sent, replies)
             except exceptions.ResponseError as error:
                 if isinstance(refusal(error), Unreachable):
                     # The server may be a replica now, and another one the master under the same name.
@@ -181,16 +197,18 @@ class Conversation:
             self._line.drop()
         self._sent = []
 
-    def _answered(self) -> list[Any]:
-        sent, replies = self._received()
+    def _repeated(self, sent: list[Call], replies: list[Any]) -> list[Any]:
+        """The replies when the scripts that the server did not have were sent again; raises any other error."""
         unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
-        if unknown:
-            for verb in {sent[i].verb for i in unknown}:
-                self._client.script_load(SCRIPTS[verb].text)
-            for i in unknown:
-                self._send(sent[i])
-            for i, reply in zip(unknown, self._received()[1], strict=True):
-                replies[i] = reply
+        for verb in {sent[i].verb for i in unknown}:
+            self._client.script_load(SCRIPTS[verb].text)
+        for i in unknown:
+            self._send(sent[i])
+        for i, reply in zip(unknown, self._received()[1], strict=True):
+            replies[i] = reply
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
         return replies
 
     def _send(self, call: Call) -> None:

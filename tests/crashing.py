@@ -152,4 +152,5 @@ def _name(words: Sequence[bytes]) -> str:
 def faulty(client: "redis.Redis", faults: Faults) -> "redis.Redis":
     """A client of the server of `client`, with connections of its own that `faults` strike."""
     known = client.connection_pool.connection_kwargs
-    return redis.Redis(connection_pool=redis.ConnectionPool(connection_class=FaultyConnection, faults=faults, **known))
+    pool = redis.ConnectionPool(FaultyConnection, client.connection_pool.max_connections, faults=faults, **known)
+    return redis.Redis(connection_pool=pool)

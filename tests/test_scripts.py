@@ -1,23 +1,39 @@
 """How scripts get to the server over a connection that is kept."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
-from redbike.errors import Unreachable
+from redbike.connection import connect
+from redbike.errors import NoSuchJob, Unreachable
 from redbike.rotation import RoundRobin
 from redbike.scripts import Conversation
 from redbike.store import Store
+
+
+@pytest.fixture
+def store(client, prefix, server_url):
+    """A store with connections of its own."""
+    with connect(server_url) as own:
+        yield Store(own, prefix, RoundRobin("A").queue_for)
+
+
+def ids(client):
+    return {entry["id"] for entry in client.client_list()}
+
+
+def running(client):
+    """The connections over which a script was the last command."""
+    return {entry["id"] for entry in client.client_list() if entry["cmd"] == "evalsha"}
 
 
 def test_after_a_server_has_become_a_replica_it_is_looked_for_anew(client, prefix):
     """The name in the URL may lead to another server by then."""
     store, line = Store(client, prefix, RoundRobin("A").queue_for), Conversation(client)
     call = store.survey_call()
-
-    def ids():
-        return {entry["id"] for entry in client.client_list()}
-
     line.ask([call])
-    before = ids()
+    before = ids(client)
     client.replicaof("127.0.0.1", "1")
     try:
         with pytest.raises(Unreachable, match="read only"):
@@ -25,5 +41,63 @@ def test_after_a_server_has_become_a_replica_it_is_looked_for_anew(client, prefi
     finally:
         client.replicaof("NO", "ONE")
     line.ask([call])
-    assert ids() - before
+    assert ids(client) - before
     line.close()
+
+
+def test_one_script_after_the_other_uses_the_same_connection(client, store):
+    store.set("a:A", "STOP", None)
+    (before,) = running(client)
+    store.set("b:A", "STOP", None)
+    with pytest.raises(NoSuchJob):
+        store.unset("c:A")
+    assert running(client) == {before}
+
+
+def test_threads_share_no_connection(client, store):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: store.set(f"{number}:A", "STOP", None), range(400)))
+    assert len(dict(store.statuses())) == 400
+    assert 1 <= len(running(client)) <= 8
+
+
+def test_a_connection_that_the_server_has_closed_is_replaced_before_it_is_used(client, store):
+    store.set("a:A", "STOP", None)
+    (before,) = running(client)
+    client.client_kill_filter(_id=before)
+    store.set("b:A", "STOP", None)
+    (after,) = running(client)
+    assert after != before
+
+
+def test_idle_connections_are_dropped(client, store):
+    store.set("a:A", "STOP", None)
+    before = running(client)
+    store.scripts.drop_idle_connections()
+    store.set("b:A", "STOP", None)
+    assert len(running(client) - before) == 1
+
+
+def test_a_limited_number_of_connections_is_not_kept_from_others(client, prefix, server_url):
+    with connect(f"{server_url}?max_connections=1") as own:
+        store = Store(own, prefix, RoundRobin("A").queue_for)
+        store.set("a:A", "STOP", None)
+        assert store.schedule("a:A") == "STOP"
+
+
+def test_a_forked_process_has_a_connection_of_its_own(client, store):
+    store.set("a:A", "STOP", None)
+    before = running(client)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            store.set("b:A", "STOP", None)
+            own = running(store.client) - before
+            status = 0 if len(own) == 1 else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    store.set("c:A", "STOP", None)
+    assert running(client) == before
+    assert set(dict(store.statuses())) == {"a:A", "b:A", "c:A"}
