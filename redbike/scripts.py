@@ -176,12 +176,12 @@ class Conversation:
                 if [reply for reply in replies if isinstance(reply, Exception)]:
                     replies = self._repeated(sent, replies)
             except exceptions.ResponseError as error:
-                if isinstance(refusal(error), Unreachable):
-                    # The server may be a replica now, and another one the master under the same name.
+                if self._sent or isinstance(refusal(error), Unreachable):
+                    # Replies may be left in it; or the server may be a replica now, and the name lead to another one.
                     self._drop()
                 raise
             except BaseException:
-                # Replies may be left in it, which no one else must read.
+                # Nobody else must read the replies that may be left in it.
                 self._drop()
                 raise
         return [worded(reply) for reply in replies]

@@ -4,9 +4,10 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import redis
 
 from redbike.connection import connect
-from redbike.errors import NoSuchJob, Unreachable
+from redbike.errors import NoSuchJob, ServerError, Unreachable
 from redbike.rotation import RoundRobin
 from redbike.scripts import Conversation
 from redbike.store import Store
@@ -68,6 +69,17 @@ def test_a_connection_that_the_server_has_closed_is_replaced_before_it_is_used(c
     store.set("b:A", "STOP", None)
     (after,) = running(client)
     assert after != before
+
+
+def test_replies_that_nobody_has_read_are_left_to_no_one(client, store):
+    def calls():
+        yield store.survey_call()
+        raise redis.ResponseError("between two calls")
+
+    store.set("a:A", "STOP", None)
+    with pytest.raises(ServerError, match="between two calls"):
+        store.scripts.run_all(calls())
+    assert [state.schedule for state in store.inspect(["a:A"])] == ["STOP"]
 
 
 def test_idle_connections_are_dropped(client, store):
