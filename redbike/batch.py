@@ -1,4 +1,4 @@
-"""Short jobs, several at a time: what a worker has taken together, and what becomes of it when one of them is slow.
+"""Short jobs, several at a time: the runs that a worker has taken under one tag, and what follows when one is slow.
 
 A worker takes as many jobs as its last ones would have filled `TARGET` with, and runs them in turn. It tells the server
 of their ends without waiting for an answer: at once after a job that took longer than `UNTOLD`, so that no job that is

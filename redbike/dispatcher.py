@@ -1,9 +1,10 @@
 """The dispatcher: it moves due jobs from the timeline to their queues, and brings lost runs back.
 
-1. Survey: one read-only script says what is due, whose worker is not heard of any more, and what comes next.
+1. Survey: one read-only script says what is due, which tags have no live worker any more, and what comes next.
 2. Move what is due, a batch at a time in order of due time, each batch one atomic step. What the last survey told of is
    moved at its instant without another one.
-3. End the runs that are lost, by ``on-lost``.
+3. End the runs of those tags by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt
+   them first.
 4. Sleep until the next due time or lease, or until something earlier is set, and keep the time once a second.
 
 It holds no lock: a batch names the due time of each of its jobs, and a job that is no longer due then is passed over.
@@ -13,15 +14,14 @@ So two dispatchers are one that works and one that finds nothing left to do, and
 import itertools
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.loop import Loop
-from redbike.outcome import COUNT_LIMIT, commit, describe, given_back, lost
-from redbike.records import Survey
+from redbike.outcome import COUNT_LIMIT, anew, describe, given_back, lost
+from redbike.records import Answer, Outcome, Run, Survey
 from redbike.schedule import parse
 from redbike.scripts import Conversation
 from redbike.store import PAGE, STEP, Store, is_ahead
@@ -82,7 +82,7 @@ class Dispatcher:
             before, due = survey, self._with_queues(survey.due)
             if not due:
                 self.recover(survey, now)
-                if len(survey.lost) < PAGE:
+                if len(survey.lost) < PAGE and not survey.old:
                     self._surveyed = survey
                     return moved
                 before = None
@@ -137,19 +137,36 @@ class Dispatcher:
 
     def recover(self, survey: Survey, now: float | None = None) -> None:
         """In flight → where ``on-lost`` says, for the runs whose worker is not heard of any more."""
-        held = Counter(run.tag for run in survey.lost)
-        if len(survey.lost) == PAGE and len(held) > 1:
-            # Of those that were taken with the last one there may be more.
-            del held[survey.lost[-1].tag]
-        for run in survey.lost:
-            if run.tag not in held:
-                continue
-            together = held[run.tag] > 1 and self.settings.on_lost == "requeue"
-            outcome = given_back(run) if together else lost(run, self.settings, survey.now)
-            word, place = commit(self.store, run, outcome, self.settings, lambda: survey.now, now)
-            if word == "ok":
+        if survey.old:
+            # Nothing else before all are adopted: a part of what was taken together would look as if it were all.
+            self.store.adopt(survey.old, now=now)
+            return
+        for _, runs in itertools.groupby(survey.lost, lambda run: run.tag):
+            self._end_lost(list(runs), survey.now, now)
+        for tag, jobids in survey.strays.items():
+            self.store.hold(tag, jobids, now)
+
+    def _end_lost(self, runs: list[Run], asked: float, now: float | None) -> None:
+        """End runs that were taken together, in one step: a part of them would look as if it had been taken alone."""
+        together = len(runs) > 1 and self.settings.on_lost == "requeue"
+        ended = [(run, given_back(run) if together else lost(run, self.settings, asked)) for run in runs]
+        placed, answers = ended, self._end_whole(ended, now)
+        while any(answer.word == "changed" for answer in answers):
+            placed = [
+                (replace(run, schedule=answer.detail), anew(run, outcome, answer, self.settings, asked))
+                if answer.word == "changed"
+                else before
+                for (run, outcome), before, answer in zip(ended, placed, answers, strict=True)
+            ]
+            answers = self._end_whole(placed, now)
+        for run, answer in zip(runs, answers, strict=True):
+            if answer.word == "ok":
                 count = "which was one of several" if together else f"loss {run.losses + 1} in a row"
-                log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, place)
+                log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
+
+    def _end_whole(self, ended: list[tuple[Run, Outcome]], now: float | None) -> list[Answer]:
+        (reply,) = self._line.ask([self.store.end_call(ended, now, whole=True)])
+        return self.store.ended(reply)
 
     def skip_missed(self, after: float | None = None) -> None:
         """With ``catchup = none``: jobs that came due while no dispatcher ran go on to their next occurrence."""

@@ -2,46 +2,46 @@
 
 1. A job that its schedule keeps going is in exactly one of timeline, queue, in flight; only one that was set during its
    own run may be both in flight and on the timeline.
-2. Nothing exists for an unset job, but the run that was in flight, and an entry that it left behind in a long queue.
-3. No id is twice in a queue, and what is noted as left behind in one is there.
-4. Each in-flight record has a tag, a deadline, its due time and the count of losses; a run before its deadline has its
-   expiring key, with the same tag.
+2. Nothing exists for an unset job, but the run that was in flight, and tombstones.
+3. No id is twice in the list of a queue. A job that has a tombstone in a queue has an entry in its list.
+4. Each run in flight has a record with a tag, a deadline, its due time and the count of losses. The tag lists the runs
+   in flight under it. It has a lease and, before the last deadline, an expiring key. A tag without runs has nothing.
 5. A status agrees with the place.
 6. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
 
-Jobs move while this looks. So whatever is listed somewhere is only a suspect: each is then inspected by one script, at
-one instant, and judged by that.
+A run that an older version has kept in its own way, with a lease of its own, is not judged by 4.
+
+Jobs move while this looks. So whatever is listed somewhere is only a suspect. One script then inspects a job, or a tag,
+at one instant, and the verdict is about that.
 """
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
-from redbike.errors import BadQueueName, RedbikeError
-from redbike.keys import FAMILIES, TYPES, check_queue_name
+from redbike.errors import RedbikeError
+from redbike.keys import FAMILIES, FIXED, OF_QUEUE, is_queue_name
 from redbike.leftovers import is_members, is_run
-from redbike.records import State, text
+from redbike.records import Held, RunRecord, State, Waiting, text
 from redbike.schedule import END_OF_TIME, parse
 from redbike.scripts import translated
-from redbike.store import GRACE, PAGE, Store, is_ahead, literal
+from redbike.store import GRACE, LEASE, PAGE, SLACK, Store, is_ahead, jobs_of, literal
 
 log = logging.getLogger("redbike")
 
-QUEUED = re.compile(r"\d{1,12}\.\d{6} (.+)", re.ASCII | re.DOTALL)
-RUNNING = re.compile(
-    r"\S+( \d{1,12}\.\d{6}){3}( \d{1,9}){2} (-|set|once|due:\d{1,12}\.\d{6}) (.+)", re.ASCII | re.DOTALL
-)
-WITHDRAWN = re.compile(r"([^\n]+)\n([^\n]+)")
 STATUS = re.compile(r"(TML|ENQ|WRK|STP|DIE|BAD):(\d{1,12})", re.ASCII)
 PLACE_OF = {"TML": "timeline", "ENQ": "queue", "WRK": "in flight"}
-SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
 EXPIRES = "expires"
 FORGOTTEN = "is a queue that is missing in the set of queues"
 MEMBERS = "is left of redbike 0.13.1 and used no more; redbike fsck --repair removes it"
 OLD_RUN = "is of a run that a worker of redbike 0.13.1 took; it expires at its timeout"
+OLD_LEASE = (
+    "is in flight with a lease of its own, as an older version has it; a dispatcher adopts it when that has ended"
+)
 STRAY = "is none of ours, or of a queue that was never used"
 
 
@@ -56,12 +56,16 @@ def fsck(store: Store) -> Iterator[str]:
     listing = look_around(store)
     for key, how in listing.leftovers:
         log.info("the key %r %s", key, how)
+    for jobid in listing.old:
+        log.info("%r %s", jobid, OLD_LEASE)
     for page in suspects(store, listing):
         moved = {state.jobid: state.entries for state in page if any(_judge_entries(state))}
-        looked_at = {state.jobid: state for state in look_closely(store, moved)}
+        looked_at = {state.jobid: state for state in look_closely(store, listing, moved)}
         for state in page:
             for problem in judge(looked_at.get(state.jobid, state)):
                 yield f"{state.jobid!r}: {problem}"
+    for held in suspicious_tags(store, listing):
+        yield f"the tag {held.tag!r}: {'; '.join(judge_tag(held))}"
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
     yield from (f"the key {store.keys.withdrawn!r} {holds(member)}" for member in listing.malformed)
 
@@ -75,7 +79,7 @@ def find_instant_ahead(store: Store) -> str:
 
 
 def holds(member: bytes) -> str:
-    """What is wrong with a note of what was left behind."""
+    """What is wrong with a tombstone of an older version that names nothing."""
     return f"holds {text(member)!r}, which names no job and queue"
 
 
@@ -85,13 +89,12 @@ def holds(member: bytes) -> str:
 def judge(state: State) -> Iterator[str]:
     """What is wrong with one job, and in the lists of those queues in which it was looked for."""
     yield from (f"its {what} cannot be read" for what in state.unreadable)
-    if state.queued and home_of(state.queued, QUEUED) is None:
+    if state.queued and home_of(state.waiting) is None:
         yield f"its queued record is malformed: {state.queued!r}"
         return
-    if state.running and home_of(state.running, RUNNING) is None:
+    if state.running and home_of(state.run) is None:
         yield f"its running record is malformed: {state.running!r}"
         return
-    yield from _judge_run(state)
     yield from _judge_entries(state)
     if state.schedule is None:
         yield from _judge_unknown(state)
@@ -99,13 +102,9 @@ def judge(state: State) -> Iterator[str]:
         yield from _judge_place(state)
 
 
-def home_of(record: str, form: re.Pattern[str]) -> str | None:
-    """The queue that a record of this form names; None if it is malformed."""
-    found = form.fullmatch(record)
-    try:
-        return check_queue_name(found[found.re.groups]) if found else None
-    except BadQueueName:
-        return None
+def home_of(record: Waiting | RunRecord | None) -> str | None:
+    """The queue that a record names; None if there is none, or no such queue can be."""
+    return record.queue if record and is_queue_name(record.queue) else None
 
 
 def places(state: State) -> list[str]:
@@ -114,35 +113,15 @@ def places(state: State) -> list[str]:
     return [place for place, there in found.items() if there]
 
 
-def _judge_run(state: State) -> Iterator[str]:
-    if not state.running:
-        if state.lease is not None:
-            yield "it has a lease, but no run is in flight"
-        if state.inflight:
-            yield "it has an in-flight key, but no run is in flight"
-        return
-    tag, deadline = state.running.split(" ")[0], float(state.running.split(" ")[2])
-    if state.lease is None:
-        yield "its run has no lease: it would not be found if its worker died"
-    elif state.lease > deadline + GRACE + SLACK:
-        yield "the lease of its run goes on after its deadline"
-    if state.inflight and state.inflight != tag:
-        yield f"its in-flight key holds {state.inflight!r}, its record {tag!r}"
-    elif state.inflight and state.inflight_ms < 0:
-        yield "its in-flight key does not expire"
-    elif not state.inflight and state.now < deadline - SLACK:
-        yield "its in-flight key is gone before its deadline"
-
-
 def _judge_entries(state: State) -> Iterator[str]:
-    home = home_of(state.queued, QUEUED)
+    home = home_of(state.waiting)
     adopted = "a worker will adopt it" if state.schedule is not None else "a worker will throw it away"
     for name in state.entries:
         found = state.waits(name)
         if found < 0:
-            yield f"it is noted to have left an entry behind in the queue {name!r}, but is not in it"
-        elif found and name in state.withdrawn:
-            yield f"it is in the queue {name!r} beside an entry that it has left behind there"
+            yield f"it has a tombstone in the queue {name!r}, but is not in it"
+        elif found and name in state.tombstones:
+            yield f"it is in the queue {name!r} beside a tombstone that it has there"
         elif found > 1:
             yield f"it is {found} times in the queue {name!r}"
         elif found and name != home:
@@ -163,7 +142,8 @@ def _judge_unknown(state: State) -> Iterator[str]:
 
 def _judge_place(state: State) -> Iterator[str]:
     here = places(state)
-    if len(here) > 1 and not (here == ["in flight", "timeline"] and state.running.split(" ")[6] in ("set", "once")):
+    run = state.run
+    if len(here) > 1 and not (here == ["in flight", "timeline"] and run and run.next in ("set", "once")):
         yield f"it is in more than one place: {', '.join(here)}"
     if state.timeline is not None and not 0 <= state.timeline < END_OF_TIME:
         yield f"its due time on the timeline is out of bounds: {state.timeline:g}"
@@ -187,6 +167,39 @@ def _judge_status(state: State, here: list[str]) -> Iterator[str]:
         yield f"its status is {state.status}, but it is in: {', '.join(here)}"
 
 
+# Judging one tag at one instant
+
+
+def judge_tag(held: Held) -> Iterator[str]:
+    """What is wrong with what is kept of the runs that were taken together."""
+    if not held.deadlines:
+        there = {
+            "a lease": held.lease is not None,
+            "a list of jobs": held.listed is not None,
+            "an in-flight key": held.kind != "none",
+        }
+        if any(there.values()):
+            yield f"it has {' and '.join(name for name in there if there[name])}, but no run is in flight under it"
+        return
+    last = max(held.deadlines.values())
+    listed, own = set(held.listed or ()), set(held.deadlines)
+    yield from (f"it lists {jobid!r} more than once" for jobid, times in Counter(held.listed).items() if times > 1)
+    yield from (f"it lists {jobid!r}, which is not in flight under it" for jobid in sorted(listed - own))
+    yield from (f"it does not list its run of {jobid!r}" for jobid in sorted(own - listed))
+    if held.lease is None:
+        yield "it has no lease: nobody would notice if its worker died"
+    elif held.lease > max(last + GRACE, held.now + LEASE) + SLACK:  # the run with the last deadline may have ended
+        yield "its lease goes on after the deadline"
+    if held.kind not in ("string", "none"):
+        yield f"its in-flight key is a {held.kind}"
+    elif held.kind == "string" and held.hold_ms < 0:
+        yield "its in-flight key does not expire"
+    elif held.kind == "string" and not own.issubset(held.named):
+        yield f"its in-flight key does not name {', '.join(map(repr, sorted(own.difference(held.named))))}"
+    elif held.kind == "none" and held.now < last - SLACK:
+        yield "its in-flight key is gone before the deadline"
+
+
 # Looking around, while jobs move
 
 
@@ -195,11 +208,26 @@ class Listing:
     """Whatever is listed anywhere."""
 
     jobs: dict[str, dict[str, int] | None] = field(default_factory=dict)  # how often each is in the lists of queues
-    withdrawn: dict[str, frozenset[str]] = field(default_factory=dict)  # the queues in which jobs have left entries
+    tombstones: dict[str, frozenset[str]] = field(default_factory=dict)  # the queues in which jobs have them
+    tags: dict[str, set[str]] = field(default_factory=dict)  # of runs, with jobs that may be in flight under them
+    tag_of: dict[str, str] = field(default_factory=dict)  # the one under which a job most likely is, if it is at all
+    old: set[str] = field(default_factory=set)  # jobs in flight that have a lease of their own, by an older version
+    malformed: list[bytes] = field(default_factory=list)  # tombstones of an older version that name nothing
     keys: list[tuple[str, str]] = field(default_factory=list)  # those that are wrong, and how
-    malformed: list[bytes] = field(default_factory=list)  # notes of what was left behind that name no job and queue
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # keys of 0.13.1, and what they are
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
+
+    def add_tag(self, tag: str, jobids: Iterable[str]) -> None:
+        """Note that these may be in flight under `tag`, if nothing that says so for another tag came first."""
+        self.tags.setdefault(tag, set()).update(jobids)
+        for jobid in jobids:
+            self.jobs.setdefault(jobid, None)
+            self.tag_of.setdefault(jobid, tag)
+
+    def add_tombstone(self, jobid: str, name: str) -> None:
+        """Note that a job has a tombstone in the queue `name`."""
+        self.jobs.setdefault(jobid, None)
+        self.tombstones[jobid] = self.tombstones.get(jobid, frozenset()) | {name}
 
 
 def suspects(store: Store, listing: Listing) -> Iterator[list[State]]:
@@ -209,22 +237,33 @@ def suspects(store: Store, listing: Listing) -> Iterator[list[State]]:
     """
     jobids = iter(listing.jobs)
     while page := list(islice(jobids, PAGE)):
-        states = (_as_listed(store, listing, state) for state in store.inspect(page))
+        states = (_as_listed(store, listing, state) for state in store.inspect(page, tags=listing.tag_of))
         yield [state for state in states if any(judge(state))]
+
+
+def suspicious_tags(store: Store, listing: Listing) -> Iterator[Held]:
+    """The tags with which something is wrong, as far as an older version has not kept their runs in its own way."""
+    tags = iter(listing.tags.items())
+    while page := dict(islice(tags, PAGE)):
+        for held in store.held(page):
+            apart = listing.old.difference(held.listed or ())
+            deadlines = {jobid: deadline for jobid, deadline in held.deadlines.items() if jobid not in apart}
+            if any(judge_tag(held := replace(held, deadlines=deadlines))):
+                yield held
 
 
 def _as_listed(store: Store, listing: Listing, state: State) -> State:
     """With how often it was listed in queues: with an entry, and where it should have, or may get one."""
-    home = home_of(state.queued, QUEUED) or (own_queue(store, state.jobid) if state.schedule is not None else "")
-    withdrawn = listing.withdrawn.get(state.jobid, frozenset())
-    entries = dict.fromkeys({home, *withdrawn} - {""}, 0) | (listing.jobs[state.jobid] or {})
-    return replace(state, entries=entries, withdrawn=withdrawn)
+    home = home_of(state.waiting) or (own_queue(store, state.jobid) if state.schedule is not None else "")
+    tombstones = listing.tombstones.get(state.jobid, frozenset())
+    entries = dict.fromkeys({home, *tombstones} - {""}, 0) | (listing.jobs[state.jobid] or {})
+    return replace(state, entries=entries, tombstones=tombstones)
 
 
-def look_closely(store: Store, queues: Mapping[str, Iterable[str]]) -> list[State]:
+def look_closely(store: Store, listing: Listing, queues: Mapping[str, Iterable[str]]) -> list[State]:
     """Jobs as they are, also in the lists of the queues that are named, and in that where they belong."""
     names = {jobid: sorted({*found, own_queue(store, jobid)} - {""}) for jobid, found in queues.items()}
-    return store.inspect(names, names)
+    return store.inspect(names, names, listing.tag_of)
 
 
 def own_queue(store: Store, jobid: str) -> str:
@@ -239,10 +278,10 @@ def wrong_types(store: Store) -> Iterator[str]:
     """The keys that are of another type than ours; while there is one, nothing can be said of the jobs."""
     keys, client = store.keys, store.client
     with translated():
-        kinds = {f"{keys.prefix}-{name}": kind for name, kind in TYPES.items()}
+        kinds = {f"{keys.prefix}-{name}": kind for name, kind in FIXED.items()}
         if text(client.type(keys.queues)) == kinds[keys.queues]:
             for name in map(text, client.smembers(keys.queues)):
-                kinds |= {keys.queue(name): "list", keys.wake(name): "list"}
+                kinds |= zip(keys.of_queue(name), OF_QUEUE, strict=True)
         for key, kind in kinds.items():
             found = text(client.type(key))
             if found not in (kind, "none"):
@@ -255,6 +294,8 @@ def look_around(store: Store) -> Listing:
     with translated():
         found = sorted(map(text, store.client.scan_iter(match=f"{literal(keys.prefix)}-*", count=PAGE)))
         homes = {home for home in _list_jobs(store, listing) if home}
+        homes.update(_list_withdrawn(store, listing))
+        _list_inflight(store, listing, found)
         # Asked for after the keys, so that no queue is missing that was used for the first time just now.
         names = set(map(text, store.client.smembers(keys.queues)))
         _list_keys(store, listing, found, names, homes)
@@ -264,42 +305,81 @@ def look_around(store: Store) -> Listing:
 
 
 def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
-    """List the ids in hashes and sorted sets; the queues that records name."""
+    """List the ids in hashes and sorted sets, and the tags of runs; the queues that records name."""
     keys, client = store.keys, store.client
+    runs: dict[str, RunRecord] = {}
     for key in (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures):
-        form = {keys.queued: QUEUED, keys.running: RUNNING}.get(key)
         for jobid, value in client.hscan_iter(key, count=PAGE):
             listing.jobs[text(jobid)] = None
-            if form:
-                yield home_of(text(value), form)
-    for key in (keys.timeline, keys.leases, keys.failure_times):
+            if key == keys.queued:
+                yield home_of(Waiting.parse(text(value)))
+            elif key == keys.running and (run := RunRecord.parse(text(value))):
+                runs[text(jobid)] = run
+                listing.add_tag(run.tag, [text(jobid)])
+                yield home_of(run)
+    for key in (keys.timeline, keys.failure_times):
         for jobid, _ in client.zscan_iter(key, count=PAGE):
             listing.jobs[text(jobid)] = None
     for name, _ in client.hscan_iter(keys.skipped, count=PAGE):
         listing.jobs[text(name).partition(":")[2]] = None
-    for member in client.sscan_iter(keys.withdrawn, count=PAGE):
-        jobid, home = text(member).partition("\n")[0], home_of(text(member), WITHDRAWN)
-        if home:
-            listing.jobs[jobid] = None
-            listing.withdrawn[jobid] = listing.withdrawn.get(jobid, frozenset()) | {home}
-            yield home
+    listed: set[str] = set()
+    for tag, batch in client.hscan_iter(keys.batches, count=PAGE):
+        jobids = jobs_of(text(batch))
+        listed.update((text(tag), *jobids))
+        listing.add_tag(text(tag), jobids)
+    for member, lease in client.zscan_iter(keys.leases, count=PAGE):
+        old = runs.get(text(member))
+        if old and text(member) not in listed and lease <= old.deadline + GRACE + SLACK:
+            listing.old.add(text(member))
+        else:
+            listing.add_tag(text(member), ())
+
+
+def _list_withdrawn(store: Store, listing: Listing) -> Iterator[str]:
+    """List the tombstones of an older version; the queues that these name."""
+    for member, found in store.withdrawn():
+        if found:
+            listing.add_tombstone(*found)
+            yield found[1]
         else:
             listing.malformed.append(member)
 
 
+def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
+    """List the tags that have in-flight keys, with the jobs that were taken under them."""
+    base, held = store.keys.inflight_base, list[tuple[int, str, list[str]]]()
+    # That of an older version has the id of a job in its name, and a tag in it.
+    keys = [key for key in found if key.startswith(base) and key.removeprefix(base) not in listing.old]
+    for first in range(0, len(keys), PAGE):
+        page = keys[first : first + PAGE]
+        with store.client.pipeline(transaction=False) as pipeline:
+            for key in page:
+                pipeline.pttl(key)
+                pipeline.get(key)
+            replies = pipeline.execute(raise_on_error=False)
+        for key, left, batch in zip(page, replies[::2], replies[1::2], strict=True):
+            if isinstance(batch, Exception) and not str(batch).startswith("WRONGTYPE"):
+                raise batch
+            held.append((left, key, [] if isinstance(batch, Exception) else jobs_of(text(batch))))
+    # A job may have ended, and have been taken anew since: that key lasts longer.
+    for _, key, jobids in sorted(held, reverse=True):
+        listing.add_tag(key.removeprefix(base), jobids)
+
+
 def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str], homes: set[str]) -> None:
     keys, client = store.keys, store.client
-    ours = {*keys.fixed(), *map(keys.queue, names), *map(keys.wake, names)}
+    ours = {*keys.fixed(), *(key for name in names for key in keys.of_queue(name))}
     # A prefix that begins like ours (app beside app-x) has a hash of schedules of its own.
     others = tuple(key.removesuffix("schedules") for key in found if key.endswith("-schedules") and key not in ours)
     families = tuple(f"{keys.prefix}-{family}" for family in FAMILIES)
     for key in found:
         name = key.removeprefix(f"{keys.prefix}-")
-        if key.startswith(keys.inflight_base):
-            listing.jobs[key.removeprefix(keys.inflight_base)] = None
-        elif key in ours:
+        if key in ours:
             if client.pttl(key) >= 0:
                 listing.keys.append((key, EXPIRES))
+        elif key.startswith(keys.tombstones("")) and not key.startswith(others):
+            if not _list_tombstones(store, listing, key.removeprefix(keys.tombstones(""))):
+                listing.keys.append((key, STRAY))
         elif not key.startswith((*families, *others)):
             if text(client.type(key)) == "list" and (name in homes or _is_home(store, name)):
                 listing.forgotten.append(name)
@@ -317,7 +397,18 @@ def _is_home(store: Store, name: str) -> bool:
     return own_queue(store, text(store.client.lindex(store.keys.queue(name), 0))) == name
 
 
+def _list_tombstones(store: Store, listing: Listing, name: str) -> bool:
+    """List those in a queue; False if there is no such queue, and cannot be."""
+    kinds = [text(store.client.type(key)) for key in store.keys.of_queue(name)]
+    if not is_queue_name(name) or any(kind not in (own, "none") for kind, own in zip(kinds, OF_QUEUE, strict=True)):
+        return False
+    for jobid in store.client.sscan_iter(store.keys.tombstones(name), count=PAGE):
+        listing.add_tombstone(text(jobid), name)
+    return True
+
+
 def _list_entries(store: Store, listing: Listing, name: str) -> None:
+    _list_tombstones(store, listing, name)
     start = 0
     while page := store.client.lrange(store.keys.queue(name), start, start + PAGE - 1):
         for jobid in map(text, page):

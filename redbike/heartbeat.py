@@ -1,4 +1,4 @@
-"""The sign of life that a worker gives for each of its runs, from a thread beside the one that works."""
+"""The heartbeat that a worker sends for its runs, from a thread beside the one that works."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ INTERVAL = LEASE / 4  # seconds between two signs: two may get lost
 
 
 class Heartbeat:
-    """Renews the leases of runs, and reports each that outlives its deadline to `overrun`, once.
+    """Renews the leases of the tags of runs, and reports each run that outlives its deadline to `overrun`, once.
 
     The thread sleeps until the next lease or deadline. Short jobs cost it nothing: it is only woken for a run whose
     deadline comes before it would wake by itself.

@@ -1,43 +1,61 @@
-"""Every key that Redbike has in Redis, named once, with the schema of what is in it.
+"""Name every key that Redbike has in Redis, once, with the schema of its content.
 
 ========================  ======  ==============================================================================
-key (after the prefix)    type    what is in it
+key (after the prefix)    type    content
 ========================  ======  ==============================================================================
 ``-schedules``            hash    job id → schedule, in its complete stored form
 ``-statuses``             hash    job id → ``EVENT:TIMESTAMP``
 ``-timeline``             zset    job id, scored by its due time
-``-<queue name>``         list    job ids that are due; pushed left, popped right
-``-queued``               hash    job id → ``DUE QUEUE``: which jobs are in a queue, since when they are due
+``-<queue name>``         list    job ids, pushed left and popped right: due jobs, and entries with a tombstone
+``-tombstones-<queue>``   set     ids of jobs that have an entry in the list of the queue, but do not wait there
+``-queued``               hash    job id → ``DUE QUEUE``: the jobs that wait in a queue, and since when they are due
 ``-running``              hash    job id → ``TAG START DEADLINE DUE FAILURES LOSSES NEXT QUEUE``: runs in flight
-``-leases``               zset    job id, scored by when its worker counts as dead unless it is heard of before
-``-inflight-<job id>``    string  the tag of the run; expires at its deadline
+``-batches``              hash    tag → job ids, each between newlines: the runs in flight under it, in their order
+``-leases``               zset    tag, scored by when its worker counts as dead without a further heartbeat
+``-inflight-<tag>``       string  the job ids that were taken under the tag; expires at the last of their deadlines
 ``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that are to be tried again
 ``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; reasons in `SKIPS`
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
 ``-queues``               set     names of the queues that were ever used
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
-``-requests``             zset    tags of the latest requests for an immediate run, scored by their time
+``-requests``             zset    tags of the latest requests to set or requeue jobs, scored by their time
 ``-control``              string  ``HALT TIMESTAMP``
 ``-halt``                 list    a token that wakes blocked processes when a HALT is given
-``-withdrawn``            set     ``JOB ID <LF> QUEUE``: entries of long queues that no job waits with any more
 ``-wakeup``               list    a token that wakes a dispatcher when something earlier than before is due
 ``-wake-<queue name>``    list    a token that wakes one worker when the queue has jobs
+``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================
 
-Times are seconds since the epoch with six decimals. NEXT in a run's record is what ``set`` left behind while the job
-was in flight: ``-`` nothing, ``set`` a new schedule, ``once`` a new one-off that waits on the timeline, ``due:TIME`` a
-further run that is owed when this one ends.
+Times are seconds since the epoch with six decimals.
 
-A streak has the failures and losses in a row, how often its occurrence was tried, the due time of that (``-`` if it is
-the one in the queue), and after when the schedule goes on when it has ended (``-`` after that due time); the last three
-are missing where nothing was tried yet. ``alone`` at its end: it must not be taken with others.
+**A tag** names one request of a worker for jobs, and so all runs that the worker got by it. Each run has its own record
+in ``-running``. The tag has the rest, once for all of them: the list in ``-batches``, the lease and the in-flight key.
+A run that ends is removed from the list. The last one removes the list, the lease and the key. Until then the key also
+names runs that have ended.
+
+**A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
+later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again
+when the job is enqueued in that queue. So LLEN of the list may be more than the number of jobs that wait.
+
+**An older version** had a lease and an in-flight key for each job, under the job id, and the set ``-withdrawn``. The
+script ``adopt`` converts the set when a dispatcher or worker starts, and a lease when it has ended.
+
+NEXT in the record of a run is what was left behind for its end while it was in flight: ``-`` nothing, ``set`` a new
+schedule, ``once`` a new one-off that waits on the timeline, ``due:TIME`` a further run that is owed when this one ends.
+
+A streak has five fields and a mark. FAILURES and LOSSES count those in a row. TRIES is how often its occurrence was
+tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant after which the
+schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. ``alone`` at its end: the job
+must not be taken with others.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, cycle
 
 from redbike.errors import BadJobId, BadQueueName
 
@@ -45,67 +63,72 @@ MAX_JOBID = 512  # bytes of UTF-8
 MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
 SKIPS = ("missed", "running", "withdrawn")
 
-# What every script is given, in the order in which its prelude names them.
-COMMON = (
-    "schedules",
-    "statuses",
-    "timeline",
-    "queued",
-    "running",
-    "leases",
-    "streaks",
-    "skipped",
-    "queues",
-    "wakeup",
-    "withdrawn",
-)
-OTHERS = ("failures", "failure-times", "dispatched", "requests", "control", "halt")
-FAMILIES = ("inflight-", "wake-")
-_TYPES = {
-    "hash": "schedules statuses queued running streaks skipped failures",
-    "set": "queues withdrawn",
-    "string": "control",
+# Every key whose name does not depend on a queue or a run, and its type. All scripts are given them in this order.
+FIXED = {
+    "schedules": "hash",
+    "statuses": "hash",
+    "timeline": "zset",
+    "queued": "hash",
+    "running": "hash",
+    "batches": "hash",
+    "leases": "zset",
+    "streaks": "hash",
+    "skipped": "hash",
+    "failures": "hash",
+    "failure-times": "zset",
+    "queues": "set",
+    "wakeup": "list",
+    "dispatched": "zset",
+    "requests": "zset",
+    "control": "string",
+    "halt": "list",
+    "withdrawn": "set",
 }
-_TYPES |= {"zset": "timeline leases failure-times dispatched requests", "list": "wakeup halt"}
-TYPES = {name: kind for kind, names in _TYPES.items() for name in names.split()}
+GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
+OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
+FAMILIES = ("inflight-", "wake-", "tombstones-")
 
 
 class Keys:
-    """The names of the keys under one prefix."""
+    """The names of the keys under one prefix; `given` are those that every script gets, in the order of `GIVEN`."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        self.common = [f"{prefix}-{name}" for name in COMMON]
-        self.schedules, self.statuses, self.timeline, self.queued, self.running, self.leases = self.common[:6]
-        self.streaks, self.skipped, self.queues, self.wakeup, self.withdrawn = self.common[6:]
-        self.failures, self.failure_times, self.dispatched, self.requests, self.control, self.halt = (
-            f"{prefix}-{name}" for name in OTHERS
-        )
-        self.inflight_base = f"{prefix}-inflight-"
+        self.given = [f"{prefix}-{name}" for name in GIVEN]
+        self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = self.given[:6]
+        self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = self.given[6:12]
+        self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = self.given[12:]
+        self.withdrawn, self.inflight_base = others
 
     def fixed(self) -> list[str]:
-        """Every key whose name does not depend on a job or a queue."""
-        return [
-            *self.common,
-            self.failures,
-            self.failure_times,
-            self.dispatched,
-            self.requests,
-            self.control,
-            self.halt,
-        ]
+        """Every key whose name does not depend on a queue or a run."""
+        return [f"{self.prefix}-{name}" for name in FIXED]
 
     def queue(self, name: str) -> str:
         """The list of the queue `name`."""
         return f"{self.prefix}-{name}"
 
+    def of_queue(self, name: str) -> tuple[str, str, str]:
+        """The keys of the queue `name`: its list, its tokens, its tombstones."""
+        return self.queue(name), self.wake(name), self.tombstones(name)
+
     def wake(self, name: str) -> str:
         """The token list that wakes a worker of the queue `name`."""
         return f"{self.prefix}-wake-{name}"
 
-    def inflight(self, jobid: str) -> str:
-        """The expiring key of the run of `jobid`."""
-        return f"{self.inflight_base}{jobid}"
+    def tombstones(self, name: str) -> str:
+        """The set of jobs that have an entry in the list of the queue `name`, but do not wait there."""
+        return f"{self.prefix}-tombstones-{name}"
+
+    def inflight(self, tag: str) -> str:
+        """The expiring key of the runs that were taken under `tag`."""
+        return f"{self.inflight_base}{tag}"
+
+
+def kinds_of(keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The keys that a script is given, those in `GIVEN` and then those of queues, each with the type that it has."""
+    fixed, of_queues = keys[: len(FIXED)], keys[len(GIVEN) :]
+    return zip([*fixed, *of_queues], chain(FIXED.values(), cycle(OF_QUEUE)), strict=False)
 
 
 # C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
@@ -138,6 +161,14 @@ def check_known_jobid(jobid: str) -> str:
     return jobid
 
 
+def is_queue_name(name: str) -> bool:
+    """Whether a queue can have this name."""
+    try:
+        return bool(check_queue_name(name))
+    except BadQueueName:
+        return False
+
+
 def check_queue_name(name: str) -> str:
     """Return `name` if a queue can have it, else raise `BadQueueName`: no key of ours may be hit by it."""
     if not isinstance(name, str):
@@ -153,6 +184,6 @@ def _checked_queue_name(name: str) -> str:
         raise BadQueueName(f"bad queue name {name!r}: not UTF-8") from None
     if not 1 <= size <= MAX_QUEUE_NAME or _CONTROL.search(name):
         raise BadQueueName(f"bad queue name {name[:40]!r}: 1 to {MAX_QUEUE_NAME} bytes without control characters")
-    if name in COMMON or name in OTHERS or name.startswith(FAMILIES):
+    if name in FIXED or name.startswith(FAMILIES):
         raise BadQueueName(f"bad queue name {name!r}: it would collide with a key of Redbike's own")
     return name

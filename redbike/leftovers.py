@@ -1,7 +1,7 @@
 """What redbike 0.13.1 leaves in Redis under names that are used no more; its other keys are those of today.
 
 - ``<prefix>-<queue name>-members``: a set of the ids in the queue, so that none is in it twice. Today ``-queued`` is.
-- ``<prefix>-<queue name>-<job id>``: the tag of a run in flight, which expires. Today ``-inflight-<job id>`` is.
+- ``<prefix>-<queue name>-<job id>``: the tag of a run in flight, which expires. Today ``-inflight-<tag>`` is.
 """
 
 import re

@@ -104,9 +104,12 @@ def drop_idle_connections(client: "redis.Redis") -> None:
         pool.disconnect(inuse_connections=False)
 
 
-def pack(words: Sequence[str]) -> bytes:
-    """Return a request as the server reads it."""
-    packed = "".join([f"${len(word)}\r\n{word}\r\n" for word in words])
-    if not packed.isascii():
-        packed = "".join([f"${len(word.encode('utf-8', 'surrogateescape'))}\r\n{word}\r\n" for word in words])
-    return f"*{len(words)}\r\n{packed}".encode("utf-8", "surrogateescape")
+def pack(words: Sequence[str], further: int = 0) -> bytes:
+    """Return a request as the server reads it, or its beginning if `further` words come behind it, by `pack_word`."""
+    return b"*%d\r\n%b" % (len(words) + further, b"".join(map(pack_word, words)))
+
+
+def pack_word(word: str) -> bytes:
+    """Return a word of a request."""
+    text = word.encode("utf-8", "surrogateescape")
+    return b"$%d\r\n%b\r\n" % (len(text), text)

@@ -3,6 +3,8 @@
 1. A turn does all that there is to do, and calls `wait` when that is nothing.
 2. A signal or a HALT ends the loop after the turn; while it is blocked, at once.
 3. When Redis goes away it says so once, pauses ever longer up to `LONGEST_PAUSE`, and goes on when it is back.
+
+At its start it adopts the tombstones that an older version has left.
 """
 
 import logging
@@ -17,9 +19,10 @@ import redis
 
 from redbike import supervised
 from redbike.errors import Unreachable
+from redbike.keys import kinds_of
 from redbike.line import Line, line_to, pack
 from redbike.records import text
-from redbike.scripts import Call, Reply, packed, translated, worded
+from redbike.scripts import Call, Reply, name_wrong_key, packed, translated, worded
 from redbike.signals import AGAIN, Hearing, abort_and_die, die
 from redbike.store import Store
 
@@ -43,6 +46,7 @@ class Loop:
         self.store = store
         self.halted = False
         self.seen = store.control()
+        store.adopt_tombstones()
         self.stopping = threading.Event()
         self._abort = abort
         self._aborting = False
@@ -175,6 +179,7 @@ class _Wakeup:
         self._keys = keys
         self._line = line_to(client)
         self._pop = pack(["BLPOP", *keys, str(BLOCK)])
+        self._call: Call | None = None  # the script behind the pending pop
         self._sent = 0.0  # when, by the monotonic clock
 
     def wait(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
@@ -195,16 +200,19 @@ class _Wakeup:
     ) -> tuple[str | None, Reply | None]:
         if not line.pending:
             self._sent = time.monotonic()
-            line.send(self._pop, *([packed(script())] if script else []))
+            self._call = script() if script else None
+            line.send(self._pop, *([packed(self._call)] if self._call else []))
         if line.has_reply(seconds):
             popped = line.receive()
             reply = line.receive() if line.pending else None
             if isinstance(reply, redis.exceptions.NoScriptError):
                 # Whoever waits runs it again without a pop, and loads it then.
                 reply = None
-            for each in (popped, reply):
-                if isinstance(each, Exception):
-                    raise each
+            if isinstance(popped, Exception):
+                raise name_wrong_key(self._client, ((key, "list") for key in self._keys), popped)
+            if isinstance(reply, Exception):
+                assert self._call is not None
+                raise name_wrong_key(self._client, kinds_of(self._call.keys), reply)
             return popped and text(popped[0]), reply and worded(reply)
         if time.monotonic() - self._sent > 2 * BLOCK:
             raise redis.exceptions.ConnectionError("the server has not answered in time")

@@ -2,6 +2,9 @@
 
 Each takes the run and Redis' clock, and gives the `Outcome` that ``lua/end.lua`` commits. Both the worker, for its own
 runs, and the dispatcher, for those of a dead worker, ask here.
+
+If the job was set or requeued during its run, the script commits nothing. It answers with the schedule and with what
+was left behind; `anew` computes the place from that, and the script is asked again.
 """
 
 from collections.abc import Callable
@@ -11,13 +14,15 @@ from typing import Any, Literal
 from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
-from redbike.records import Outcome, Run, Streak
+from redbike.records import Answer, Outcome, Run, Streak
 from redbike.schedule import Schedule, parse, stored
 from redbike.store import Store
 from redbike.texts import message_of, trace_of
 
 Why = Literal["", "overrun", "lost"]
 
+OWED, ON_TIMELINE = "due:", "+timeline"  # what was left behind for the end of a run, see `redbike.keys`
+JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
 MAX_PAUSE = 3600.0  # seconds between two tries
 COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
@@ -94,7 +99,8 @@ def _die_at_the_end(outcome: Outcome) -> Outcome:
 
 def _retry(run: Run, settings: Settings) -> Outcome:
     pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
-    return Outcome("due", due=f"+{pause:.6f}", streak=next_try(run, failures=run.failures + 1, losses=0))
+    streak = next_try(run, failures=run.failures + 1, losses=0)
+    return Outcome("due", due=f"+{pause:.6f}", streak=streak, retried=True)
 
 
 def next_try(run: Run, failures: int, losses: int) -> str:
@@ -106,7 +112,8 @@ def overrun(run: Run, settings: Settings, now: float) -> Outcome:
     """The run outlived its deadline: by ``on-timeout``."""
     failure = failure_of(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
     if settings.on_timeout == "requeue":
-        return Outcome("due", due=run.due, why="overrun", streak=next_try(run, run.failures, losses=0))
+        streak = next_try(run, run.failures, losses=0)
+        return Outcome("due", due=run.due, why="overrun", streak=streak, retried=True)
     if settings.on_timeout == "reschedule":
         return _die_at_the_end(rescheduled(run, settings, now, why="overrun", failure=failure))
     return Outcome("die", why="overrun", failure=failure)
@@ -158,30 +165,63 @@ def commit(
     settings: Settings,
     clock: Callable[[], float],
     now: float | None = None,
-    reply: tuple[str, str] | None = None,
-) -> tuple[str, str]:
+    answer: Answer | None = None,
+) -> Answer:
     """End `run` with `outcome`, computing it again for as long as the script says that it no longer fits.
 
-    `reply` is what the script has said already, if it was asked; returns what it says in the end.
+    `answer` is what the script has said already, if it was asked; returns what it says in the end.
     """
-    word, detail = reply or store.end(run, outcome, now)
-    while word in ("changed", "overrun"):
-        if word == "overrun":
+    answer = answer or store.end(run, outcome, now)
+    while answer.word in ("changed", "overrun"):
+        if answer.word == "overrun":
             outcome = overrun(run, settings, clock())
+            answer = store.end(run, outcome, now)
         else:
-            run = replace(run, schedule=detail)
-            outcome = anew(run, outcome, settings, clock())
-        word, detail = store.end(run, outcome, now)
-    return word, detail
+            # From how the run itself has ended: what was computed for the last change need not hold for this one.
+            placed = anew(run, outcome, answer, settings, clock())
+            answer = store.end(replace(run, schedule=answer.detail), placed, now)
+    return answer
 
 
-def anew(run: Run, outcome: Outcome, settings: Settings, now: float) -> Outcome:
-    """Where the job goes by the schedule that was set during the run: that counts, not how the run ended.
+def anew(run: Run, outcome: Outcome, changed: Answer, settings: Settings, now: float) -> Outcome:
+    """Where the job goes by what was set during the run: that counts, not how the run ended."""
+    outcome = replace(outcome, left=changed.left)
+    if changed.left.startswith(OWED):
+        return owed(run, outcome, changed.detail)
+    if changed.left.endswith(ON_TIMELINE):
+        return replace(outcome, place="stay", due=None, streak="")
+    # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
+    run = replace(run, schedule=changed.detail, after=max(run.due, run.start))
+    placed = rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
+    return replace(placed, left=changed.left, retried=outcome.retried)
 
-    It has no occurrence before it was set.
-    """
-    run = replace(run, after=max(run.goes_on_after, run.start))
-    return rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
+
+def owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
+    """A run that was asked for meanwhile comes first, and then the schedule goes on where it was."""
+    moment = outcome.left.removeprefix(OWED).removesuffix(ON_TIMELINE)
+    asked_for = replace(outcome, place="due", due=float(moment), streak="")
+    if runs_once(schedule):
+        return asked_for
+    if outcome.place == "due":
+        # If this run is to happen again, that is the one that was asked for.
+        tried = Streak.parse(outcome.streak).due
+        due = outcome.due if tried is None else tried
+        if isinstance(due, float):
+            return replace(asked_for, due=due, streak=outcome.streak)
+    after = run.due
+    if outcome.place == "next":
+        if not isinstance(outcome.due, float):
+            return asked_for
+        after = outcome.due - JUST_BEFORE
+    return replace(asked_for, streak=Streak(after=after).format()) if schedule == run.schedule else asked_for
+
+
+def runs_once(schedule: str) -> bool:
+    """Whether a job with this text as its schedule runs once; False for a text that cannot be read."""
+    try:
+        return stored(schedule).once
+    except BadSchedule:
+        return False
 
 
 def rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:

@@ -29,10 +29,10 @@ from redbike.config import Settings, check_zone
 from redbike.connection import connect
 from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
-from redbike.fsck import QUEUED, RUNNING, fsck, home_of
+from redbike.fsck import fsck
 from redbike.keys import check_jobid, check_known_jobid
 from redbike.outcome import COUNT_LIMIT
-from redbike.records import Due, Entry, State
+from redbike.records import Due, Entry, State, Streak
 from redbike.repair import Repair
 from redbike.rotation import Handler, default_concurrency
 from redbike.rows import Source, name_of, rows
@@ -155,6 +155,8 @@ class Redbike:
 
     def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> State:
         """`set`, but a bad schedule raises `BadSchedule`; what became of the job."""
+        # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
+        self.store.inspect([jobid])
         entry = self._enter(jobid, schedule, after, tz)
         state = self.store.inspect([jobid])[0]
         if after is None and self._timefile and entry:
@@ -440,7 +442,7 @@ def _log_if_due_at_once(entry: Entry, state: State) -> None:
     """Say that a recurring job is due at once, because it came due after the time in the timefile."""
     if entry.once or not isinstance(entry.due, float):
         return
-    if state.queued.startswith(f"{entry.due:.6f} "):
+    if state.waiting and state.waiting.due == round(entry.due, 6):
         when = datetime.fromtimestamp(entry.due, UTC).isoformat()
         log.info("%s: due at once: it came due at %s, after the time in the timefile", entry.jobid, when)
 
@@ -448,16 +450,15 @@ def _log_if_due_at_once(entry: Entry, state: State) -> None:
 def _further(state: State) -> dict[str, Any]:
     """What `tell` adds where it applies."""
     told: dict[str, Any] = {}
-    if home_of(state.queued, QUEUED):
-        told["queued_for"] = float(state.queued.partition(" ")[0])
-    if home_of(state.running, RUNNING):
-        _, start, deadline, due, *_ = state.running.split(" ")
-        told |= {"working_for": float(due), "working_since": float(start), "deadline": float(deadline)}
-    failures, losses = map(int, (state.streak or "0 0").split(" ")[:2])
-    if failures:
-        told["failures"] = failures
-    if losses:
-        told["losses"] = losses
+    if state.waiting:
+        told["queued_for"] = state.waiting.due
+    if run := state.run:
+        told |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
+    streak = Streak.parse(state.streak)
+    if streak.failures:
+        told["failures"] = streak.failures
+    if streak.losses:
+        told["losses"] = streak.losses
     if state.skipped:
         told["skipped"] = state.skipped
     if state.failure is not None:

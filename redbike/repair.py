@@ -3,8 +3,8 @@
 Something was lost or altered behind Redbike's back: the end of an append-only file, a key, an entry. What is left
 decides, the strongest sign first:
 
-1. A run in flight goes on, with its lease and its expiring key, and the job is nowhere else. If only the key is left of
-   it, its record is made anew: the worker may be alive.
+1. A run in flight goes on, and the job is nowhere else. If only the expiring key of its tag is left of it, its record
+   is made anew: the worker may be alive.
 2. A job that is recorded as queued, or stands in a list and is owed a run, is in that queue, once.
 3. A job on the timeline stays there, at its time.
 4. A job that is nowhere, though it should be: what was in a queue or in flight is owed a run and gets it at once, since
@@ -14,10 +14,13 @@ decides, the strongest sign first:
 
 Python computes how a job is to be from how it was found, both as a `State`; ``lua/repair.lua`` commits that if the job
 is still as it was found, in one step, while dispatchers and workers go on. A job that is well is never touched.
+
+Tags come after all jobs: ``lua/hold.lua`` gives each the list, the lease and the key that its runs in flight need, and
+removes those of a tag without runs. Tombstones of an older version are adopted before anything else.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from redbike.errors import RedbikeError
@@ -25,28 +28,28 @@ from redbike.fsck import (
     EXPIRES,
     FORGOTTEN,
     MEMBERS,
-    QUEUED,
-    RUNNING,
-    SLACK,
     STATUS,
+    Listing,
     find_instant_ahead,
     holds,
     home_of,
     judge,
+    judge_tag,
     look_around,
     look_closely,
     own_queue,
     suspects,
+    suspicious_tags,
     wrong_types,
 )
 from redbike.leftovers import remove
 from redbike.outcome import COUNT_LIMIT
-from redbike.records import Due, State, Streak
+from redbike.records import Due, RunRecord, State, Streak, Waiting
 from redbike.schedule import END_OF_TIME, Schedule, parse
-from redbike.store import GRACE, LEASE, Store
+from redbike.store import Store
 
 TRIES = 5  # for a job that changes all the time; one that is well is not tried at all
-TAG = re.compile(r"[!'*-~][!-~]*", re.ASCII)  # what `inspect` says of a key of another type begins with "("
+TAG = re.compile(r"[!-~]+", re.ASCII)  # what a record can have
 
 FirstDue = Callable[[Schedule, float, float], Due]
 
@@ -69,12 +72,19 @@ class Repair:
         if wrong:
             yield from ((line, False) for line in wrong)
             return
+        self.store.adopt_tombstones()
         listing = look_around(self.store)
         if ahead := find_instant_ahead(self.store):
             self.store.advance(self.horizon, ahead=True)
             yield f"{ahead} -- repaired: it is now", True
         for page in suspects(self.store, listing):
-            yield from self._put_right(page)
+            yield from self._put_right(page, listing)
+        # Now that each job has the run that it is to have.
+        for held in list(suspicious_tags(self.store, listing)):
+            self.store.hold(held.tag, held.deadlines)
+            [now] = self.store.held({held.tag: held.deadlines})
+            done = "it has what its runs need" if now.deadlines else "nothing is left of it"
+            yield _line(f"the tag {held.tag!r}", judge_tag(held), [done], judge_tag(now))
         for key, how in listing.keys:
             yield self._put_key_right(key, how)
         for key, how in listing.leftovers:
@@ -85,7 +95,7 @@ class Repair:
             self.store.forget_withdrawn(member)
             yield f"the key {self.store.keys.withdrawn!r} {holds(member)} -- repaired: it is removed", True
 
-    def _put_right(self, found: list[State]) -> Iterator[tuple[str, bool]]:
+    def _put_right(self, found: list[State], listing: Listing) -> Iterator[tuple[str, bool]]:
         """These jobs, together: a request is on its way while the one before it is worked on."""
         states = found
         for _ in range(TRIES):
@@ -97,7 +107,7 @@ class Repair:
                     yield from _told(state, wanted)
                 else:
                     moved.append(state)
-            states = look_closely(self.store, {state.jobid: state.entries for state in moved})
+            states = look_closely(self.store, listing, {state.jobid: state.entries for state in moved})
         yield from (line for state in states for line in _told(state, state))
 
     def _put_key_right(self, key: str, how: str) -> tuple[str, bool]:
@@ -114,18 +124,17 @@ class Repair:
 
     def mended(self, state: State) -> State:
         """`state` as it should be; the same if it is well, or if nothing can be done without the user."""
-        queued = state.queued if home_of(state.queued, QUEUED) else ""
+        queued = state.queued if home_of(state.waiting) else ""
         due = state.timeline if state.timeline is not None and 0 <= state.timeline < END_OF_TIME else None
         whole = replace(state, queued=queued, timeline=due, unreadable=())
-        whole = replace(whole, running=self._run(whole))
-        return _held(self._placed(whole))
+        return self._placed(replace(whole, running=self._run(whole)))
 
     def _placed(self, state: State) -> State:
         if state.schedule is None:
             return _without_schedule(state)
         if state.running:
             return _in_flight(state)
-        home = home_of(state.queued, QUEUED) or self._adopting(state)
+        home = home_of(state.waiting) or self._adopting(state)
         if home:
             return _in_queue(state, home, event_of(state)[1])
         if state.timeline is not None:
@@ -134,7 +143,7 @@ class Repair:
 
     def _run(self, state: State) -> str:
         """The record of the run in flight; made anew from its key if only that is left of it."""
-        if home_of(state.running, RUNNING):
+        if home_of(state.run):
             return state.running
         event, moment = event_of(state)
         queue = own_queue(self.store, state.jobid)
@@ -142,14 +151,14 @@ class Repair:
         in_flight = event == "WRK" or (
             not event and state.timeline is None and not any(map(state.waits, state.entries))
         )
-        alive = state.inflight_ms > 0 and TAG.fullmatch(state.inflight)
+        alive = state.inflight_ms > 0 and TAG.fullmatch(state.tag)
         if state.schedule is None or state.queued or not (queue and in_flight and alive):
             return ""
         deadline = state.now + state.inflight_ms / 1000
         streak = Streak.parse(state.streak)
-        counts = f"{streak.failures} {streak.losses}"
         anew = "-" if state.timeline is None else "set"
-        return f"{state.inflight} {state.now:.6f} {deadline:.6f} {moment:.6f} {counts} {anew} {queue}"
+        times = (state.now, deadline, moment)
+        return RunRecord(state.tag, *times, streak.failures, streak.losses, anew, queue).format()
 
     def _adopting(self, state: State) -> str | None:
         """The queue in which a job without a record stands, if it is owed the run."""
@@ -198,12 +207,17 @@ class Repair:
 
 def _told(found: State, now: State) -> Iterator[tuple[str, bool]]:
     """The line for a job; none for one that had merely moved while it was listed, and is well."""
-    problems, left = list(judge(found)), list(judge(now))
+    if any(judge(found)):
+        yield _line(repr(found.jobid), judge(found), changes(found, now), judge(now))
+
+
+def _line(subject: str, problems: Iterable[str], done: Iterable[str], left: Iterable[str]) -> tuple[str, bool]:
+    """What was wrong, what was done about it, and what is left; and whether nothing is."""
+    done, left = list(done), list(left)
     said = ["; ".join(problems)]
-    said += [f"repaired: {', '.join(changes(found, now))}"] if now != found else []
+    said += [f"repaired: {', '.join(done)}"] if done else []
     said += [f"not repaired: {'; '.join(left)}"] if left else []
-    if problems:
-        yield f"{found.jobid!r}: {' -- '.join(said)}", not left
+    return f"{subject}: {' -- '.join(said)}", not left
 
 
 def event_of(state: State) -> tuple[str, float]:
@@ -224,17 +238,16 @@ def _without_schedule(state: State) -> State:
 
 def _in_flight(state: State) -> State:
     """A run that waited beside is owed when this one ends, unless it is the same."""
-    *head, due, failures, losses, anew, queue = state.running.split(" ", 7)
-    waiting = state.queued.partition(" ")[0]
-    if waiting and waiting != due and anew == "-":
-        anew = f"due:{waiting}"
-    record = " ".join((*head, due, failures, losses, anew, queue))
-    timeline = state.timeline if anew in ("set", "once") else None
-    return replace(_in_no_queue(state), running=record, timeline=timeline, status=_status(state, "WRK"))
+    run, waiting = state.run, state.waiting
+    assert run is not None
+    if waiting and waiting.due != run.due and run.next == "-":
+        run.next = f"due:{waiting.due:.6f}"
+    timeline = state.timeline if run.next in ("set", "once") else None
+    return replace(_in_no_queue(state), running=run.format(), timeline=timeline, status=_status(state, "WRK"))
 
 
 def _in_queue(state: State, home: str, due: float) -> State:
-    queued = state.queued or f"{due:.6f} {home}"
+    queued = state.queued or Waiting(due, home).format()
     return replace(_in_lists(state, home), queued=queued, timeline=None, status=_status(state, "ENQ"))
 
 
@@ -243,27 +256,9 @@ def _in_no_queue(state: State) -> State:
 
 
 def _in_lists(state: State, home: str) -> State:
-    """Once in the list of `home`, and in others only where it has left an entry behind."""
-    left = frozenset(name for name in state.withdrawn if name != home and state.entries[name])
-    return replace(state, entries={name: int(name == home or name in left) for name in state.entries}, withdrawn=left)
-
-
-def _held(state: State) -> State:
-    """With a lease and an in-flight key if a run is in flight, and else without."""
-    if not state.running:
-        return replace(state, lease=None, inflight="", inflight_ms=state.inflight_ms if not state.inflight else -2)
-    tag, _, moment = state.running.split(" ")[:3]
-    deadline = float(moment)
-    lease, left = state.lease, deadline - state.now
-    if lease is None or lease > deadline + GRACE + SLACK:
-        # Not at once: if its worker is alive, the next heartbeat renews it.
-        lease = min(state.now + LEASE, deadline + GRACE)
-    fits = state.inflight_ms >= 0 if state.inflight == tag else not state.inflight and left <= SLACK
-    if fits:
-        return replace(state, lease=lease)
-    if left > 0:
-        return replace(state, lease=lease, inflight=tag, inflight_ms=int(left * 1000))
-    return replace(state, lease=lease, inflight="", inflight_ms=-2)
+    """Once in the list of `home`, and in others only where it has a tombstone."""
+    left = frozenset(name for name in state.tombstones if name != home and state.entries[name])
+    return replace(state, entries={name: int(name == home or name in left) for name in state.entries}, tombstones=left)
 
 
 # What was done, in words
@@ -271,14 +266,15 @@ def _held(state: State) -> State:
 
 def changes(found: State, wanted: State) -> Iterator[str]:
     """What makes `wanted` of `found`."""
-    yield from _changes_of_run(found, wanted)
+    if wanted.running != found.running:
+        yield "its running record made anew" if wanted.running else "its running record removed"
     for name, count in found.entries.items():
         if wanted.entries[name] > count:
             yield f"put into the queue {name!r}"
         elif wanted.entries[name] < count:
             yield f"left in the queue {name!r} once" if wanted.entries[name] else f"taken out of the queue {name!r}"
-        if name in found.withdrawn - wanted.withdrawn:
-            yield f"not noted any more to have left an entry behind in the queue {name!r}"
+        if name in found.tombstones - wanted.tombstones:
+            yield f"without a tombstone in the queue {name!r}"
     if wanted.queued != found.queued:
         yield "recorded as queued" if wanted.queued else "its queued record removed"
     if wanted.timeline != found.timeline:
@@ -287,15 +283,6 @@ def changes(found: State, wanted: State) -> Iterator[str]:
     if wanted.status != found.status:
         yield f"status {wanted.status.partition(':')[0]}" if wanted.status else "its status removed"
     yield from _changes_of_counts(found, wanted)
-
-
-def _changes_of_run(found: State, wanted: State) -> Iterator[str]:
-    if wanted.running != found.running:
-        yield "its running record made anew" if wanted.running else "its running record removed"
-    if wanted.lease != found.lease:
-        yield "its lease removed" if wanted.lease is None else f"its lease lasts until {wanted.lease:.6f}"
-    if (wanted.inflight, wanted.inflight_ms) != (found.inflight, found.inflight_ms):
-        yield "its in-flight key set" if wanted.inflight else "its in-flight key removed"
 
 
 def _changes_of_counts(found: State, wanted: State) -> Iterator[str]:

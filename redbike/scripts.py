@@ -1,9 +1,20 @@
-"""The transitions: each is one Lua script in ``lua/``, called by its verb; a reply begins with a word."""
+"""The transitions: each is one Lua script in ``lua/``, called by its verb; a reply begins with a word.
+
+What the server gets as the text of a script is put together of four parts, behind its ``#!lua`` line:
+
+1. a line that gives the keys of `redbike.keys.GIVEN` names in Lua,
+2. ``_records.lua``, which reads and writes records,
+3. ``_prelude.lua``, which decodes what the script is given, and makes its changes,
+4. the script itself.
+
+See ``docs/scripts.rst`` for how to write one.
+"""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
@@ -11,7 +22,8 @@ import redis
 from redis import exceptions
 
 from redbike.errors import NoSuchJob, ServerError, Unreachable
-from redbike.line import drop_idle_connections, has_room, line_to, pack
+from redbike.keys import GIVEN, kinds_of
+from redbike.line import drop_idle_connections, has_room, line_to, pack, pack_word
 
 Reply = list[Any]
 
@@ -41,7 +53,7 @@ NOT_READY = (
 
 @dataclass(frozen=True)
 class Script:
-    """The text of a transition as the server gets it, with the prelude after its ``#!lua`` line."""
+    """The text of a transition as the server gets it: after its ``#!lua`` line what all of them begin with."""
 
     verb: str
     text: str
@@ -53,13 +65,13 @@ class Script:
 
 def _load() -> dict[str, Script]:
     folder = resources.files("redbike") / "lua"
-    prelude = (folder / "_prelude.lua").read_text(encoding="utf-8")
+    texts = {file.name.removesuffix(".lua"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    names = ", ".join(name.rstrip("-").replace("-", "_") for name in GIVEN)
+    head = f"local FIXED, {names} = {len(GIVEN)}, unpack(KEYS)\n{texts.pop('_records')}{texts.pop('_prelude')}"
     scripts = {}
-    for file in folder.iterdir():
-        verb = file.name.removesuffix(".lua")
-        if verb != "_prelude":
-            shebang, _, body = file.read_text(encoding="utf-8").partition("\n")
-            scripts[verb] = Script(verb, f"{shebang}\n{prelude}{body}")
+    for verb, text in texts.items():
+        shebang, _, body = text.partition("\n")
+        scripts[verb] = Script(verb, f"{shebang}\n{head}{body}")
     return scripts
 
 
@@ -94,13 +106,31 @@ def refusal(error: Exception) -> ServerError:
     return kind(f"Redis refuses: {error}")
 
 
+def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], error: Exception) -> Exception:
+    """Return an error that names the key of a wrong type, which that of Redis does not; any other `error` as it is.
+
+    `asked_for` are the keys that the request was about, each with the type that it should have.
+    """
+    if not str(error).startswith("WRONGTYPE"):
+        return error
+    kinds = dict(asked_for)
+    with client.pipeline(transaction=False) as pipeline:
+        for key in kinds:
+            pipeline.type(key)
+        found = [kind.decode() for kind in pipeline.execute()]
+    for (key, kind), other in zip(kinds.items(), found, strict=True):
+        if other not in (kind, "none"):
+            return exceptions.ResponseError(f"WRONGTYPE {key} is a {other}, not a {kind}")
+    return error
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One script with what it is given: ready to be sent, alone or with others in one round trip."""
 
     verb: str
-    keys: Sequence[str]
-    arguments: Sequence[str]
+    keys: tuple[str, ...]
+    given: str  # JSON: what the script has as `given`
 
 
 class Scripts:
@@ -206,9 +236,9 @@ class Conversation:
             self._send(sent[i])
         for i, reply in zip(unknown, self._received()[1], strict=True):
             replies[i] = reply
-        for reply in replies:
+        for call, reply in zip(sent, replies, strict=True):
             if isinstance(reply, Exception):
-                raise reply
+                raise name_wrong_key(self._client, kinds_of(call.keys), reply)
         return replies
 
     def _send(self, call: Call) -> None:
@@ -223,7 +253,7 @@ class Conversation:
         else:
             pipeline = self._client.pipeline(transaction=False)
             for call in sent:
-                pipeline.evalsha(SCRIPTS[call.verb].digest, len(call.keys), *call.keys, *call.arguments)
+                pipeline.evalsha(SCRIPTS[call.verb].digest, len(call.keys), *call.keys, call.given)
             replies = list(pipeline.execute(raise_on_error=False))
         self._sent = []
         return sent, replies
@@ -231,7 +261,13 @@ class Conversation:
 
 def packed(call: Call) -> bytes:
     """The call as the server reads it."""
-    return pack(["EVALSHA", SCRIPTS[call.verb].digest, str(len(call.keys)), *call.keys, *call.arguments])
+    return _head(call.verb, call.keys) + pack_word(call.given)
+
+
+@lru_cache(1024)
+def _head(verb: str, keys: tuple[str, ...]) -> bytes:
+    # The keys are most of a request, and mostly those of the last one.
+    return pack(["EVALSHA", SCRIPTS[verb].digest, str(len(keys)), *keys], further=1)
 
 
 def worded(reply: list[Any]) -> Reply:

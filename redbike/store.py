@@ -1,8 +1,12 @@
 """The state of all jobs, in Redis: one method per transition.
 
-A job is on the timeline, in a queue, in flight, or stopped; every method that moves it is one Lua script, so that no
-instant exists at which a job is nowhere. Python computes *when* a job runs next; the scripts commit that only if
-nothing changed meanwhile. `now` is given by tests alone: None means Redis' own clock, so hosts need not agree on time.
+A job is on the timeline, in a queue, in flight, or stopped. A method that moves jobs sends Lua scripts, each of which
+moves them in one step: so no instant exists at which a job is nowhere. Python computes *when* a job runs next. The
+scripts commit that only if nothing changed meanwhile. Only tests give `now`: None means the clock of Redis, so hosts
+need not agree on time.
+
+Runs that are taken together have one tag, and so one lease. `redbike.keys` describes what is kept of them, and
+``docs/scripts.rst`` how the scripts are written.
 """
 
 import base64
@@ -11,19 +15,22 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
 from typing import Any, Literal, cast
 
 import redis
 
 from redbike.errors import BadJobId, BadQueueName, RedbikeError
-from redbike.keys import SKIPS, Keys, check_queue_name
-from redbike.records import STREAK, Due, Entry, Outcome, Run, State, Streak, Survey, text
-from redbike.scripts import Call, Reply, Scripts, translated
+from redbike.keys import SKIPS, Keys, check_queue_name, is_queue_name
+from redbike.records import STREAK, Answer, Due, Entry, Held, Outcome, Run, RunRecord, State, Streak, Survey, text
+from redbike.scripts import Call, Reply, Scripts, name_wrong_key, translated
 from redbike.texts import describe
 
 AHEAD = 2.0  # seconds by which two readings of Redis' clock may differ
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
+SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
 PAGE = 500  # entries of a hash or a list that are asked for
 STEP = 100  # jobs that one script sets or moves: nobody else is served meanwhile
 LOOK = 4 * PAGE  # due jobs that a survey tells of
@@ -38,6 +45,11 @@ def literal(pattern: str) -> str:
     return re.sub(r"([\[\]*?\\])", r"\\\1", pattern)
 
 
+def jobs_of(batch: str) -> list[str]:
+    """The jobs of a batch as it is kept."""
+    return [jobid for jobid in batch.split("\n") if jobid]
+
+
 def new_tag() -> str:
     """A name for one request or run that no other will have."""
     return base64.urlsafe_b64encode(os.urandom(12)).decode()
@@ -48,37 +60,59 @@ def is_ahead(instant: float, now: float) -> bool:
     return instant > now + AHEAD
 
 
-def _moment(now: float | None) -> str:
-    return "" if now is None else f"{now:.6f}"
+def _moment(moment: float | None) -> str:
+    return "" if moment is None else f"{moment:.6f}"
 
 
-def _decoded(value: bytes) -> list[Any]:
+# Bytes that are not UTF-8 are passed on as they are.
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+def _decoded(value: bytes) -> Any:
     """What a script has packed as JSON, for which the client needs a tenth of the time that many replies cost it."""
-    return cast(list[Any], json.loads(text(value)))
+    return json.loads(text(value))
 
 
-def _pairs_of(flat: list[str]) -> list[tuple[str, str]]:
+def _pairs_of(flat: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _how(outcome: Outcome) -> str:
-    """How a run ended, for ``lua/end.lua``: "" for the usual, that the worker is done and the next time is known."""
-    plain = outcome.place == "next" and not (outcome.why or outcome.streak or outcome.missed or outcome.overlapped)
-    if plain and outcome.failure is None:
-        return ""
-    how = {name: getattr(outcome, name) for name in ("place", "why", "streak", "missed", "overlapped")}
-    return json.dumps(how | {"failure": "" if outcome.failure is None else json.dumps(outcome.failure)})
+def _how(outcome: Outcome) -> dict[str, Any]:
+    """How a run ended, for ``lua/end.lua``; nothing if the worker is done and the job goes where its schedule says."""
+    how: dict[str, Any] = {}
+    if outcome.place != "next":
+        how["place"] = outcome.place
+    if outcome.why:
+        how["why"] = outcome.why
+    if outcome.left != "-":
+        how["left"] = outcome.left
+    if outcome.streak:
+        how["streak"] = outcome.streak
+        if (tried := Streak.parse(outcome.streak).due) is not None:
+            how["tried"] = _moment(tried)
+    if outcome.failure is not None:
+        how["failure"] = json.dumps(outcome.failure)
+    if skipped := {reason: n for reason, n in (("missed", outcome.missed), ("running", outcome.overlapped)) if n}:
+        how["skipped"] = skipped
+    if outcome.retried:
+        how["retried"] = True
+    return how
 
 
-def _when(entry: Entry) -> str:
-    """When a job is due, and what else ``lua/set.lua`` must know of that."""
-    moment = entry.due if entry.due == "now" else _moment(entry.due)
+def _to_set(entry: Entry, queue: int) -> dict[str, Any]:
+    """A job for ``lua/set.lua``."""
+    job: dict[str, Any] = {"id": entry.jobid, "schedule": entry.schedule, "queue": queue}
+    if entry.due is not None:
+        job["due"] = entry.due
+    for name in ("once", "keeps", "rests"):
+        if getattr(entry, name):
+            job[name] = True
     if entry.anchor_span is not None:
-        moment += f"@{entry.anchor_span[0]},{entry.anchor_span[1]}"
-    return f"{moment}{'!' if entry.once else ''}{'=' * (entry.keeps + (entry.keeps and entry.rests))}"
+        job["span"] = entry.anchor_span
+    return job
 
 
-def _number(value: bytes) -> float | None:
+def _number(value: str | None) -> float | None:
     return float(value) if value else None
 
 
@@ -97,7 +131,7 @@ class Store:
         self.scripts = Scripts(client)
         self.failures_limit = failures_limit
         self._queue_for = queue_for
-        self._skips = {name: f"{name}:" for name in SKIPS}
+        self._keys_with = lru_cache(1024)(self._keys_of)
 
     def queue_for(self, jobid: str) -> str:
         """The queue of `jobid`, checked; raises `BadQueueName`, or what Redbike's own `queue_for` raises."""
@@ -138,52 +172,47 @@ class Store:
         steps = (entries[first : first + STEP] for first in range(0, len(entries), STEP))
         elsewhere: dict[str, str] = {}
         for reply in self.scripts.run_all(self._set_call(step, now, from_now) for step in steps):
-            elsewhere.update(_pairs_of(list(map(text, reply[1:]))))
+            if len(reply) > 1:
+                elsewhere.update(_pairs_of(list(map(text, reply[1:]))))
         return [(entry, elsewhere[entry.jobid]) for entry in entries if entry.jobid in elsewhere] if elsewhere else []
 
     def _set_call(self, entries: Sequence[Entry], now: float | None, from_now: bool) -> Call:
-        names, keys = self._queues(entry.queue for entry in entries)
-        arguments: list[str] = [_moment(now), new_tag(), "1" if from_now else "", str(len(names)), *names]
-        for entry in entries:
-            arguments += (entry.jobid, entry.schedule, _when(entry), str(names[entry.queue]))
-        return Call("set", [*self.keys.common, self.keys.requests, *keys], arguments)
+        names = _numbers(entry.queue for entry in entries)
+        jobs = [_to_set(entry, names[entry.queue]) for entry in entries]
+        return self._call("set", now, names, request=new_tag(), from_now=from_now, jobs=jobs)
 
-    def _queues(self, found: Iterable[str]) -> tuple[dict[str, int], list[str]]:
-        """The names of queues with their numbers, from 1, and the keys of each: its list and its tokens."""
-        names = {name: number for number, name in enumerate(dict.fromkeys(found), 1)}
-        return names, [key for name in names for key in (self.keys.queue(name), self.keys.wake(name))]
+    def _call(self, verb: str, now: float | None = None, queues: Iterable[str] = (), **given: Any) -> Call:
+        """A script with what it is given, by name, and with the keys of `queues`."""
+        if now is not None:
+            given["now"] = now
+        names = tuple(queues)
+        if names:
+            given["queues"] = names
+        return Call(verb, self._keys_with(names), _encode(given))
+
+    def _keys_of(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return (*self.keys.given, *(key for name in names for key in self.keys.of_queue(name)))
 
     def bad(self, jobid: str, now: float | None = None) -> None:
         """Leave the status ``BAD`` for a job that was never set."""
-        self.scripts.run(Call("bad", self.keys.common, [_moment(now), jobid]))
+        self.scripts.run(self._call("bad", now, job=jobid))
 
     def unset(self, jobid: str) -> None:
         """Forget `jobid`; a run in flight completes. Raises `NoSuchJob` if there is nothing to forget."""
-
-        def call(name: str) -> Call:
-            keys = [*self.keys.common, self.keys.queue(name), self.keys.failures, self.keys.failure_times]
-            return Call("unset", keys, [jobid, name, *self._skip_fields(jobid)])
-
-        self._at_home(call, jobid)
-
-    def requeue(self, jobid: str, now: float | None = None) -> None:
-        """Run `jobid` once now, whatever its schedule, and forget its failure. Raises `NoSuchJob`."""
-        name = self.queue_for(jobid)
-        own = [self.keys.queue(name), self.keys.wake(name), self.keys.requests]
-        keys = [*self.keys.common, *own, self.keys.failures, self.keys.failure_times]
-        self.scripts.run(Call("requeue", keys, [_moment(now), jobid, name, new_tag()]))
-
-    def _at_home(self, call: Callable[[str], Call], jobid: str) -> Reply:
         # Another worker class may have put the job into a queue of another name: then that one is declared instead.
         try:
             name = self.queue_for(jobid)
         except BadJobId:
             # An older version may have stored an id for which there is no queue: then any will do.
             name = "-"
-        reply = self.scripts.run(call(name))
+        reply: Reply = ["elsewhere", name.encode()]
         while reply[0] == "elsewhere":
-            reply = self.scripts.run(call(text(reply[1])))
-        return reply
+            queues = [text(reply[1])]
+            reply = self.scripts.run(self._call("unset", None, queues, job=jobid, skips=_skip_fields(jobid)))
+
+    def requeue(self, jobid: str, now: float | None = None) -> None:
+        """Run `jobid` once now, whatever its schedule, and forget its failure. Raises `NoSuchJob`."""
+        self.scripts.run(self._call("requeue", now, [self.queue_for(jobid)], job=jobid, request=new_tag()))
 
     # What the dispatcher does
 
@@ -193,34 +222,46 @@ class Store:
 
     def survey_call(self, now: float | None = None, passed_over: int = 0) -> Call:
         """`survey`, without the first `passed_over` due jobs, as a call for a `Conversation`; see `surveyed`."""
-        keys = [*self.keys.common, self.keys.control, self.keys.dispatched]
-        return Call("survey", keys, [_moment(now), str(LOOK), str(passed_over), str(PAGE), str(NEXT)])
+        return self._call("survey", now, due=LOOK, passed_over=passed_over, lost=PAGE, coming=NEXT)
 
     def surveyed(self, reply: Reply) -> Survey:
         """What a reply to `survey_call` says."""
-        _, moment, control, dispatched, next_lease, due, coming, lost = reply
+        told = _decoded(reply[1])
+        lost: list[Run] = []
+        strays: dict[str, list[str]] = {}
+        old: list[str] = []
+        # Lua has one kind of table: an empty one is an object.
+        for held in told["lost"] or ():
+            if not held["jobs"]:
+                old.append(held["tag"])
+                continue
+            # By job: a damaged list may have one twice.
+            rows = {row[0]: row for row in zip(*(held[name] for name in _OF_TAG), strict=True)}
+            runs = [self._lost_run(*row) for row in rows.values()]
+            found = [run for run in runs if run is not None and run.tag == held["tag"]]
+            lost += found
+            if len(found) < len(runs):
+                strays[held["tag"]] = held["jobs"]
         return Survey(
-            now=float(moment),
-            control=text(control),
-            dispatched=_number(dispatched),
-            next_lease=_number(next_lease),
-            due=_pairs_of(_decoded(due) if due else []),
-            coming=_pairs_of(_decoded(coming) if coming else []),
-            lost=list(self._lost_runs(zip(lost[::4], lost[1::4], lost[2::4], lost[3::4], strict=True))),
+            now=float(told["now"]),
+            control=told.get("control", ""),
+            dispatched=_number(told.get("dispatched")),
+            next_lease=_number(told.get("next_lease")),
+            due=_pairs_of(told["due"] or ()),
+            coming=_pairs_of(told["coming"] or ()),
+            lost=lost,
+            strays=strays,
+            old=old,
         )
 
-    def _lost_runs(self, rows: Iterable[tuple[bytes, bytes, bytes, bytes]]) -> Iterator[Run]:
-        for jobid, record, schedule, streak in rows:
-            try:
-                tag, start, deadline, due, failures, losses, _, queue = text(record).split(" ", 7)
-                times = (float(due), tag, float(start), float(deadline))
-                counts = (int(failures), int(losses))
-            except ValueError:
-                # None at all, or a damaged one, which is for fsck: the dispatcher must not fail because of it.
-                continue
-            kept = Streak.parse(text(streak))
-            known = (text(jobid), *times, *counts, text(schedule), queue, self.keys.prefix)
-            yield Run(*known, tries=kept.tries, after=kept.after)
+    def _lost_run(self, jobid: str, record: str, schedule: str, streak: str) -> Run | None:
+        # What is not there is False.
+        found, kept = RunRecord.parse(record or ""), Streak.parse(streak or "")
+        if found is None:
+            return None
+        times = (found.due, found.tag, found.start, found.deadline)
+        known = (jobid, *times, found.failures, found.losses, schedule or "", found.queue, self.keys.prefix)
+        return Run(*known, tries=kept.tries, after=kept.after)
 
     def dispatch(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> int:
         """Move jobs (id, due time, queue name; "" where it has none) to their queues, `STEP` in each step; how many."""
@@ -229,25 +270,53 @@ class Store:
 
     def dispatch_call(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> Call:
         """`dispatch` as a call for a `Conversation`."""
-        groups: dict[str, list[str]] = {}
-        for jobid, score, name in due:
-            groups.setdefault(name, []).extend((jobid, score))
-        nowhere = groups.pop("", [])
-        _, keys = self._queues(groups)
-        arguments: list[str] = [_moment(now), str(len(groups))]
-        for name, group in groups.items():
-            arguments += (name, str(len(group) // 2))
-        arguments.append(str(len(nowhere) // 2))
-        for group in (*groups.values(), nowhere):
-            arguments += group
-        return Call("dispatch", [*self.keys.common, *keys], arguments)
+        names = _numbers(name for _, _, name in due if name)
+        jobs, dues, homes = zip(*due, strict=True) if due else ((), (), ())
+        return self._call("dispatch", now, names, jobs=jobs, dues=dues, homes=homes)
 
     def skip(
         self, jobid: str, due: str, schedule: str, next_due: float | None, count: int, now: float | None = None
     ) -> bool:
         """Give up `count` past occurrences of a job on the timeline; False if it has moved on meanwhile."""
-        arguments = (_moment(now), jobid, due, schedule, _moment(next_due), str(count))
-        return bool(self.scripts.run(Call("skip", self.keys.common, arguments))[0] == "ok")
+        given: dict[str, Any] = {"job": jobid, "due": due, "schedule": schedule, "count": count}
+        if next_due is not None:
+            given["next"] = next_due
+        return bool(self.scripts.run(self._call("skip", now, **given))[0] == "ok")
+
+    def hold(self, tag: str, jobids: Iterable[str], now: float | None = None) -> None:
+        """Make what is kept of a tag agree with the runs in flight under it, some of which `jobids` may be."""
+        jobs = list(jobids)
+        self.scripts.run(self._call("hold", now, tag=tag, jobs=jobs, lease=LEASE, grace=GRACE, slack=SLACK))
+
+    def adopt(
+        self,
+        jobids: Sequence[str] = (),
+        buried: Mapping[str, Sequence[str]] | None = None,
+        now: float | None = None,
+    ) -> None:
+        """Keep as it is kept now what an older version has left: the runs of `jobids`, tombstones by queue."""
+        buried = buried or {}
+        self.scripts.run(self._call("adopt", now, buried, jobs=jobids, buried=list(buried.values())))
+
+    def adopt_tombstones(self) -> None:
+        """`adopt` all tombstones that an older version has left, but for those that name no job and queue."""
+        found = [entry for _, entry in self.withdrawn() if entry]
+        for first in range(0, len(found), PAGE):
+            buried: dict[str, list[str]] = {}
+            for jobid, name in found[first : first + PAGE]:
+                buried.setdefault(name, []).append(jobid)
+            self.adopt(buried=buried)
+
+    def withdrawn(self) -> list[tuple[bytes, tuple[str, str] | None]]:
+        """The tombstones of an older version, each as it is kept, and its job and queue; None if it names none."""
+        with translated():
+            members = cast(set[bytes], self._fetch(self.client.smembers, self.keys.withdrawn, "set"))
+        return [(member, _withdrawn(text(member))) for member in members]
+
+    def forget_withdrawn(self, member: bytes) -> None:
+        """Remove one of `withdrawn`."""
+        with translated():
+            self.client.srem(self.keys.withdrawn, member)
 
     def missed(self, since: float, until: float) -> list[tuple[str, str]]:
         """The jobs on the timeline, with their due times as texts, due after `since` and by `until`."""
@@ -265,7 +334,7 @@ class Store:
 
     def advance(self, until: float, ahead: bool = False) -> None:
         """Note that everything due by `until` was dispatched; never goes back, unless the clock was `ahead` before."""
-        self.scripts.run(Call("advance", [self.keys.dispatched], [_moment(until), "1" if ahead else ""]))
+        self.scripts.run(self._call("advance", until, ahead=ahead))
 
     def clock(self) -> float:
         """Redis' clock."""
@@ -331,70 +400,77 @@ class Store:
         now: float | None = None,
     ) -> Call:
         """`take_many` as a call for `Scripts.run_all`; `taken` reads its reply."""
-        keys = [*self.keys.common, self.keys.control, self.keys.inflight_base]
-        again = "1" if repeated else ""
-        arguments: list[str] = [_moment(now), tag, seen, str(LEASE), str(GRACE), again, str(most), str(len(queues))]
-        for name, timeout in queues:
-            keys += (self.keys.queue(name), self.keys.wake(name))
-            arguments += (name, str(timeout))
-        arguments += map(str, turns)
-        return Call("take", keys, arguments)
+        names, timeouts = [name for name, _ in queues], [timeout for _, timeout in queues]
+        given = {"tag": tag, "seen": seen, "most": most, "repeated": repeated, "lease": LEASE, "grace": GRACE}
+        return self._call("take", now, names, timeouts=timeouts, turns=list(turns), **given)
 
     def taken(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
         """The runs in a reply to `take_call`; what was left to a further call counts as none here."""
         if reply[0] != "ok":
             return "halted" if reply[0] == "halted" else []
-        start, received, prefix = float(reply[1]), time.monotonic(), self.keys.prefix
-        flat, runs = _decoded(reply[2]), []
-        for jobid, due, deadline, streak, queue, schedule in zip(*(flat[place::6] for place in range(6)), strict=True):
-            times = (float(due), tag, start, float(deadline))
-            run = Run(jobid, *times, 0, 0, schedule, queue, prefix, received)
-            if streak != "0 0":
-                kept = Streak.parse(streak)
+        received, prefix = time.monotonic(), self.keys.prefix
+        start, ends, streaks, jobids, dues, schedules, homes = _decoded(reply[1])
+        began, runs = float(start), []
+        deadlines = {name: float(deadline) for name, deadline in ends.items()}
+        columns = (jobids, dues, homes if len(deadlines) > 1 else repeat(*deadlines), schedules)
+        for jobid, due, home, schedule in zip(*columns, strict=False):
+            run = Run(jobid, float(due), tag, began, deadlines[home], 0, 0, schedule, home, prefix, received)
+            if jobid in streaks:
+                kept = Streak.parse(streaks[jobid])
                 run.failures, run.losses, run.tries, run.after = kept.failures, kept.losses, kept.tries, kept.after
             runs.append(run)
         return runs
 
-    def end(self, run: Run, outcome: Outcome, now: float | None = None, late: float = 0.0) -> tuple[str, str]:
-        """End `run`; ``ok`` and the place, or another word, with the schedule if it changed: see ``lua/end.lua``.
-
-        `late` is for how many seconds it has been over; it must have been in time then.
-        """
+    def end(self, run: Run, outcome: Outcome, now: float | None = None, late: float = 0.0) -> Answer:
+        """End `run`. `late` is for how many seconds it has been over; it must have been in time then."""
         return self.ended(self.scripts.run(self.end_call([(run, outcome)], now, late)))[0]
 
-    def end_call(self, ended: Sequence[tuple[Run, Outcome]], now: float | None = None, late: float = 0.0) -> Call:
-        """`end` for runs that were taken together, as a call for `Scripts.run_all`; `ended` reads its reply."""
-        names, keys = self._queues(run.queue for run, _ in ended)
-        arguments = [_moment(now), ended[0][0].tag, str(late), str(self.failures_limit), str(len(names)), *names]
-        for run, outcome in ended:
-            due = outcome.due if isinstance(outcome.due, str) else _moment(outcome.due)
-            arguments += (run.jobid, run.schedule, due, _how(outcome))
-        own = [self.keys.inflight_base + run.jobid for run, _ in ended]
-        return Call("end", [*self.keys.common, self.keys.failures, self.keys.failure_times, *keys, *own], arguments)
+    def end_call(
+        self, ended: Sequence[tuple[Run, Outcome]], now: float | None = None, late: float = 0.0, whole: bool = False
+    ) -> Call:
+        """`end` for runs that were taken together, as a call for `Scripts.run_all`; `ended` reads its reply.
 
-    def ended(self, reply: Reply) -> list[tuple[str, str]]:
+        If they are to end as a `whole`, none does for as long as the place of one must be computed again.
+        """
+        names = _numbers(run.queue for run, _ in ended)
+        jobs, homes, schedules, dues, hows = [], [], [], [], {}
+        for run, outcome in ended:
+            jobs.append(run.jobid)
+            if len(names) > 1:
+                homes.append(run.queue)
+            schedules.append(run.schedule)
+            dues.append(outcome.due if isinstance(outcome.due, str) else _moment(outcome.due))
+            if how := _how(outcome):
+                hows[run.jobid] = how
+        deadline = min(run.deadline for run, _ in ended)
+        given = {"tag": ended[0][0].tag, "late": late, "most": self.failures_limit, "how": hows, "deadline": deadline}
+        if whole:
+            given["whole"] = True
+        return self._call("end", now, names, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
+
+    def ended(self, reply: Reply) -> list[Answer]:
         """For each run in a reply to `end_call`, what `end` returns."""
-        schedules = iter(reply[2:])
-        words = text(reply[1]).split(" ")
+        changed = iter(reply[2:])
         return [
-            ("ok", word) if word in _PLACES else (word, text(next(schedules)) if word == "changed" else "")
-            for word in words
+            Answer(reply[0], word)
+            if word in _PLACES
+            else Answer(word, text(next(changed)), text(next(changed)))
+            if word == "changed"
+            else Answer(word)
+            for word in text(reply[1]).split(" ")
         ]
 
     def release(self, runs: Sequence[Run], now: float | None = None) -> list[str]:
         """Give back runs that were taken together and have not begun; the words of ``lua/release.lua``."""
-        names, keys = self._queues(run.queue for run in runs)
-        own = [self.keys.inflight_base + run.jobid for run in runs]
-        arguments: list[str] = [_moment(now), runs[0].tag, str(len(names)), *names, *(run.jobid for run in runs)]
-        reply = self.scripts.run(Call("release", [*self.keys.common, *keys, *own], arguments))
-        return text(reply[1]).split(" ")
+        names = _numbers(run.queue for run in runs)
+        call = self._call("release", now, names, tag=runs[0].tag, jobs=[run.jobid for run in runs])
+        return text(self.scripts.run(call)[1]).split(" ")
 
     def heartbeat(self, runs: Sequence[Run], now: float | None = None) -> list[str]:
         """Say that the worker of `runs` lives; ``ok``, ``overrun`` or ``stale`` for each."""
-        arguments: list[str] = [_moment(now), str(LEASE), str(GRACE)]
-        for run in runs:
-            arguments += [run.jobid, run.tag]
-        return [text(word) for word in self.scripts.run(Call("heartbeat", self.keys.common, arguments))[1:]]
+        jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
+        call = self._call("heartbeat", now, jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)
+        return [text(word) for word in self.scripts.run(call)[1:]]
 
     # Control
 
@@ -412,13 +488,19 @@ class Store:
         self._halt("", None)
 
     def _halt(self, signal: str, now: float | None) -> None:
-        keys = [*self.keys.common, self.keys.control, self.keys.halt]
-        self.scripts.run(Call("halt", keys, [_moment(now), signal]))
+        self.scripts.run(self._call("halt", now, **({"signal": signal} if signal else {})))
 
     def control(self) -> str:
         """The control signal with its time, or ""."""
         with translated():
-            return text(self.client.get(self.keys.control))
+            return text(self._fetch(self.client.get, self.keys.control, "string"))
+
+    def _fetch(self, command: Callable[[str], Any], key: str, kind: str) -> Any:
+        """What a command replies for a key; an error for one of another type names it."""
+        try:
+            return command(key)
+        except redis.ResponseError as error:
+            raise name_wrong_key(self.client, [(key, kind)], error) from error
 
     # Repairing
 
@@ -432,26 +514,33 @@ class Store:
         return [bool(reply[0] == "ok") for reply in replies]
 
     def _repair_call(self, found: State, wanted: State, now: float | None) -> Call:
-        home = wanted.queued.partition(" ")[2] if wanted.queued != found.queued else ""
-        names, keys = self._queues(
+        home = wanted.waiting.queue if wanted.waiting and wanted.queued != found.queued else ""
+        names = [
             name
             for name, count in wanted.entries.items()
-            if count != found.entries[name] or name == home or name in found.withdrawn - wanted.withdrawn
-        )
-        keys = [self.keys.inflight(found.jobid), self.keys.failures, self.keys.failure_times, *keys]
-        arguments = [_moment(now), found.jobid, *found.seen, *_wanted(found, wanted), str(len(names))]
-        for name in names:
-            noted = (str(int(name in state.withdrawn)) for state in (found, wanted))
-            arguments += (name, str(found.entries[name]), str(wanted.entries[name]), *noted)
-        for reason, head in self._skips.items():
-            if (difference := _difference(found, wanted, reason)) != "=":
-                arguments += (head + found.jobid, difference)
-        return Call("repair", [*self.keys.common, *keys], arguments)
+            if count != found.entries[name] or name == home or name in found.tombstones - wanted.tombstones
+        ]
+        entries = [
+            {
+                "found": found.entries[name],
+                "wanted": wanted.entries[name],
+                "dead": int(name in found.tombstones),
+                "buried": int(name in wanted.tombstones),
+            }
+            for name in names
+        ]
+        differences = ((reason, _difference(found, wanted, reason)) for reason in SKIPS)
+        skips = {f"{reason}:{found.jobid}": difference for reason, difference in differences if difference is not None}
+        given = {"entries": entries, "wanted": _wanted(found, wanted), "skips": skips}
+        return self._call("repair", now, names, job=found.jobid, found=found.seen, **given)
 
-    def forget_withdrawn(self, member: bytes) -> None:
-        """Take `member` out of the notes of what was left behind in queues."""
-        with translated():
-            self.client.srem(self.keys.withdrawn, member)
+    def held(self, tags: Mapping[str, Iterable[str]]) -> list[Held]:
+        """What is kept of each of `tags`, each at one instant, in one round trip.
+
+        The values are jobs that may be in flight under a tag, besides those that it lists.
+        """
+        calls = (self._call("held", tag=tag, jobs=list(jobids)) for tag, jobids in tags.items())
+        return [_held(tag, reply) for tag, reply in zip(tags, self.scripts.run_all(calls), strict=True)]
 
     def know_queue(self, name: str) -> None:
         """Put `name` into the set of queues that were ever used."""
@@ -465,18 +554,28 @@ class Store:
 
     # Looking
 
-    def inspect(self, jobids: Iterable[str], queues: Mapping[str, Sequence[str]] | None = None) -> list[State]:
+    def inspect(
+        self,
+        jobids: Iterable[str],
+        queues: Mapping[str, Sequence[str]] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> list[State]:
         """All that is kept of each of `jobids`, each at one instant, in one round trip.
 
         `queues` names, by job id, those in whose lists it is looked for too: that takes the longer the longer they are.
+        `tags` are those under which jobs may be in flight that have no record of that.
         """
-        jobids, lists = list(jobids), queues or {}
-        replies = self.scripts.run_all(self._inspect_call(jobid, lists.get(jobid, ())) for jobid in jobids)
+        jobids, lists, tags = list(jobids), queues or {}, tags or {}
+        replies = self.scripts.run_all(
+            self._inspect_call(jobid, lists.get(jobid, ()), tags.get(jobid)) for jobid in jobids
+        )
         return [_state(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
 
-    def _inspect_call(self, jobid: str, queues: Sequence[str]) -> Call:
-        keys = [*self.keys.common, self.keys.inflight(jobid), self.keys.failures, *map(self.keys.queue, queues)]
-        return Call("inspect", keys, [jobid, str(len(queues)), *queues, *self._skip_fields(jobid)])
+    def _inspect_call(self, jobid: str, queues: Sequence[str], tag: str | None) -> Call:
+        given: dict[str, Any] = {"job": jobid, "skips": _skip_fields(jobid)}
+        if tag is not None:
+            given["tag"] = tag
+        return self._call("inspect", None, queues, **given)
 
     def statuses(self) -> Iterator[tuple[str, str]]:
         """Every job id with its status as it is stored, streamed."""
@@ -492,7 +591,7 @@ class Store:
             jobids = [text(jobid) for jobid in self.client.zrange(self.keys.failure_times, 0, -1)]
             for page in range(0, len(jobids), PAGE):
                 for kept in self.client.hmget(self.keys.failures, jobids[page : page + PAGE]):
-                    failure = _failure(kept)
+                    failure = _failure(text(kept))
                     if failure is not None:
                         yield failure
 
@@ -501,7 +600,7 @@ class Store:
         with translated():
             keys: list[Any] = []
             for name in map(text, self.client.smembers(self.keys.queues)):
-                keys += [self.keys.queue(name), self.keys.wake(name)]
+                keys += self.keys.of_queue(name)
             keys += self.client.scan_iter(match=f"{literal(self.keys.inflight_base)}*", count=PAGE)
             # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
             keys += self.keys.fixed()
@@ -512,63 +611,101 @@ class Store:
             for name, value in self.client.hscan_iter(key, count=PAGE):
                 yield text(name), text(value)
 
-    def _skip_fields(self, jobid: str) -> list[str]:
-        return [head + jobid for head in self._skips.values()]
+
+# What `lua/survey.lua` tells of each job of a lost tag.
+_OF_TAG = ("jobs", "runs", "schedules", "streaks")
+
+
+def _numbers(names: Iterable[str]) -> dict[str, int]:
+    """The names of queues, each once, with the numbers by which scripts know them."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names), 1)}
+
+
+def _skip_fields(jobid: str) -> list[str]:
+    return [f"{reason}:{jobid}" for reason in SKIPS]
 
 
 def _state(jobid: str, queues: Sequence[str], reply: Reply) -> State:
-    schedule, status, timeline, queued, running, inflight = seen = tuple(map(text, reply[1:7]))
-    lease, left, streak, skips, failure, now, entries, withdrawn = reply[7:]
-    kept, counts = _failure(failure), dict(zip(SKIPS, map(text, skips), strict=True))
+    told = _decoded(reply[1])
+    streak, failure = told.get("streak", ""), told.get("failure", "")
+    kept, counts = (
+        _failure(failure),
+        {reason: count or "0" for reason, count in zip(SKIPS, told["skipped"], strict=True)},
+    )
     unreadable = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
-    unreadable += ["streak"] if streak and not STREAK.fullmatch(text(streak)) else []
+    unreadable += ["streak"] if streak and not STREAK.fullmatch(streak) else []
     unreadable += ["failure"] if failure and kept is None else []
     return State(
         jobid=jobid,
-        schedule=schedule or None,
-        status=status or None,
-        timeline=float(timeline) if timeline else None,
-        queued=queued,
-        running=running,
-        lease=_number(lease),
-        inflight=inflight,
-        inflight_ms=int(left),
-        streak="" if "streak" in unreadable else text(streak),
+        schedule=told.get("schedule"),
+        status=told.get("status"),
+        timeline=_number(told.get("timeline")),
+        queued=told.get("queued", ""),
+        running=told.get("running", ""),
+        tag=told.get("tag", ""),
+        lease=_number(told.get("lease")),
+        inflight_ms=int(told.get("hold", -2)),
+        streak="" if "streak" in unreadable else streak,
         skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
         failure=kept,
-        now=float(now),
-        entries=dict(zip(queues, map(int, entries), strict=True)),
-        withdrawn=frozenset(name for name, left in zip(queues, withdrawn, strict=True) if left),
+        now=float(told["now"]),
+        entries=dict(zip(queues, told["entries"] or (), strict=True)),
+        tombstones=frozenset(name for name, dead in zip(queues, told["dead"] or (), strict=True) if dead),
         unreadable=tuple(unreadable),
-        seen=seen,
+        seen={name: told[name] for name in ("schedule", "status", "timeline", "queued", "running") if name in told},
     )
 
 
-def _wanted(found: State, wanted: State) -> Iterator[str]:
-    """What ``lua/repair.lua`` is told of how a job is to be: "=" where it is so."""
-    yield "=" if wanted.status == found.status else (wanted.status or "").partition(":")[0]
-    yield "=" if wanted.timeline == found.timeline else _moment(wanted.timeline)
-    yield "=" if wanted.queued == found.queued else wanted.queued
-    yield "=" if wanted.running == found.running else wanted.running
-    yield "=" if wanted.lease == found.lease else _moment(wanted.lease)
-    hold = (wanted.inflight, wanted.inflight_ms)
-    end = f"{wanted.inflight} {wanted.now * 1000 + wanted.inflight_ms:.0f}" if wanted.inflight else ""
-    yield "=" if hold == (found.inflight, found.inflight_ms) else end
-    yield "=" if wanted.streak == found.streak and "streak" not in found.unreadable else ""
-    yield "=" if wanted.failure == found.failure and "failure" not in found.unreadable else ""
+def _withdrawn(member: str) -> tuple[str, str] | None:
+    jobid, _, name = member.partition("\n")
+    return (jobid, name) if jobid and is_queue_name(name) else None
 
 
-def _difference(found: State, wanted: State, reason: str) -> str:
+def _held(tag: str, reply: Reply) -> Held:
+    told = _decoded(reply[1])
+    records = {jobid: RunRecord.parse(record) for jobid, record in (told["runs"] or {}).items()}
+    return Held(
+        tag=tag,
+        listed=jobs_of(told["listed"]) if "listed" in told else None,
+        deadlines={jobid: record.deadline for jobid, record in records.items() if record},
+        lease=_number(told.get("lease")),
+        hold_ms=int(told["hold"]),
+        kind=told["kind"],
+        named=jobs_of(told.get("named", "")),
+        now=float(told["now"]),
+    )
+
+
+def _wanted(found: State, wanted: State) -> dict[str, str | bool]:
+    """What ``lua/repair.lua`` is to change of a job; False for what is to be gone."""
+    changes: dict[str, str | bool] = {}
+    if wanted.status != found.status:
+        changes["status"] = (wanted.status or "").partition(":")[0] or False
+    if wanted.timeline != found.timeline:
+        changes["timeline"] = _moment(wanted.timeline) or False
+    if wanted.queued != found.queued:
+        changes["queued"] = wanted.queued or False
+    if wanted.running != found.running:
+        changes["running"] = wanted.running or False
+    if wanted.streak != found.streak or "streak" in found.unreadable:
+        changes["streak"] = False
+    if wanted.failure != found.failure or "failure" in found.unreadable:
+        changes["failure"] = False
+    return changes
+
+
+def _difference(found: State, wanted: State, reason: str) -> int | Literal[False] | None:
+    """How many occurrences more are to be counted for `reason`; False if the count is to be gone, None to leave it."""
     before, after = found.skipped.get(reason, 0), wanted.skipped.get(reason, 0)
     if reason in found.unreadable or after < before:
-        return ""
-    return "=" if after == before else str(after - before)
+        return False
+    return None if after == before else after - before
 
 
-def _failure(kept: Any) -> dict[str, Any] | None:
+def _failure(kept: str) -> dict[str, Any] | None:
     """What is kept of a failure, None if nothing is, or nothing that can be read."""
     try:
-        found = json.loads(text(kept))
+        found = json.loads(kept)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

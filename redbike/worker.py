@@ -22,7 +22,7 @@ from redbike.loop import Loop
 from redbike.outcome import commit
 from redbike.outcome import overrun as overran
 from redbike.performer import Performer
-from redbike.records import Outcome, Run
+from redbike.records import Answer, Outcome, Run
 from redbike.rotation import Handler, Look, Rotation
 from redbike.scripts import Call, Conversation, Reply
 from redbike.store import LEASE, Store, new_tag
@@ -156,7 +156,9 @@ class Worker:
         with batch.changing:
             if batch.closed:
                 return
-            done, rest = _drained(batch.done.popleft), _drained(batch.todo.pop)[::-1]
+            # In this order: what is done meanwhile would have to wait for the slow one that is begun after it.
+            rest = _drained(batch.todo.pop)[::-1]
+            done = _drained(batch.done.popleft)
             # From now on there is time for a heartbeat.
             left = batch.over | {id(run) for run in rest}
             batch.watched = [run for run in batch.runs if id(run) not in left]
@@ -266,22 +268,22 @@ class Worker:
 
     def _note_ends(self, ended: list[Ended], replies: list[Reply], now: float | None = None) -> None:
         answers = [answer for reply in replies for answer in self.store.ended(reply)]
-        for (run, outcome), (word, detail) in zip(ended, answers, strict=True):
-            if word != "ok" or log.isEnabledFor(logging.DEBUG):
-                self._ended(run, outcome, word, detail, now)
+        for (run, outcome), answer in zip(ended, answers, strict=True):
+            if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
+                self._ended(run, outcome, answer, now)
 
-    def _ended(self, run: Run, outcome: Outcome, word: str, detail: str, now: float | None = None) -> None:
-        if word == "overrun" and run.was_in_time:
+    def _ended(self, run: Run, outcome: Outcome, answer: Answer, now: float | None = None) -> None:
+        if answer.word == "overrun" and run.was_in_time:
             # Redis was away, and has heard of it late.
-            word, detail = self.store.end(run, outcome, now, late=time.monotonic() - run.over)
-        if word in ("changed", "overrun"):
+            answer = self.store.end(run, outcome, now, late=time.monotonic() - run.over)
+        if answer.word in ("changed", "overrun"):
             clock = run.now if now is None else lambda: now
-            settings = self.performer.settings_for(run)
-            word, detail = commit(self.store, run, outcome, settings, clock, now, (word, detail))
-        if word == "ok":
-            log.debug("%s: run %s ended, now %s", run.jobid, run.tag, detail)
+            answer = commit(self.store, run, outcome, self.performer.settings_for(run), clock, now, answer)
+        if answer.word == "ok":
+            log.debug("%s: run %s ended, now %s", run.jobid, run.tag, answer.detail)
         else:
-            log.warning("%s: run %s is no longer this worker's (%s); its end changes nothing", run.jobid, run.tag, word)
+            lost = "%s: run %s is no longer this worker's (%s); its end changes nothing"
+            log.warning(lost, run.jobid, run.tag, answer.word)
 
     def _overrun(self, run: Run) -> None:
         """The heartbeat found that `run` has outlived its deadline."""

@@ -1,21 +1,21 @@
 """A plain model of what the transitions do to jobs, written from the specification and not from the scripts.
 
-A job is a record of where it is. Nothing here knows of keys, scripts or Redis.
+A job is a record of where it is, a batch the runs that were taken together under one tag. Nothing here knows of keys,
+scripts or Redis.
+
+An end is modelled twice: `Model.end` is one request, which is refused when something was set during the run, and
+`Model.conclude` is what it comes to in the end, when whoever asks goes on until it is not refused any more.
 """
 
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
-
-
-@dataclass
-class Flight:
-    tag: str
-    due: float
-    deadline: float
-    lease: float
-    anew: str = ""  # "", "set" or "once": what was set during the run
-    owed: float | None = None
+MOST_LOSSES = 3  # in a row
+PAUSE = 2.0  # seconds until a job without a queue is tried again
+SLACK = 1.0  # seconds by which a lease may be too long
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,52 @@ class Tries:
     tries: int = 0
     due: float | None = None  # None: the one that is waited for
     after: float | None = None  # after when the schedule goes on; None: after `due`
+    alone: bool = False  # it is not taken with others
+
+
+@dataclass
+class Flight:
+    tag: str
+    queue: str
+    schedule: str  # when it was taken
+    start: float
+    deadline: float
+    due: float
+    failures: int
+    losses: int
+    anew: str = ""  # "", "set" or "once": what was set during the run
+    owed: float | None = None
+
+    @property
+    def next(self) -> str:
+        """What was left behind for the end of the run."""
+        return self.anew or "-" if self.owed is None else f"due:{self.owed:.6f}"
+
+
+@dataclass
+class Batch:
+    """Runs that were taken together."""
+
+    taken: list[str]
+    jobs: list[str]  # those that are still in flight
+    lease: float
+    is_held: bool = True  # by the key that expires at the last deadline
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ended."""
+
+    # next: `due` is computed from the schedule; due: whatever the schedule; else stop, die, unset
+    place: str
+    due: float | None = None
+    why: str = ""  # "", "overrun" or "lost"
+    tries: Tries | None = None  # of an occurrence that is tried again
+    failure: tuple[float, int] | None = None
+    retried: bool = False
+    is_pause: bool = False  # `due` is meant as so many seconds from now
+    missed: int = 0
+    running: int = 0
 
 
 @dataclass
@@ -35,36 +81,76 @@ class Job:
     status: str | None = None
     timeline: float | None = None
     queued: float | None = None
+    queue: str = ""  # in which it waits
     flight: Flight | None = None
     tries: Tries = field(default_factory=Tries)
     failure: tuple[float, int] | None = None  # due time and number of the try
     skipped: dict[str, int] = field(default_factory=dict)
 
-    def skip(self, reason: str) -> None:
-        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+    @property
+    def left(self) -> str:
+        """What was set during its run, as an end is told of it."""
+        return self.flight.next + ("+timeline" if self.flight.next != "-" and self.timeline is not None else "")
+
+    @property
+    def runs_once(self) -> bool:
+        return self.schedule.startswith(("NOW", "AT:"))
+
+    def skip(self, reason: str, count: int = 1) -> None:
+        if count:
+            self.skipped[reason] = self.skipped.get(reason, 0) + count
+
+
+def queue_of(jobid: str) -> str:
+    return "work-" + jobid.rpartition(":")[2]
+
+
+def next_of(schedule: str, after: float) -> float | None:
+    """The first occurrence after `after`; None if there is none. EVERY is counted from the epoch here."""
+    if schedule.startswith("EVERY:"):
+        period = float(schedule.removeprefix("EVERY:").removesuffix("@0.0"))
+        return (math.floor(after / period) + 1) * period
+    if schedule.startswith("AT:"):
+        instant = float(schedule.removeprefix("AT:"))
+        return instant if instant > after else None
+    return None
 
 
 class Model:
-    """Jobs by id, and one queue in which they wait in turn.
+    """Jobs by id, queues in which they wait in turn, and batches by tag.
 
-    In a `long` queue a job that is withdrawn leaves its place to itself, for when it is enqueued again.
+    A job that is withdrawn leaves its entry in the queue as a tombstone, for when it is enqueued there again.
     """
 
-    def __init__(self, timeout: float, lease: float, grace: float, long: bool = False) -> None:
-        self.timeout, self.lease, self.grace, self.long = timeout, lease, grace, long
+    def __init__(self, timeouts: dict[str, float], lease: float, grace: float) -> None:
+        self.timeouts, self.lease, self.grace = timeouts, lease, grace
         self.jobs: dict[str, Job] = {}
-        self.queue: list[str] = []
-        self.withdrawn: set[str] = set()
+        self.queues: dict[str, list[str]] = {name: [] for name in timeouts}
+        self.tombstones: dict[str, set[str]] = {name: set() for name in timeouts}
+        self.batches: dict[str, Batch] = {}
 
     def job(self, jobid: str) -> Job:
         return self.jobs.setdefault(jobid, Job())
 
-    def set(self, now: float, jobid: str, schedule: str, due: float | None, once: bool, keeps: bool = False) -> None:
+    # Entering and removing jobs
+
+    def set(
+        self,
+        now: float,
+        jobid: str,
+        schedule: str,
+        due: float | None,
+        once: bool,
+        keeps: bool = False,
+        queue: str | None = None,
+    ) -> None:
         job = self.job(jobid)
         somewhere = job.flight or job.queued is not None or job.timeline is not None
         if keeps and somewhere and job.schedule == schedule:
             return
         same, job.schedule, job.tries = job.schedule == schedule, schedule, Tries()
+        # One that waits elsewhere is set there.
+        queue = job.queue if job.queued is not None else queue or queue_of(jobid)
         if job.flight:
             job.status = job.status or "WRK"
             self._set_in_flight(job, now, due, once, same)
@@ -72,10 +158,9 @@ class Model:
             pass
         else:
             if job.queued is not None:
-                self._withdraw(jobid)
-                job.queued = None
+                self._bury(jobid)
                 job.skip("withdrawn")
-            self._put(now, jobid, due)
+            self._put(now, jobid, due, queue)
 
     def _set_in_flight(self, job: Job, now: float, due: float | None, once: bool, same: bool) -> None:
         flight = job.flight
@@ -89,40 +174,43 @@ class Model:
             flight.anew = "once" if once and later else "set"
             job.timeline = due if later else None
 
-    def _put(self, now: float, jobid: str, due: float | None) -> None:
+    def _put(self, now: float, jobid: str, due: float | None, queue: str, occurrence: float | None = None) -> str:
+        """Put a job where it belongs if it is due at `due`; an `occurrence` that is tried again keeps its due time."""
         job = self.job(jobid)
         job.timeline = None
         if due is None:
             job.status = "STP"
-        elif due <= now:
-            job.queued, job.status = due, "ENQ"
-            self._enqueue(jobid)
-        else:
+            return "stopped"
+        if due > now:
             job.timeline, job.status = due, "TML"
-
-    def _enqueue(self, jobid: str) -> None:
-        if jobid in self.withdrawn:
-            self.withdrawn.remove(jobid)
+            return "timeline"
+        job.queued, job.queue, job.status = due if occurrence is None else occurrence, queue, "ENQ"
+        if jobid in self.tombstones[queue]:
+            self.tombstones[queue].remove(jobid)
         else:
-            self.queue.append(jobid)
+            self.queues[queue].append(jobid)
+        return "queue"
 
-    def _withdraw(self, jobid: str) -> None:
-        if self.long:
-            self.withdrawn.add(jobid)
-        else:
-            self.queue.remove(jobid)
+    def _bury(self, jobid: str) -> None:
+        job = self.job(jobid)
+        self.tombstones[job.queue].add(jobid)
+        job.queued = None
 
     def unset(self, jobid: str) -> bool:
         job = self.jobs.get(jobid, Job())
         if job.schedule is None and job.status is None:
             return False
         if job.queued is not None:
-            self._withdraw(jobid)
-        flight = job.flight
+            self._bury(jobid)
+        self._forget(jobid)
+        return True
+
+    def _forget(self, jobid: str) -> None:
+        """Forget a job, but for the run that is in flight."""
+        flight = self.jobs.pop(jobid).flight
         if flight:
             flight.anew, flight.owed = "", None
-        self.jobs[jobid] = Job(flight=flight)
-        return True
+            self.jobs[jobid] = Job(flight=flight)
 
     def requeue(self, now: float, jobid: str) -> bool:
         job = self.job(jobid)
@@ -130,11 +218,11 @@ class Model:
             return False
         waited, job.timeline, failure, job.failure = job.timeline, None, job.failure, None
         before, tried = job.tries, job.tries.tries or job.tries.due is not None or job.tries.after is not None
-        job.tries = replace(before, failures=0, losses=0) if tried else Tries()
+        job.tries = replace(before, failures=0, losses=0, alone=False) if tried else Tries()
         if job.flight:
             job.flight.owed, job.flight.anew = now, ""
         elif job.queued is None:
-            self._put(now, jobid, self._asked(job, now, waited, failure))
+            self._put(now, jobid, self._asked(job, now, waited, failure), queue_of(jobid))
         return True
 
     def _asked(self, job: Job, now: float, waited: float | None, failure: tuple[float, int] | None) -> float:
@@ -149,13 +237,19 @@ class Model:
         job.tries = Tries() if overdue else Tries(after=goes_on)
         return waited if overdue else now
 
-    def dispatch(self, now: float) -> int:
+    # What the dispatcher does
+
+    def dispatch(self, now: float, homeless: str | None = None) -> int:
+        """Move what is due; the job `homeless` has no queue."""
         due = sorted((job.timeline, jobid) for jobid, job in self.jobs.items() if (job.timeline or now + 1) <= now)
         moved = 0
         for moment, jobid in due:
             job = self.job(jobid)
-            if not job.flight:
-                self._put(now, jobid, moment if job.tries.due is None else job.tries.due)
+            occurrence = moment if job.tries.due is None else job.tries.due
+            if not job.flight and jobid == homeless:
+                job.tries, job.timeline = replace(job.tries, due=occurrence), now + PAUSE
+            elif not job.flight:
+                self._put(now, jobid, occurrence, queue_of(jobid))
                 moved += 1
             elif job.flight.anew == "once":
                 job.flight.owed, job.flight.anew, job.timeline = moment, "", None
@@ -164,95 +258,221 @@ class Model:
                 job.skip("running")
         return moved
 
-    def take(self, now: float, tag: str) -> str | None:
-        while self.queue and self.queue[0] in self.withdrawn:
-            self.withdrawn.remove(self.queue.pop(0))
-        if not self.queue:
-            return None
-        jobid = self.queue.pop(0)
+    def skip(self, due: float, jobid: str, schedule: str, next_due: float | None, count: int) -> bool:
+        job = self.jobs.get(jobid, Job())
+        if job.timeline != due or job.schedule != schedule or job.tries.due is not None:
+            return False
+        job.skip("missed", count)
+        job.timeline = next_due
+        if not job.flight:
+            job.status = "STP" if next_due is None else "TML"
+        return True
+
+    def lost(self, now: float) -> list[tuple[str, str]]:
+        """The runs whose worker is not heard of any more, as tag and job, those that were taken together in a row."""
+        tags = sorted((batch.lease, tag) for tag, batch in self.batches.items() if batch.lease <= now)
+        return [(tag, jobid) for _, tag in tags for jobid in self.batches[tag].jobs]
+
+    def recover(self, now: float) -> None:
+        """End the lost runs: which of several has killed the worker is not known, so it counts for none of them."""
+        lost = self.lost(now)
+        tags = [tag for tag, _ in lost]
+        for tag, jobid in lost:
+            job = self.job(jobid)
+            flight, kept = job.flight, job.tries
+            if tags.count(tag) > 1:
+                due = flight.due if kept.tries else None
+                tries = Tries(flight.failures, flight.losses, kept.tries, due, kept.after, alone=True)
+                end = End("due", flight.due, "lost", tries)
+            elif flight.losses + 1 < MOST_LOSSES:
+                tries = Tries(flight.failures, flight.losses + 1, kept.tries + 1, flight.due, kept.after)
+                end = End("due", flight.due, "lost", tries)
+            else:
+                end = End("die", why="lost", failure=(flight.due, kept.tries + 1))
+            # What it was taken with is not known any more.
+            flight.schedule = job.schedule or ""
+            self.conclude(now, jobid, tag, end)
+
+    # What a worker does
+
+    def take(self, now: float, tag: str, turns: Iterable[str], most: int) -> list[str]:
+        """Take up to `most` jobs; a tag that has some already is given these."""
+        if tag in self.batches:
+            return list(self.batches[tag].jobs)
+        taken: list[str] = []
+        for name, jobid in list(self._line_up(list(turns))):
+            alone = jobid not in self.tombstones[name] and self.job(jobid).tries.alone
+            if len(taken) == most or (alone and taken):
+                break
+            self.queues[name].remove(jobid)
+            if jobid in self.tombstones[name]:
+                self.tombstones[name].remove(jobid)
+            else:
+                self._fly(now, tag, jobid)
+                taken.append(jobid)
+            if alone:
+                break
+        if taken:
+            last = max(self.job(jobid).flight.deadline for jobid in taken)
+            self.batches[tag] = Batch(taken, list(taken), min(now + self.lease, last + self.grace))
+        return list(taken)
+
+    def _line_up(self, turns: list[str]) -> Iterator[tuple[str, str]]:
+        """The entries of queues in the order of their turns, the oldest first; a queue that has no more loses none."""
+        waiting = {name: deque(self.queues[name]) for name in turns}
+        while any(waiting.values()):
+            for name in turns:
+                if waiting[name]:
+                    yield name, waiting[name].popleft()
+
+    def _fly(self, now: float, tag: str, jobid: str) -> None:
         job = self.job(jobid)
-        deadline = now + self.timeout
-        job.flight = Flight(tag, job.queued, deadline, min(now + self.lease, deadline + self.grace))
+        deadline = now + self.timeouts[job.queue]
+        counts = job.tries.failures, job.tries.losses
+        job.flight = Flight(tag, job.queue, job.schedule, now, deadline, job.queued, *counts)
         job.queued, job.status = None, "WRK"
-        return jobid
+
+    def _land(self, jobid: str) -> None:
+        job = self.job(jobid)
+        batch = self.batches[job.flight.tag]
+        batch.jobs.remove(jobid)
+        if not batch.jobs:
+            del self.batches[job.flight.tag]
+        job.flight = None
+
+    def _flight(self, jobid: str, tag: str) -> Flight | None:
+        flight = self.jobs.get(jobid, Job()).flight
+        return flight if flight and flight.tag == tag else None
 
     def release(self, jobids: list[str], tag: str) -> list[str]:
-        """Give back what has not begun, in front of the queue and in its order."""
+        """Give back what has not begun, in front of its queue and in its order."""
         words = [self._release(jobid, tag) for jobid in reversed(jobids)]
         return words[::-1]
 
     def _release(self, jobid: str, tag: str) -> str:
-        job = self.job(jobid)
-        flight = job.flight
-        if flight is None or flight.tag != tag:
+        flight, job = self._flight(jobid, tag), self.job(jobid)
+        if flight is None:
             return "stale"
+        if job.schedule is not None and flight.next != "-":
+            return "kept"
+        self._land(jobid)
         if job.schedule is None:
             del self.jobs[jobid]
             return "unset"
-        if flight.anew or flight.owed is not None:
-            return "kept"
-        job.flight, job.queued, job.status = None, flight.due, "ENQ"
-        self.queue.insert(0, jobid)
+        job.queued, job.queue, job.status = flight.due, flight.queue, "ENQ"
+        self.queues[flight.queue].insert(0, jobid)
         return "queue"
 
-    def heartbeat(self, now: float, jobid: str, tag: str) -> str:
-        flight = self.job(jobid).flight
-        if flight is None or flight.tag != tag:
-            return "stale"
-        if now >= flight.deadline:
-            return "overrun"
-        flight.lease = min(now + self.lease, flight.deadline + self.grace)
-        return "ok"
+    def heartbeat(self, now: float, runs: list[tuple[str, str]]) -> list[str]:
+        """A sign of life for runs, each as tag and job: the tag lives until the last deadline of those that go on."""
+        words, last = [], {}
+        for tag, jobid in runs:
+            flight = self._flight(jobid, tag)
+            words.append("stale" if flight is None else "overrun" if now >= flight.deadline else "ok")
+            if words[-1] == "ok":
+                last[tag] = max(last.get(tag, 0.0), flight.deadline)
+        for tag, deadline in last.items():
+            self.batches[tag].lease = min(now + self.lease, deadline + self.grace)
+        return words
+
+    def hold(self, now: float, tag: str) -> None:
+        """A tag has no more than its runs need: those with later deadlines may have ended."""
+        batch = self.batches.get(tag)
+        if batch:
+            last = max(self.job(jobid).flight.deadline for jobid in batch.jobs)
+            batch.is_held = batch.is_held and last > now
+            if batch.lease > last + self.grace + SLACK:
+                batch.lease = min(now + self.lease, last + self.grace)
 
     def end(
-        self,
-        now: float,
-        jobid: str,
-        tag: str,
-        place: str,
-        due: float | None,
-        why: str,
-        tries: Tries | None = None,
-        failure: tuple[float, int] | None = None,
-    ) -> str:
-        """`due` is computed from the schedule as it is now if `place` is next; if it is due, whatever the schedule.
+        self, now: float, tag: str, ended: list[tuple[str, str, End]], whole: bool = False
+    ) -> list[tuple[str, str, str]]:
+        """One request to end runs, each as its job, the schedule that it was computed from, and how it ended.
 
-        `tries` are those of an occurrence that is tried again.
+        For each run the word, the place or the schedule, and what was left behind; as a `whole` all end, or none.
         """
-        job = self.job(jobid)
-        flight = job.flight
-        if flight is None or flight.tag != tag:
-            return "stale"
+        refused = [self._refusal(now, tag, *each) for each in ended]
+        if whole and any(refusal and refusal[0] == "changed" for refusal in refused):
+            return [refusal if refusal and refusal[0] == "changed" else ("kept", "", "-") for refusal in refused]
+        return [
+            refusal or ("ok", self._finish(now, jobid, end), "-")
+            for refusal, (jobid, _, end) in zip(refused, ended, strict=True)
+        ]
+
+    def _refusal(self, now: float, tag: str, jobid: str, schedule: str, end: End) -> tuple[str, str, str] | None:
+        flight = self._flight(jobid, tag)
+        if flight is None:
+            return "stale", "", "-"
         over = now >= flight.deadline
-        if why == "" and over:
-            return "overrun"
-        if (why == "overrun" and not over) or (why == "lost" and flight.lease > now):
-            return "alive"
-        if job.schedule and flight.owed is None and job.timeline is None and flight.anew and place != "next":
-            return "changed"
-        job.flight = None
-        if job.schedule is None:
+        if end.why == "" and over:
+            return "overrun", "", "-"
+        if (end.why == "overrun" and not over) or (end.why == "lost" and self.batches[tag].lease > now):
+            return "alive", "", "-"
+        job = self.job(jobid)
+        if job.schedule is not None and (job.left != "-" or job.schedule != schedule):
+            return "changed", job.schedule, job.left
+        return None
+
+    def conclude(self, now: float, jobid: str, tag: str, end: End, overrun: End | None = None) -> tuple[str, str]:
+        """What an end comes to, as the word and the place: what was set during the run counts, not how that ended.
+
+        A run that is over its time ends as `overrun` says.
+        """
+        flight, job = self._flight(jobid, tag), self.job(jobid)
+        if flight and overrun and not end.why and now >= flight.deadline:
+            end = overrun
+        if flight and job.schedule is not None:
+            if flight.owed is not None:
+                end = self._owed(job, end)
+            elif flight.anew and job.timeline is not None:
+                end = replace(end, place="stay", tries=None)
+            elif flight.anew:
+                end = self._anew(job, end, now)
+        word, place, _ = self._refusal(now, tag, jobid, job.schedule, end) or ("ok", "", "")
+        if word in ("ok", "changed"):
+            # What has changed is what it was computed from just now.
+            return "ok", self._finish(now, jobid, end)
+        return word, place
+
+    def _owed(self, job: Job, end: End) -> End:
+        """The run that was asked for comes first; it is also the one that is to happen again."""
+        flight = job.flight
+        if end.place == "due" and end.tries and not job.runs_once:
+            return replace(end, due=end.due if end.tries.due is None else end.tries.due, is_pause=False)
+        goes_on = flight.due
+        if end.place == "next":
+            goes_on = None if end.due is None or end.is_pause else end.due - JUST_BEFORE
+        if job.runs_once or job.schedule != flight.schedule:
+            goes_on = None
+        return replace(end, place="due", due=flight.owed, tries=Tries(after=goes_on), is_pause=False)
+
+    def _anew(self, job: Job, end: End, now: float) -> End:
+        """The schedule that was set has no occurrence before that; those during which this run went on are counted."""
+        if job.schedule == "CONTINUE":
+            return replace(end, place="next", due=now, tries=None, missed=0, running=0)
+        due, running = next_of(job.schedule, max(job.flight.due, job.flight.start)), 0
+        while due is not None and due <= now:
+            due, running = next_of(job.schedule, due), running + 1
+        return replace(end, place="next", due=due, tries=None, missed=0, running=running)
+
+    def _finish(self, now: float, jobid: str, end: End) -> str:
+        job, flight = self.job(jobid), self.job(jobid).flight
+        self._land(jobid)
+        if job.schedule is None or end.place == "unset":
             del self.jobs[jobid]
-            return "ok"
-        if place == "unset" and flight.owed is None and job.timeline is None:
-            del self.jobs[jobid]
-            return "ok"
-        if failure:
-            job.failure = failure
-        elif why == "" and place != "due":
+            return "unset"
+        job.skip("missed", end.missed)
+        job.skip("running", end.running)
+        if end.failure:
+            job.failure = end.failure
+        elif end.why == "" and not end.retried:
             job.failure = None
-        one_off = job.schedule.startswith(("NOW", "AT:"))
-        if flight.owed is not None:
-            again = place == "due" and not one_off and tries is not None
-            goes_on = flight.due if place != "next" else None if due is None else due - JUST_BEFORE
-            job.tries = tries if again else Tries(after=None if one_off else goes_on)
-            self._put(now, jobid, tries.due if again else flight.owed)
-        elif job.timeline is not None:
-            job.tries, job.status = Tries(), "TML"
-        elif place in ("stop", "die") or due is None:
-            job.schedule = "STOP" if place == "stop" or one_off else job.schedule
-            job.tries, job.status = Tries(), "DIE" if place == "die" else "STP"
-        else:
-            job.tries = tries or Tries()
-            self._put(now, jobid, due)
-        return "ok"
+        job.tries = end.tries or Tries()
+        if end.place == "stay":
+            job.status = "TML"
+            return "timeline"
+        if end.place in ("stop", "die") or end.due is None:
+            job.schedule = "STOP" if end.place == "stop" or job.runs_once else job.schedule
+            job.status = "DIE" if end.place == "die" else "STP"
+            return "stopped"
+        return self._put(now, jobid, end.due, flight.queue, job.tries.due)

@@ -151,8 +151,8 @@ class Operation:
     """`by_hand` means that whoever gave the command gives it again if it failed; others are taken up after a restart.
 
     `steps` is how many changes of state it may be, each of which is done or not done. `insists` means that it waits out
-    a lost reply, and then leaves nothing behind. `patches` are constants of the package that are other ones meanwhile,
-    by module and name.
+    a lost reply, and then leaves nothing behind. `mends` means that what is there before is damaged. `patches` are
+    constants of the package that are other ones meanwhile, by module and name.
     """
 
     name: str
@@ -161,6 +161,7 @@ class Operation:
     by_hand: bool = False
     steps: int = 1
     insists: bool = False
+    mends: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     patches: dict[str, Any] = field(default_factory=dict)
 
@@ -208,7 +209,8 @@ def damaged(scene: Scene) -> None:
     scene.fly("flying:A")
     scene.put("later:A", due=3600)
     scene.queue("queued:A", "unrecorded:A")
-    client.zrem(keys.leases, "flying:A")
+    client.zrem(keys.leases, "tag")
+    client.delete(keys.inflight("tag"))
     client.zrem(keys.timeline, "later:A")
     client.lrem(keys.queue("work-A"), 0, "queued:A")
     client.hdel(keys.queued, "unrecorded:A")
@@ -296,15 +298,60 @@ def due(scene: Scene) -> None:
     scene.later.refused.append("evil:A")
 
 
+MANY = ("left:A", "asked:A", "changed:A", "unset:A", "once:A", "stopped:A", "last:A")
+
+
+def set_meanwhile(scene: Scene) -> None:
+    """Whatever may be set during runs."""
+    scene.store.requeue("asked:A")
+    scene.put("changed:A", due=1000, schedule=scene.two_hourly)
+    scene.store.unset("unset:A")
+    scene.store.set("once:A", "NOW", "now", once=True)
+    scene.store.set("stopped:A", "STOP", None)
+
+
 def lost(scene: Scene) -> None:
-    """Runs whose worker is gone: of one alone, of two that were taken together, and one that is lost once too often."""
+    """Runs whose worker is gone: one alone, some that were taken together, and one that is lost once too often."""
     scene.fly("alone:A", ago=90, tag="one")
     scene.fly("two:A", "three:A", ago=80, tag="several")
     scene.fly("owed:A", ago=70, tag="another")
     scene.store.requeue("owed:A")
+    scene.fly(*MANY, ago=65, tag="many")
+    set_meanwhile(scene)
     scene.store.client.hset(scene.store.keys.streaks, "killer:A", "0 2")
     scene.fly("killer:A", ago=60, tag="last")
     scene.fly("alive:A", tag="alive")
+
+
+def strays(scene: Scene) -> None:
+    """Tags whose worker is gone, with jobs in their lists that are not in flight any more: of some, and of all."""
+    scene.fly("a:A", "stray:A", "b:A", ago=90, tag="several")
+    scene.fly("other:A", ago=80, tag="one")
+    scene.fly("alive:A", tag="alive")
+    for jobid in ("stray:A", "other:A"):
+        scene.store.client.hdel(scene.store.keys.running, jobid)
+        scene.store.unset(jobid)
+
+
+def older(scene: Scene) -> None:
+    """What an older version has left: each run with a lease and a key of its own, and one set of all tombstones."""
+    client, keys = scene.store.client, scene.store.keys
+    scene.fly("alone:A", ago=90, tag="one")
+    scene.fly("two:A", "three:A", "owed:A", ago=80, tag="several")
+    scene.fly("late:A", ago=2000, tag="late")
+    scene.store.requeue("owed:A")
+    scene.queue("withdrawn:A", "waits:A", "again:A")
+    scene.store.set("withdrawn:A", "STOP", None)
+    for jobid in scene.flying():
+        state = scene.store.inspect([jobid])[0]
+        client.zadd(keys.leases, {jobid: state.lease})
+        if state.inflight_ms > 0:
+            client.set(keys.inflight(jobid), state.tag, px=state.inflight_ms)
+    tags = client.hkeys(keys.batches)
+    client.zrem(keys.leases, *tags)
+    client.delete(keys.batches, *(keys.inflight(tag.decode()) for tag in tags))
+    client.delete(keys.tombstones("work-A"))
+    client.sadd(keys.withdrawn, "withdrawn:A\nwork-A")
 
 
 def missed(scene: Scene) -> None:
@@ -315,8 +362,12 @@ def missed(scene: Scene) -> None:
     scene.store.advance(scene.began - 8000)
 
 
-def one_pass(scene: Scene) -> int:
-    return Dispatcher(scene.bike.store, scene.bike.settings).dispatch_due()
+def one_pass(scene: Scene, bike: Redbike | None = None) -> int:
+    bike = bike or scene.bike
+    dispatcher = Dispatcher(bike.store, bike.settings)
+    moved = dispatcher.dispatch_due()
+    dispatcher.close()
+    return moved
 
 
 def dispatch(scene: Scene) -> None:
@@ -337,6 +388,8 @@ DISPATCHER = [
         Operation(f"dispatch_due with lost runs, on-lost = {policy}", lost, one_pass, settings={"on_lost": policy})
         for policy in ("reschedule", "stop")
     ),
+    Operation("dispatch_due with strays", strays, one_pass, mends=True),
+    Operation("dispatch_due after an older version", older, one_pass),
     Operation("dispatch", due, dispatch),
     Operation("dispatch with catchup = none", missed, dispatch_what_is_there, settings={"catchup": "none"}),
 ]

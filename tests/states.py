@@ -1,11 +1,12 @@
 """Jobs brought into each state of their life, straight through the store, at times that the tests choose."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from redbike.records import Outcome, Run, State
-from redbike.scripts import SCRIPTS, Script
+from redbike.config import Settings
+from redbike.outcome import anew
+from redbike.records import Answer, Outcome, Run, State
 from redbike.store import Call, Store
 
 JOB = "job:A"
@@ -22,15 +23,18 @@ def queue_for(jobid: str) -> str:
     return "work-" + jobid.rpartition(":")[2]
 
 
-def with_long_queues() -> dict[str, Script]:
-    """The scripts, but that they take a queue for a long one that has any entry."""
-    texts = {verb: script.text for verb, script in SCRIPTS.items()}
-    assert all(text.count("local LONG = 100\n") == 1 for text in texts.values())
-    return {verb: Script(verb, text.replace("local LONG = 100\n", "local LONG = 0\n")) for verb, text in texts.items()}
-
-
 def take(store: Store, tag: str = "tag", now: float = START, **more: Any) -> Any:
-    return store.take([(QUEUE, TIMEOUT)], tag, now=now, **more)
+    return store.take(more.pop("queues", [(QUEUE, TIMEOUT)]), tag, now=now, **more)
+
+
+def end(store: Store, run: Run, outcome: Outcome, now: float = NOW) -> Answer:
+    """End `run`, as often as something was set meanwhile."""
+    answer = store.end(run, outcome, now)
+    while answer.word == "changed":
+        outcome = anew(run, outcome, answer, Settings(), now)
+        run = replace(run, schedule=answer.detail)
+        answer = store.end(run, outcome, now)
+    return answer
 
 
 @dataclass
@@ -138,7 +142,7 @@ def place(state: State) -> str:
     """Where a job is, in one text: flight, timeline, queue, with what is owed, else its last event, else nothing."""
     here = []
     if state.running:
-        owed = state.running.split(" ")[6].startswith("due:")
+        owed = state.run is not None and state.run.next.startswith("due:")
         here.append("flight" + ("+owed" if owed else ""))
     if state.queued:
         here.append("queue")

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from redbike.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Wa
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
-from redbike.records import Entry, Outcome
+from redbike.records import Entry, Outcome, Streak
 from redbike.rotation import Rotation, RoundRobin
-from redbike.store import LEASE, Store
+from redbike.store import GRACE, LEASE, SLACK, Store, jobs_of
 from redbike.worker import Worker
 from tests.states import dump
 from tests.waiting import wait_until
@@ -38,6 +39,15 @@ def fill(store, number, queue="A", schedule="NOW", due=NOW):
 
 def take(store, most, tag="tag", now=NOW, **more):
     return store.take_many([("work-A", 100.0)], [1], tag, most, now=now, **more)
+
+
+def batches(store):
+    """The jobs in flight under each tag; the tags have a lease and a key each, and no others have."""
+    found = {tag.decode(): jobs_of(jobs.decode()) for tag, jobs in store.client.hgetall(store.keys.batches).items()}
+    assert {tag.decode() for tag in store.client.zrange(store.keys.leases, 0, -1)} == set(found)
+    keys = store.client.keys(f"{store.keys.inflight_base}*")
+    assert {key.decode() for key in keys} == {store.keys.inflight(tag) for tag in found}
+    return found
 
 
 class Handler(RoundRobin):
@@ -67,6 +77,126 @@ def test_the_oldest_jobs_are_taken_first_and_no_more_than_asked_for(store):
     assert [run.jobid for run in take(store, 64, "other")] == jobids[4:]
     assert take(store, 64, "third") == []
     assert list(fsck(store)) == []
+
+
+def test_what_is_taken_together_has_one_tag_until_the_last_run_has_ended(store):
+    jobids = fill(store, 6)
+    runs = take(store, 5)
+    assert batches(store) == {"tag": jobids[:5]}
+    other = take(store, 5, "other")
+    assert batches(store) == {"tag": jobids[:5], "other": jobids[5:]}
+    store.scripts.run(store.end_call([(run, Outcome("next", None)) for run in (runs[3], runs[0])], now=NOW))
+    assert batches(store)["tag"] == ["001:A", "002:A", "004:A"], "in their order"
+    assert store.release(runs[4:], now=NOW) == ["queue"]
+    assert batches(store)["tag"] == ["001:A", "002:A"]
+    # What has ended already takes no other with it.
+    assert store.end(runs[0], Outcome("next", None), now=NOW).word == "stale"
+    assert store.release([runs[3], runs[4]], now=NOW) == ["stale", "stale"]
+    store.unset("001:A")
+    assert batches(store)["tag"] == ["001:A", "002:A"]
+    for run in runs[1:3]:
+        assert store.end(run, Outcome("next", None), now=NOW).word == "ok"
+    assert batches(store) == {"other": jobids[5:]}
+    store.end(other[0], Outcome("unset"), now=NOW)
+    assert batches(store) == {}
+    assert list(fsck(store)) == []
+
+
+def test_an_end_under_another_tag_changes_nothing(store):
+    fill(store, 2)
+    first, second = take(store, 1, "first"), take(store, 1, "second")
+    before = dump(store)
+    for run, tag in ((first[0], "second"), (second[0], "first")):
+        run = replace(run, tag=tag)
+        assert store.end(run, Outcome("unset"), now=NOW).word == "stale"
+        assert store.release([run], now=NOW) == ["stale"]
+        assert store.heartbeat([run], now=NOW) == ["stale"]
+    assert dump(store) == before
+
+
+def test_runs_of_queues_with_different_timeouts_keep_their_own_deadlines(client, store):
+    """They share a key, which lasts until the last deadline, and a lease, which goes on at most a grace longer."""
+    timeouts = {"A": 100.0, "B": 3.0, "C": 7.5}
+    for queue in timeouts:
+        fill(store, 2, queue)
+    queues = [(f"work-{queue}", timeout) for queue, timeout in timeouts.items()]
+    runs = store.take_many(queues, [2, 3], "quick", 4, now=NOW)
+    assert {run.jobid: run.deadline - run.start for run in runs} == {
+        "000:B": 3.0,
+        "000:C": 7.5,
+        "001:B": 3.0,
+        "001:C": 7.5,
+    }
+    state = store.inspect(["000:B"])[0]
+    assert state.lease == NOW + 7.5 + GRACE
+    assert 3000 < state.inflight_ms <= 7500
+    slow = store.take_many(queues, [3, 1, 2], "slow", 4, now=NOW)
+    assert [run.deadline - run.start for run in slow] == [100.0, 100.0]
+    assert store.inspect(["000:A"])[0].lease == NOW + LEASE
+    # Each run is over when its own time is.
+    ended = [(run, Outcome("next", None)) for run in runs]
+    answers = store.ended(store.scripts.run(store.end_call(ended, now=NOW + 3.0)))
+    assert [answer.word for answer in answers] == ["overrun", "ok", "overrun", "ok"]
+    assert batches(store)["quick"] == ["000:B", "001:B"]
+    late = [(run, Outcome("die", why="overrun")) for run in (runs[0], runs[2])]
+    assert {answer.word for answer in store.ended(store.scripts.run(store.end_call(late, now=NOW + 3.0)))} == {"ok"}
+    assert batches(store) == {"slow": ["000:A", "001:A"]}
+    assert list(fsck(store)) == []
+
+
+def test_only_jobs_that_are_taken_count_for_how_long_their_tag_is_kept(store):
+    """Not an entry that is thrown away on the way to them."""
+    fill(store, 1, "A")
+    store.unset("000:A")
+    fill(store, 1, "B")
+    [run] = store.take_many([("work-A", 100.0), ("work-B", 3.0)], [1, 2], "tag", 5, now=NOW)
+    state = store.inspect([run.jobid])[0]
+    assert (run.jobid, state.lease) == ("000:B", NOW + 3.0 + GRACE)
+    assert state.inflight_ms <= 3000
+
+
+def test_a_lease_is_no_reason_for_complaint_when_the_run_with_the_last_deadline_has_ended(store):
+    now = store.clock()
+    for jobid in ("slow:A", "quick:B"):
+        store.set(jobid, "NOW", "now", once=True)
+    slow, quick = store.take_many([("work-A", 100.0), ("work-B", 3.0)], [1, 2], "tag", 2)
+    store.end(slow, Outcome("next", None))
+    assert store.inspect([quick.jobid])[0].lease > now + 3.0 + GRACE + SLACK
+    assert list(fsck(store)) == []
+    # Nobody would notice for a long time if that worker died.
+    store.client.zadd(store.keys.leases, {"tag": now + 1000})
+    assert "lease goes on" in next(fsck(store))
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_tag_that_is_asked_for_twice_has_the_same_runs(store, repeated):
+    """Whoever sends a request again does not always know it, and none of the runs may be forgotten."""
+    jobids = fill(store, 9)
+    runs = take(store, 4)
+    assert take(store, 2, repeated=repeated) == runs
+    assert batches(store) == {"tag": jobids[:4]}
+    store.release(runs[2:], now=NOW)
+    assert take(store, 4, repeated=repeated) == runs[:2]
+    assert batches(store) == {"tag": jobids[:2]}
+    assert list(fsck(store)) == []
+
+
+def test_nothing_is_taken_by_who_only_asks_what_a_tag_has(store):
+    jobids = fill(store, 3)
+    assert take(store, 0, repeated=True) == []
+    assert batches(store) == {}
+    runs = take(store, 2)
+    assert take(store, 0, repeated=True) == runs
+    # Also if there are entries that would be thrown away.
+    store.unset(jobids[2])
+    assert take(store, 0, "other", repeated=True) == []
+    assert list(fsck(store)) == []
+
+
+def test_a_job_that_is_twice_in_its_queue_is_taken_once(store, client):
+    jobids = fill(store, 3)
+    client.rpush(store.keys.queue("work-A"), *jobids)
+    assert sorted(run.jobid for run in take(store, 9)) == jobids
 
 
 @pytest.mark.parametrize("most", [2, 5, 7, 64])
@@ -159,7 +289,7 @@ def test_what_is_given_back_is_as_if_it_had_not_been_taken(store):
     jobids = fill(store, 6)
     before = store.inspect(jobids)
     runs = take(store, 5)
-    assert store.release(runs[1:], now=NOW) == ["queue"] * 4
+    assert store.release(runs[1:], now=NOW + 0.5) == ["queue"] * 4
     assert store.inspect(jobids)[1:] == before[1:]
     assert [run.jobid for run in take(store, 64, "other")] == jobids[1:]
     assert store.release(runs[1:], now=NOW) == ["stale"] * 4
@@ -244,6 +374,61 @@ def test_a_slow_job_holds_up_no_other(store):
     assert list(fsck(store)) == []
 
 
+def test_what_is_done_while_a_batch_is_split_does_not_wait_for_the_slow_job(store):
+    jobids = fill(store, 4)
+    worker = Worker(store, Handler(lambda jobid: None), Settings())
+    batch = Batch(worker._take(MOST))
+
+    class Meanwhile(deque):
+        """As soon as it is empty, the thread that works is done with the next job, and begins the slow one."""
+
+        def popleft(self):
+            try:
+                return super().popleft()
+            except IndexError:
+                if batch.todo:
+                    self.append((batch.todo.popleft(), Outcome("next", None)))
+                    batch.todo.popleft()
+                raise
+
+    batch.done = Meanwhile([(batch.todo.popleft(), Outcome("next", None))])
+    worker._split(batch)
+    worker.heartbeat.stop()
+    assert not batch.done, "all that is done is ended"
+    assert [state.status[:3] for state in store.inspect(jobids)] == ["STP", "ENQ", "ENQ", "ENQ"]
+    assert list(fsck(store)) == []
+
+
+def test_what_is_given_back_because_of_a_slow_job_has_a_tag_of_its_own_when_it_is_taken_again(store):
+    begun, leave = threading.Event(), threading.Event()
+
+    def act(jobid):
+        if jobid == "001:A":
+            begun.set()
+            leave.wait(20)
+
+    jobids = fill(store, 6)
+    _, thread = working(store, act)
+    assert begun.wait(10)
+    wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 4)
+    slow = store.inspect(["001:A"])[0].tag
+    assert batches(store) == {slow: ["001:A"]}
+    runs = take(store, MOST, "other", now=None)
+    assert [run.jobid for run in runs] == jobids[2:]
+    assert batches(store) == {slow: ["001:A"], "other": jobids[2:]}
+    assert [state.tag for state in store.inspect(jobids[2:])] == ["other"] * 4
+    # Each of them ends without the other.
+    leave.set()
+    wait_until(lambda: store.inspect(["001:A"])[0].status.startswith("STP"))
+    assert batches(store) == {"other": jobids[2:]}
+    assert store.heartbeat(runs) == ["ok"] * 4
+    assert store.release(runs) == ["queue"] * 4
+    store.halt()
+    thread.join(10)
+    assert batches(store) == {}
+    assert list(fsck(store)) == []
+
+
 def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, caplog):
     monkeypatch.setattr("redbike.heartbeat.INTERVAL", 0.05)
     begun, leave = threading.Event(), threading.Event()
@@ -325,7 +510,9 @@ def test_a_worker_that_was_suspended_begins_nothing_that_is_another_ones_by_now(
     assert worker._perform_batch(batch) == []
     assert worker.handler.worked == []
     worker._watch.stop()
-    assert store.inspect([other.jobid])[0].inflight == "other"
+    state = store.inspect([other.jobid])[0]
+    assert state.tag == "other"
+    assert state.inflight_ms > 0
 
 
 @pytest.mark.parametrize(("timeout", "settings"), [(0.5, Settings()), (None, Settings(on_lost="stop"))])
@@ -446,6 +633,8 @@ def test_a_job_that_kills_its_workers_is_found_out_among_others(tmp_path, server
         assert deaths <= 4
         # As if the time of the lease had passed.
         dispatcher.dispatch_due(store.horizon()[0] + LEASE + 1)
+        losses = {state.jobid: Streak.parse(state.streak).losses for state in store.inspect(jobids)}
+        assert {jobid for jobid in jobids if losses[jobid]} <= {"killer:A"}, "whatever was taken with it"
     # The third worker that it killed had run all the others.
     assert store.client.zcard(store.keys.leases) == store.client.llen(store.keys.queue("work-A")) == 0
     ran = (tmp_path / "ran.log").read_text().split()

@@ -6,6 +6,7 @@ was a command, else after a restart. Then all must be as if nothing had happened
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 
 from redbike.errors import Unreachable
 from redbike.fsck import fsck
+from redbike.records import Streak
 from tests.crashing import AFTER, BEFORE, FAULTS, LOST, Crash
-from tests.operations import OPERATIONS, Operation, Scene
+from tests.operations import MANY, OPERATIONS, Operation, Scene, one_pass, set_meanwhile
 from tests.states import dump
 from tests.waiting import wait_until
 
@@ -69,7 +71,7 @@ def told(client: Any, prefix: str, operation: Operation, fault: str = "", at: in
         result, broken = done(scene, operation, fault)
     finally:
         scene.close()
-    assert (operation.by_hand and fault) or list(fsck(scene.store)) == []
+    assert ((operation.by_hand or operation.mends) and fault) or list(fsck(scene.store)) == []
     found = likeness(scene) if operation.by_hand else {}
     story = Story(before, broken, as_text(scene, result), found, {}, Counter(), scene.cut_short(), scene.flying())
     scene.goes_on()
@@ -158,6 +160,35 @@ def compare(story: Story, expected: Story, operation: Operation) -> None:
         assert (story.result, story.done) == (expected.result, expected.done), story.request
     assert story.ended == expected.ended, story.request
     assert story.runs == expected.runs + story.cut_short, story.request
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("ready", [True, False], ids=["", "without scripts"])
+def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, short, ready, fault):
+    """Wherever the dispatcher dies, the next one must not take what is left for a run that had been taken alone."""
+    for at in count(1):
+        scene = Scene(client, f"{prefix}n{at}", {})
+        scene.fly(*MANY, ago=80)
+        set_meanwhile(scene)
+        if not ready:
+            client.script_flush()
+        scene.faults.arm(fault, at)
+        with suppress(Crash, Unreachable):
+            one_pass(scene)
+        scene.close()
+        one_pass(scene, scene.observer)
+        states = {state.jobid: state for state in scene.store.inspect(MANY)}
+        kept = {jobid: Streak.parse(state.streak) for jobid, state in states.items()}
+        where = f"{fault}, at request {at}"
+        assert [jobid for jobid in MANY if kept[jobid].losses] == [], where
+        assert [jobid for jobid in MANY if kept[jobid].alone] == ["left:A", "asked:A", "last:A"], where
+        assert [jobid for jobid in MANY if states[jobid].queued] == ["left:A", "asked:A", "once:A", "last:A"], where
+        assert scene.flying() == set()
+        assert list(scene.store.failures()) == []
+        assert list(fsck(scene.store)) == []
+        client.flushdb()
+        if not scene.faults.struck:
+            return
 
 
 def test_a_thread_that_is_cut_off_leaves_the_waiting_one_alone(client, prefix):

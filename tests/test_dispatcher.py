@@ -8,11 +8,12 @@ import pytest
 from redbike.config import Settings
 from redbike.dispatcher import Dispatcher
 from redbike.fsck import fsck
-from redbike.records import Entry, Outcome, Run
+from redbike.records import Entry, Outcome, Run, Streak
 from redbike.rotation import RoundRobin
-from redbike.scripts import SCRIPTS
-from redbike.store import LEASE, PAGE, Store
+from redbike.scripts import SCRIPTS, Conversation
+from redbike.store import LEASE, PAGE, Store, jobs_of
 from redbike.timefile import Timefile
+from tests.states import dump
 from tests.waiting import wait_until
 
 
@@ -72,6 +73,214 @@ def test_a_lost_run_is_found_and_run_again_and_the_third_time_is_the_last(store)
     assert place(store, "job:A") == "DIE"
     assert "3 times in a row" in next(store.failures())["error"]
     assert list(fsck(store)) == []
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The scripts that dispatchers send, by their verbs."""
+    verbs, ask = [], Conversation.ask
+
+    def record(self, calls):
+        calls = list(calls)
+        verbs.extend(call.verb for call in calls)
+        return ask(self, calls)
+
+    monkeypatch.setattr(Conversation, "ask", record)
+    return verbs
+
+
+def take_together(store, jobids, tag="tag", now=1000.0, queues=(("work-A", 1000.0),)):
+    """Set jobs, and take them all in one step."""
+    entries = [Entry(jobid, "EVERY:1000@0.0", now, False, store.queue_for(jobid)) for jobid in jobids]
+    store.set_many(entries, now=now)
+    runs = store.take_many(queues, range(1, len(queues) + 1), tag, len(jobids), now=now)
+    assert {run.jobid for run in runs} == set(jobids)
+    return runs
+
+
+def streaks(store, jobids):
+    return [Streak.parse(state.streak) for state in store.inspect(jobids)]
+
+
+def test_runs_that_were_lost_together_are_ended_by_one_script(store, sent):
+    jobids = [f"{n}:A" for n in range(64)]
+    runs = take_together(store, jobids)
+    dispatcher = Dispatcher(store, Settings())
+    sent.clear()
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    assert sent == ["survey", "end"]
+    assert streaks(store, jobids) == [Streak(alone=True)] * len(jobids)
+    assert [state.waiting.due for state in store.inspect(jobids)] == [run.due for run in runs]
+    assert list(store.failures()) == []
+    assert list(fsck(store)) == []
+
+
+def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_alone(store, sent):
+    """None is ended before the places of all are known: what is left of a part would look like a run of its own."""
+    jobids = [f"{n}:A" for n in range(6)]
+    take_together(store, jobids)
+    store.requeue("1:A", now=1001.0)
+    store.set("2:A", "EVERY:7@0.0", 1015.0, now=1001.0)
+    store.set("3:A", "STOP", None, now=1001.0)
+    store.unset("4:A")
+    store.set("5:A", "NOW", "now", once=True, now=1001.0)
+    dispatcher = Dispatcher(store, Settings())
+    sent.clear()
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    assert sent == ["survey", "end", "end"]
+    states = {state.jobid: state for state in store.inspect(jobids)}
+    assert {jobid: place(store, jobid) for jobid in jobids} == {
+        "0:A": "ENQ",
+        "1:A": "ENQ",
+        "2:A": "TML",
+        "3:A": "STP",
+        "4:A": "",
+        "5:A": "ENQ",
+    }
+    assert (states["0:A"].streak, states["1:A"].streak) == ("0 0 alone", "0 0 alone")
+    assert states["2:A"].timeline == 1015.0
+    assert states["5:A"].waiting.due == 1001.0
+    assert list(store.failures()) == []
+    assert list(fsck(store)) == []
+
+
+def test_a_run_that_something_was_set_for_once_more_meanwhile_is_ended_all_the_same(store):
+    """While the places are computed again."""
+    jobids = ["0:A", "1:A", "2:A"]
+    take_together(store, jobids)
+    store.requeue("0:A", now=1001.0)
+    dispatcher = Dispatcher(store, Settings())
+    end_whole, later = dispatcher._end_whole, [lambda: store.requeue("1:A", now=1002.0)]
+    later.append(lambda: store.set("0:A", "EVERY:7@0.0", 1500.0, now=1003.0))
+
+    def meanwhile(*given):
+        answers = end_whole(*given)
+        if later:
+            later.pop(0)()
+        return answers
+
+    dispatcher._end_whole = meanwhile
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    assert [place(store, jobid) for jobid in jobids] == ["TML", "ENQ", "ENQ"]
+    assert streaks(store, jobids) == [Streak(), Streak(alone=True), Streak(alone=True)]
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize(("policy", "event"), [("reschedule", "TML"), ("stop", "DIE")])
+def test_runs_that_must_not_be_repeated_are_ended_by_one_script_too(store, sent, policy, event):
+    """Another worker, with other settings, may have taken them together."""
+    jobids = ["0:A", "1:A", "2:A"]
+    take_together(store, jobids)
+    store.set("1:A", "EVERY:7@0.0", 5000.0, now=1001.0)
+    dispatcher = Dispatcher(store, Settings(on_lost=policy))
+    sent.clear()
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    assert sent == ["survey", "end", "end"]
+    assert [place(store, jobid) for jobid in jobids] == [event, "TML", event]
+    assert len(list(store.failures())) == 3
+    assert list(fsck(store)) == []
+
+
+def test_runs_of_one_tag_are_lost_together_whatever_their_deadlines(client, prefix):
+    """Also after the deadline of some, as a worker that is dead ends none of them."""
+    store = Store(client, prefix, RoundRobin("A:B").queue_for)
+    jobids = ["slow:A", "quick:B"]
+    take_together(store, jobids, queues=(("work-A", 100.0), ("work-B", 1.0)))
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due(1000.0 + LEASE - 0.1)
+    assert [place(store, jobid) for jobid in jobids] == ["WRK", "WRK"]
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    assert streaks(store, jobids) == [Streak(alone=True)] * 2
+    assert list(fsck(store)) == []
+
+
+def test_a_run_that_is_left_of_those_that_were_taken_together_is_known_to_be_the_one(store):
+    """All others have ended, or were given back: so it counts as a loss."""
+    ended, released, slow = take_together(store, ["0:A", "1:A", "2:A"])
+    store.end(ended, Outcome("next", 5000.0), now=1001.0)
+    assert store.release([released], now=1001.0) == ["queue"]
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    assert streaks(store, [slow.jobid]) == [Streak(losses=1, tries=1, due=1000.0)]
+    assert streaks(store, [ended.jobid, released.jobid]) == [Streak(), Streak()]
+
+
+def move_to_another_tag(store, jobid):
+    """Its list and its lease know nothing of that."""
+    record = store.inspect([jobid])[0].running
+    store.client.hset(store.keys.running, jobid, record.replace("tag ", "another ", 1))
+
+
+STRAYS = {
+    "of another tag": lambda store, jobid: move_to_another_tag(store, jobid),
+    "not in flight": lambda store, jobid: store.client.hdel(store.keys.running, jobid),
+    "damaged": lambda store, jobid: store.client.hset(store.keys.running, jobid, "garbage"),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("stray", STRAYS)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_tag_that_lists_jobs_which_are_not_in_flight_under_it_is_cleaned(store, sent, stray, number):
+    jobids = ["0:A", "1:A", "2:A"]
+    take_together(store, jobids)
+    for jobid in jobids[:number]:
+        STRAYS[stray](store, jobid)
+    strays = [store.inspect([jobid])[0].running for jobid in jobids[:number]]
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    keys = store.keys
+    assert not store.client.hexists(keys.batches, "tag")
+    assert store.client.zscore(keys.leases, "tag") is None
+    assert not store.client.exists(keys.inflight("tag"))
+    # Those whose place is elsewhere are left alone.
+    assert [store.inspect([jobid])[0].running for jobid in jobids[:number]] == strays
+    assert [place(store, jobid) for jobid in jobids[number:]] == ["ENQ"] * (3 - number)
+    # There is nothing left to do.
+    sent.clear()
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    assert sent == ["survey"]
+
+
+@pytest.mark.timeout(20)
+def test_tags_with_nothing_but_strays_do_not_keep_it_busy(store, small_pages, sent):
+    """More of them than one survey tells of, and behind them a run that is really lost."""
+    for n in range(5):
+        take_together(store, [f"{n}:A", f"{n}b:A"], tag=f"tag{n}", now=1000.0 + n)
+    take_together(store, ["lost:A"], tag="tag9", now=1010.0)
+    store.client.hdel(store.keys.running, *(jobid for n in range(5) for jobid in (f"{n}:A", f"{n}b:A")))
+    dispatcher = Dispatcher(store, Settings())
+    for _ in range(6):
+        sent.clear()
+        dispatcher.dispatch_due(1010.0 + LEASE)
+        assert len(sent) < 5, "a pass is no endless loop"
+    dispatcher.close()
+    assert place(store, "lost:A") == "ENQ"
+    assert store.client.zcard(store.keys.leases) == store.client.hlen(store.keys.batches) == 0
+
+
+def test_a_tag_that_is_alive_is_not_touched_because_of_its_strays(store):
+    """As soon as its worker is not heard of any more, it is cleaned."""
+    _, run = take_together(store, ["0:A", "1:A"])
+    move_to_another_tag(store, "0:A")
+    before = dump(store)
+    survey = store.survey(now=1000.0 + LEASE)
+    assert (list(survey.strays), [lost.jobid for lost in survey.lost]) == (["tag"], ["1:A"])
+    assert store.heartbeat([run], now=1000.0 + LEASE) == ["ok"]
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.recover(survey, now=1000.0 + LEASE)
+    dispatcher.close()
+    after = dump(store)
+    assert jobs_of(after[store.keys.batches][b"tag"].decode()) == ["1:A"]
+    assert after[store.keys.running] == before[store.keys.running]
+    assert after[store.keys.leases] == [(b"tag", 1000.0 + 2 * LEASE)]
 
 
 def test_a_lost_run_whose_schedule_was_set_anew_goes_by_that(store):

@@ -2,11 +2,15 @@
 
 import pytest
 
+from redbike.fsck import fsck
 from redbike.heartbeat import Heartbeat
+from redbike.records import Entry, Outcome
 from redbike.rotation import RoundRobin
-from redbike.store import Store
-from tests.states import take
+from redbike.store import GRACE, LEASE, Store
+from tests.states import dump, take
 from tests.waiting import wait_until
+
+NOW = 1000.0
 
 
 @pytest.fixture
@@ -37,3 +41,86 @@ def test_jobs_that_are_over_at_once_do_not_wake_it_one_by_one(store, monkeypatch
     wait_until(lambda: heartbeat._wake_at == float("inf"))
     assert len(looks) == 2
     heartbeat.stop()
+
+
+def take_together(store, timeouts, tag="tag", now=NOW):
+    """Take a job of each of these queues, by name, in one step."""
+    jobids = [f"{tag}:{name}" for name in timeouts]
+    due = "now" if now is None else now
+    store.set_many([Entry(jobid, "EVERY:1h@0", due, False, store.queue_for(jobid)) for jobid in jobids], now=now)
+    queues = [(f"work-{name}", timeout) for name, timeout in timeouts.items()]
+    runs = store.take_many(queues, range(1, len(queues) + 1), tag, len(queues), now=now)
+    assert [run.jobid for run in runs] == jobids
+    return runs
+
+
+def leases(store):
+    return {tag.decode(): lease for tag, lease in store.client.zrange(store.keys.leases, 0, -1, withscores=True)}
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(1), slice(2, 3)])
+def test_a_sign_of_life_for_any_run_of_a_tag_is_one_for_all(store, part):
+    runs = take_together(store, {"A": 100.0, "B": 100.0, "C": 100.0})
+    store.client.config_resetstat()
+    assert set(store.heartbeat(runs[part], now=NOW + 5)) == {"ok"}
+    assert store.client.info("commandstats")["cmdstat_zadd"]["calls"] == 1
+    assert leases(store) == {"tag": NOW + 5 + LEASE}
+    assert {state.lease for state in store.inspect([run.jobid for run in runs])} == {NOW + 5 + LEASE}
+    assert store.survey(now=NOW + LEASE).lost == []
+    assert store.survey(now=NOW + 5 + LEASE).lost == runs
+
+
+def test_the_signs_of_life_of_several_tags_are_one_request(store):
+    first = take_together(store, {"A": 100.0, "B": 100.0}, "first")
+    second = take_together(store, {"A": 100.0, "B": 100.0}, "second")
+    take_together(store, {"A": 100.0}, "silent")
+    assert store.heartbeat([first[1], second[0], first[0]], now=NOW + 5) == ["ok"] * 3
+    assert leases(store) == {"first": NOW + 5 + LEASE, "second": NOW + 5 + LEASE, "silent": NOW + LEASE}
+    assert [run.tag for run in store.survey(now=NOW + LEASE).lost] == ["silent"]
+
+
+def test_a_lease_ends_a_little_after_the_last_deadline(store):
+    """Each run is over at its own, and the lease of the others goes on."""
+    quick, slow = runs = take_together(store, {"A": 5.0, "B": 8.0})
+    assert leases(store) == {"tag": NOW + 8 + GRACE}
+    assert store.heartbeat(runs, now=NOW + 1) == ["ok", "ok"]
+    assert leases(store) == {"tag": NOW + 8 + GRACE}
+    assert store.heartbeat(runs, now=NOW + 5) == ["overrun", "ok"]
+    assert leases(store) == {"tag": NOW + 8 + GRACE}
+    assert store.end(quick, Outcome("die", why="overrun"), now=NOW + 5).word == "ok"
+    assert store.heartbeat(runs, now=NOW + 7.9) == ["stale", "ok"]
+    assert store.heartbeat(runs, now=NOW + 8) == ["stale", "overrun"]
+    assert leases(store) == {"tag": NOW + 8 + GRACE}
+    assert store.survey(now=NOW + 8 + GRACE).lost == [slow]
+
+
+def test_a_sign_of_life_wakes_nothing_that_has_ended(store):
+    """Neither a tag whose runs are all gone, nor one that has lost its lease."""
+    first, second = take_together(store, {"A": 100.0, "B": 100.0})
+    other = take_together(store, {"A": 100.0}, "other")
+    store.end(first, Outcome("next", NOW + 50), now=NOW)
+    assert store.release([second], now=NOW) == ["queue"]
+    store.client.zrem(store.keys.leases, "other")
+    before = dump(store)
+    assert store.heartbeat([first, second], now=NOW + 1) == ["stale", "stale"]
+    assert store.heartbeat(other, now=NOW + 1) == ["ok"]
+    assert dump(store) == before
+
+
+def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_alive(store, monkeypatch):
+    monkeypatch.setattr("redbike.heartbeat.INTERVAL", 0.05)
+    quick, slow = runs = take_together(store, {"A": 0.2, "B": 1000.0}, now=None)
+    over = []
+    heartbeat = Heartbeat(store, lambda run: over.append(run.jobid))
+    for run in runs:
+        heartbeat.add(run)
+    wait_until(lambda: over)
+    store.end(quick, Outcome("die", why="overrun"))
+    lease = leases(store)["tag"]
+    wait_until(lambda: leases(store)["tag"] > lease)
+    assert over == [quick.jobid]
+    heartbeat.remove(slow)
+    store.end(slow, Outcome("stop"))
+    heartbeat.stop()
+    assert leases(store) == {}
+    assert list(fsck(store)) == []

@@ -10,8 +10,11 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.cli import main
-from redbike.keys import Keys
+from redbike.errors import ServerError
+from redbike.keys import FIXED, Keys
+from redbike.records import Outcome
 from tests.test_keys import GOOD
+from tests.waiting import wait_until
 
 REFUSED, DONE, FAILED = 2, 0, 1
 IDS = {
@@ -250,26 +253,11 @@ def test_a_timefile_that_is_none_is_reported_and_the_job_is_set(run, tmp_path, m
     assert (complaint or "") in err
 
 
-KINDS = {
-    "schedules": "hash",
-    "statuses": "hash",
-    "timeline": "zset",
-    "queued": "hash",
-    "running": "hash",
-    "leases": "zset",
-    "streaks": "hash",
-    "skipped": "hash",
-    "queues": "set",
-    "wakeup": "list",
-    "failures": "hash",
-    "failure-times": "zset",
-    "dispatched": "zset",
-    "requests": "zset",
-    "control": "string",
-    "halt": "list",
+KINDS = FIXED | {
     "work-A": "list",
     "wake-work-A": "list",
-    "inflight-job:A": "string",
+    "tombstones-work-A": "set",
+    "inflight-tag": "string",
 }
 COMMANDS = [
     ("set", "job:A", "NOW"),
@@ -294,24 +282,122 @@ def test_a_key_of_a_wrong_type_is_left_alone_and_nothing_is_done_by_half(run, cl
         before = dump(client)
         status, _, err = run(*command)
         assert len(err.splitlines()) <= 1
-        # To say what became of a job, all that is kept of it is read once it is set.
-        late = command[0] == "set" and name in ("failures", "inflight-job:A")
-        if status == FAILED and err and not late:
+        if status == FAILED and err:
             assert dump(client) == before
+        if "WRONGTYPE" in err and command[0] not in ("statuses", "schedules", "failures"):
+            assert f"WRONGTYPE {key} is a stream, not a {KINDS[name]}" in err
         assert client.type(key) == b"stream"
+    if name not in ("inflight-tag", "control"):
+        if name != "queues":
+            client.sadd("redbike-queues", "work-A")
+        assert run("fsck")[1] == f"the key '{key}' is a stream, not a {KINDS[name]}: nothing can be said of the jobs\n"
     client.delete(key)
     assert run("fsck")[:2] == (DONE, "")
 
 
-@pytest.mark.parametrize("name", ["schedules", "statuses", "timeline", "queued", "running", "leases", "streaks"])
-def test_a_key_of_a_wrong_type_is_named_and_left_alone(run, client, name):
-    client.xadd(f"redbike-{name}", {"wrong": "type"})
+# For each key of a wrong type something that needs it. What needs it not goes on.
+NEEDS = {
+    "schedules": ("set", "job:A", "NOW"),
+    "statuses": ("set", "job:A", "NOW"),
+    "timeline": ("set", "job:A", "EVERY:1h"),
+    "queued": ("set", "job:A", "NOW"),
+    "running": ("set", "job:A", "NOW"),
+    "batches": ("work",),
+    "leases": ("work",),
+    "streaks": ("set", "job:A", "NOW"),
+    "skipped": ("unset", "waiting:A"),
+    "failures": ("unset", "waiting:A"),
+    "failure-times": ("unset", "waiting:A"),
+    "queues": ("set", "job:B", "NOW"),
+    "wakeup": ("set", "job:A", "EVERY:1h"),
+    "dispatched": ("advance",),
+    "requests": ("set", "job:A", "NOW"),
+    "control": ("control", "HALT"),
+    "halt": ("control", "HALT"),
+    "withdrawn": ("adopt",),
+    "work-A": ("set", "job:A", "NOW"),
+    "wake-work-A": ("set", "job:A", "NOW"),
+    "tombstones-work-A": ("set", "job:A", "NOW"),
+}
+
+
+def test_every_key_is_needed_by_something():
+    assert NEEDS.keys() == KINDS.keys() - {"inflight-tag"}
+
+
+@pytest.fixture
+def do(run, server_url):
+    """Runs a command, or a step of a worker or a dispatcher, which says what the command would."""
+    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    steps = {
+        "work": lambda: bike.store.take([("work-A", 10.0)], "tag"),
+        "advance": lambda: bike.store.advance(1000.0),
+        "adopt": bike.store.adopt_tombstones,
+    }
+
+    def do(verb, *arguments):
+        if verb not in steps:
+            return run(verb, *arguments)
+        try:
+            steps[verb]()
+        except ServerError as error:
+            return FAILED, "", f"redbike: {error}"
+        return DONE, "", ""
+
+    return do
+
+
+@pytest.mark.parametrize("wrong", ["stream", "string", "list"])
+@pytest.mark.parametrize("name", NEEDS)
+def test_a_key_of_a_wrong_type_is_named_and_left_alone(run, do, client, name, wrong):
+    if wrong == KINDS[name]:
+        wrong = "hash"
+    key = f"redbike-{name}"
+    assert run("set", "waiting:A", "NOW")[0] == DONE
+    client.delete(key)
+    {
+        "stream": lambda: client.xadd(key, {"wrong": "type"}),
+        "string": lambda: client.set(key, "wrong"),
+        "list": lambda: client.lpush(key, "wrong"),
+        "hash": lambda: client.hset(key, "wrong", "type"),
+    }[wrong]()
     before = dump(client)
-    status, out, err = run("set", "job:A", "NOW")
+    status, out, err = do(*NEEDS[name])
     assert (status, out) == (FAILED, "")
-    assert len(err.splitlines()) == 1
-    assert f"redbike-{name}" in err
+    assert err.splitlines() == [f"redbike: Redis refuses: WRONGTYPE {key} is a {wrong}, not a {KINDS[name]}"]
     assert dump(client) == before
+
+
+def test_of_an_in_flight_key_no_type_is_expected(client, server_url):
+    """The tag of a run is new, so nothing can be there; what is put there later is replaced with the run."""
+    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    assert bike.set("job:A", "EVERY:1h")
+    bike.requeue("job:A")
+    client.xadd("redbike-inflight-tag", {"wrong": "type"})
+    run = bike.store.take([("work-A", 10.0)], "other")
+    client.delete("redbike-inflight-other")
+    client.xadd("redbike-inflight-other", {"wrong": "type"})
+    assert bike.store.heartbeat([run]) == ["ok"]
+    assert bike.store.end(run, Outcome("next", 4e9))[:2] == ("ok", "timeline")
+    assert client.exists("redbike-inflight-other") == 0
+    assert client.type("redbike-inflight-tag") == b"stream"
+
+
+@pytest.mark.parametrize("name", ["wake-work-A", "statuses", "queued"])
+def test_a_key_that_is_of_a_wrong_type_while_a_worker_waits_is_named(client, shell, name):
+    key = f"redbike-{name}"
+    worker = shell.start("work", "redbike:RoundRobin('A')")
+    wait_until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
+    client.delete(key)
+    client.xadd(key, {"wrong": "type"})
+    if name != "wake-work-A":
+        client.hset("redbike-schedules", "job:A", "NOW")
+        client.lpush("redbike-work-A", "job:A")
+        client.lpush("redbike-wake-work-A", "1")
+    assert worker.wait(timeout=20) == FAILED
+    kind = KINDS[name]
+    assert f"WRONGTYPE {key} is a stream, not a {kind}" in shell.log().splitlines()[-1]
+    assert client.llen("redbike-work-A") == (name != "wake-work-A"), "nothing was taken"
 
 
 DAMAGES = {
@@ -327,6 +413,30 @@ DAMAGES = {
     "due in an age": ("zadd", "timeline", "1e300", "job:A"),
     "a lease without a run": ("zadd", "leases", "5", "job:A"),
     "a lease for ever": ("zadd", "leases", "inf", "job:A"),
+    "a lease before all time": ("zadd", "leases", "-inf", "job:A"),
+    "a lease of a tag without a list": ("zadd", "leases", "5", "tag"),
+    "a lease of nobody": ("zadd", "leases", "5", ""),
+    "a lease of bytes": ("zadd", "leases", "5", b"\xff\n"),
+    "a list of a tag of garbage": ("hset", "batches", "tag", "garbage"),
+    "a list of a tag of bytes": ("hset", "batches", "tag", b"\n\xff\n\xfe\n"),
+    "an empty list of a tag": ("hset", "batches", "tag", ""),
+    "a list of a tag of blank lines": ("hset", "batches", "tag", "\n\n\n"),
+    "an endless list of a tag": ("hset", "batches", "tag", "y\n" * 100_000),
+    "a list of a tag with an idle job": ("hset", "batches", "tag", "\njob:A\n"),
+    "a list of a tag with a job twice": ("hset", "batches", "tag", "\nother:A\nother:A\n"),
+    "a list of a tag with the tag of another": ("hset", "batches", "tag", "\ntag\n"),
+    "a list of no tag": ("hset", "batches", "", "\nother:A\n"),
+    "an in-flight key of garbage": ("set", "inflight-tag", b"\xff garbage"),
+    "an in-flight key of a job that waits": ("set", "inflight-tag", "\nother:A\n"),
+    "an in-flight key without a tag": ("set", "inflight-", "\nother:A\n"),
+    "a tombstone for a job that is set": ("sadd", "tombstones-work-A", "job:A"),
+    "a tombstone for nobody": ("sadd", "tombstones-work-A", ""),
+    "a tombstone of bytes": ("sadd", "tombstones-work-A", b"\xff\n"),
+    "tombstones without a list": ("sadd", "tombstones-work-B", "job:A", "other:A"),
+    "tombstones of no queue": ("sadd", "tombstones-", "job:A"),
+    "an old tombstone for a job that is set": ("sadd", "withdrawn", "job:A\nwork-A"),
+    "an old tombstone of bytes": ("sadd", "withdrawn", b"\xff\n\xfe"),
+    "an old tombstone that names no queue": ("sadd", "withdrawn", "job:A"),
     "all is dispatched for ever": ("zadd", "dispatched", "inf", "until"),
     "nothing was ever dispatched": ("zadd", "dispatched", "-inf", "until"),
     "a run that is none": ("hset", "running", "job:A", "garbage"),
@@ -358,10 +468,10 @@ def test_damage_in_redis_stops_no_command_and_no_other_job(run, client, server_u
     bike.set("job:A", schedule)
     bike.set("other:A", "NOW")
     client.execute_command(command, f"redbike-{key}", *values)
-    client.zadd("redbike-leases", {"job:A": 1.0}, nx=True)
+    client.zadd("redbike-leases", {"job:A": 1.0, "tag": 1.0}, nx=True)
     other = Redbike(RoundRobin("A"), redis_config=server_url)
     other.dispatch_due()
-    assert "other:A" in [other.work_one() for _ in range(4)]
+    assert [other.work_one() for _ in range(4)].count("other:A") == 1
 
 
 def test_what_stands_in_redis_and_is_none_of_ours_is_reported(run, client):

@@ -3,7 +3,7 @@
 import pytest
 
 from redbike.errors import BadJobId, BadQueueName
-from redbike.keys import COMMON, OTHERS, Keys, check_jobid, check_queue_name
+from redbike.keys import FAMILIES, FIXED, GIVEN, Keys, check_jobid, check_queue_name, is_queue_name, kinds_of
 
 GOOD = [
     "a",
@@ -55,15 +55,22 @@ def test_a_job_id_that_is_refused_is_quoted_in_one_line(jobid):
     assert str(refused.value).isprintable()
 
 
-@pytest.mark.parametrize("name", [*COMMON, *OTHERS, "inflight-x", "wake-x", "", "a\nb", "x" * 1025, None])
+@pytest.mark.parametrize("name", [*FIXED, *(f"{name}x" for name in FAMILIES), *FAMILIES, "", "a\nb", "x" * 1025, None])
 def test_a_queue_name_that_would_hit_a_key_of_ours_is_refused(name):
     with pytest.raises(BadQueueName):
         check_queue_name(name)
+    assert not is_queue_name(name)
+
+
+@pytest.mark.parametrize("name", ["work-A", "tombstones", "inflight", "wake", "x" * 1024, "schedules-x"])
+def test_a_queue_name_that_only_looks_like_a_key_of_ours_is_allowed(name):
+    assert check_queue_name(name) == name
+    assert is_queue_name(name)
 
 
 def test_no_allowed_queue_name_hits_a_key_of_ours():
     keys = Keys("p")
-    ours = {*keys.fixed(), keys.inflight("x"), keys.wake("x")}
+    ours = {*keys.fixed(), keys.inflight("x"), keys.wake("x"), keys.tombstones("x")}
     for key in ours:
         with pytest.raises(BadQueueName):
             check_queue_name(key.removeprefix("p-"))
@@ -71,5 +78,38 @@ def test_no_allowed_queue_name_hits_a_key_of_ours():
 
 def test_with_a_prefix_in_braces_every_key_is_in_one_slot():
     keys = Keys("{app}")
-    for key in [*keys.fixed(), keys.queue("{x}"), keys.wake("{x}"), keys.inflight("{x}:A")]:
+    for key in [*keys.given, *keys.fixed(), *keys.of_queue("{x}"), keys.inflight("{x}")]:
         assert key.startswith("{app}-")
+
+
+def test_every_key_has_a_name_of_its_own():
+    keys = Keys("p")
+    every = [*keys.fixed(), *keys.of_queue("x"), *keys.of_queue("y"), keys.inflight("x"), keys.inflight("y")]
+    assert len(set(every)) == len(every)
+
+
+def test_what_the_attributes_name_is_what_a_script_is_given_under_that_name():
+    keys = Keys("p")
+    assert keys.given == [*keys.fixed(), keys.inflight("")]
+    for name, key in zip(GIVEN, keys.given, strict=True):
+        attribute = "inflight_base" if name == "inflight-" else name.replace("-", "_")
+        assert getattr(keys, attribute) == key == f"p-{name}"
+
+
+def test_the_keys_of_a_queue_are_its_list_its_tokens_and_its_tombstones():
+    keys = Keys("p")
+    assert keys.of_queue("work-A") == ("p-work-A", "p-wake-work-A", "p-tombstones-work-A")
+    assert keys.of_queue("work-A") == (keys.queue("work-A"), keys.wake("work-A"), keys.tombstones("work-A"))
+
+
+def test_every_key_that_a_script_is_given_has_a_type():
+    keys = Keys("p")
+    assert dict(kinds_of([*keys.given, *keys.of_queue("x"), *keys.of_queue("y")])) == {
+        **{f"p-{name}": kind for name, kind in FIXED.items()},
+        "p-x": "list",
+        "p-wake-x": "list",
+        "p-tombstones-x": "set",
+        "p-y": "list",
+        "p-wake-y": "list",
+        "p-tombstones-y": "set",
+    }

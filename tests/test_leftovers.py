@@ -60,6 +60,24 @@ def test_jobs_that_0_13_1_has_queued_are_worked(old):
     assert old.work_one() == "due:A"
 
 
+def test_what_0_13_1_has_left_is_told_from_what_is_kept_of_runs_and_queues_today(old, caplog):
+    """Of the same job and the same queue."""
+    caplog.set_level(logging.INFO, "redbike")
+    old.set("run:A", "CONTINUE")
+    runs = old.store.take_many([("work-A", 500.0)], [1], TAG, 2)
+    assert [run.jobid for run in runs] == ["due:A", "run:A"]
+    old.set("gone:A", "NOW")
+    old.unset("gone:A")
+    assert list(old.fsck()) == []
+    assert len(caplog.records) == 2, "the set beside the queue, and the run of 0.13.1"
+    assert all(well for _, well in old.repair())
+    assert old.redis.get(f"{old.prefix}-work-A-run:A").decode() == TAG
+    assert old.redis.smembers(f"{old.prefix}-tombstones-work-A") == {b"gone:A"}
+    assert old.store.heartbeat(runs) == ["ok", "ok"]
+    assert old.store.release(runs) == ["queue", "queue"]
+    assert list(old.fsck()) == []
+
+
 @pytest.mark.parametrize(
     ("name", "how"),
     [

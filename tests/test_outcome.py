@@ -5,9 +5,25 @@ from dataclasses import replace
 import pytest
 
 from redbike.config import Settings
-from redbike.outcome import MAX_ERROR, MAX_TRACEBACK, anew, done, failed, lost, onward, overrun
-from redbike.records import Outcome, Run
+from redbike.fsck import fsck
+from redbike.outcome import (
+    JUST_BEFORE,
+    MAX_ERROR,
+    MAX_TRACEBACK,
+    anew,
+    commit,
+    done,
+    failed,
+    given_back,
+    lost,
+    onward,
+    overrun,
+    owed,
+)
+from redbike.records import Answer, Outcome, Run, Streak
 from redbike.schedule import parse
+from redbike.store import Store
+from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
 
 
 def run(schedule="EVERY:10@0", due=100.0, start=100.0, failures=0, losses=0):
@@ -113,7 +129,7 @@ def test_a_retry_is_the_same_occurrence_and_drops_no_other(catchup):
     # Due at 100, failed at 101 and tried again at 135: 110, 120 and 130 have come due since.
     settings = Settings(on_error="retry", backoff=34.0, catchup=catchup)
     outcome = failed(run(), ValueError(), settings, 101.0)
-    assert outcome == Outcome("due", "+34.000000", streak="1 0 1 100.000000 -")
+    assert outcome == Outcome("due", "+34.000000", streak="1 0 1 100.000000 -", retried=True)
     again = replace(run(start=135.0, failures=1), tries=1)
     assert again.attempt == 2
     expected = Outcome("next", 140.0, missed=3) if catchup == "last" else Outcome("next", 110.0)
@@ -127,18 +143,24 @@ def test_what_was_asked_for_in_between_lets_the_schedule_go_on_where_it_was():
     assert failed(between, ValueError(), Settings(on_error="retry"), 126.0).streak == "1 0 1 125.000000 109.999999"
 
 
+@pytest.mark.parametrize(
+    ("end", "settings"),
+    [
+        (lambda run, settings: failed(run, ValueError(), settings, 101.0), Settings(on_error="retry")),
+        (lambda run, settings: overrun(run, settings, 115.0), Settings(on_timeout="requeue")),
+    ],
+)
+def test_what_is_tried_again_is_no_success(end, settings):
+    assert end(run(), settings).retried
+    assert not done(run(), None, settings, 101.0).retried
+
+
 def test_every_kind_of_try_counts_as_an_attempt():
     tried = replace(run(), tries=4, failures=1, losses=2)
     assert lost(replace(tried, losses=1), Settings(), 115.0).streak == "1 2 5 100.000000 -"
     assert overrun(tried, Settings(on_timeout="requeue"), 115.0).streak == "1 0 5 100.000000 -"
     assert failed(tried, ValueError(), Settings(on_error="retry"), 101.0).streak == "2 0 5 100.000000 -"
     assert lost(tried, Settings(), 115.0).failure["attempt"] == 5
-
-
-def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before():
-    settings = Settings(catchup="all")
-    outcome = anew(run("EVERY:7@0", due=0.0, start=100.0), Outcome("next"), settings, 101.0)
-    assert outcome == Outcome("next", 105.0)
 
 
 @pytest.mark.parametrize("schedule", ["NOW", "AT:100", "RRULE:FREQ=DAILY;COUNT=1"])
@@ -194,10 +216,178 @@ def test_a_raise_breaks_a_row_of_losses():
     assert failed(run(losses=2), ValueError(), Settings(on_error="retry"), 101.0).streak == "1 0 1 100.000000 -"
 
 
+def changed(left, schedule="EVERY:7@0"):
+    """What is answered to the end of a run during which something was set."""
+    return Answer("changed", parse(schedule).text, left)
+
+
 def test_what_was_set_during_the_run_counts():
-    assert anew(run("EVERY:7@0"), Outcome("stop"), Settings(), 101.0).due == 105.0
-    assert anew(run("CONTINUE"), Outcome("die"), Settings(), 101.0).due == "+0"
-    assert anew(run("STOP"), Outcome("die"), Settings(), 101.0) == Outcome("next", None)
+    for outcome in (Outcome("stop"), Outcome("unset"), Outcome("next", 110.0), Outcome("due", "+5", streak="1 0")):
+        assert anew(run(), outcome, changed("set"), Settings(), 101.0) == Outcome("next", 105.0, left="set")
+    assert anew(run(), Outcome("die"), changed("set", "CONTINUE"), Settings(), 101.0).due == "+0"
+    assert anew(run(), Outcome("die"), changed("set", "STOP"), Settings(), 101.0) == Outcome("next", None, left="set")
+
+
+@pytest.mark.parametrize("why", ["", "overrun", "lost"])
+def test_how_the_run_ended_is_kept_all_the_same(why):
+    failure = {"error": "it broke"}
+    outcome = anew(run(), Outcome("die", why=why, failure=failure), changed("set"), Settings(), 101.0)
+    assert outcome == Outcome("next", 105.0, why, failure=failure, left="set")
+    tried = Outcome("due", "+5", why, streak="1 0 1 100.000000 -", retried=True)
+    assert anew(run(), tried, changed("set"), Settings(), 101.0) == Outcome(
+        "next", 105.0, why, retried=True, left="set"
+    )
+
+
+@pytest.mark.parametrize("catchup", ["last", "all", "none"])
+def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before(catchup):
+    settings = Settings(catchup=catchup)
+    assert anew(run(due=0.0), Outcome("next"), changed("set"), settings, 101.0) == Outcome("next", 105.0, left="set")
+    # Those that came due while the run went on were overtaken by it.
+    after = anew(run(due=0.0), Outcome("next"), changed("set"), settings, 120.0)
+    assert after == Outcome("next", 126.0, overlapped=3, left="set")
+
+
+def test_a_schedule_that_was_set_during_the_run_does_not_wait_for_the_old_one():
+    between = replace(run(), after=499.999999)
+    assert anew(between, Outcome("next", 500.0), changed("set"), Settings(), 101.0).due == 105.0
+
+
+def test_a_schedule_that_was_set_and_cannot_be_read_is_given_up():
+    outcome = anew(run(), Outcome("next", 110.0), Answer("changed", "garbage", "set"), Settings(), 101.0)
+    assert (outcome.place, outcome.left) == ("die", "set")
+    assert "garbage" in outcome.failure["error"]
+
+
+@pytest.mark.parametrize("left", ["set+timeline", "once+timeline"])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome("next", 110.0, missed=3),
+        Outcome("next", 110.0, streak="0 1"),
+        Outcome("due", "+5", streak="1 0 1 100.000000 -", retried=True),
+        Outcome("due", 100.0, "lost", streak="0 0 alone"),
+        Outcome("die", why="overrun", failure={"error": "it overran"}),
+        Outcome("stop"),
+        Outcome("unset"),
+    ],
+)
+def test_what_is_on_the_timeline_stays_there(left, outcome):
+    stays = replace(outcome, place="stay", due=None, streak="", left=left)
+    assert anew(run(), outcome, changed(left), Settings(), 101.0) == stays
+
+
+@pytest.mark.parametrize("schedule", ["NOW", "AT:100", "AT:101.5"])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome("next", 110.0),
+        Outcome("next", None),
+        Outcome("die", failure={"error": "it broke"}),
+        Outcome("due", "+5", streak="1 0 1 100.000000 -", retried=True),
+        Outcome("unset"),
+    ],
+)
+def test_a_one_off_that_is_owed_runs_next_and_that_is_all(schedule, outcome):
+    owes = replace(outcome, place="due", due=101.5, streak="", left="due:101.500000")
+    assert anew(run(), outcome, changed("due:101.500000", schedule), Settings(), 102.0) == owes
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome("due", "+5", streak="1 0 1 100.000000 -", retried=True),
+        Outcome("due", 100.0, "overrun", streak="0 0 1 100.000000 -", retried=True),
+        Outcome("due", 100.0, "lost", streak="0 1 1 100.000000 -"),
+        Outcome("due", 100.0, "lost", streak="0 0 alone"),
+    ],
+)
+def test_a_run_that_happens_again_is_the_one_that_is_owed(outcome):
+    """At once, and for its own due time."""
+    again = replace(outcome, due=100.0, left="due:101.500000")
+    assert anew(run(), outcome, changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0) == again
+
+
+@pytest.mark.parametrize(
+    ("outcome", "after"),
+    [
+        (Outcome("next", 110.0), 110.0 - JUST_BEFORE),
+        (Outcome("next", 70.0), 70.0 - JUST_BEFORE),  # with catchup = all
+        (Outcome("die"), 100.0),
+        (Outcome("stop"), 100.0),
+        (Outcome("unset"), 100.0),
+        (Outcome("die", why="lost"), 100.0),
+    ],
+)
+def test_a_run_that_is_owed_in_between_leaves_the_place_of_the_schedule(outcome, after):
+    found = anew(run(), outcome, changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0)
+    streak = Streak(after=after).format()
+    assert found == replace(outcome, place="due", due=101.5, streak=streak, left="due:101.500000")
+    kept = Streak.parse(streak)
+    assert (kept.tries, kept.due) == (0, None), "it is another occurrence"
+
+
+@pytest.mark.parametrize("due", [None, "+0.000000"])
+def test_where_there_is_no_next_occurrence_no_place_is_left(due):
+    """The rule has run out, or it continues whenever it is done."""
+    found = anew(run(), Outcome("next", due), changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0)
+    assert found == Outcome("due", 101.5, left="due:101.500000")
+
+
+@pytest.mark.parametrize("outcome", [Outcome("next", 110.0), Outcome("die"), Outcome("stop")])
+def test_a_new_schedule_does_not_go_on_from_the_place_of_the_old_one(outcome):
+    """It was set during the run, and then a run was asked for too."""
+    found = anew(run(), outcome, changed("due:101.500000", "EVERY:7@0"), Settings(), 102.0)
+    assert found == replace(outcome, place="due", due=101.5, streak="", left="due:101.500000")
+
+
+def test_what_is_owed_is_found_beside_what_another_hand_has_put_on_the_timeline():
+    found = owed(run(), Outcome("next", None, left="due:101.500000+timeline"), "EVERY:10@0")
+    assert (found.due, found.left) == (101.5, "due:101.500000+timeline")
+
+
+def test_a_place_is_computed_again_from_how_the_run_ended_and_not_from_the_last_time(client, prefix):
+    """First a new schedule is set, and while the place is computed by that a run is asked for too."""
+    store = Store(client, prefix, queue_for)
+    store.set(JOB, OLD, START, now=START)
+    begun = take(store)
+    store.set(JOB, NEW, LATER, now=NOW)
+
+    def clock():
+        store.requeue(JOB, now=NOW)
+        return NOW
+
+    broken = Outcome("die", failure={"jobid": JOB, "due": START, "attempt": 1})
+    assert commit(store, begun, broken, Settings(), clock, NOW) == Answer("ok", "queue")
+    again = take(store, "again", now=NOW)
+    assert (again.due, again.after, again.schedule) == (NOW, None, NEW)
+    assert store.inspect([JOB])[0].failure == broken.failure
+    assert list(fsck(store)) == []
+
+
+def test_of_two_runs_that_are_asked_for_one_after_the_other_the_last_is_owed(client, prefix):
+    """The second while the place is computed by the first, which is not how the run ended."""
+    store = Store(client, prefix, queue_for)
+    store.set(JOB, OLD, START, now=START)
+    begun = take(store)
+    store.requeue(JOB, now=NOW - 1)
+
+    def clock():
+        store.requeue(JOB, now=NOW)
+        return NOW
+
+    assert commit(store, begun, Outcome("next", LATER), Settings(), clock, NOW) == Answer("ok", "queue")
+    again = take(store, "again", now=NOW)
+    assert again.due == NOW
+    assert again.after == pytest.approx(LATER)
+
+
+def test_no_loss_is_counted_for_those_that_were_lost_together():
+    tried = replace(run(failures=1, losses=2), tries=3, after=120.0)
+    outcome = given_back(tried)
+    assert (outcome.place, outcome.due, outcome.why) == ("due", 100.0, "lost")
+    assert Streak.parse(outcome.streak) == Streak(1, 2, 3, 100.0, 120.0, alone=True)
+    assert Streak.parse(given_back(run()).streak) == Streak(alone=True), "it was not tried yet"
 
 
 def test_counting_is_bounded():

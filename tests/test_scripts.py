@@ -8,14 +8,16 @@ import redis
 
 from redbike.connection import connect
 from redbike.errors import NoSuchJob, ServerError, Unreachable
+from redbike.records import Entry
 from redbike.rotation import RoundRobin
-from redbike.scripts import Conversation
+from redbike.scripts import Conversation, name_wrong_key
 from redbike.store import Store
 
 
 @pytest.fixture
 def store(client, prefix, server_url):
-    """A store with connections of its own."""
+    """A store with connections of its own; no other test has left any over which scripts were run."""
+    client.client_kill_filter(skipme=True, _type="normal")
     with connect(server_url) as own:
         yield Store(own, prefix, RoundRobin("A").queue_for)
 
@@ -113,3 +115,46 @@ def test_a_forked_process_has_a_connection_of_its_own(client, store):
     store.set("c:A", "STOP", None)
     assert running(client) == before
     assert set(dict(store.statuses())) == {"a:A", "b:A", "c:A"}
+
+
+WRONG = {
+    "timeline": "zset",
+    "running": "hash",
+    "requests": "zset",
+    "work-A": "list",
+    "wake-work-B": "list",
+    "tombstones-work-B": "set",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_key_of_a_wrong_type_is_named_in_one_line(client, store, name):
+    key = f"{store.keys.prefix}-{name}"
+    client.xadd(key, {"wrong": "type"})
+    entries = [Entry(f"job:{queue}", "NOW", "now", True, f"work-{queue}") for queue in "AB"]
+    entries.append(Entry("later:A", "EVERY:1h", 4e9, False, "work-A"))
+    with pytest.raises(ServerError) as refused:
+        store.set_many(entries)
+    assert str(refused.value) == f"Redis refuses: WRONGTYPE {key} is a stream, not a {WRONG[name]}"
+    assert client.keys(f"{store.keys.prefix}-*") == [key.encode()]
+
+
+def test_of_several_scripts_the_key_of_the_one_that_failed_is_named(client, store):
+    """And not one that another of them would not have needed."""
+    client.set(store.keys.queue("work-A"), "a string")
+    calls = [store.take_call([(name, 10.0)], [1], name, 1) for name in ("work-B", "work-A", "work-C")]
+    for ask in (store.scripts.run_all, Conversation(client).ask):
+        with pytest.raises(ServerError, match=f"WRONGTYPE {store.keys.queue('work-A')} is a string, not a list"):
+            ask(calls)
+    assert store.schedule("job:A") is None, "the connection is of use afterwards"
+
+
+def test_a_key_that_is_put_right_meanwhile_is_not_named(client, store):
+    error = redis.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
+    assert name_wrong_key(client, [(store.keys.timeline, "zset")], error) is error
+
+
+def test_an_error_of_another_kind_stays_as_it_is(client, store):
+    client.set(store.keys.timeline, "a string")
+    error = redis.ResponseError("ERR no such thing as WRONGTYPE")
+    assert name_wrong_key(client, [(store.keys.timeline, "zset")], error) is error

@@ -19,6 +19,7 @@ from redbike.records import Outcome
 from redbike.server_check import check_server
 from redbike.store import LEASE
 from tests.commandline import ROOT, Shell
+from tests.states import end
 from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "security.rst").read_text()
@@ -96,11 +97,12 @@ def starts(bike, admin):
         raise ServerError(warnings[0])
 
 
-def names_a_wrong_type(store, admin):
+def names_a_wrong_type(store, admin, change):
+    """`change` is one that gives a job a status."""
     admin.delete(store.keys.statuses)
     admin.set(store.keys.statuses, "a string")
     try:
-        store.heartbeat([])
+        change()
     except ServerError as error:
         if "is a string, not a hash" not in str(error):
             raise
@@ -116,9 +118,39 @@ def waits(store, admin):
 
 
 def crowd(bike):
-    """A queue so long that what is withdrawn leaves its entry in it, and a job that has done so."""
-    assert all(ok is True for _, ok in bike.set_many((f"crowd{n}:A", "NOW") for n in range(102)))
+    """Two jobs in a queue, the first of which is unset: its entry stays there."""
+    assert all(ok is True for _, ok in bike.set_many((f"crowd{n}:A", "NOW") for n in range(2)))
     bike.unset("crowd0:A")
+
+
+def adopts(store, other):
+    """A loop starts where an older version has left two tombstones, one of them of a job that waits again."""
+    admin, queue = other.client, store.keys.queue("work-old")
+    admin.lpush(queue, "gone:old", "waits:old", "waits:old")
+    admin.hset(store.keys.queued, "waits:old", "1000.000000 work-old")
+    admin.sadd(store.keys.withdrawn, "gone:old\nwork-old", "waits:old\nwork-old")
+    Loop(store)
+    assert admin.smembers(store.keys.tombstones("work-old")) == {b"gone:old"}
+    assert admin.lrange(queue, 0, -1) == [b"waits:old", b"gone:old"]
+    admin.delete(queue, store.keys.tombstones("work-old"))
+    admin.hdel(store.keys.queued, "waits:old")
+
+
+def recovers_older(bike, other):
+    """A run of an older version, and a tag that lists a job which is not in flight under it."""
+    admin, keys = other.client, other.keys
+    now = other.clock()
+    for jobid in ("old:A", "listed:A"):
+        other.set(jobid, "EVERY:100@0.0", 4e9)
+    admin.hset(keys.running, "old:A", f"oldtag {now - 60:.6f} {now + 60:.6f} {now - 60:.6f} 0 0 - work-A")
+    admin.hset(keys.running, "mine:A", f"mixed {now - 60:.6f} {now + 60:.6f} {now - 60:.6f} 0 0 - work-A")
+    admin.hset(keys.batches, "mixed", "\nmine:A\nlisted:A\n")
+    admin.zadd(keys.leases, {"old:A": now - 30, "mixed": now - 30})
+    admin.set(keys.inflight("mixed"), "\nmine:A\n")
+    bike.store.hold("mixed", ["listed:A"])  # as when its worker is heard of again just then
+    assert admin.hget(keys.batches, "mixed") == b"\nmine:A\n"
+    bike.dispatch_due()
+    assert not admin.exists(keys.running, keys.batches, keys.leases)
 
 
 def dispatches(bike, helper):
@@ -136,7 +168,7 @@ def dispatches(bike, helper):
     settings = Settings(on_lost="stop", catchup="none")
     for tag in ("one", "two"):
         run = other.take([("work-A", 500.0)], tag)
-        helper.client.delete(store.keys.inflight(run.jobid))
+        helper.client.delete(store.keys.inflight(tag))
     Dispatcher(store, settings).dispatch_due(run.start + 2 * LEASE)
     assert len(list(helper.failures())) == 1
     other.set("late:A", "EVERY:100@0.0", 1050.0, now=1000.0)
@@ -146,8 +178,11 @@ def dispatches(bike, helper):
     crowd(helper)
     other.set("crowd0:A", "EVERY:100@0.0", 1050.0, now=1000.0)
     assert bike.dispatch_due(1100.0) == 1
+    recovers_older(bike, other)
+    adopts(store, other)
     waits(store, helper.client)
-    names_a_wrong_type(store, helper.client)
+    other.set("wrong:A", "EVERY:100@0.0", 1050.0, now=1000.0)
+    names_a_wrong_type(store, helper.client, lambda: bike.dispatch_due(1100.0))
 
 
 def works(bike, helper):
@@ -168,11 +203,12 @@ def works(bike, helper):
     assert store.heartbeat(runs) == ["ok", "ok"]
     assert store.release(runs[:1]) == ["queue"]
     other.set("late:A", "EVERY:2h@0.0", 4e9)
-    assert store.end(runs[1], Outcome("next")) == ("ok", "timeline")
+    assert end(store, runs[1], Outcome("next"), runs[1].start)[:2] == ("ok", "timeline")
     crowd(helper)
     assert [bike.work_one() for _ in range(2)] == ["again:A", "crowd1:A"]
+    adopts(store, other)
     waits(store, helper.client)
-    names_a_wrong_type(store, helper.client)
+    names_a_wrong_type(store, helper.client, bike.work_one)
 
 
 def damages(keys, admin):
@@ -181,8 +217,11 @@ def damages(keys, admin):
     admin.lpush(keys.queue("work-B"), "nobody:B")
     admin.srem(keys.queues, "work-A")
     admin.expire(keys.schedules, 1000)
-    admin.zadd(keys.leases, {"nobody:A": 1.0})
-    admin.set(keys.inflight("two:A"), "tag")
+    admin.zadd(keys.leases, {"nobody": 1.0})
+    admin.delete(keys.inflight("live"))
+    admin.set(keys.inflight("tag"), "\ntwo:A\n")
+    admin.sadd(keys.tombstones("work-A"), "two:A")
+    admin.sadd(keys.withdrawn, "nobody")
 
 
 def asks(bike, helper):
@@ -212,13 +251,19 @@ def asks(bike, helper):
     bike.unset("job:A")
     crowd(bike)
     assert bike.set("crowd0:A", "NOW")
+    bike.unset("crowd0:A")
+    # The tombstones of a list that is gone go with the next job that is set.
+    other.client.delete(store.keys.queue("work-A"))
+    assert bike.set("crowd0:A", "NOW")
     bike.control("HALT")
-    names_a_wrong_type(store, helper.client)
+    names_a_wrong_type(store, helper.client, lambda: bike.set("wrong:A", "NOW"))
 
 
 def checks(bike, helper):
     """What fsck asks, and does."""
     assert bike.set("two:A", "EVERY:1h")
+    assert bike.set("flying:A", "NOW")
+    assert helper.store.take([("work-A", 500.0)], "live").jobid == "flying:A"
     damages(bike.store.keys, helper.client)
     assert list(bike.fsck())
     assert all(well for _, well in bike.repair())

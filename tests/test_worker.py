@@ -237,6 +237,21 @@ def test_a_worker_may_say_itself_that_the_time_is_over(store, state):
     assert state().status.startswith("DIE:")
 
 
+def test_a_worker_that_gives_up_when_its_time_is_over_forgets_no_failure(store, state):
+    """The run is to happen again: it was no success."""
+    store.set("job:A", "EVERY:1000@0.0", "now")
+    worker = Worker(
+        store, Handler(raising(ValueError("broken"))), Settings(on_error="reschedule", on_timeout="requeue")
+    )
+    worker.work_one()
+    assert state().failure
+    store.dispatch([("job:A", repr(state().timeline), "work-A")], now=state().timeline)
+    worker.handler.act = raising(Overrun())
+    worker.work_one(now=state().waiting.due)
+    assert state().queued
+    assert "broken" in state().failure["error"]
+
+
 def test_heartbeats_keep_a_long_run_from_counting_as_lost(store, state):
     store.set("job:A", "NOW", "now", once=True)
     leases = []
@@ -403,7 +418,7 @@ def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(sto
     runs = worker._take(1)
     worker.heartbeat.add = lambda run: None  # nobody else tells
     ended = worker._perform_all(runs)
-    wait_until(lambda: not state().inflight)
+    wait_until(lambda: state().inflight_ms < 0)
     worker._finish(ended)
     assert state().status.startswith(event)
     assert list(fsck(store)) == []

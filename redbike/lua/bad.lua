@@ -1,9 +1,6 @@
 #!lua
 -- bad: (unknown) → BAD; a job that has a schedule is left as it is.
--- KEYS  common
--- ARGV  now, job
+-- given  job
 -- returns {'ok'}
-check_types()
-local _, job = clock(ARGV[1]), ARGV[2]
-if call('HEXISTS', schedules, job) == 0 then mark(job, 'BAD') end
+if call('HEXISTS', schedules, given.job) == 0 then mark(given.job, 'BAD') end
 return write({'ok'})

@@ -1,65 +1,44 @@
 #!lua flags=allow-oom
 -- dispatch: timeline → queue, for a batch of jobs that are due; a job in flight is not enqueued twice, and one without
 --           a queue stays on the timeline, to be tried again.
--- KEYS  common, then queue and wake of each queue
--- ARGV  now, how many queues, for each of them its name and how many jobs go there, then how many have none, and for
---       each job, queue by queue and those without one last: id and instant on the timeline, which is its due time
---       unless an occurrence is tried again
--- returns {'ok', how many were moved}; a job that is no longer due then is passed over, so repeating moves nothing twice.
-check_types()
-local now, count = clock(ARGV[1]), tonumber(ARGV[2])
-expect('list', unpack(KEYS, 12))
-local first, jobs, size = 4 + 2 * count, {}, 0
-for i = first, #ARGV, 2 do
-  size = size + 1
-  jobs[size] = ARGV[i]
-end
-local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
-local queued_for = call('HMGET', queued, unpack(jobs))
-local tries = streaking and call('HMGET', streaks, unpack(jobs)) or {}
-local gone, moved = {}, 0
+-- given  jobs; dues: the instant of each on the timeline, which is its due time unless an occurrence is tried again;
+--        homes: the queue of each, '' for none; queues
+-- returns {'ok', how many were moved}; a job that is not due then any more is passed over: a repetition moves nothing
 local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
+local NO_STREAK = streak_of()
+local jobs, gone, moved = given.jobs, {}, 0
+local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
+local entries = call('HMGET', queued, unpack(jobs))
+local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
 
-local function overtake(job, due, record)  -- the last occurrence is still running
-  local tag, start, deadline, was_due, failures, losses, next, home = string.match(record, RUN)
-  if next == 'once' then
-    next = 'due:' .. stamp(due)
-    call('HSET', running, job, table.concat({tag, start, deadline, was_due, failures, losses, next, home}, ' '))
-  else
-    call('HINCRBY', skipped, 'running:' .. job, 1)
-  end
+local function overtake(job, due, run)  -- the last occurrence is still running
+  if run.next ~= 'once' then return count('running', job, 1) end
+  run.next = 'due:' .. stamp(due)
+  change('HSET', running, {job, record_of(run)})
 end
 
-local function put_off(job, due, streak)  -- it keeps its due time
-  local failures, losses, tried, _, after = string.match(streak or '', '^(%d+) (%d+) (%d+) (%S+) (%S+)')
-  if not failures then failures, losses, tried, after = 0, 0, 0, '-' end
-  call('HSET', streaks, job, table.concat({failures, losses, tried, stamp(due), after}, ' '))
-  postpone(job, stamp(now + PAUSE))
+local function put_off(job, due, kept)  -- it keeps its due time
+  change('HSET', streaks, {job, streak_record_of(kept, due)})
+  note(waits, stamp(now + PAUSE), job)
 end
 
-local i = 0
-for number = 1, count + 1 do
-  local name, queue, wake = ARGV[1 + 2 * number], KEYS[10 + 2 * number], KEYS[11 + 2 * number]
-  local many = tonumber(ARGV[number > count and first - 1 or 2 + 2 * number])
-  for _ = 1, many do
-    i = i + 1
-    local job, text = jobs[i], ARGV[first + 2 * i - 1]
-    local due = tonumber(text)
-    if due <= now and scores[i] and (scores[i] == text or tonumber(scores[i]) == due) then
-      local tried = tries[i] and string.match(tries[i], TRIED)
-      if number > count and not records[i] then
-        put_off(job, tonumber(tried) or due, tries[i])
-      else
-        gone[#gone + 1] = job
-        if records[i] then
-          overtake(job, due, records[i])
-        elseif not queued_for[i] then
-          enqueue(job, tried or stamp(due), name, queue, wake)
-          moved = moved + 1
-        end
+for i, job in ipairs(jobs) do
+  local due, score = tonumber(given.dues[i]), scores[i]
+  if due <= now and score and (score == given.dues[i] or tonumber(score) == due) then
+    local home, run, kept = queue[given.homes[i]], run_of(records[i]), streak[i] and streak_of(streak[i]) or NO_STREAK
+    local tried = kept.due ~= '-' and kept.due or stamp(due)
+    if not home and not run then
+      put_off(job, tried, kept)
+    else
+      gone[#gone + 1] = job
+      if run then
+        overtake(job, due, run)
+      elseif not entries[i] then
+        enqueue(job, tried, home)
+        moved = moved + 1
       end
     end
   end
 end
-if #gone > 0 then call('ZREM', timeline, unpack(gone)) end
+if #gone > 0 then change('ZREM', timeline, gone) end
 return write({'ok', moved})

@@ -1,151 +1,80 @@
 #!lua flags=allow-oom
 -- end: in flight → timeline, queue, stopped or (unknown), for runs of one tag, however each of them ended.
--- KEYS  common, failures, failure times, then queue and wake of each queue, then the in-flight key of each run
--- ARGV  now, tag, seconds for which the runs have been over, failures kept at most, how many queues, their names, then
---       for each run: job, schedule that its place was computed from, due ('' = none, '+n' = in n seconds, or a time),
---       and how it ended, as JSON. '' is short for
---       {place: 'next' (due as computed from that schedule; else 'due' = due whatever the schedule, 'stop', 'die' or
---       'unset'), why: '' (the worker is done; else 'overrun' or 'lost'), streak: '' (none), failure: '' (none, else
---       JSON), missed: 0, overlapped: 0 (occurrences skipped while none ran, or while this one did)}
--- returns {'ok', a word for each run, with spaces between, and the schedule for each 'changed'}. The words: where the
---         job is now ('timeline', 'queue', 'stopped', 'unset'), or why nothing was changed: 'stale' (the run is not the
---         tag's any more), 'overrun' (too late: the caller must say so), 'alive' (not lost, or not overrun), 'changed'
---         (compute the place again, from this schedule).
-check_types()
-local failures, failure_times = KEYS[12], KEYS[13]
-local now, tag, late, most, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local own_keys, first, numbers = 13 + 2 * count, 6 + count, {}
-expect('hash', failures)
-expect('zset', failure_times)
-if count > 0 then expect('list', unpack(KEYS, 14, own_keys)) end
-for i = 1, count do numbers[ARGV[5 + i]] = i end
-local jobs = {}
-for i = first, #ARGV, 4 do jobs[#jobs + 1] = ARGV[i] end
+-- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most: failures that are kept;
+--        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
+--        there are several; schedules: that from which its place was computed; dues: '' (never), '+n' (in n seconds)
+--        or a time; how: {job: its outcome, see records.py}
+-- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule
+--         and what was left behind}; a word is a place, or why it is not there, see `Answer` in records.py
+local USUAL, TRIMMED = {}, 1000  -- an outcome that needs no further words; oldest failures that are dropped, at most
+local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-local tags = call('MGET', unpack(KEYS, own_keys + 1))
-for i = 1, #jobs do
-  if not tags[i] then expect('string', KEYS[own_keys + i]) end
+local lease, trying, failing = call('ZSCORE', leases, tag), call('HLEN', streaks) > 0, call('HLEN', failures) > 0
+local alive = call('EXISTS', inflight .. tag) == 1  -- until the last deadline
+local in_time, head = alive and now - given.late < given.deadline, tag .. ' '
+for _, home in ipairs(queue) do home.tail, home.size = end_of(home.name), #end_of(home.name) end
+local words, changed, gone, calm, well, stops, failed, failed_at = {}, {}, {}, {}, {}, {}, {}, {}
+-- Guard: why a run cannot end like that.
+local function guard(run, how)
+  if not run or run.tag ~= tag then return 'stale' end
+  local over = now - given.late >= tonumber(run.deadline) or given.late == 0 and not alive
+  if not how.why and over then return 'overrun' end
+  if how.why == 'overrun' and not over or how.why == 'lost' and tonumber(lease or 0) > now then return 'alive' end
 end
-
-local words, changed, gone, keys, calm, well, stops = {}, {}, {}, {}, {}, {}, {}
-local SHORT = '^(%S+) %S+ (%S+) (%S+) %S+ %S+ (%S+) (.*)$'  -- of RUN what matters here
-local DONE = {place = 'next', why = '', streak = '', failure = '', missed = 0, overlapped = 0}
-
-local function forget(job)
-  call('HDEL', schedules, job)
-  call('HDEL', statuses, job)
-  call('HDEL', streaks, job)
-  call('HDEL', skipped, 'missed:' .. job, 'running:' .. job, 'withdrawn:' .. job)
-  call('HDEL', failures, job)
-  call('ZREM', failure_times, job)
+-- Conflict: what was set during the run counts, not how it ended: a schedule, an owed run, a place on the timeline.
+local function conflict(job, run, how, schedule, expected)
+  local left = run.next
+  if left ~= '-' and call('ZSCORE', timeline, job) then left = left .. '+timeline' end
+  if not schedule or schedule == expected and left == (how.left or '-') then return end
+  note(changed, schedule, left)
+  return 'changed'
 end
-
-local function keep(job, failure)
-  call('HSET', failures, job, failure)
-  call('ZADD', failure_times, stamp(now), job)
-  local surplus = call('ZCARD', failure_times) - most
-  if surplus > 0 then
-    for i, old in ipairs(call('ZPOPMIN', failure_times, surplus)) do
-      if i % 2 == 1 then call('HDEL', failures, old) end
-    end
-  end
-end
-
-local function one_off(schedule) return schedule == 'NOW' or string.sub(schedule, 1, 3) == 'AT:' end
-
-local function move(job, schedule, due, place, home, occurrence)
-  local at = tonumber(due)
-  if place == 'stop' or place == 'die' or not at then
+-- Placement: where the job goes, by how its run ended.
+local function placement(job, how, due, schedule, home)
+  local place = how.place
+  if place == 'unset' then
+    for _, key in ipairs({schedules, statuses, streaks, failures}) do change('HDEL', key, {job}) end
+    change('HDEL', skipped, {'missed:' .. job, 'running:' .. job, 'withdrawn:' .. job})
+    change('ZREM', failure_times, {job})
+    return 'unset'
+  elseif place == 'stop' or place == 'die' or due == '' and place ~= 'stay' then
     -- A one-off that has ended would run again wherever its text is set again.
-    if place == 'stop' or one_off(schedule) then note(stops, job, 'STOP') end
+    if place == 'stop' or schedule == 'NOW' or schedule:sub(1, 3) == 'AT:' then stops[#stops + 1] = job end
     mark(job, place == 'die' and 'DIE' or 'STP')
     return 'stopped'
   end
-  local after = string.sub(due, 1, 1) == '+'
-  at = after and now + at or at
-  if at <= now then
-    local number = numbers[home]
-    enqueue(job, occurrence or stamp(at), home, KEYS[12 + 2 * number], KEYS[13 + 2 * number])
-    return 'queue'
-  end
-  postpone(job, after and stamp(at) or due)
+  local at = due:sub(1, 1) == '+' and now + due or tonumber(due)
+  if at and at <= now then enqueue(job, how.tried or stamp(at), home) return 'queue' end  -- a try keeps its due time
+  if at then note(waits, stamp(at), job) end
   mark(job, 'TML')
   return 'timeline'
 end
-
-local function again(due, how)  -- the due time of the occurrence that is tried again; nil if it is not
-  return how.place == 'due' and (string.match(how.streak, TRIED) or string.match(due, '^%d.*')) or nil
+for i = 1, #jobs do
+  local job, record, schedule, how = jobs[i], records[i], texts[i], how_of[jobs[i]] or USUAL
+  local home, usual = queue[homes[i] or 1], in_time and how == USUAL and schedule == expected[i]
+  if not (usual and record and record:find(head, 1, true) == 1 and record:sub(-home.size) == home.tail) then
+    local run = run_of(record)
+    words[i] = guard(run, how) or conflict(job, run, how, schedule, expected[i])
+  end
+  if not words[i] then
+    gone[#gone + 1] = job
+    words[i] = schedule and placement(job, how, given.dues[i], schedule, home) or 'unset'
+    if trying and not how.streak then calm[#calm + 1] = job end
+    if failing and not (how.failure or how.why or how.retried) then well[#well + 1] = job end
+    if how ~= USUAL and words[i] ~= 'unset' then
+      for reason, number in pairs(how.skipped or {}) do count(reason, job, number) end
+      if how.streak then change('HSET', streaks, {job, how.streak}) end
+      if how.failure then note(failed, job, how.failure) note(failed_at, stamp(now), job) end
+    end
+  end
 end
-
-local function resume(due, how, occurrence)  -- what was asked for goes between: then the schedule goes on where it was
-  local goes_on = tonumber(occurrence)
-  if how.place == 'next' then
-    local at = tonumber(string.match(due, '^%d.*') or nil)
-    goes_on = at and at - BEFORE
-  end
-  return goes_on and '0 0 0 - ' .. stamp(goes_on)
-end
-
-local function finish(i, job, expected, due, how)
-  local own, deadline, occurrence, next, home = string.match(records[i] or '', SHORT)
-  if own ~= tag then return 'stale' end
-  local over = now - late >= tonumber(deadline) or tags[i] ~= tag and (tags[i] or late == 0)
-  if how.why == '' and over then return 'overrun' end
-  if how.why == 'overrun' and not over then return 'alive' end
-  if how.why == 'lost' and tonumber(call('ZSCORE', leases, job) or 0) > now then return 'alive' end
-
-  -- What was set during the run counts, not how the run ended.
-  local schedule = texts[i]
-  local owed, postponed
-  if next ~= '-' then owed, postponed = string.match(next, '^due:(.*)$'), call('ZSCORE', timeline, job) end
-  local free = schedule and not owed and not postponed
-  if free and (schedule ~= expected or (next ~= '-' and how.place ~= 'next')) then
-    changed[#changed + 1] = schedule
-    return 'changed'
-  end
-
-  gone[#gone + 1], keys[#keys + 1] = job, KEYS[own_keys + i]
-  if not schedule then return 'unset' end
-  if how.place == 'unset' and next == '-' then
-    forget(job)
-    return 'unset'
-  end
-  if how.failure ~= '' then
-    keep(job, how.failure)
-  elseif sizes[failures] > 0 and how.why == '' and how.place ~= 'due' then
-    well[#well + 1] = job
-  end
-  if how.missed > 0 then call('HINCRBY', skipped, 'missed:' .. job, how.missed) end
-  if how.overlapped > 0 then call('HINCRBY', skipped, 'running:' .. job, how.overlapped) end
-  local streak, tried = how.streak, nil
-  if owed then
-    -- If this run is to happen again, that is the one that was asked for.
-    local goes_on = not one_off(schedule)
-    tried = goes_on and again(due, how)
-    if not tried then streak = goes_on and schedule == expected and resume(due, how, occurrence) or '' end
-  elseif postponed then
-    streak = ''
-  end
-  if streak == '' then calm[#calm + 1] = job else call('HSET', streaks, job, streak) end
-  if owed then
-    call('ZREM', timeline, job)
-    return move(job, schedule, tried or owed, 'due', home)
-  elseif postponed then
-    mark(job, 'TML')
-    return 'timeline'
-  end
-  return move(job, schedule, due, how.place, home, streak ~= '' and string.match(streak, TRIED) or nil)
-end
-
-for i, job in ipairs(jobs) do
-  local at = first + 4 * i - 4
-  words[i] = finish(i, job, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '' and DONE or cjson.decode(ARGV[at + 3]))
-end
-land(gone, keys)
-if streaking and #calm > 0 then call('HDEL', streaks, unpack(calm)) end
-if #stops > 0 then call('HSET', schedules, unpack(stops)) end
-if #well > 0 then
-  call('HDEL', failures, unpack(well))
-  call('ZREM', failure_times, unpack(well))
-end
-return write({'ok', table.concat(words, ' '), unpack(changed)})
+if given.whole and #changed > 0 then return {'kept', table.concat(words, ' '), unpack(changed)} end
+if #gone > 0 then land(tag, gone) end
+if #calm > 0 then change('HDEL', streaks, calm) end
+if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
+if #well > 0 then change('HDEL', failures, well) change('ZREM', failure_times, well) end
+if #failed > 0 then change('HSET', failures, failed) change('ZADD', failure_times, failed_at) end
+write()
+local old = #failed > 0 and call('ZREVRANGE', failure_times, given.most, given.most + TRIMMED - 1) or {}
+if #old > 0 then call('HDEL', failures, unpack(old)) call('ZREM', failure_times, unpack(old)) end
+return {'ok', table.concat(words, ' '), unpack(changed)}

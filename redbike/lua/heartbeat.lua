@@ -1,21 +1,15 @@
 #!lua flags=allow-oom
--- heartbeat: in flight → in flight, the worker's sign of life for each of its runs, until their deadline.
--- KEYS  common
--- ARGV  now, lease in seconds, grace after the deadline, then job and tag of each run
--- returns {'ok', a word for each run}: 'ok', 'overrun' (the deadline has passed) or 'stale' (the run is no longer this worker's).
-check_types()
-local now, lease, grace = clock(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local words = {'ok'}
-for i = 4, #ARGV, 2 do
-  local job, tag = ARGV[i], ARGV[i + 1]
-  local own, _, deadline = string.match(call('HGET', running, job) or '', RUN)
-  if own ~= tag then
-    words[#words + 1] = 'stale'
-  elseif now >= tonumber(deadline) then
-    words[#words + 1] = 'overrun'
-  else
-    call('ZADD', leases, 'XX', stamp(math.min(now + lease, tonumber(deadline) + grace)), job)
-    words[#words + 1] = 'ok'
-  end
+-- heartbeat: in flight → in flight, the worker's sign of life for its runs, until their deadlines.
+-- given  jobs and tags, one of each for each run; lease and grace: seconds without a sign of life, and after a deadline
+-- returns {'ok', a word for each run}: 'ok', 'overrun' (its deadline has passed), 'stale' (it is another tag's by now)
+local words, last = {'ok'}, {}
+for i, record in ipairs(call('HMGET', running, unpack(given.jobs))) do
+  local run, tag = run_of(record), given.tags[i]
+  local deadline = run and run.tag == tag and tonumber(run.deadline)
+  words[i + 1] = not deadline and 'stale' or now >= deadline and 'overrun' or 'ok'
+  if words[i + 1] == 'ok' then last[tag] = math.max(last[tag] or 0, deadline) end
 end
-return words
+for tag, deadline in pairs(last) do
+  change('ZADD', leases, {'XX', stamp(math.min(now + given.lease, deadline + given.grace)), tag})
+end
+return write(words)

@@ -1,48 +1,51 @@
 #!lua
 -- requeue: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the run is owed.
 --          What has failed, or waits to be tried again, is run for its own due time, and the schedule goes on after it.
--- KEYS  common, queue, wake, requests, failures, failure times
--- ARGV  now, job, queue name, request tag
+-- given  job; request: its tag; queues: its own
 -- returns {'ok'} or {'missing'}
-check_types()
-local queue, wake, requests, failures, failure_times = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
-local now, job, name, request = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
-expect('list', queue, wake); expect('zset', requests, failure_times); expect('hash', failures)
+local REMEMBERED = 10000  -- requests: one that is repeated must not start a second run
+local job = given.job
 if call('HEXISTS', schedules, job) == 0 then return {'missing'} end
-if call('ZADD', requests, 'NX', stamp(now), request) == 0 then return {'ok'} end
-if sizes[requests] >= 10000 then call('ZREMRANGEBYRANK', requests, 0, -10001) end
-local known, failure = pcall(cjson.decode, call('HGET', failures, job) or '')
-failure = known and type(failure) == 'table' and failure or {}
-local failed = tonumber(failure.due)
-failed = failed and failed >= 0 and failed < 1e12 and failed
-local attempt = tonumber(failure.attempt)
-attempt = attempt and attempt >= 1 and attempt < 1e9 and math.floor(attempt) or 1
-call('HDEL', failures, job)
-call('ZREM', failure_times, job)
-local tried, occurrence, after = string.match(call('HGET', streaks, job) or '', '^%d+ %d+ (%d+) (%S+) (%S+)')
-local record = call('HGET', running, job)
-local due = tonumber(call('ZSCORE', timeline, job) or nil)
-call('ZREM', timeline, job)
-if record and string.match(record, RUN) then  -- a damaged one is none
-  local tag, start, deadline, due, failed, losses, _, home = string.match(record, RUN)
-  local next = 'due:' .. stamp(now)
-  call('HSET', running, job, table.concat({tag, start, deadline, due, failed, losses, next, home}, ' '))
-elseif call('HEXISTS', queued, job) == 0 then
-  local goes_on = due and stamp(due - BEFORE) or '-'
-  if string.match(occurrence or '', '^%d+%.%d+$') then
-    due = tonumber(occurrence)
-  elseif failed then
-    due, tried, occurrence, after = failed, attempt, stamp(failed), goes_on
-  elseif due and due < now then
-    tried = nil  -- what is overdue is what is run, and what came due since it was is counted then
-  else
-    due, tried, occurrence, after = now, due and 0, '-', goes_on
-  end
-  enqueue(job, stamp(due), name, queue, wake)
+if call('ZSCORE', requests, given.request) then return {'ok'} end
+change('ZADD', requests, {stamp(now), given.request})
+if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end
+
+local BEFORE = 0.000001  -- seconds before an instant, from where a schedule goes on with that
+local function failed()  -- the due time of its last failure, and how often that was tried; nil if there is none
+  local known, failure = pcall(cjson.decode, call('HGET', failures, job) or '')
+  failure = known and type(failure) == 'table' and failure or {}
+  local due, attempt = tonumber(failure.due), tonumber(failure.attempt)
+  if not due or due < 0 or due >= 1e12 then return nil end
+  return due, attempt and attempt >= 1 and attempt < 1e9 and math.floor(attempt) or 1
 end
-if tried then
-  call('HSET', streaks, job, table.concat({0, 0, tried, occurrence, after}, ' '))
+
+local run, kept = run_of(call('HGET', running, job)), streak_of(call('HGET', streaks, job))
+kept.failures, kept.losses, kept.alone = '0', '0', nil
+if run then
+  run.next = 'due:' .. stamp(now)
+  change('HSET', running, {job, record_of(run)})
+elseif call('HEXISTS', queued, job) == 0 then
+  local due, failed_for, attempt, moment = tonumber(call('ZSCORE', timeline, job) or nil), failed()
+  local goes_on = due and stamp(due - BEFORE) or '-'
+  if kept.due ~= '-' then
+    moment = kept.due
+  elseif failed_for then
+    moment = stamp(failed_for)
+    kept.tries, kept.due, kept.after = attempt, moment, goes_on
+  elseif due and due < now then
+    -- What is overdue is what is run, and what came due since it was is counted then.
+    moment, kept = stamp(due), streak_of()
+  else
+    moment, kept.tries, kept.after = stamp(now), '0', goes_on
+  end
+  enqueue(job, moment, queue[1])
+end
+change('ZREM', timeline, {job})
+change('HDEL', failures, {job})
+change('ZREM', failure_times, {job})
+if kept.tries .. kept.due .. kept.after == '0--' then
+  change('HDEL', streaks, {job})
 else
-  call('HDEL', streaks, job)
+  change('HSET', streaks, {job, streak_record_of(kept)})
 end
 return write({'ok'})

@@ -1,19 +1,12 @@
 #!lua flags=allow-oom
--- skip: timeline → timeline or stopped, past occurrences that are not to be caught up with.
--- KEYS  common
--- ARGV  now, job, due time that is given up, schedule that the next was computed from, next due ('' = none), how many
--- returns {'ok'}, or {'stale'} when the job has moved on meanwhile, or waits to be tried again.
-check_types()
-local _, job, due, schedule, next, count = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
-local score = tonumber(call('ZSCORE', timeline, job) or nil)
-if score ~= due or call('HGET', schedules, job) ~= schedule then return {'stale'} end
-if string.match(call('HGET', streaks, job) or '', TRIED) then return {'stale'} end
-call('HINCRBY', skipped, 'missed:' .. job, count)
-if next ~= '' then
-  postpone(job, next)
-  mark(job, 'TML')
-else
-  call('ZREM', timeline, job)
-  mark(job, 'STP')
-end
+-- skip: timeline → timeline or stopped, past occurrences that are not to be caught up with; a run in flight goes on.
+-- given  job; due: what is given up; schedule: what the next due time was computed from; next: that, or none; count
+-- returns {'ok'}, or {'stale'} when the job has moved on meanwhile, or waits to be tried again
+local job = given.job
+if tonumber(call('ZSCORE', timeline, job) or nil) ~= tonumber(given.due) then return {'stale'} end
+if call('HGET', schedules, job) ~= given.schedule then return {'stale'} end
+if streak_of(call('HGET', streaks, job)).due ~= '-' then return {'stale'} end
+count('missed', job, given.count)
+if given.next then note(waits, stamp(given.next), job) else change('ZREM', timeline, {job}) end
+if call('HEXISTS', running, job) == 0 then mark(job, given.next and 'TML' or 'STP') end
 return write({'ok'})

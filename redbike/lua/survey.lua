@@ -1,22 +1,28 @@
 #!lua flags=no-writes
 -- survey: what a dispatcher has to do; changes nothing.
--- KEYS  common, control, dispatched
--- ARGV  now, how many due jobs at most, how many of the first to leave out, how many lost runs at most, how many jobs
---       of those that are due next
--- returns {'ok', now, control, dispatched until, next lease, JSON of {job, due, ...} that are due ('' = none), the same
---          of those that are due next, {job, record, schedule, streak, ...} whose worker is not heard of any more}
-local control, dispatched = KEYS[12], KEYS[13]
-local now, most_due, passed_over, most_lost, most_coming = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local due = call('ZRANGEBYSCORE', timeline, '-inf', stamp(now), 'WITHSCORES', 'LIMIT', passed_over, most_due)
-local lost = call('ZRANGEBYSCORE', leases, '-inf', stamp(now), 'LIMIT', 0, most_lost)
-local coming = call('ZRANGEBYSCORE', timeline, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, most_coming)
-local lease = call('ZRANGEBYSCORE', leases, '(' .. stamp(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-local runs = {}
-for _, job in ipairs(lost) do
-  runs[#runs + 1] = job
-  runs[#runs + 1] = call('HGET', running, job) or ''
-  runs[#runs + 1] = call('HGET', schedules, job) or ''
-  runs[#runs + 1] = call('HGET', streaks, job) or ''
+-- given  due: how many due jobs at most; passed_over: how many of the first to leave out; lost: after how many lost
+--        runs no further tag is looked at; coming: how many jobs of those that are due next
+-- returns {'ok', JSON of now, control, dispatched (until when), next_lease, due: [job, due time, …], coming: the same,
+--         lost: for each tag whose worker is not heard of any more {tag, jobs, runs, schedules, streaks}}; what is not
+--         there is missing
+local MOST = 1000  -- jobs that are told of each tag: where there are more, its list is damaged
+local instant, lost, many = stamp(now), {}, 0
+for _, tag in ipairs(call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, given.lost)) do
+  local jobs = jobs_of(call('HGET', batches, tag))
+  for i = #jobs, MOST + 1, -1 do jobs[i] = nil end
+  local held = {tag = tag, jobs = jobs}
+  if #jobs > 0 then
+    for name, key in pairs({runs = running, schedules = schedules, streaks = streaks}) do
+      held[name] = call('HMGET', key, unpack(jobs))
+    end
+  end
+  lost[#lost + 1], many = held, many + #jobs
+  if many >= given.lost then break end
 end
-return {'ok', stamp(now), call('GET', control) or '', call('ZSCORE', dispatched, 'until') or '',
-        lease[2] or '', #due > 0 and cjson.encode(due) or '', #coming > 0 and cjson.encode(coming) or '', runs}
+return {'ok', cjson.encode({
+  now = instant, control = call('GET', control) or nil, lost = lost,
+  dispatched = call('ZSCORE', dispatched, 'until') or nil,
+  next_lease = call('ZRANGEBYSCORE', leases, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2],
+  due = call('ZRANGEBYSCORE', timeline, '-inf', instant, 'WITHSCORES', 'LIMIT', given.passed_over, given.due),
+  coming = call('ZRANGEBYSCORE', timeline, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, given.coming)
+})}

@@ -1,0 +1,72 @@
+-- The records, see keys.py: nothing else in Lua takes them apart or puts them together. A damaged one counts as none.
+local RUN = '^(%S+) (%d+%.%d+) (%d+%.%d+) (%d+%.%d+) (%d+) (%d+) (%S+) (.+)$'
+local WAITING = '^(%d+%.%d+) (.+)$'
+
+local function run_of(record)
+  if not record then return nil end
+  local run = {}
+  run.tag, run.start, run.deadline, run.due, run.failures, run.losses, run.next, run.home = string.match(record, RUN)
+  return run.tag and run
+end
+
+local function record_of(run)
+  return run.tag .. ' ' .. run.start .. ' ' .. run.deadline .. ' ' .. run.due .. ' ' .. run.failures .. ' ' ..
+         run.losses .. ' ' .. run.next .. ' ' .. run.home
+end
+
+-- Of the records of runs that are taken together most is alike: what stands before and behind the due time and counts.
+local function begin_of(tag, start, deadline) return tag .. ' ' .. start .. ' ' .. deadline .. ' ' end
+local function end_of(home) return ' - ' .. home end
+
+local function due_of(record) return string.match(record or '', '^(%d+%.%d+) .') end  -- of a job in a queue
+local function waiting_of(record) return string.match(record or '', WAITING) end  -- due time, queue
+
+local function streak_of(record)  -- what is kept of a job that is to be tried again; zeros and dashes for nothing
+  local streak = {counts = ' 0 0', failures = '0', losses = '0', tries = '0', due = '-', after = '-'}
+  local failures, losses, rest = string.match(record or '', '^(%d+) (%d+)(.*)$')
+  if not failures then return streak end
+  streak.failures, streak.losses, streak.counts = failures, losses, ' ' .. failures .. ' ' .. losses
+  streak.alone = string.find(rest, ' alone', 1, true)
+  local tries, due, after = string.match(rest, '^ (%d+) (%S+) (%S+)')
+  if tries then
+    streak.tries, streak.due, streak.after = tries, tonumber(due) and due or '-', tonumber(after) and after or '-'
+  end
+  return streak
+end
+
+local function streak_record_of(streak, due)
+  local tried = streak.tries .. ' ' .. (due or streak.due) .. ' ' .. streak.after
+  return streak.failures .. ' ' .. streak.losses .. ' ' .. tried .. (streak.alone and ' alone' or '')
+end
+
+local function each_with(jobs, value)  -- pairs of a field and its value, for commands that take them
+  local pairs = {}
+  for i = 1, #jobs do pairs[2 * i - 1], pairs[2 * i] = jobs[i], value end
+  return pairs
+end
+
+local function batch_of(jobs) return '\n' .. table.concat(jobs, '\n') .. '\n' end
+
+local function jobs_of(batch)  -- those in flight under a tag, in the order in which they are run
+  local jobs = {}
+  for job in string.gmatch(batch or '', '[^\n]+') do jobs[#jobs + 1] = job end
+  return jobs
+end
+
+local function without(batch, jobs)  -- mostly they stand there in a row
+  local from, to = batch:find(batch_of(jobs), 1, true)
+  if from then return batch:sub(1, from) .. batch:sub(to + 1) end
+  for _, job in ipairs(#jobs > 1 and jobs or {}) do batch = without(batch, {job}) end
+  return batch
+end
+
+local function runs_of(tag, jobs)  -- the jobs in flight under it, of those that it lists and of these, and their runs
+  local own, runs = {}, {}
+  for _, some in ipairs({jobs_of(redis.call('HGET', batches, tag)), jobs}) do
+    for _, job in ipairs(some) do
+      local run = run_of(redis.call('HGET', running, job))
+      if run and run.tag == tag and not runs[job] then own[#own + 1], runs[job] = job, run end
+    end
+  end
+  return own, runs
+end
