@@ -16,7 +16,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
 from typing import Any, Literal, cast
 
 import redis
@@ -412,8 +411,8 @@ class Store:
         start, ends, streaks, jobids, dues, schedules, homes = _decoded(reply[1])
         began, runs = float(start), []
         deadlines = {name: float(deadline) for name, deadline in ends.items()}
-        columns = (jobids, dues, homes if len(deadlines) > 1 else repeat(*deadlines), schedules)
-        for jobid, due, home, schedule in zip(*columns, strict=False):
+        columns = (jobids, dues, homes if len(deadlines) > 1 else [*deadlines] * len(jobids), schedules)
+        for jobid, due, home, schedule in zip(*columns, strict=True):
             run = Run(jobid, float(due), tag, began, deadlines[home], 0, 0, schedule, home, prefix, received)
             if jobid in streaks:
                 kept = Streak.parse(streaks[jobid])
@@ -452,10 +451,12 @@ class Store:
         """For each run in a reply to `end_call`, what `end` returns."""
         changed = iter(reply[2:])
         return [
-            Answer(reply[0], word)
-            if word in _PLACES
-            else Answer(word, text(next(changed)), text(next(changed)))
+            Answer(word, text(next(changed)), text(next(changed)))
             if word == "changed"
+            else Answer("kept")
+            if reply[0] == "kept"
+            else Answer("ok", word)
+            if word in _PLACES
             else Answer(word)
             for word in text(reply[1]).split(" ")
         ]

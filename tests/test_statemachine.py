@@ -335,7 +335,7 @@ class Jobs(RuleBasedStateMachine):
         assert not found, found
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_random_operations_agree_with_the_model(client, monkeypatch):
     monkeypatch.setattr(Jobs, "client", client)
     run_state_machine_as_test(

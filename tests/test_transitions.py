@@ -309,6 +309,15 @@ def test_an_occurrence_that_is_not_run_is_counted(store, state, verb, reason):
     assert store.inspect([JOB])[0].skipped == {reason: 1}
 
 
+def test_a_queue_whose_turn_it_is_not_is_left_alone(store, client):
+    STATES["queue"](store)
+    store.set("other:B", OLD, START, now=START)
+    queues = [("work-B", 5.0), (QUEUE, TIMEOUT)]
+    [run] = store.take_many(queues, [2, 2], "mine", 9, now=NOW)
+    assert (run.jobid, run.queue, run.deadline) == (JOB, QUEUE, NOW + TIMEOUT)
+    assert client.llen(store.keys.queue("work-B")) == 1
+
+
 def test_batches_are_moved_in_order_of_due_time(store):
     due = {f"{n}:A": START + (7 * n) % 100 for n in range(100)}
     for jobid, moment in due.items():

@@ -22,8 +22,8 @@ local jobs, home_of, turns, looked, look, position, idle = {}, {}, {}, 0, most, 
 for number, home in ipairs(queue) do
   home.length, home.left, home.seen, home.used = call('LLEN', home.list), 0, 0, 0
   if home.length > 0 then
-    deadlines[home.name] = stamp(now + given.timeouts[number])
-    home.head, home.tail = begin_of(given.tag, started, deadlines[home.name]), end_of(home.name)
+    home.deadline = stamp(now + given.timeouts[number])
+    home.head, home.tail = begin_of(given.tag, started, home.deadline), end_of(home.name)
     home.timeout, home.buried = given.timeouts[number], call('SCARD', home.tombstones) > 0
     look = home.buried and math.max(look, LOOK) or look
   end
@@ -72,8 +72,11 @@ for i = 1, looked do
   end
 end
 for _, home in ipairs(queue) do
-  if home.used > 0 then change('RPOP', home.list, {home.used}) end
-  if home.used > 0 and home.length > home.used then token(home.wake) end
+  if home.used > 0 then
+    deadlines[home.name] = home.deadline
+    change('RPOP', home.list, {home.used})
+    if home.length > home.used then token(home.wake) end
+  end
 end
 if size == 0 then return write({'again'}) end
 marks.WRK = names

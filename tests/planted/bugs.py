@@ -1070,8 +1070,8 @@ TOGETHER = [
     Bug(
         "a run has the deadline of another queue",
         "lua/take.lua",
-        "deadlines[home.name] = stamp(now + given.timeouts[number])",
-        "deadlines[home.name] = stamp(now + given.timeouts[1])",
+        "home.deadline = stamp(now + given.timeouts[number])",
+        "home.deadline = stamp(now + given.timeouts[1])",
         HELD,
     ),
     Bug(
