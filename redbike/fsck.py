@@ -294,7 +294,7 @@ def look_around(store: Store) -> Listing:
     with translated():
         found = sorted(map(text, store.client.scan_iter(match=f"{literal(keys.prefix)}-*", count=PAGE)))
         homes = {home for home in _list_jobs(store, listing) if home}
-        homes.update(_list_withdrawn(store, listing))
+        homes |= {*_list_withdrawn(store, listing), *_buried(store, found)}
         _list_inflight(store, listing, found)
         # Asked for after the keys, so that no queue is missing that was used for the first time just now.
         names = set(map(text, store.client.smembers(keys.queues)))
@@ -345,6 +345,15 @@ def _list_withdrawn(store: Store, listing: Listing) -> Iterator[str]:
             listing.malformed.append(member)
 
 
+def _buried(store: Store, found: list[str]) -> Iterator[str]:
+    """The queues that have tombstones: also those that were never used, if they may be queues."""
+    base, others = store.keys.tombstones(""), _others(found, {store.keys.schedules})
+    for name in (key.removeprefix(base) for key in found if key.startswith(base) and not key.startswith(others)):
+        kinds = [text(store.client.type(key)) for key in store.keys.of_queue(name)]
+        if is_queue_name(name) and all(kind in (own, "none") for kind, own in zip(kinds, OF_QUEUE, strict=True)):
+            yield name
+
+
 def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
     """List the tags that have in-flight keys, with the jobs that were taken under them."""
     base, held = store.keys.inflight_base, list[tuple[int, str, list[str]]]()
@@ -366,11 +375,15 @@ def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
         listing.add_tag(key.removeprefix(base), jobids)
 
 
+def _others(found: list[str], ours: set[str]) -> tuple[str, ...]:
+    """What the keys of other prefixes begin with: one like ours (app beside app-x) has schedules of its own."""
+    return tuple(key.removesuffix("schedules") for key in found if key.endswith("-schedules") and key not in ours)
+
+
 def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str], homes: set[str]) -> None:
     keys, client = store.keys, store.client
     ours = {*keys.fixed(), *(key for name in names for key in keys.of_queue(name))}
-    # A prefix that begins like ours (app beside app-x) has a hash of schedules of its own.
-    others = tuple(key.removesuffix("schedules") for key in found if key.endswith("-schedules") and key not in ours)
+    others = _others(found, ours)
     families = tuple(f"{keys.prefix}-{family}" for family in FAMILIES)
     for key in found:
         name = key.removeprefix(f"{keys.prefix}-")
@@ -378,7 +391,7 @@ def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str]
             if client.pttl(key) >= 0:
                 listing.keys.append((key, EXPIRES))
         elif key.startswith(keys.tombstones("")) and not key.startswith(others):
-            if not _list_tombstones(store, listing, key.removeprefix(keys.tombstones(""))):
+            if key.removeprefix(keys.tombstones("")) not in homes:
                 listing.keys.append((key, STRAY))
         elif not key.startswith((*families, *others)):
             if text(client.type(key)) == "list" and (name in homes or _is_home(store, name)):
@@ -397,18 +410,9 @@ def _is_home(store: Store, name: str) -> bool:
     return own_queue(store, text(store.client.lindex(store.keys.queue(name), 0))) == name
 
 
-def _list_tombstones(store: Store, listing: Listing, name: str) -> bool:
-    """List those in a queue; False if there is no such queue, and cannot be."""
-    kinds = [text(store.client.type(key)) for key in store.keys.of_queue(name)]
-    if not is_queue_name(name) or any(kind not in (own, "none") for kind, own in zip(kinds, OF_QUEUE, strict=True)):
-        return False
+def _list_entries(store: Store, listing: Listing, name: str) -> None:
     for jobid in store.client.sscan_iter(store.keys.tombstones(name), count=PAGE):
         listing.add_tombstone(text(jobid), name)
-    return True
-
-
-def _list_entries(store: Store, listing: Listing, name: str) -> None:
-    _list_tombstones(store, listing, name)
     start = 0
     while page := store.client.lrange(store.keys.queue(name), start, start + PAGE - 1):
         for jobid in map(text, page):

@@ -8,7 +8,7 @@ from redbike import Redbike, RoundRobin
 from redbike.fsck import fsck
 from redbike.records import Outcome
 from redbike.store import PAGE, Store, new_tag
-from tests.states import NEW, NOW, OLD, QUEUE, START, queue_for, take
+from tests.states import NEW, NOW, OLD, QUEUE, START, dump, queue_for, take
 
 
 class Quiet(RoundRobin):
@@ -356,6 +356,20 @@ def test_tombstones_of_what_cannot_be_a_queue_are_reported_and_left_alone(store,
     assert [well for line, well in bike.repair() if "tombstones" in line] == [False]
     assert client.smembers(store.keys.tombstones(name)) == {b"job:A"}
     assert bike.work_one() == "job:A"
+
+
+def test_another_prefix_that_begins_like_our_tombstones_is_left_alone(store, client):
+    bike = Redbike(Quiet("A"), prefix=store.keys.prefix, redis_config=client)
+    other = Redbike(Quiet("A"), prefix=store.keys.tombstones("x"), redis_config=client)
+    assert other.set("job:A", "NOW")
+    assert other.set("gone:A", "NOW")
+    other.unset("gone:A")
+    assert bike.set("job:A", "NOW")
+    before = dump(other.store)
+    assert list(bike.fsck()) == []
+    assert list(bike.repair()) == []
+    assert dump(other.store) == before
+    assert list(other.fsck()) == []
 
 
 @pytest.mark.parametrize("member", ["nothing", "job:A\n", "\nwork-A", "job:A\nschedules", "job:A\nwork-A\nwork-B"])
