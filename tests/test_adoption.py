@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
+from redbike.fsck import judge_tag, look_around, suspicious_tags
 from redbike.records import Streak
 from redbike.store import LEASE
 from tests.states import dump
@@ -207,10 +208,11 @@ def test_the_runs_of_a_dead_worker_are_recovered_in_one_pass(bike, name):
     assert list(bike.fsck()) == []
 
 
-def test_what_was_taken_together_is_given_back_together_however_it_is_found(bike, monkeypatch):
+@pytest.mark.parametrize("page", [1, 2, 12])
+def test_what_was_taken_together_is_given_back_together_however_it_is_found(bike, monkeypatch, page):
     """Also if one survey does not tell of all of them."""
     for module in ("store", "dispatcher"):
-        monkeypatch.setattr(f"redbike.{module}.PAGE", 2)
+        monkeypatch.setattr(f"redbike.{module}.PAGE", page)
     bike.dispatch_due(bike.now + LEASE + 1)
     for name in ("live", "lost"):
         states = bike.store.inspect([f"{name}.{which}:A" for which in ("one", "two", "three", "mixed.plain")])
@@ -268,6 +270,48 @@ def test_a_job_whose_only_entry_has_a_tombstone_of_an_older_version_is_not_lost(
     bike.dispatch_due(bike.now)
     assert list(bike.fsck()) == []
     assert drained(bike).count("long20:L") == 1
+
+
+def test_what_is_adopted_is_whole_also_if_the_dispatcher_dies_then(bike):
+    bike.store.adopt(LOST, {"work-L": sorted(LEFT_BEHIND)}, now=bike.now)
+    assert list(bike.fsck()) == []
+    [held] = bike.store.held({"Tag-of-lost.several": []})
+    assert {*held.listed} == {*held.named} == {"lost.one:A", "lost.two:A", "lost.three:A"}
+    assert (held.kind, held.lease) == ("string", pytest.approx(bike.now, abs=1e-5))
+    [over] = bike.store.held({"Tag-of-lost.over": []})
+    assert (over.kind, over.listed) == ("none", ["lost.over:A"])
+    bike.dispatch_due(bike.now)
+    assert not set(dump(bike.store)[bike.store.keys.running]) & {jobid.encode() for jobid in LOST}
+
+
+def test_what_is_adopted_while_fsck_looks_is_not_reported(bike):
+    listing = look_around(bike.store)
+    bike.store.adopt(LOST, now=bike.now)
+    assert list(suspicious_tags(bike.store, listing)) == []
+
+
+def test_what_is_damaged_beside_older_tombstones_is_repaired_once(bike, client):
+    """They are adopted first, so that none is left of an entry that is removed."""
+    for jobid in ("long4:L", "long5:L", "long20:L"):
+        client.lpush(bike.store.keys.queue("work-L"), jobid)
+    assert len(list(bike.fsck())) == 3
+    assert all(well for _, well in bike.repair())
+    assert client.exists(bike.store.keys.withdrawn) == 0
+    assert list(bike.fsck()) == []
+    assert list(bike.repair()) == []
+    ran = drained(bike)
+    assert [ran.count(jobid) for jobid in ("long4:L", "long5:L", "long20:L")] == [0, 0, 1]
+
+
+def test_a_queue_that_only_an_older_tombstone_names_is_known_again(bike, client):
+    keys = bike.store.keys
+    client.lpush(keys.queue("elsewhere"), "later:A")
+    client.sadd(keys.withdrawn, "later:A\nelsewhere")
+    [line] = bike.fsck()
+    assert line == f"the key {keys.queue('elsewhere')!r} is a queue that is missing in the set of queues"
+    assert all(well for _, well in bike.repair())
+    assert list(bike.fsck()) == []
+    assert client.sismember(keys.queues, "elsewhere")
 
 
 def test_adopting_twice_is_adopting_once(bike):
@@ -338,6 +382,29 @@ def test_a_lease_that_only_looks_like_an_older_one_costs_no_run(bike):
     bike.dispatch_due(bike.now)
     assert bike.store.heartbeat(runs) == ["ok", "ok"]
     assert bike.client.hget(bike.store.keys.batches, "new").split() == [b"retry.now:B", b"new:B"]
+    assert list(bike.fsck()) == []
+
+
+def test_a_run_that_is_alive_keeps_the_lease_of_its_tag_when_another_is_adopted_into_that(bike):
+    """Its list is damaged besides."""
+    bike.set("new:B", "NOW")
+    runs = bike.store.take_many([("work-B", 500.0)], [1], "new", 2)
+    bike.client.hset(bike.store.keys.batches, "new", "\nretry.now:B\n")
+    bike.client.zadd(bike.store.keys.leases, {"new:B": 1.0})
+    bike.dispatch_due(runs[0].start + 1)
+    assert bike.store.heartbeat(runs) == ["ok", "ok"]
+    assert bike.client.hget(bike.store.keys.batches, "new").split() == [b"retry.now:B", b"new:B"]
+    assert list(bike.fsck()) == []
+
+
+@pytest.mark.parametrize("batch", ["", "\n\n"])
+def test_nothing_is_left_of_a_lost_tag_with_an_empty_list(bike, batch):
+    keys = bike.store.keys
+    bike.client.hset(keys.batches, "empty", batch)
+    bike.client.zadd(keys.leases, {"empty": 1.0})
+    bike.client.set(keys.inflight("empty"), batch, px=50_000)
+    bike.dispatch_due(bike.now)
+    assert [held for held in bike.store.held({"empty": []}) if any(judge_tag(held))] == []
     assert list(bike.fsck()) == []
 
 
