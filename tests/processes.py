@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.waiting import wait_until
+
 
 def children_of(pid: int) -> list[int]:
     """The processes that `pid` has started and that are not gone."""
@@ -18,6 +20,11 @@ def is_gone(pid: int) -> bool:
 
 
 def worker_of(pid: int) -> int:
-    """The child of `up` that works, by its arguments."""
-    (found,) = [each for each in children_of(pid) if b"\0work\0" in Path(f"/proc/{each}/cmdline").read_bytes()]
+    """The child of `up` that works, by its arguments. A new child has its parent's for a moment."""
+    wait_until(lambda: _workers_of(pid))
+    (found,) = _workers_of(pid)
     return found
+
+
+def _workers_of(pid: int) -> list[int]:
+    return [each for each in children_of(pid) if b"\0work\0" in Path(f"/proc/{each}/cmdline").read_bytes()]
