@@ -42,9 +42,14 @@ class Line:
         elif _is_closed(connection):
             connection.disconnect()
 
-    def has_reply(self, seconds: float) -> bool:
-        """Wait for a reply to a pending request for up to `seconds`; False if there is none yet."""
-        return bool(self._connection.can_read(timeout=seconds))
+    def has_reply(self, seconds: float, interrupt: int) -> bool:
+        """Wait for a reply, for up to `seconds`, or until something can be read from the descriptor `interrupt`."""
+        if self._connection.can_read(timeout=0):
+            return True
+        poll = select.poll()
+        poll.register(self._connection._sock, select.POLLIN)
+        poll.register(interrupt, select.POLLIN)
+        return bool(poll.poll(seconds * 1000)) and bool(self._connection.can_read(timeout=0))
 
     def receive(self) -> Any:
         """Return the reply to the oldest pending request; an error that the server replied with is returned too."""

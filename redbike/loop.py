@@ -23,7 +23,7 @@ from redbike.keys import kinds_of
 from redbike.line import Line, line_to, pack
 from redbike.records import text
 from redbike.scripts import Call, Reply, name_wrong_key, packed, translated, worded
-from redbike.signals import AGAIN, Hearing, abort_and_die, die
+from redbike.signals import AGAIN, Hearing, StopFlag, abort_and_die, die
 from redbike.store import Store
 
 log = logging.getLogger("redbike")
@@ -35,10 +35,6 @@ FAREWELL = 0.5  # seconds for which a process that is to stop tries to say what 
 T = TypeVar("T")
 
 
-class Stopped(BaseException):
-    """Raised by a signal handler to leave a blocking wait; never seen outside of this module."""
-
-
 class Loop:
     """Runs turns until it is told to stop. `abort` is called when a second signal ends the process at once."""
 
@@ -47,10 +43,9 @@ class Loop:
         self.halted = False
         self.seen = store.control()
         store.adopt_tombstones()
-        self.stopping = threading.Event()
+        self.stopping = StopFlag()
         self._abort = abort
         self._aborting = False
-        self._blocked = False
         self._out = False
         self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], _Wakeup] = {}
@@ -124,17 +119,8 @@ class Loop:
         keys = (self.store.keys.halt, *lists)
         wakeup = self._wakeups.get(keys)
         if wakeup is None:
-            wakeup = self._wakeups[keys] = _Wakeup(self.store.client, keys)
-        try:
-            try:
-                self._blocked = True
-                if self.stopping.is_set():
-                    return False, None
-                key, reply = wakeup.wait(seconds, script)
-            finally:
-                self._blocked = False
-        except Stopped:
-            return False, None
+            wakeup = self._wakeups[keys] = _Wakeup(self.store.client, keys, self.stopping)
+        key, reply = wakeup.wait(seconds, script)
         if key == self.store.keys.halt:
             self.heed(self.store.control())
         return key is not None, reply
@@ -152,8 +138,6 @@ class Loop:
         name = signal.Signals(number).name
         log.info("%s: stopping after the current job; another one after %g s stops at once", name, AGAIN)
         self.stopping.set()
-        if self._blocked:
-            raise Stopped
 
     def _end_now(self, number: int) -> None:
         assert self._abort is not None
@@ -174,8 +158,9 @@ class _Wakeup:
     is over: whoever is woken has its reply at once.
     """
 
-    def __init__(self, client: "redis.Redis", keys: Sequence[str]) -> None:
+    def __init__(self, client: "redis.Redis", keys: Sequence[str], stopping: StopFlag) -> None:
         self._client = client
+        self._stopping = stopping
         self._keys = keys
         self._line = line_to(client)
         self._pop = pack(["BLPOP", *keys, str(BLOCK)])
@@ -183,7 +168,7 @@ class _Wakeup:
         self._sent = 0.0  # when, by the monotonic clock
 
     def wait(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
-        """The key of a list that had a token, or None after `seconds`, or earlier for no reason; and the reply."""
+        """The key of a list that had a token, or None after `seconds` or when stopping or earlier; and the reply."""
         with translated():
             if self._line is None:
                 popped: Any = self._client.blpop(list(self._keys), timeout=max(0.01, min(seconds, 1.0)))
@@ -202,7 +187,7 @@ class _Wakeup:
             self._sent = time.monotonic()
             self._call = script() if script else None
             line.send(self._pop, *([packed(self._call)] if self._call else []))
-        if line.has_reply(seconds):
+        if line.has_reply(seconds, self._stopping.fileno()):
             popped = line.receive()
             reply = line.receive() if line.pending else None
             if isinstance(reply, redis.exceptions.NoScriptError):

@@ -4,15 +4,20 @@
 2. A further signal ends it at once, but only `AGAIN` seconds after the first or later. A service manager signals every
    process of a service, and a supervisor passes its own signal on: both together must count as one.
 3. A process that a job forks gets back the handlers that were there before.
+
+A handler sets a `StopFlag`. It raises nothing: Python runs it between any two steps of a program, also in a finalizer,
+where an exception is printed and dropped. It takes no lock: the code that it interrupts may hold it.
 """
 
 import _thread
 import contextlib
 import logging
 import os
+import select
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -59,6 +64,41 @@ def reap_children() -> None:
     """Undo an ignored SIGCHLD, which is inherited: with it no exit status of a child can be read."""
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+class StopFlag:
+    """Whether to stop. A signal handler may set it, and whoever waits for it, or for a file and for it, is woken."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._reader, self._writer = os.pipe()
+        weakref.finalize(self, _close, self._reader, self._writer)
+
+    def fileno(self) -> int:
+        """Return a descriptor that can be read from as soon as the flag is set, and from then on."""
+        return self._reader
+
+    def is_set(self) -> bool:
+        """Tell whether to stop."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Stop."""
+        if not self._is_set:
+            self._is_set = True
+            os.write(self._writer, b"!")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the flag for up to `seconds`; tell whether it is set."""
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
+        poll.poll(seconds * 1000)
+        return self._is_set
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 class Hearing:

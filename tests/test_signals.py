@@ -10,7 +10,9 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.signals import AGAIN, Hearing
+from redbike.loop import Loop
+from redbike.signals import AGAIN, Hearing, StopFlag
+from redbike.store import Store
 from tests.processes import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 
@@ -240,3 +242,38 @@ def test_a_handler_that_was_not_installed_by_python_becomes_the_default():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, f"heard {signal.SIGTERM:d}\n")
+
+
+def test_a_signal_that_comes_in_a_finalizer_stops_a_waiting_process(client, prefix, monkeypatch):
+    store = Store(client, prefix, RoundRobin("A").queue_for)
+
+    class Finalized:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_until(loop.stopping.is_set)
+
+    def script():
+        Finalized()
+        return store.survey_call(None, 0)
+
+    dropped = []
+    monkeypatch.setattr(sys, "unraisablehook", dropped.append)
+    loop = Loop(store)
+    loop.run(lambda: loop.wait_and_run([store.keys.wakeup], 1.0, script))
+    assert not dropped
+
+
+def test_a_flag_wakes_whoever_waits_and_is_closed_in_the_end():
+    flag = StopFlag()
+    assert not flag.wait(0.0)
+    thread = threading.Timer(0.01, flag.set)
+    thread.start()
+    assert flag.wait(10.0)
+    assert flag.is_set()
+    thread.join()
+    flag.set()
+    assert flag.wait(10.0), "it stays set"
+    descriptor = flag.fileno()
+    del flag, thread
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
