@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 
 from redbike.records import Outcome, Run
 
-MOST = 64  # jobs taken together
+MOST = 128  # jobs taken together
 TARGET = 0.002  # seconds that they are to take
 PATIENCE = 0.005  # seconds after which the rest is given back
-TOGETHER = 32  # runs whose end is told together, while the next ones are run
+TOGETHER = 64  # runs whose end is told together, while the next ones are run
 UNTOLD = 25e-6  # seconds of work after which the end of a run is told at once: a killed worker's is repeated otherwise
 STALE = 3.0  # seconds after which runs that have not begun may be another worker's: this one was suspended
 LONG_ENOUGH = 1.0  # seconds: the timeout of a queue below which its jobs are taken one by one

@@ -91,8 +91,9 @@ def _how(outcome: Outcome) -> dict[str, Any]:
             how["tried"] = _moment(tried)
     if outcome.failure is not None:
         how["failure"] = json.dumps(outcome.failure)
-    if skipped := {reason: n for reason, n in (("missed", outcome.missed), ("running", outcome.overlapped)) if n}:
-        how["skipped"] = skipped
+    if outcome.missed or outcome.overlapped:
+        skipped = {"missed": outcome.missed, "running": outcome.overlapped}
+        how["skipped"] = {reason: number for reason, number in skipped.items() if number}
     if outcome.retried:
         how["retried"] = True
     return how

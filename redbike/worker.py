@@ -105,11 +105,11 @@ class Worker:
 
     def _perform_batch(self, batch: Batch) -> list[Ended]:
         self._watch.begin(batch)
-        stopping = self.loop.stopping
+        stopping, stale = self.loop.stopping, self._stale
         try:
             while not batch.closed:
                 while batch.todo and not stopping.is_set():
-                    if time.monotonic() - self._asked > self._stale:
+                    if time.monotonic() - self._asked > stale:
                         self._check(batch)
                     try:
                         run = batch.todo.popleft()

@@ -7,7 +7,7 @@ from bench.server import Server
 from bench.site import Contender, Failed, Site, ours, set_all
 
 TURNS = 3  # in each round
-BATCH = 64  # jobs taken together, as many as a worker of Redbike takes at most
+BATCH = 64  # jobs taken together; a worker of Redbike takes up to 128 of them if they are short
 FILL = 1_000  # jobs put into the queue in one round trip
 SETS = 5_000  # one at a time
 

@@ -592,7 +592,7 @@ QUEUES = [
     Bug(
         "a worker that was suspended goes on",
         "worker.py",
-        "time.monotonic() - self._asked > self._stale",
+        "time.monotonic() - self._asked > stale",
         "False",
         BATCH,
     ),
@@ -1464,8 +1464,8 @@ CONFLICTS = [
     Bug(
         "a place on the timeline is overlooked when a run ends",
         "lua/end.lua",
-        "if left ~= '-' and call('ZSCORE', timeline, job) then left = left .. '+timeline' end",
-        "",
+        "(run.next ~= '-' and call('ZSCORE', timeline, job) and '+timeline' or '')",
+        "''",
         MOVES,
     ),
     Bug(
