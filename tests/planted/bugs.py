@@ -1046,6 +1046,7 @@ TOGETHER = [
         "if #left > 1 then return end",
         HELD,
     ),
+    Bug("a sign of life gives a tag a lease again", "lua/heartbeat.lua", "{'XX', ", "{", "tests/test_heartbeat.py"),
     Bug(
         "a lease goes by the first of several deadlines",
         "lua/heartbeat.lua",
