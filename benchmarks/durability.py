@@ -25,7 +25,7 @@ from redis.retry import Retry
 
 from redbike import Redbike, RoundRobin
 from redbike.errors import RedbikeError
-from redbike.server import find_binary
+from redbike.serving.embedded import find_binary
 
 KILLS = 10
 AHEAD = 0.3  # seconds for which two servers think that they are the first

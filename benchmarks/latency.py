@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from redbike import Redbike, RoundRobin
-from redbike.server import EmbeddedServer
+from redbike.serving.embedded import EmbeddedServer
 
 JOBS, FAR, IDLE = 200, 10_000, 30
 WORKER = """

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from redbike import Redbike, RoundRobin
-from redbike.records import Entry
-from redbike.server import EmbeddedServer
+from redbike.serving.embedded import EmbeddedServer
+from redbike.state.records import Entry
 
 JOBS = 1_000_000
 PAGE = 500  # jobs set in one step

@@ -1,9 +1,9 @@
 """A simple, flexible scheduler for pools of distributed workers."""
 
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, StopWork, Unreachable, UnsetJob
-from redbike.performer import current_run
 from redbike.redbike import Redbike, log
-from redbike.rotation import RoundRobin
+from redbike.working.queues import RoundRobin
+from redbike.working.runner import current_run
 
 __version__ = "1.0.0"
 

@@ -17,6 +17,6 @@ if __name__ == "__main__":
         sys.modules["redbike"] = package = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(package)
 
-    from redbike.cli import main
+    from redbike.cli.entry import main
 
     sys.exit(main())

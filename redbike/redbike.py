@@ -26,22 +26,22 @@ from typing import Any
 import redis
 
 from redbike.config import Settings, check_zone
-from redbike.connection import connect
-from redbike.dispatcher import Dispatcher
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
-from redbike.fsck import fsck
-from redbike.keys import check_jobid, check_known_jobid
-from redbike.outcome import COUNT_LIMIT
-from redbike.records import Due, Entry, State, Streak
-from redbike.repair import Repair
-from redbike.rotation import Handler, default_concurrency
-from redbike.rows import Source, name_of, rows
-from redbike.schedule import Calendar, Schedule, check_text, parse
-from redbike.server_check import check_server
-from redbike.store import Store, is_ahead
-from redbike.timefile import Timefile
-from redbike.worker import Worker
-from redbike.worker_class import check_worker
+from redbike.keeping.fsck import fsck
+from redbike.keeping.repair import Repair
+from redbike.moving.rows import Source, name_of, rows
+from redbike.running.dispatcher import Dispatcher
+from redbike.running.policies import COUNT_LIMIT
+from redbike.running.timefile import Timefile
+from redbike.schedule.kinds import Calendar, Schedule, check_text, parse
+from redbike.serving.check import check_server
+from redbike.serving.connection import connect
+from redbike.state.keys import check_jobid, check_known_jobid
+from redbike.state.records import Due, Entry, State, Streak
+from redbike.state.store import Store, is_ahead
+from redbike.working.queues import Handler, default_concurrency
+from redbike.working.worker import Worker
+from redbike.working.worker_class import check_worker
 
 log = logging.getLogger("redbike")
 
@@ -100,7 +100,7 @@ class Redbike:
     def from_settings(
         cls, worker: Handler, settings: Settings, client: "redis.Redis", durable: bool = True
     ) -> "Redbike":
-        """A Redbike from settings that are read already, and a client that `redbike.connection.connect` made.
+        """A Redbike from settings that are read already, and a client that `redbike.serving.connection.connect` made.
 
         Without `durable` it does not matter whether the server keeps anything on disk.
         """

@@ -1,6 +1,7 @@
-"""What exceptions say, as text that is bounded in size, that can be written anywhere, and whose making never fails.
+"""Text from outside, so that it can be shown: what exceptions say, and what commands print.
 
-The exceptions are the user's own: a message may be of any size, have half a character in it, or raise when it is made.
+The exceptions are the user's own. A message may be of any size, contain half a character, or raise when it is made.
+Here it becomes text of limited size that can be written anywhere, and making that never fails.
 """
 
 import traceback
@@ -41,3 +42,16 @@ def clip(text: str) -> str:
 
 def _name(error: BaseException) -> str:
     return clip(str(type.__getattribute__(type(error), "__name__")))
+
+
+def harmless(output: bytes) -> str:
+    """`output` as text in which whatever could steer a terminal, or is not UTF-8, is spelled out."""
+    text = output.decode(errors="backslashreplace")
+    return "".join(
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def harmless_lines(output: bytes) -> list[str]:
+    """The lines of `output` without blank ones."""
+    return [harmless(line.rstrip(b"\r")) for line in output.split(b"\n") if line.strip()]

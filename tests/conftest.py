@@ -7,8 +7,8 @@ import tempfile
 import pytest
 import redis
 
-from redbike.connection import connect
-from redbike.server import EmbeddedServer
+from redbike.serving.connection import connect
+from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import Shell
 
 # Nothing of the user's own environment may steer the tests.

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
-from redbike.records import Outcome
-from redbike.server import EmbeddedServer
+from redbike.serving.embedded import EmbeddedServer
+from redbike.state.records import Outcome
 from tests.states import dump
 
 PREFIX = "r"  # short, since there is a start of the server for each byte

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, UnsetJob
-from redbike.batch import MOST
 from redbike.config import Settings
-from redbike.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
-from redbike.fsck import fsck
-from redbike.records import Entry
-from redbike.store import LEASE, Store
-from redbike.worker import Worker
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.records import Entry
+from redbike.state.store import LEASE, Store
+from redbike.working.batch import MOST
+from redbike.working.worker import Worker
 from tests.crashing import Faults, faulty
 from tests.waiting import wait_until
 
@@ -501,7 +501,7 @@ WORKER = [
         "work_one that lives long",
         acting(JOB, live_long, waiting(JOB)),
         work_one,
-        patches={"redbike.heartbeat.INTERVAL": 0.01},
+        patches={"redbike.working.heartbeat.INTERVAL": 0.01},
     ),
     Operation("work_one that overruns", short_of_time, work_one),
     Operation("work_one that is rescheduled", short_of_time, work_one, settings={"on_timeout": "reschedule"}),
@@ -515,9 +515,9 @@ WORKER = [
     *(
         Operation(f"work of several, {name}", prepare, work_batches, insists=True, patches=patches)
         for name, prepare, patches in (
-            ("suspended", waiting(*THREE), {"redbike.worker.STALE": -1.0}),
-            ("each told", waiting(*THREE), {"redbike.worker.UNTOLD": -1.0}),
-            ("each told, without scripts", without_scripts(waiting(*THREE)), {"redbike.worker.UNTOLD": -1.0}),
+            ("suspended", waiting(*THREE), {"redbike.working.worker.STALE": -1.0}),
+            ("each told", waiting(*THREE), {"redbike.working.worker.UNTOLD": -1.0}),
+            ("each told, without scripts", without_scripts(waiting(*THREE)), {"redbike.working.worker.UNTOLD": -1.0}),
         )
     ),
 ]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redbike.config import Settings
-from redbike.outcome import anew
-from redbike.records import Answer, Outcome, Run, State
-from redbike.store import Call, Store
+from redbike.running.policies import anew
+from redbike.state.records import Answer, Outcome, Run, State
+from redbike.state.store import Call, Store
 
 JOB = "job:A"
 QUEUE = "work-A"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
-from redbike.fsck import judge_tag, look_around, suspicious_tags
-from redbike.records import Streak
-from redbike.store import LEASE
+from redbike.keeping.fsck import judge_tag, look_around, suspicious_tags
+from redbike.state.records import Streak
+from redbike.state.store import LEASE
 from tests.states import dump
 
 OLDER = json.loads((Path(__file__).parent / "cases" / "older.json").read_text())

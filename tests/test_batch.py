@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from redbike.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
 from redbike.config import Settings
-from redbike.dispatcher import Dispatcher
-from redbike.fsck import fsck
-from redbike.records import Entry, Outcome, Streak
-from redbike.rotation import Rotation, RoundRobin
-from redbike.store import GRACE, LEASE, SLACK, Store, jobs_of
-from redbike.worker import Worker
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.records import Entry, Outcome, Streak
+from redbike.state.store import GRACE, LEASE, SLACK, Store, jobs_of
+from redbike.working.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
+from redbike.working.queues import Rotation, RoundRobin
+from redbike.working.worker import Worker
 from tests.states import dump
 from tests.waiting import wait_until
 
@@ -430,7 +430,7 @@ def test_what_is_given_back_because_of_a_slow_job_has_a_tag_of_its_own_when_it_i
 
 
 def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.heartbeat.INTERVAL", 0.05)
+    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
     begun, leave = threading.Event(), threading.Event()
 
     def act(jobid):

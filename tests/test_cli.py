@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from redbike.cli import COMMANDS
-from redbike.cli import __doc__ as usage
+from redbike.cli.entry import COMMANDS
+from redbike.cli.entry import __doc__ as usage
 from tests.commandline import Shell
 from tests.waiting import wait_until
 

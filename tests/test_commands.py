@@ -20,13 +20,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import redbike.command_file
-import redbike.command_output
-import redbike.commands
-from redbike.command_output import LOG_LIMIT
-from redbike.commands import Commands
+import redbike.commands.file
+import redbike.commands.output
+import redbike.commands.worker
+from redbike.commands.output import LOG_LIMIT
+from redbike.commands.worker import Commands
 from redbike.errors import BadConfig, CommandFailed, Overrun
-from redbike.records import Run
+from redbike.state.records import Run
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "quickstart" / "commands.ini"
 LONG = 30.0  # seconds that no test may come near, however busy the machine is
@@ -52,7 +52,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
         name = run.jobid.partition(":")[0]
         worker = commands(tmp_path, f"[commands]\n{name} = {line}\n[{name}]\n{options}\n")
         worker.grace = grace
-        monkeypatch.setattr(redbike.commands, "current_run", lambda: run)
+        monkeypatch.setattr(redbike.commands.worker, "current_run", lambda: run)
         return worker.work(run.jobid)
 
     return working
@@ -116,7 +116,7 @@ def faster_than(seconds: float) -> Iterator[None]:
 def test_the_first_part_of_a_job_id_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], list[str]]
 ) -> None:
-    monkeypatch.setattr(redbike.commands, "current_run", a_run)
+    monkeypatch.setattr(redbike.commands.worker, "current_run", a_run)
     worker = commands(tmp_path, "[commands]\nbackup: echo one\nBackup = echo two\nA: echo three\n")
     for jobid in ("backup:A", "backup:db1:A", "Backup:A", "A"):
         assert worker.work(jobid) is None
@@ -199,7 +199,7 @@ def test_standard_input_is_empty(work: Work) -> None:
 def test_cwd_is_relative_to_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], list[str]]
 ) -> None:
-    monkeypatch.setattr(redbike.commands, "current_run", a_run)
+    monkeypatch.setattr(redbike.commands.worker, "current_run", a_run)
     (tmp_path / "etc" / "sub").mkdir(parents=True)
     program = tmp_path / "etc" / "sub" / "run"
     program.write_text("#!/bin/sh\npwd -P\n")
@@ -218,7 +218,7 @@ def test_cwd_is_relative_to_the_file(
 def test_the_file_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], list[str]]
 ) -> None:
-    monkeypatch.setattr(redbike.commands, "current_run", a_run)
+    monkeypatch.setattr(redbike.commands.worker, "current_run", a_run)
     worker = commands(tmp_path, "[commands]\nx: echo first\n")
     worker.timeout("work-A")
     (tmp_path / "commands.ini").unlink()
@@ -265,7 +265,7 @@ def test_a_failure_has_the_tail_of_the_output_bounded(work: Work) -> None:
 
 
 def test_a_real_time_signal_is_numbered() -> None:
-    assert str(redbike.commands.failure(-(signal.SIGRTMIN + 1), [])) == f"killed by signal {signal.SIGRTMIN + 1}"
+    assert str(redbike.commands.worker.failure(-(signal.SIGRTMIN + 1), [])) == f"killed by signal {signal.SIGRTMIN + 1}"
 
 
 @pytest.mark.parametrize(
@@ -375,12 +375,12 @@ def test_an_interrupted_run_ends_its_group(
     work: Work, lifeline: Lifeline, logged: Callable[[], list[str]], error: BaseException, trap: str
 ) -> None:
     once = Once(error)
-    redbike.commands.log.addFilter(once)
+    redbike.commands.worker.log.addFilter(once)
     try:
         with pytest.raises(type(error)), faster_than(LONG):
             work(f"sh -c '{trap} (echo up; echo go >&2; exec sleep 300) > lifeline & wait'", "cwd = .", grace=0.3)
     finally:
-        redbike.commands.log.removeFilter(once)
+        redbike.commands.worker.log.removeFilter(once)
     lifeline.assert_cut()
 
 
@@ -388,9 +388,9 @@ def test_a_second_interruption_kills_at_once(work: Work, lifeline: Lifeline, mon
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(redbike.command_output.Output, "follow", lambda *_: lifeline.wait() and interrupted())
-    monkeypatch.setattr(redbike.command_output.Output, "read", interrupted)
-    monkeypatch.setattr(redbike.command_output.Output, "_drain", lambda _: None)
+    monkeypatch.setattr(redbike.commands.output.Output, "follow", lambda *_: lifeline.wait() and interrupted())
+    monkeypatch.setattr(redbike.commands.output.Output, "read", interrupted)
+    monkeypatch.setattr(redbike.commands.output.Output, "_drain", lambda _: None)
     with pytest.raises(KeyboardInterrupt), faster_than(LONG):
         work("""sh -c 'trap "" TERM; (echo up; exec sleep 300) > lifeline'""", "cwd = .")
     lifeline.assert_cut()
@@ -494,11 +494,11 @@ def test_output_shows_while_the_command_runs(work: Work, tmp_path: Path, caplog:
             threading.Thread(target=fifo.write_text, args=("go",)).start()
         return True
 
-    redbike.commands.log.addFilter(go)
+    redbike.commands.worker.log.addFilter(go)
     try:
         assert work("sh -c 'echo one; read line < go; echo two'", "cwd = .") is None
     finally:
-        redbike.commands.log.removeFilter(go)
+        redbike.commands.worker.log.removeFilter(go)
 
 
 def test_a_process_left_behind_does_not_hold_the_worker(work: Work, logged: Callable[[], list[str]]) -> None:
@@ -517,7 +517,7 @@ def test_a_process_left_behind_that_prints_for_ever_does_not_hold_the_worker(wor
 def test_a_pipe_that_never_runs_dry_does_not_hold_the_worker() -> None:
     with subprocess.Popen("true") as process, open("/dev/zero", "rb") as endless:
         process.stdout = endless
-        with redbike.command_output.Output(process, "x:A"):
+        with redbike.commands.output.Output(process, "x:A"):
             pass
         assert endless.closed
 
@@ -539,7 +539,7 @@ def test_a_silent_command_wakes_nobody_up(work: Work, monkeypatch: pytest.Monkey
         return count
 
     # Wherever the worker's thread waits: for output or the exit, or between two looks of its own or of subprocess.
-    monkeypatch.setattr(redbike.command_output.Output, "read", counted(redbike.command_output.Output.read))
+    monkeypatch.setattr(redbike.commands.output.Output, "read", counted(redbike.commands.output.Output.read))
     monkeypatch.setattr(time, "sleep", counted(time.sleep))
     work("sh -c 'exec > /dev/null 2>&1; sleep 2'")
     work("sleep 2")
@@ -568,7 +568,7 @@ def test_no_file_stays_open(work: Work) -> None:
 
 
 def test_many_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], list[str]]) -> None:
-    monkeypatch.setattr(redbike.commands, "current_run", a_run)
+    monkeypatch.setattr(redbike.commands.worker, "current_run", a_run)
     worker = commands(tmp_path, "[commands]\nx: sh -c 'echo $REDBIKE_JOBID; sleep 0.2; echo $REDBIKE_JOBID'\n")
     ids = [f"x:{i}:A" for i in range(24)]
     with ThreadPoolExecutor(8) as pool:
@@ -655,7 +655,7 @@ def test_a_file_name_is_a_text(filename: object) -> None:
 
 def test_a_byte_order_mark_and_comments_are_no_trouble(tmp_path: Path) -> None:
     (tmp_path / "bom.ini").write_bytes(b"\xef\xbb\xbf# one\r\n[commands]\r\n; two\r\nx: echo\r\n")
-    assert redbike.command_file.read(str(tmp_path / "bom.ini"))["x"].argv == (b"echo",)
+    assert redbike.commands.file.read(str(tmp_path / "bom.ini"))["x"].argv == (b"echo",)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -669,7 +669,7 @@ def test_any_file_is_read_or_refused_in_one_line(tmp_path: Path, parts: list[str
 
 
 def test_the_example_works(monkeypatch: pytest.MonkeyPatch, logged: Callable[[], list[str]]) -> None:
-    monkeypatch.setattr(redbike.commands, "current_run", a_run)
+    monkeypatch.setattr(redbike.commands.worker, "current_run", a_run)
     worker = Commands("A", str(EXAMPLE))
     assert worker.work("hello:A") is None
     assert logged() == ["hello:A: Hello from hello:A, due at 1000000000"]

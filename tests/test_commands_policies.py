@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from redbike.commands import Commands
+from redbike.commands.worker import Commands
 from redbike.config import Settings
-from redbike.records import Run, State
-from redbike.rotation import RoundRobin
-from redbike.store import Store
-from redbike.worker import Worker
+from redbike.state.records import Run, State
+from redbike.state.store import Store
+from redbike.working.queues import RoundRobin
+from redbike.working.worker import Worker
 
 HOURLY = "EVERY:3600@0.0"
 

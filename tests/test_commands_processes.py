@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from redbike import job_lock
+from redbike.commands import job_lock
+from redbike.commands.job_lock import held, name_of
+from redbike.commands.process_group import ProcessGroup
 from redbike.config import Settings
-from redbike.dispatcher import Dispatcher
 from redbike.errors import Overrun
-from redbike.job_lock import held, name_of
-from redbike.process_group import ProcessGroup
-from redbike.rotation import RoundRobin
-from redbike.store import LEASE, Store
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.store import LEASE, Store
+from redbike.working.queues import RoundRobin
 from tests.commandline import ROOT, Shell
 from tests.test_commands import LONG, Lifeline
 from tests.waiting import wait_until
@@ -49,7 +49,7 @@ def assert_alone(seconds: float, condition: Callable[[], object]) -> None:
 SCRIPT = """
 import os, signal, sys, threading
 from redbike import Redbike
-from redbike.commands import Commands
+from redbike.commands.worker import Commands
 
 worker = Commands("A", "commands.ini")
 bike = Redbike(worker, redis_config={url!r}, prefix={prefix!r})
@@ -111,7 +111,7 @@ def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path: Path) -> None:
     with ProcessGroup([b"sleep", b"300"], os.environb, None) as group:
         child = os.fork()
         if child == 0:
-            from redbike import process_group
+            from redbike.commands import process_group
 
             process_group.end_all()
             os._exit(process_group._ending is False)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from redbike.rotation import RoundRobin
-from redbike.store import Store
+from redbike.state.store import Store
+from redbike.working.queues import RoundRobin
 from tests.commandline import Shell
 from tests.processes import is_gone, worker_of
 from tests.test_commands import Lifeline

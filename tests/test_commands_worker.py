@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from redbike.commands import Commands
+from redbike.commands.worker import Commands
 from redbike.config import load
 from redbike.errors import BadConfig
 from redbike.redbike import Redbike
-from redbike.rotation import RoundRobin, default_concurrency
-from redbike.worker_class import load_worker
+from redbike.working.queues import RoundRobin, default_concurrency
+from redbike.working.worker_class import load_worker
 from tests.commandline import Shell
 from tests.waiting import wait_until
 

@@ -7,8 +7,8 @@ import pytest
 
 from redbike.config import Settings, load
 from redbike.errors import BadConfig
-from redbike.rotation import RoundRobin
-from redbike.worker_class import load_worker
+from redbike.working.queues import RoundRobin
+from redbike.working.worker_class import load_worker
 from tests.commandline import ROOT
 
 

@@ -3,9 +3,9 @@
 import pytest
 import redis
 
-from redbike.connection import connect, redact
 from redbike.errors import BadConfig, ServerError, Unreachable
-from redbike.server_check import check_server
+from redbike.serving.check import check_server
+from redbike.serving.connection import connect, redact
 
 
 def complaint_of(url):

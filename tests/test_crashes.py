@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from redbike.errors import Unreachable
-from redbike.fsck import fsck
-from redbike.records import Streak
+from redbike.keeping.fsck import fsck
+from redbike.state.records import Streak
 from tests.crashing import AFTER, BEFORE, FAULTS, LOST, Crash
 from tests.operations import MANY, OPERATIONS, Operation, Scene, one_pass, set_meanwhile
 from tests.states import dump
@@ -25,14 +25,14 @@ from tests.waiting import wait_until
 # is always the same one, so it need not be asked for its version a thousand times.
 SHORT = {
     "redbike.redbike.check_server": lambda client, durable: [],
-    "redbike.heartbeat.INTERVAL": 0.2,
-    "redbike.loop.FIRST_PAUSE": 0.002,
-    "redbike.loop.BLOCK": 0.2,
-    "redbike.store.PAGE": 4,
-    "redbike.store.LOOK": 6,
-    "redbike.dispatcher.PAGE": 4,
-    "redbike.dispatcher.STEP": 2,
-    "redbike.dispatcher.AHEAD": 1,
+    "redbike.working.heartbeat.INTERVAL": 0.2,
+    "redbike.running.loop.FIRST_PAUSE": 0.002,
+    "redbike.running.loop.BLOCK": 0.2,
+    "redbike.state.store.PAGE": 4,
+    "redbike.state.store.LOOK": 6,
+    "redbike.running.dispatcher.PAGE": 4,
+    "redbike.running.dispatcher.STEP": 2,
+    "redbike.running.dispatcher.AHEAD": 1,
 }
 TIME = re.compile(r"\d{9,}(?:\.\d+)?")
 # A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits.

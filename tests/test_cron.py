@@ -7,10 +7,10 @@ from croniter import croniter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redbike.cron import FIELDS, Cron
 from redbike.errors import BadSchedule
-from redbike.schedule import parse
-from redbike.zones import zone
+from redbike.schedule.cron import FIELDS, Cron
+from redbike.schedule.kinds import parse
+from redbike.schedule.zones import zone
 
 from .cases import instant
 from .exhaustive import compare

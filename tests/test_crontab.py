@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from redbike.command_file import read
+from redbike.commands.file import read
 from tests.commandline import ROOT
 from tests.waiting import wait_until
 

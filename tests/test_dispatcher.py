@@ -6,13 +6,13 @@ import time
 import pytest
 
 from redbike.config import Settings
-from redbike.dispatcher import Dispatcher
-from redbike.fsck import fsck
-from redbike.records import Entry, Outcome, Run, Streak
-from redbike.rotation import RoundRobin
-from redbike.scripts import SCRIPTS, Conversation
-from redbike.store import LEASE, PAGE, Store, jobs_of
-from redbike.timefile import Timefile
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.running.timefile import Timefile
+from redbike.state.records import Entry, Outcome, Run, Streak
+from redbike.state.scripts import SCRIPTS, Conversation
+from redbike.state.store import LEASE, PAGE, Store, jobs_of
+from redbike.working.queues import RoundRobin
 from tests.states import dump
 from tests.waiting import wait_until
 

@@ -12,11 +12,11 @@ import pytest
 import redis
 
 from redbike import Redbike, RoundRobin
-from redbike.binary import find_binary
-from redbike.connection import connect
 from redbike.errors import ServerError, Unreachable
-from redbike.probe import is_alive
-from redbike.server import EmbeddedServer
+from redbike.serving.binary import find_binary
+from redbike.serving.connection import connect
+from redbike.serving.embedded import EmbeddedServer
+from redbike.serving.probe import is_alive
 from tests.commandline import ROOT, Shell
 from tests.waiting import wait_until
 
@@ -129,7 +129,7 @@ def test_one_that_dies_while_it_is_waited_for_is_started_once(server):
 
 
 def test_one_that_is_loading_is_waited_for_and_never_killed(server, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.server.PATIENCE", 0.5)
+    monkeypatch.setattr("redbike.serving.embedded.PATIENCE", 0.5)
     server.start()
     client = redis.Redis.from_url(server.url)
     pipeline = client.pipeline(transaction=False)
@@ -160,7 +160,8 @@ def test_two_with_other_temporary_folders_and_a_deep_folder_are_one(tmp_path):
     try:
         server.start()
         program = (
-            "import sys; from redbike.connection import connect; print(connect('embedded:' + sys.argv[1]).get('k'))"
+            "import sys; from redbike.serving.connection import connect\n"
+            "print(connect('embedded:' + sys.argv[1]).get('k'))"
         )
         connect(server.url).set("k", "kept")
         environment = {**os.environ, "TMPDIR": str(elsewhere), "PYTHONPATH": str(ROOT)}
@@ -233,7 +234,7 @@ def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_
     monkeypatch.setenv("REDBIKE_SERVER", slow_binary(tmp_path, "--no-such-option 1"))
     with pytest.raises(ServerError, match=r"does not start: .*(no-such-option|Bad directive|wrong number)"):
         server.start()
-    monkeypatch.setattr("redbike.server.ROOM", 1 << 62)
+    monkeypatch.setattr("redbike.serving.embedded.ROOM", 1 << 62)
     with pytest.raises(ServerError, match="no space is left"):
         server.start()
 
@@ -277,7 +278,7 @@ def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path,
 
 
 def test_one_that_is_suspended_does_not_stop_and_it_says_so(server, monkeypatch):
-    monkeypatch.setattr("redbike.server.PATIENCE", 0.3)
+    monkeypatch.setattr("redbike.serving.embedded.PATIENCE", 0.3)
     server.start()
     (pid,) = pids(server.folder)
     os.kill(pid, signal.SIGSTOP)
@@ -290,7 +291,8 @@ def test_one_that_is_suspended_does_not_stop_and_it_says_so(server, monkeypatch)
 
 def test_it_stops_under_the_process_that_started_it(server, tmp_path):
     program = (
-        "import sys; from redbike.server import EmbeddedServer; EmbeddedServer(sys.argv[1]).start(); sys.stdin.read()"
+        "import sys; from redbike.serving.embedded import EmbeddedServer\n"
+        "EmbeddedServer(sys.argv[1]).start(); sys.stdin.read()"
     )
     starter = subprocess.Popen(
         [sys.executable, "-c", program, str(server.folder)],

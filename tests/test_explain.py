@@ -5,8 +5,8 @@ import random
 import pytest
 
 from redbike.errors import BadSchedule
-from redbike.explain import explain
-from redbike.schedule import parse
+from redbike.schedule.explain import explain
+from redbike.schedule.kinds import parse
 
 from .exhaustive.oracle import random_line, random_rule
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.fsck import fsck
-from redbike.server import EmbeddedServer
+from redbike.keeping.fsck import fsck
+from redbike.serving.embedded import EmbeddedServer
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent

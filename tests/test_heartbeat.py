@@ -2,11 +2,11 @@
 
 import pytest
 
-from redbike.fsck import fsck
-from redbike.heartbeat import Heartbeat
-from redbike.records import Entry, Outcome
-from redbike.rotation import RoundRobin
-from redbike.store import GRACE, LEASE, Store
+from redbike.keeping.fsck import fsck
+from redbike.state.records import Entry, Outcome
+from redbike.state.store import GRACE, LEASE, Store
+from redbike.working.heartbeat import Heartbeat
+from redbike.working.queues import RoundRobin
 from tests.states import dump, take
 from tests.waiting import wait_until
 
@@ -19,7 +19,7 @@ def store(client, prefix):
 
 
 def test_jobs_that_are_over_at_once_do_not_wake_it_one_by_one(store, monkeypatch):
-    monkeypatch.setattr("redbike.heartbeat.INTERVAL", 0.5)
+    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.5)
     store.set("job:A", "EVERY:1h", "now")
     run = take(store, now=None)
     heartbeat, looks = Heartbeat(store, lambda run: None), []
@@ -108,7 +108,7 @@ def test_a_sign_of_life_wakes_nothing_that_has_ended(store):
 
 
 def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_alive(store, monkeypatch):
-    monkeypatch.setattr("redbike.heartbeat.INTERVAL", 0.05)
+    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
     quick, slow = runs = take_together(store, {"A": 0.2, "B": 1000.0}, now=None)
     over = []
     heartbeat = Heartbeat(store, lambda run: over.append(run.jobid))

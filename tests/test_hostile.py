@@ -9,10 +9,10 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.cli import main
+from redbike.cli.entry import main
 from redbike.errors import ServerError
-from redbike.keys import FIXED, Keys
-from redbike.records import Outcome
+from redbike.state.keys import FIXED, Keys
+from redbike.state.records import Outcome
 from tests.test_keys import GOOD
 from tests.waiting import wait_until
 

@@ -1,8 +1,9 @@
-"""Imports go strictly downwards: the layers of the house, lowest first."""
+"""Imports go strictly downwards: the rooms of the house, and the modules in each of them, lowest first."""
 
 import ast
 import configparser
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,79 +12,119 @@ import redbike
 from tests.commandline import ROOT
 
 PACKAGE = Path(redbike.__file__).parent
-LAYERS = [
-    {"errors", "signals", "streams", "supervised", "texts"},
-    {"keys", "records", "masks", "zones", "config", "timefile", "tracebacks", "rows", "terminal"},
-    {"cron", "rule", "outlet", "forks", "worker_class", "process_group", "command_file", "command_output"},
-    {"job_lock"},
-    {"binary", "private_folder", "probe", "options"},
-    {"server"},
-    {"days", "evaluator", "coroutines"},
-    {"walls", "elapsed"},
-    {"rrule"},
-    {"schedule", "connection", "server_check", "rotation"},
-    {"line"},
-    {"scripts"},
-    {"store", "explain", "upcoming", "usage"},
-    {"loop", "outcome", "leftovers"},
-    {"batch", "heartbeat", "dispatcher", "fsck", "performer"},
-    {"worker", "repair"},
-    {"commands", "supervisor"},
-    {"redbike"},
+# A room may import from those in the lines above its own, and so may a module within its room.
+ROOMS = [
+    {"errors", "texts"},
+    {"config", "schedule", "serving", "processes", "moving"},
+    {"state"},
+    {"running"},
+    {"working", "keeping"},
+    {"commands", "redbike"},
+    {"redbike.__init__"},
     {"cli"},
-    {"__init__", "__main__"},
+    {"redbike.__main__"},
 ]
-# The version of the package is in __init__, which imports the facade for its users.
+MODULES = {
+    "schedule": [{"bits", "zones"}, {"cron", "rrule"}, {"kinds"}, {"__init__"}, {"explain", "upcoming"}],
+    "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator"}, {"daily", "subdaily"}, {"recurrence"}],
+    "serving": [
+        {"__init__", "binary", "check", "options", "private_folder", "probe"},
+        {"embedded"},
+        {"connection"},
+        {"line"},
+    ],
+    "processes": [{"__init__", "forks", "signals", "streams", "supervised"}, {"outlet"}, {"supervisor"}],
+    "moving": [{"__init__", "rows"}],
+    "state": [{"__init__", "keys", "records"}, {"scripts"}, {"store"}],
+    "running": [{"__init__", "timefile"}, {"loop", "policies"}, {"dispatcher"}],
+    "working": [
+        {"__init__", "batch", "coroutines", "heartbeat", "queues", "tracebacks", "worker_class"},
+        {"runner"},
+        {"worker"},
+    ],
+    "keeping": [{"__init__", "leftovers"}, {"fsck"}, {"repair"}],
+    "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
+    "cli": [{"usage"}, {"entry"}, {"__init__"}],
+}
+# The command line tells the version, which its users find in the package.
+EXCEPTIONS = {("redbike.cli.entry", "redbike.__init__")}
 # What is installed with the package, and what of it is imported: the data of time zones are only read, and croniter and
 # dateutil are there to check its answers with.
 REQUIRED = {"croniter": None, "docopt-ng": "docopt", "python-dateutil": None, "redis": "redis", "tzdata": None}
-EXCEPTIONS = {("cli", "__init__")}
-TALKING = {"line", "scripts", "connection", "server", "server_check"}  # to Redis
-MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
+
+TREES = {
+    ".".join(("redbike", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 
-def imported(module: str) -> set[str]:
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text())
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "redbike":
-            name = node.module.partition(".")[2]
-            found |= {name} if name else {alias.name if alias.name in MODULES else "__init__" for alias in node.names}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[2] for alias in node.names if alias.name.startswith("redbike.")}
-    return found
+def imported(module: str) -> Iterator[str]:
+    """The modules of the package that it imports."""
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.partition(".")[0] == "redbike")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: a relative import"
+            if node.module and node.module.partition(".")[0] == "redbike":
+                for alias in node.names:
+                    one = f"{node.module}.{alias.name}"
+                    yield one if one in TREES else node.module if node.module in TREES else f"{node.module}.__init__"
 
 
-def layer(module: str) -> int:
-    return next(number for number, modules in enumerate(LAYERS) if module in modules)
+def place(module: str) -> list[int]:
+    """The ranks of the room, and of what is in it down to the module."""
+    _, *words = module.split(".")
+    first = words[0] if words[0] != "__init__" and words[0] != "__main__" else module
+    ranks = [rank(ROOMS, first, module)]
+    for depth in range(1, len(words)):
+        ranks.append(rank(MODULES[".".join(words[:depth])], words[depth], module))
+    return ranks
 
 
-def test_every_module_has_its_layer():
-    placed = {module for modules in LAYERS for module in modules}
-    assert set(MODULES) <= placed
+def rank(lines: list[set[str]], name: str, module: str) -> int:
+    found = [number for number, line in enumerate(lines) if name in line]
+    assert len(found) == 1, f"{module} has no place"
+    return found[0]
 
 
-@pytest.mark.parametrize("module", MODULES)
+def is_below(lower: str, upper: str) -> bool:
+    """Whether `upper` may import `lower`: what is in another room, or sub-room, must be in one below."""
+    mine, its = upper.split(".")[1:], lower.split(".")[1:]
+    shared = 0
+    while shared < min(len(mine), len(its)) - 1 and mine[shared] == its[shared]:
+        shared += 1
+    return place(lower)[shared] < place(upper)[shared]
+
+
+@pytest.mark.parametrize("module", TREES)
 def test_a_module_imports_only_from_below(module):
-    upwards = {name for name in imported(module) if layer(name) >= layer(module) and (module, name) not in EXCEPTIONS}
+    upwards = {name for name in imported(module) if not is_below(name, module) and (module, name) not in EXCEPTIONS}
     assert upwards == set()
 
 
+def test_no_room_and_no_module_is_listed_that_is_not_there():
+    listed = {f"redbike.{room}.{name}" for room, lines in MODULES.items() for line in lines for name in line}
+    assert {name for name in listed if name not in TREES and f"{name}.__init__" not in TREES} == set()
+
+
 def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
-    for module in MODULES:
-        text = (PACKAGE / f"{module}.py").read_text()
-        if layer(module) <= layer("schedule") and module not in TALKING:
-            assert "import redis" not in text
-        if module != "cli":
-            assert "docopt" not in text
+    for module, tree in TREES.items():
+        others = {name.partition(".")[0] for name in foreign(tree)}
+        if module.startswith("redbike.schedule"):
+            assert others <= set(sys.stdlib_module_names)
+        assert "docopt" not in others or module.startswith("redbike.cli.")
+
+
+def foreign(tree: ast.Module) -> set[str]:
+    """What a module imports from outside of the package."""
+    nodes = list(ast.walk(tree))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name for name in names if name.partition(".")[0] != "redbike"}
 
 
 def test_nothing_is_installed_with_it_that_it_does_not_use():
-    trees = [ast.parse((PACKAGE / f"{module}.py").read_text()) for module in MODULES]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    others = {name.partition(".")[0] for name in names} - {"redbike", *sys.stdlib_module_names}
+    others = {name.partition(".")[0] for tree in TREES.values() for name in foreign(tree)} - {*sys.stdlib_module_names}
     assert others == set(filter(None, REQUIRED.values()))
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")

@@ -3,7 +3,7 @@
 import pytest
 
 from redbike.errors import BadJobId, BadQueueName
-from redbike.keys import FAMILIES, FIXED, GIVEN, Keys, check_jobid, check_queue_name, is_queue_name, kinds_of
+from redbike.state.keys import FAMILIES, FIXED, GIVEN, Keys, check_jobid, check_queue_name, is_queue_name, kinds_of
 
 GOOD = [
     "a",

@@ -7,9 +7,9 @@ import pytest
 
 from redbike import Redbike, RoundRobin, StopWork
 from redbike.config import Settings
-from redbike.store import Store
+from redbike.state.store import Store
 from redbike.texts import MOST_SAID, describe, trace_of
-from redbike.worker import Worker
+from redbike.working.worker import Worker
 from tests.waiting import wait_until
 
 

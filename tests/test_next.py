@@ -6,7 +6,7 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork
-from redbike.upcoming import situation
+from redbike.schedule.upcoming import situation
 from tests.waiting import wait_until
 
 WORKER = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from redbike.connection import connect
 from redbike.errors import BadConfig
+from redbike.serving.connection import connect
 from tests.commandline import Shell
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from redbike.config import Settings
-from redbike.fsck import fsck
-from redbike.outcome import (
+from redbike.keeping.fsck import fsck
+from redbike.running.policies import (
     JUST_BEFORE,
     MAX_ERROR,
     MAX_TRACEBACK,
@@ -20,9 +20,9 @@ from redbike.outcome import (
     overrun,
     owed,
 )
-from redbike.records import Answer, Outcome, Run, Streak
-from redbike.schedule import parse
-from redbike.store import Store
+from redbike.schedule.kinds import parse
+from redbike.state.records import Answer, Outcome, Run, Streak
+from redbike.state.store import Store
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
 
 

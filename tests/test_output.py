@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.outlet import LINE_LIMIT, Lines, Outlet
+from redbike.processes.outlet import LINE_LIMIT, Lines, Outlet
 from tests.processes import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 

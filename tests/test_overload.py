@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.fsck import fsck
-from redbike.records import Entry
-from redbike.server import EmbeddedServer
+from redbike.keeping.fsck import fsck
+from redbike.serving.embedded import EmbeddedServer
+from redbike.state.records import Entry
 from tests.commandline import Shell
 from tests.waiting import wait_until
 

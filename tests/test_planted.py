@@ -26,9 +26,10 @@ def test_a_bug_can_be_planted_and_is_no_mere_error_of_syntax(bug, client):
 
 def as_sent(file: str, planted: str) -> str:
     """The text of a script as the server gets it; for the prelude, one that has it in front."""
-    prelude, script = (PACKAGE / "lua" / "_prelude.lua").read_text(), planted
-    if file == "lua/_prelude.lua":
-        prelude, script = planted, (PACKAGE / "lua" / "set.lua").read_text()
+    lua = PACKAGE / "state" / "lua"
+    prelude, script = (lua / "_prelude.lua").read_text(), planted
+    if file == "state/lua/_prelude.lua":
+        prelude, script = planted, (lua / "set.lua").read_text()
     shebang, _, body = script.partition("\n")
     return f"{shebang}\n{prelude}{body}"
 
@@ -45,5 +46,5 @@ def test_there_are_enough_of_them_and_none_twice():
 
 
 def test_a_bug_whose_place_is_gone_is_reported():
-    with pytest.raises(ValueError, match=r"stands 0 times in store\.py, not once"):
-        replaced("", next(bug for bug in BUGS if bug.file == "store.py"))
+    with pytest.raises(ValueError, match=r"stands 0 times in state/store\.py, not once"):
+        replaced("", next(bug for bug in BUGS if bug.file == "state/store.py"))

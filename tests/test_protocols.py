@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike.connection import connect
+from redbike.serving.connection import connect
 from tests.operations import OPERATIONS
 from tests.test_crashes import compare, short, told  # noqa: F401
 

@@ -5,11 +5,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from redbike.schedule import parse
+from redbike.schedule.kinds import parse
 from tests.commandline import ROOT, Shell
 from tests.waiting import wait_until
 
@@ -138,11 +139,14 @@ def test_the_library_is_used_as_shown(tmp_path):
 
 
 def test_the_wheel_works_in_a_clean_environment(tmp_path):
-    """The Lua files are in it: a job is run with nothing but what it installs."""
+    """Nothing of the package is left out of it: a job is run with nothing but what it installs."""
     run(
         sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path / "dist"), str(copy_of_the_project(tmp_path))
     )
     [wheel] = (tmp_path / "dist").glob("*.whl")
+    files = {path.relative_to(ROOT) for path in (ROOT / "redbike").rglob("*") if path.is_file()}
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("redbike/")}
+    assert packed == {str(path) for path in files if "__pycache__" not in path.parts}
     run(sys.executable, "-m", "venv", str(tmp_path / "venv"))
     python = str(tmp_path / "venv" / "bin" / "python")
     run(python, "-m", "pip", "install", "-q", f"{wheel}[embedded]")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from redbike.records import Outcome, RunRecord, Streak, Waiting
-from redbike.store import Store
+from redbike.state.records import Outcome, RunRecord, Streak, Waiting
+from redbike.state.store import Store
 
 JOB, QUEUE, START = "job:A", "work A", 1000.0
 TAKEN = "tag 1000.000000 1500.000000 990.000000 0 0 - work A"

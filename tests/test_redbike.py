@@ -7,8 +7,8 @@ import time
 import pytest
 
 from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, StopWork, current_run
-from redbike.fsck import fsck
-from redbike.timefile import Timefile
+from redbike.keeping.fsck import fsck
+from redbike.running.timefile import Timefile
 from tests.waiting import wait_until
 
 

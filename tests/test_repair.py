@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
-from redbike.fsck import judge, places
-from redbike.keys import FIXED
-from redbike.records import Outcome, Run, State, Streak
-from redbike.repair import Repair
-from redbike.store import GRACE, LEASE
+from redbike.keeping.fsck import judge, places
+from redbike.keeping.repair import Repair
+from redbike.state.keys import FIXED
+from redbike.state.records import Outcome, Run, State, Streak
+from redbike.state.store import GRACE, LEASE
 from tests.cuts import check_all
 from tests.states import dump, end
 from tests.waiting import wait_until

@@ -7,9 +7,9 @@ import pytest
 
 from redbike.config import Settings
 from redbike.errors import BadConfig, BadQueueName
-from redbike.rotation import REREAD, WINDOW, Rotation, RoundRobin
-from redbike.store import Store
-from redbike.worker import Worker
+from redbike.state.store import Store
+from redbike.working.queues import REREAD, WINDOW, Rotation, RoundRobin
+from redbike.working.worker import Worker
 from tests.waiting import wait_until
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.errors import BadConfig
-from redbike.rows import rows
+from redbike.moving.rows import rows
 from tests.waiting import wait_until
 
 MANY = "".join(f"{n}:A,EVERY:1h\n" for n in range(1000))

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
-from redbike.schedule import MAX_TEXT, Every, parse, timestamp
+from redbike.schedule.kinds import MAX_TEXT, Every, parse, timestamp
 
 from .cases import instant, sections
 

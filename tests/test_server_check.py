@@ -6,8 +6,8 @@ import pytest
 import redis
 
 from redbike import Redbike, RoundRobin
-from redbike.connection import connect
-from redbike.server_check import check_server
+from redbike.serving.check import check_server
+from redbike.serving.connection import connect
 from tests.commandline import Shell
 
 NOTHING = "keeps nothing on disk"

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.loop import Loop
-from redbike.signals import AGAIN, Hearing, StopFlag
-from redbike.store import Store
+from redbike.processes.signals import AGAIN, Hearing, StopFlag
+from redbike.running.loop import Loop
+from redbike.state.store import Store
 from tests.processes import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 
@@ -234,7 +234,7 @@ def test_in_another_thread_nothing_is_heard():
 def test_a_handler_that_was_not_installed_by_python_becomes_the_default():
     code = (
         "import os, signal\n"
-        "from redbike.signals import Hearing\n"
+        "from redbike.processes.signals import Hearing\n"
         "with Hearing(lambda number: print('heard', number, flush=True)):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "os.kill(os.getpid(), signal.SIGTERM)\n"

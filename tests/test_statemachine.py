@@ -15,12 +15,12 @@ from hypothesis.stateful import (
 )
 
 from redbike.config import Settings
-from redbike.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
-from redbike.fsck import fsck
-from redbike.outcome import commit
-from redbike.records import Entry, Outcome, Run, Streak
-from redbike.store import GRACE, LEASE, Store, jobs_of
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.running.policies import commit
+from redbike.state.records import Entry, Outcome, Run, Streak
+from redbike.state.store import GRACE, LEASE, Store, jobs_of
 from tests.model import End, Model, Tries, next_of
 from tests.states import queue_for
 

@@ -3,10 +3,10 @@
 import pytest
 
 from redbike.config import Settings
-from redbike.dispatcher import Dispatcher
-from redbike.fsck import fsck
-from redbike.records import Entry, Outcome
-from redbike.store import GRACE, LEASE, PAGE, Store
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.records import Entry, Outcome
+from redbike.state.store import GRACE, LEASE, PAGE, Store
 
 START = 1000.0
 SCHEDULE = "EVERY:1000@0.0"
@@ -145,7 +145,7 @@ def test_what_is_to_end_as_a_whole_waits_for_the_one_that_was_set_anew(store):
 def test_a_survey_tells_of_no_more_lost_runs_than_it_must(store, monkeypatch):
     for n in range(3):
         take(store, [f"{n}a:long", f"{n}b:long"], f"tag{n}", START + n)
-    monkeypatch.setattr("redbike.store.PAGE", 2)
+    monkeypatch.setattr("redbike.state.store.PAGE", 2)
     assert [run.jobid for run in store.survey(START + 3 + LEASE).lost] == ["0a:long", "0b:long"]
     assert PAGE > 2
 

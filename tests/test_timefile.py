@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from redbike.timefile import Timefile
+from redbike.running.timefile import Timefile
 
 NOW = 1_700_000_000.0
 
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "redbike.timefile"
+    return tmp_path / "redbike.running.timefile"
 
 
 def test_what_is_written_is_read(path):
@@ -131,7 +131,7 @@ def test_a_full_disk_leaves_the_old_time(path):
     Timefile(path).write(NOW)
     # A limit on the size of files is as good as a full disk: the write fails halfway.
     code = (
-        "import resource, signal, sys; from redbike.timefile import Timefile;"
+        "import resource, signal, sys; from redbike.running.timefile import Timefile;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3, 3));"
         "sys.exit(Timefile(sys.argv[1]).write(1.0))"

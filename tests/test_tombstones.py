@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.fsck import fsck
-from redbike.records import Outcome
-from redbike.store import PAGE, Store, new_tag
+from redbike.keeping.fsck import fsck
+from redbike.state.records import Outcome
+from redbike.state.store import PAGE, Store, new_tag
 from tests.states import NEW, NOW, OLD, QUEUE, START, dump, queue_for, take
 
 

@@ -3,10 +3,10 @@
 import threading
 
 from redbike.config import Settings
-from redbike.rotation import RoundRobin
-from redbike.store import Store
-from redbike.tracebacks import INTERVAL, MOST, Tracebacks
-from redbike.worker import Worker
+from redbike.state.store import Store
+from redbike.working.queues import RoundRobin
+from redbike.working.tracebacks import INTERVAL, MOST, Tracebacks
+from redbike.working.worker import Worker
 from tests.waiting import wait_until
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from redbike.errors import NoSuchJob, ServerError
-from redbike.fsck import fsck
-from redbike.records import Entry, Outcome, Run
-from redbike.scripts import SCRIPTS, Call
-from redbike.store import GRACE, LEASE, Store
+from redbike.keeping.fsck import fsck
+from redbike.state.records import Entry, Outcome, Run
+from redbike.state.scripts import SCRIPTS, Call
+from redbike.state.store import GRACE, LEASE, Store
 from tests.states import (
     DUE,
     JOB,

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from redbike import BadJobId, Redbike, RoundRobin
-from redbike.cli import COMMANDS
-from redbike.cli import __doc__ as usage
-from redbike.usage import diagnose
+from redbike.cli.entry import COMMANDS
+from redbike.cli.entry import __doc__ as usage
+from redbike.cli.usage import diagnose
 
 USAGE = {line.split()[2]: line.strip() for line in usage.splitlines() if line.startswith("  redbike [options]")}
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from redbike.config import Settings
-from redbike.dispatcher import Dispatcher
-from redbike.fsck import fsck
-from redbike.rotation import RoundRobin
-from redbike.store import LEASE, Store
-from redbike.worker import Worker
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.store import LEASE, Store
+from redbike.working.queues import RoundRobin
+from redbike.working.worker import Worker
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
@@ -118,7 +118,7 @@ def test_what_was_taken_for_a_worker_that_stops_is_given_back(store, worker):
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_own(store, worker, monkeypatch, lost):
-    monkeypatch.setattr("redbike.worker.STALE", -10.0)
+    monkeypatch.setattr("redbike.working.worker.STALE", -10.0)
     answered = worker._received
 
     def received(taken):

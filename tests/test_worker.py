@@ -9,12 +9,12 @@ import pytest
 
 from redbike.config import Settings
 from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
-from redbike.fsck import fsck
-from redbike.performer import current_run
-from redbike.records import Entry
-from redbike.rotation import Rotation, RoundRobin
-from redbike.store import LEASE, Store
-from redbike.worker import Worker
+from redbike.keeping.fsck import fsck
+from redbike.state.records import Entry
+from redbike.state.store import LEASE, Store
+from redbike.working.queues import Rotation, RoundRobin
+from redbike.working.runner import current_run
+from redbike.working.worker import Worker
 from tests.waiting import wait_until
 
 

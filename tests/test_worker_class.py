@@ -8,8 +8,8 @@ import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
 from redbike.errors import BadQueueName
-from redbike.store import Store
-from redbike.worker_class import load_placer
+from redbike.state.store import Store
+from redbike.working.worker_class import load_placer
 from tests.commandline import ROOT
 from tests.processes import children_of
 from tests.waiting import wait_until
@@ -50,7 +50,7 @@ class Installed:
 
     def __init__(self, shell):
         self.shell = shell
-        (shell.folder / "bin.py").write_text("import sys\nfrom redbike.cli import main\nsys.exit(main())\n")
+        (shell.folder / "bin.py").write_text("import sys\nfrom redbike.cli.entry import main\nsys.exit(main())\n")
         self.command = [sys.executable, "-P", str(shell.folder / "bin.py")]
 
     def run(self, *arguments):
@@ -118,7 +118,7 @@ def test_a_worker_whose_module_has_such_a_name_is_told_so(jobs, command, name):
 def test_the_children_of_up_have_the_package_of_their_parent(jobs):
     del jobs.environment["PYTHONPATH"]
     (jobs.folder / "bin.py").write_text(
-        f"import sys\nsys.path.append({str(ROOT)!r})\nfrom redbike.cli import main\nsys.exit(main())\n"
+        f"import sys\nsys.path.append({str(ROOT)!r})\nfrom redbike.cli.entry import main\nsys.exit(main())\n"
     )
     process = jobs.installed.start("up", "jobs:Worker('A')")
     works(jobs, "job:A")

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike.errors import BadSchedule
-from redbike.zones import Zone, resolve, zone
+from redbike.schedule.zones import Zone, resolve, zone
 
 from .cases import instant
 

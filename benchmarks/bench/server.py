@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from redbike.server import find_binary
+from redbike.serving.embedded import find_binary
 
 PATIENCE = 10.0  # seconds for it to come up
 SETTINGS = {

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 from redbike.config import load
-from redbike.connection import connect
 from redbike.errors import NoSuchJob, Unreachable
 from redbike.redbike import Redbike
-from redbike.rotation import RoundRobin
+from redbike.serving.connection import connect
+from redbike.working.queues import RoundRobin
 from tests.chaos import population
 from tests.chaos.journal import Journal
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import redis
 
-from redbike.server import find_binary
+from redbike.serving.embedded import find_binary
 from tests.chaos.journal import Journal
 from tests.waiting import wait_until
 

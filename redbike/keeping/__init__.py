@@ -1,0 +1,1 @@
+"""Whether the data in Redis is sound, and its repair."""

@@ -1,0 +1,48 @@
+"""What redbike 0.13.1 leaves in Redis under names that are used no more; its other keys are those of today.
+
+- ``<prefix>-<queue name>-members``: a set of the ids in the queue, so that none is in it twice. Today ``-queued`` is.
+- ``<prefix>-<queue name>-<job id>``: the tag of a run in flight, which expires. Today ``-inflight-<tag>`` is.
+"""
+
+import re
+from collections.abc import Callable, Collection
+
+from redbike.state.keys import Keys
+from redbike.state.records import text
+from redbike.state.scripts import translated
+from redbike.state.store import Store
+
+MEMBERS = "-members"
+TAG = re.compile(r"[0-9a-f]{30}")
+
+QueueFor = Callable[[str], str]
+
+
+def is_members(store: Store, key: str, queues: Collection[str], queue_for: QueueFor) -> bool:
+    """Whether `key` is the set of the ids in a queue that 0.13.1 kept beside it; nothing reads it any more."""
+    name = _name(store.keys, key)
+    if not name.endswith(MEMBERS) or text(store.client.type(key)) != "set":
+        return False
+    queue = name.removesuffix(MEMBERS)
+    first = next(store.client.sscan_iter(key, count=1), None)
+    return queue in queues or (first is not None and queue_for(text(first)) == queue)
+
+
+def is_run(store: Store, key: str, queue_for: QueueFor) -> bool:
+    """Whether `key` is the tag of a run that a worker of 0.13.1 took; it expires at the timeout of the run."""
+    name = _name(store.keys, key)
+    if not any(queue_for(name[dash.end() :]) == name[: dash.start()] for dash in re.finditer("-", name)):
+        return False
+    if text(store.client.type(key)) != "string" or store.client.pttl(key) < 0:
+        return False
+    return TAG.fullmatch(text(store.client.get(key))) is not None
+
+
+def remove(store: Store, key: str) -> None:
+    """Delete `key`."""
+    with translated():
+        store.client.delete(key)
+
+
+def _name(keys: Keys, key: str) -> str:
+    return key.removeprefix(f"{keys.prefix}-")

@@ -1,0 +1,1 @@
+"""Schedules from elsewhere: today the rows of a CSV file."""

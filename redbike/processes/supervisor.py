@@ -1,0 +1,277 @@
+"""Several processes of ours in one foreground command: started, tagged, restarted when they end, stopped in order.
+
+1. Each child is a process group of its own, so that Ctrl-C reaches this process alone, which stops them in order.
+2. Each line that a child prints is printed with the child's name in front. A reader who is too slow for that loses
+   lines; no child ever waits for one.
+3. A child that ends without having been told to is started again after a pause, whatever its exit status. One that was
+   halted is not, and neither is any other then. One that could not even begin, for bad input, stops all.
+4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.processes.supervised`.
+5. A second signal ends the children at once: by a second SIGTERM, and a few seconds later by SIGKILL.
+"""
+
+import contextlib
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from redbike.errors import BadConfig
+from redbike.processes.outlet import Lines, Outlet
+from redbike.processes.signals import AGAIN, Hearing
+from redbike.processes.supervised import HALTED, RUNNING, SUPERVISED
+
+log = logging.getLogger("redbike")
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is started again
+BAD_INPUT = 2  # the exit status of a child that would fail in the same way again
+COMPLAINT = b"redbike: "  # how its reason begins
+LAST_WORDS = 0.5  # seconds for which the output of a child that has ended is waited for
+PATIENCE = 6.0  # seconds from a second signal to SIGKILL: more than an abort may take
+CHUNK = 64 * 1024  # bytes
+
+
+def supervise(
+    commands: Mapping[str, Sequence[str]], environment: Mapping[str, str], is_halted: Callable[[], bool]
+) -> int:
+    """Run `commands` (name → arguments) until they are halted or stopped; the exit status.
+
+    Raises `BadConfig` with the reason of a child that cannot begin. `is_halted` asks whether there was a HALT.
+    """
+    supervisor = _Supervisor(commands, environment, is_halted)
+    with _outlets() as supervisor.outlet:
+        return supervisor.run()
+
+
+@contextlib.contextmanager
+def _outlets() -> Iterator[Outlet]:
+    """An outlet for standard output; what is logged meanwhile must not wait for a reader either."""
+    sys.stdout.flush()
+    output = Outlet(sys.stdout.fileno())
+    errors = output if os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()) else Outlet(sys.stderr.fileno())
+    handlers = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
+    before = [each.setStream(errors) for each in handlers]
+    try:
+        yield output
+    finally:
+        for handler, stream in zip(handlers, before, strict=True):
+            handler.setStream(stream)
+        for outlet in {output, errors}:
+            outlet.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a child ended: its exit status, what it had reported, and the complaint that it had not printed yet."""
+
+    status: int
+    reports: bytes
+    complaint: str
+
+
+class _Supervisor:
+    outlet: Outlet
+
+    def __init__(
+        self, commands: Mapping[str, Sequence[str]], environment: Mapping[str, str], is_halted: Callable[[], bool]
+    ) -> None:
+        self.commands = commands
+        self.environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
+        self.is_halted = is_halted
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.stopping = threading.Event()
+        self.complaint = ""
+        self.status = 0
+        self._told: float | None = None  # when the children were told to stop
+        self._telling = threading.Lock()
+        # For a thread: a signal handler must not wait. Putting is safe there.
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def run(self) -> int:
+        with Hearing(self._signals.put, lambda number: self._signals.put(-number)):
+            obeying = threading.Thread(target=self._obey)
+            keepers = [threading.Thread(target=self._keep_running, args=(name,)) for name in self.commands]
+            for thread in (obeying, *keepers):
+                thread.start()
+            for keeper in keepers:
+                keeper.join()
+            self._signals.put(0)
+            obeying.join()
+        if self.complaint:
+            raise BadConfig(self.complaint)
+        return self.status
+
+    def _obey(self) -> None:
+        """Stop by the numbers of signals, which are negative for a second one; return at 0."""
+        while number := self._signals.get():
+            if number > 0:
+                self._stop()
+            elif not self.status:
+                self.status = 128 - number
+                self._stop_at_once()
+
+    def _stop(self) -> None:
+        """Tell every child to stop after its current job, once."""
+        with self._telling:
+            self.stopping.set()
+            if self._told is None:
+                self._told = time.monotonic()
+                self._send(signal.SIGTERM)
+
+    def _stop_at_once(self) -> None:
+        self._stop()
+        assert self._told is not None
+        # A child counts a second signal only then.
+        time.sleep(max(0.0, self._told + 1.2 * AGAIN - time.monotonic()))
+        self._send(signal.SIGTERM)
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and any(child.poll() is None for child in self._alive()):
+            time.sleep(0.02)
+        for child in self._alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+    def _alive(self) -> list[subprocess.Popen[bytes]]:
+        # In the order of the commands: a dispatcher stands first, so nothing more comes when the workers stop.
+        children = [self.children[name] for name in self.commands if name in self.children]
+        return [child for child in children if child.poll() is None]
+
+    def _send(self, number: signal.Signals) -> None:
+        for child in self._alive():
+            child.send_signal(number)
+
+    def _keep_running(self, name: str) -> None:
+        pause = FIRST_PAUSE
+        while not self.stopping.is_set():
+            began = time.monotonic()
+            end = self._run_once(name)
+            if self.stopping.is_set():
+                return
+            if HALTED in end.reports:
+                self._stop()
+                return
+            if end.status == BAD_INPUT and RUNNING not in end.reports:
+                self.complaint = self.complaint or f"{name} cannot begin: {end.complaint or 'it did not say why'}"
+                self._stop()
+                return
+            pause = FIRST_PAUSE if time.monotonic() - began > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
+            log.error("%s %s; it is started again in %g s", name, _how(end.status), pause)
+            self.stopping.wait(pause)
+            if not self.stopping.is_set() and self._is_halted():
+                # Nobody else may be left who has heard of it.
+                log.info("halted")
+                self._stop()
+
+    def _is_halted(self) -> bool:
+        try:
+            return self.is_halted()
+        except Exception as error:
+            log.debug("it is not known whether there was a HALT: %s", error)
+            return False
+
+    def _run_once(self, name: str) -> _End:
+        try:
+            child, output, reports = self._start(name)
+        except OSError as error:
+            # Too many processes, too many open files: that may pass.
+            log.error("%s cannot be started: %s", name, error.strerror)
+            return _End(1, b"", "")
+        self.children[name] = child
+        if self.stopping.is_set():
+            child.terminate()
+        reader = _Reader(name, output, reports, self.outlet)
+        # Not by the end of its output: a process that a job has left behind may hold that open.
+        return reader.end(child.wait())
+
+    def _start(self, name: str) -> tuple[subprocess.Popen[bytes], int, int]:
+        """Start a child; its process, and the reading ends of its output and of its reports."""
+        pipes: list[int] = []
+        child = None
+        try:
+            for _ in range(2):
+                pipes += os.pipe()
+            output, printed, reports, reported = pipes
+            os.set_blocking(reports, False)
+            child = subprocess.Popen(
+                self.commands[name],
+                env=self.environment | {SUPERVISED: f"{output} {reported}"},
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                pass_fds=(output, reported),
+                process_group=0,
+            )
+            return child, output, reports
+        finally:
+            for descriptor in pipes if child is None else (printed, reported):
+                os.close(descriptor)
+
+
+class _Reader(threading.Thread):
+    """Prints what a child prints, and takes its reports; goes on for as long as anybody holds the output open."""
+
+    def __init__(self, name: str, output: int, reports: int, outlet: Outlet) -> None:
+        super().__init__(name=f"redbike-{name}", daemon=True)
+        self._tag = f"{name:<8} | ".encode()
+        self._output = output
+        self._reports: int | None = reports
+        self._outlet = outlet
+        self._said = b""
+        self._complaint: bytes | None = None
+        self._asking = threading.Lock()
+        self.start()
+
+    def run(self) -> None:
+        lines = Lines()
+        with open(self._output, "rb", buffering=0) as output:
+            while chunk := output.read(CHUNK):
+                for line in lines.feed(chunk):
+                    self._print(line)
+        for line in lines.finish():
+            self._print(line)
+
+    def end(self, status: int) -> _End:
+        """The child has ended with `status`."""
+        self.join(LAST_WORDS)
+        reports = self._reports
+        assert reports is not None
+        said = self._ask()
+        complaint = (self._complaint or b"").removeprefix(COMPLAINT).decode(errors="backslashreplace")
+        if RUNNING in said or status not in (BAD_INPUT, -signal.SIGTERM):
+            self._print_complaint()
+        with self._asking:
+            os.close(reports)
+            self._reports = None
+        return _End(status, said, complaint)
+
+    def _print(self, line: bytes) -> None:
+        self._print_complaint()
+        if line.startswith(COMPLAINT) and RUNNING not in self._ask():
+            # Perhaps the reason why it cannot begin: that is told at the end, and once.
+            self._complaint = line
+        else:
+            self._outlet.put(self._tag + line)
+
+    def _print_complaint(self) -> None:
+        complaint, self._complaint = self._complaint, None
+        if complaint is not None:
+            self._outlet.put(self._tag + complaint)
+
+    def _ask(self) -> bytes:
+        with self._asking, contextlib.suppress(BlockingIOError):
+            if self._reports is not None:
+                self._said += os.read(self._reports, 1024)
+        return self._said
+
+
+def _how(status: int) -> str:
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-status).name}"
+        return f"was killed by signal {-status}"
+    return f"ended with status {status}" if status else "ended with status 0, though nobody told it to"

@@ -1,0 +1,255 @@
+"""The dispatcher: it moves due jobs from the timeline to their queues, and brings lost runs back.
+
+1. Survey: one read-only script says what is due, which tags have no live worker any more, and what comes next.
+2. Move what is due, a batch at a time in order of due time, each batch one atomic step. What the last survey told of is
+   moved at its instant without another one.
+3. End the runs of those tags by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt
+   them first.
+4. Sleep until the next due time or lease, or until something earlier is set, and keep the time once a second.
+
+It holds no lock: a batch names the due time of each of its jobs, and a job that is no longer due then is passed over.
+So two dispatchers are one that works and one that finds nothing left to do, and one that dies is not missed.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from redbike.config import Settings
+from redbike.errors import RedbikeError
+from redbike.running.loop import Loop
+from redbike.running.policies import COUNT_LIMIT, anew, describe, given_back, lost
+from redbike.running.timefile import Timefile
+from redbike.schedule.kinds import parse
+from redbike.state.records import Answer, Outcome, Run, Survey
+from redbike.state.scripts import Conversation
+from redbike.state.store import PAGE, STEP, Store, is_ahead
+
+log = logging.getLogger("redbike.dispatcher")
+
+Due = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue
+
+NAP = 1.0  # seconds: how often the time is kept
+LONGEST_SLEEP = 5.0  # seconds after which it looks again, whatever it was told
+EARLY = 0.003  # seconds: a blocking wait is up to a millisecond late, so the last moments before an instant are slept
+OVERSLEPT = 0.0002  # seconds that a sleep may take too long; it is awake for them
+ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clocks are added
+KEEPING = 0.05  # seconds that keeping the time may take
+AHEAD = 8  # steps that the server is busy with while the next ones are made
+GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
+
+
+class Dispatcher:
+    """Dispatches the jobs of `store`, keeping the time in `settings.timefile`."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.loop = Loop(store)
+        self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self._kept = 0.0
+        self._line = Conversation(store.client)
+        self._surveyed: Survey | None = None
+        self._surveyed_at = 0.0  # by the monotonic clock
+        self._offset = float("-inf")  # Redis' clock less the monotonic one
+
+    def dispatch(self, after: float | None = None) -> None:
+        """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
+        self.loop.insist(lambda _: self.skip_missed(after))
+        if after is not None:
+            self.loop.insist(lambda _: self.dispatch_due(after))
+        try:
+            self.loop.run(self._turn)
+        finally:
+            self._keep_time_at_exit()
+            self.close()
+
+    def close(self) -> None:
+        """Give back the connection."""
+        self._line.close()
+
+    def dispatch_due(self, now: float | None = None) -> int:
+        """One pass: move everything due by `now` (default: Redis' clock), bring back lost runs; how many moved."""
+        moved, due, before = 0, self._expected() if now is None else [], None
+        while True:
+            count, survey = self._move_and_survey(due, now, ahead=before is None or not before.lost)
+            moved += count
+            if before is not None:
+                # Only now that its due jobs have moved: the occurrence of one whose run is lost was overlapped.
+                self.recover(before, now)
+            before, due = survey, self._with_queues(survey.due)
+            if not due:
+                self.recover(survey, now)
+                if len(survey.lost) < PAGE and not survey.old:
+                    self._surveyed = survey
+                    return moved
+                before = None
+
+    def _move_and_survey(self, due: Sequence[Due], now: float | None, ahead: bool) -> tuple[int, Survey]:
+        """Timeline → queues; how many jobs moved since the last time, and what there is to do next.
+
+        With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
+        """
+        steps = [due[first : first + STEP] for first in range(0, len(due), STEP)]
+        late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
+        early = steps[: len(steps) - len(late)]
+        calls, moved = (self.store.dispatch_call(step, now) for step in early), []
+        if len(early) == 1:
+            # Those whom a few jobs wake have taken them before the survey keeps the server busy.
+            moved = self._line.ask(calls)
+        asked = time.monotonic()
+        *rest, surveyed = self._line.ask(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
+        moved += rest
+        self._surveyed_at = time.monotonic()
+        for step in late:
+            self._line.tell(self.store.dispatch_call(step, now))
+        survey = self.store.surveyed(surveyed)
+        # Redis read its clock in between: so each survey narrows down what the one before has told of it.
+        self._offset = min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)
+        if not survey.due:
+            moved += self._line.ask([])
+        return sum(int(count) for _, count in moved), survey
+
+    def _expected(self) -> list[Due]:
+        """What has become due since the last survey, as far as that told of it: so it need not be asked again."""
+        if self._surveyed is None:
+            return []
+        reached = time.monotonic() + self._offset + ROUNDING
+        return self._with_queues(itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming))
+
+    def _with_queues(self, jobs: Iterable[tuple[str, str]]) -> list[Due]:
+        found, errors = [], []
+        for jobid, due in jobs:
+            try:
+                name = self.store.queue_for(jobid)
+            except Exception as error:
+                # The worker class is the user's own: whatever it raises must not stop the other jobs.
+                name = ""
+                errors.append((jobid, error))
+            found.append((jobid, due, name))
+        if errors:
+            first, reason = errors[0]
+            more = f" and {len(errors) - 1} more jobs" if len(errors) > 1 else ""
+            log.error("%s%s: no queue, to be tried again: %s", first, more, describe(reason))
+        return found
+
+    def recover(self, survey: Survey, now: float | None = None) -> None:
+        """In flight → where ``on-lost`` says, for the runs whose worker is not heard of any more."""
+        if survey.old:
+            # Nothing else before all are adopted: a part of what was taken together would look as if it were all.
+            self.store.adopt(survey.old, now=now)
+            return
+        for _, runs in itertools.groupby(survey.lost, lambda run: run.tag):
+            self._end_lost(list(runs), survey.now, now)
+        for tag, jobids in survey.strays.items():
+            self.store.hold(tag, jobids, now)
+
+    def _end_lost(self, runs: list[Run], asked: float, now: float | None) -> None:
+        """End runs that were taken together, in one step: a part of them would look as if it had been taken alone."""
+        together = len(runs) > 1 and self.settings.on_lost == "requeue"
+        ended = [(run, given_back(run) if together else lost(run, self.settings, asked)) for run in runs]
+        placed, answers = ended, self._end_whole(ended, now)
+        while any(answer.word == "changed" for answer in answers):
+            placed = [
+                (replace(run, schedule=answer.detail), anew(run, outcome, answer, self.settings, asked))
+                if answer.word == "changed"
+                else before
+                for (run, outcome), before, answer in zip(ended, placed, answers, strict=True)
+            ]
+            answers = self._end_whole(placed, now)
+        for run, answer in zip(runs, answers, strict=True):
+            if answer.word == "ok":
+                count = "which was one of several" if together else f"loss {run.losses + 1} in a row"
+                log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
+
+    def _end_whole(self, ended: list[tuple[Run, Outcome]], now: float | None) -> list[Answer]:
+        (reply,) = self._line.ask([self.store.end_call(ended, now, whole=True)])
+        return self.store.ended(reply)
+
+    def skip_missed(self, after: float | None = None) -> None:
+        """With ``catchup = none``: jobs that came due while no dispatcher ran go on to their next occurrence."""
+        now, dispatched = self.store.horizon()
+        since = after
+        if since is None and self._timefile:
+            # With every policy, so that a file that is of no use is reported at once.
+            since = self._timefile.read(now)
+        if since is None and dispatched is not None and not is_ahead(dispatched, now):
+            since = dispatched
+        if self.settings.catchup != "none" or since is None or now - since < GAP:
+            return
+        for jobid, due in self.store.missed(since, now):
+            self._skip(jobid, due, now)
+
+    def _skip(self, jobid: str, due: str, now: float) -> None:
+        stored = self.store.schedule(jobid) or "STOP"
+        try:
+            schedule = parse(stored)
+        except RedbikeError as error:
+            log.error("%s: %s", jobid, error)
+            return
+        if schedule.once or schedule.backs_off:
+            return
+        count = 1 + schedule.count(float(due), now, COUNT_LIMIT)
+        self.store.skip(jobid, due, schedule.text, schedule.next(now), count)
+
+    def _turn(self) -> None:
+        """One pass, then sleep until there is something to do."""
+        self.dispatch_due()
+        assert self._surveyed is not None
+        self.loop.heed(self._surveyed.control)
+        moments = [moment for moment in (self._surveyed.next_due, self._surveyed.next_lease) if moment is not None]
+        until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
+        while not self.loop.stopping.is_set():
+            self._keep_time(until)
+            pause = until - time.monotonic()
+            if pause <= EARLY:
+                time.sleep(max(0.0, pause - OVERSLEPT))
+                while time.monotonic() < until:
+                    pass
+                return
+            if self.loop.wait([self.store.keys.wakeup], min(NAP, pause - EARLY / 2)):
+                return
+
+    def _keep_time(self, until: float) -> None:
+        """Note up to when all is dispatched, about once a second, but not if that might make a job late."""
+        since = time.monotonic() - self._kept
+        if since >= NAP and (until - time.monotonic() > KEEPING or since >= 2 * NAP):
+            self._kept = time.monotonic()
+            self._note(self._dispatched_until())
+
+    def _clock(self) -> float:
+        """Redis' clock, as far as it is known without asking: never ahead."""
+        assert self._surveyed is not None
+        return self._surveyed.now + time.monotonic() - self._surveyed_at
+
+    def _dispatched_until(self) -> float:
+        assert self._surveyed is not None
+        due = self._surveyed.next_due
+        return self._clock() if due is None else min(self._clock(), due)
+
+    def _note(self, until: float) -> None:
+        if self._timefile:
+            self._timefile.write(until)
+        assert self._surveyed is not None
+        self.store.advance(until, self._was_ahead())
+        self._surveyed = replace(self._surveyed, dispatched=until)
+
+    def _was_ahead(self) -> bool:
+        """Whether Redis' clock was ahead when the instant up to which all is dispatched was noted."""
+        assert self._surveyed is not None
+        dispatched, now = self._surveyed.dispatched, self._clock()
+        if dispatched is None or not is_ahead(dispatched, now):
+            return False
+        seconds = dispatched - now
+        log.warning("Redis' clock was ahead by %.0f s: set again, with --after, what ran then and is due late", seconds)
+        return True
+
+    def _keep_time_at_exit(self) -> None:
+        if self._surveyed is None:
+            return
+        try:
+            self._note(self._dispatched_until())
+        except RedbikeError as error:
+            log.warning("the time of the exit is not noted in Redis: %s", error)

@@ -1,0 +1,232 @@
+"""Where a job goes when a run of it has ended: the policies, as pure functions.
+
+Each takes the run and Redis' clock, and gives the `Outcome` that ``lua/end.lua`` commits. Both the worker, for its own
+runs, and the dispatcher, for those of a dead worker, ask here.
+
+If the job was set or requeued during its run, the script commits nothing. It answers with the schedule and with what
+was left behind; `anew` computes the place from that, and the script is asked again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+from redbike import texts
+from redbike.config import Settings
+from redbike.errors import BadSchedule, CommandFailed
+from redbike.schedule.kinds import Schedule, parse, stored
+from redbike.state.records import Answer, Outcome, Run, Streak
+from redbike.state.store import Store
+from redbike.texts import message_of, trace_of
+
+Why = Literal["", "overrun", "lost"]
+
+OWED, ON_TIMELINE = "due:", "+timeline"  # what was left behind for the end of a run, see `redbike.state.keys`
+JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
+MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
+MAX_PAUSE = 3600.0  # seconds between two tries
+COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
+MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
+
+
+def done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
+    """The worker returned `result`: the job goes where its schedule says."""
+    schedule = stored(run.schedule)
+    if schedule.backs_off:
+        return Outcome("next", due=f"+{backoff(result):.6f}")
+    return onward(run, schedule, settings, now)
+
+
+def backoff(result: object) -> float:
+    """The pause in seconds that `work` asked for by returning `result`; raises `TypeError` or `ValueError`."""
+    if result is None:
+        return 0.0
+    if isinstance(result, bool) or not isinstance(result, int | float):
+        raise TypeError(f"work() returned {result!r:.80}, neither None nor a number of seconds")
+    if not 0 <= result <= 1e9:
+        raise ValueError(f"work() returned {result!r}: a backoff is 0 to 1e9 seconds")
+    # Without the sign that a zero may have.
+    return float(result) + 0.0
+
+
+def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
+    """The next occurrence after both `now` and the one that was run; those in between are counted as skipped."""
+    if schedule.backs_off:
+        return Outcome("next", due="+0", **kept)
+    after = run.goes_on_after
+    next_due = schedule.next(after)
+    if next_due is None or next_due > now:
+        return Outcome("next", due=next_due, **kept)
+    missed, overlapped = skipped(run, schedule, now)
+    if settings.catchup == "all" and missed:
+        surplus = max(0, missed - settings.catchup_limit)
+        for _ in range(surplus):
+            next_due = None if next_due is None else schedule.next(next_due)
+        return Outcome("next", due=next_due, missed=surplus, **kept)
+    return Outcome("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
+
+
+def skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
+    """How many occurrences came due before the run began, and were missed, and how many from then to `until`."""
+    began, after = min(run.start, until), run.goes_on_after
+    return schedule.count(after, began, COUNT_LIMIT), schedule.count(max(began, after), until, COUNT_LIMIT)
+
+
+def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+    """``work`` raised `error`: by ``on-error``."""
+    if isinstance(error, CommandFailed):
+        failure = failure_of(run, describe(error), "", now, error.output)
+    else:
+        failure = failure_of(run, describe(error), trace_of(error), now)
+    try:
+        schedule = parse(run.schedule)
+    except BadSchedule:
+        return Outcome("die", failure=failure)
+    if settings.on_error == "retry" and run.failures < settings.retries:
+        return _retry(run, settings)
+    if settings.on_error != "reschedule":
+        return Outcome("die", failure=failure)
+    if schedule.backs_off:
+        # At once would be a loop that does nothing but fail.
+        return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
+    return _die_at_the_end(onward(run, schedule, settings, now, failure=failure))
+
+
+def _die_at_the_end(outcome: Outcome) -> Outcome:
+    """A job that has failed, and has no further occurrence, has failed for good."""
+    return replace(outcome, place="die") if outcome.place == "next" and outcome.due is None else outcome
+
+
+def _retry(run: Run, settings: Settings) -> Outcome:
+    pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
+    streak = next_try(run, failures=run.failures + 1, losses=0)
+    return Outcome("due", due=f"+{pause:.6f}", streak=streak, retried=True)
+
+
+def next_try(run: Run, failures: int, losses: int) -> str:
+    """What is kept of a run whose occurrence is tried again: it stays the same occurrence."""
+    return Streak(failures, losses, run.tries + 1, run.due, run.after).format()
+
+
+def overrun(run: Run, settings: Settings, now: float) -> Outcome:
+    """The run outlived its deadline: by ``on-timeout``."""
+    failure = failure_of(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
+    if settings.on_timeout == "requeue":
+        streak = next_try(run, run.failures, losses=0)
+        return Outcome("due", due=run.due, why="overrun", streak=streak, retried=True)
+    if settings.on_timeout == "reschedule":
+        return _die_at_the_end(rescheduled(run, settings, now, why="overrun", failure=failure))
+    return Outcome("die", why="overrun", failure=failure)
+
+
+def lost(run: Run, settings: Settings, now: float) -> Outcome:
+    """Nothing is heard of the run's worker any more: by ``on-lost``, but the third time in a row is the last."""
+    losses = run.losses + 1
+    failure = failure_of(run, f"its worker died or was cut off, {losses} times in a row", "", now)
+    if losses >= MAX_LOSSES or settings.on_lost == "stop":
+        return Outcome("die", why="lost", failure=failure)
+    if settings.on_lost == "reschedule":
+        streak = Streak(run.failures, losses).format()
+        return _die_at_the_end(rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
+    return Outcome("due", due=run.due, why="lost", streak=next_try(run, run.failures, losses))
+
+
+def given_back(run: Run) -> Outcome:
+    """The worker of several runs died, and which of them it had begun is not known.
+
+    So it counts as a loss for none, but each runs alone the next time: then it shows which one kills its workers.
+    """
+    kept = Streak(run.failures, run.losses, run.tries, run.due if run.tries else None, run.after, alone=True)
+    return Outcome("due", due=run.due, why="lost", streak=kept.format())
+
+
+def describe(error: BaseException) -> str:
+    """One line for an exception: its type and what it says; for a failed command what it says is enough."""
+    return message_of(error) if isinstance(error, CommandFailed) else texts.describe(error)
+
+
+def failure_of(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:
+    """What is kept of a run that ended badly, bounded in size; `output` is the end of what a command printed."""
+    failure = {
+        "jobid": run.jobid,
+        "due": run.due,
+        "attempt": run.attempt,
+        "failed": now,
+        "error": error[:MAX_ERROR],
+        "traceback": trace[-MAX_TRACEBACK:],
+    }
+    return failure | {"output": output[-MAX_OUTPUT:]} if output else failure
+
+
+def commit(
+    store: Store,
+    run: Run,
+    outcome: Outcome,
+    settings: Settings,
+    clock: Callable[[], float],
+    now: float | None = None,
+    answer: Answer | None = None,
+) -> Answer:
+    """End `run` with `outcome`, computing it again for as long as the script says that it no longer fits.
+
+    `answer` is what the script has said already, if it was asked; returns what it says in the end.
+    """
+    answer = answer or store.end(run, outcome, now)
+    while answer.word in ("changed", "overrun"):
+        if answer.word == "overrun":
+            outcome = overrun(run, settings, clock())
+            answer = store.end(run, outcome, now)
+        else:
+            # From how the run itself has ended: what was computed for the last change need not hold for this one.
+            placed = anew(run, outcome, answer, settings, clock())
+            answer = store.end(replace(run, schedule=answer.detail), placed, now)
+    return answer
+
+
+def anew(run: Run, outcome: Outcome, changed: Answer, settings: Settings, now: float) -> Outcome:
+    """Where the job goes by what was set during the run: that counts, not how the run ended."""
+    outcome = replace(outcome, left=changed.left)
+    if changed.left.startswith(OWED):
+        return owed(run, outcome, changed.detail)
+    if changed.left.endswith(ON_TIMELINE):
+        return replace(outcome, place="stay", due=None, streak="")
+    # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
+    run = replace(run, schedule=changed.detail, after=max(run.due, run.start))
+    placed = rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
+    return replace(placed, left=changed.left, retried=outcome.retried)
+
+
+def owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
+    """A run that was asked for meanwhile comes first, and then the schedule goes on where it was."""
+    moment = outcome.left.removeprefix(OWED).removesuffix(ON_TIMELINE)
+    asked_for = replace(outcome, place="due", due=float(moment), streak="")
+    if runs_once(schedule):
+        return asked_for
+    if outcome.place == "due":
+        # If this run is to happen again, that is the one that was asked for.
+        tried = Streak.parse(outcome.streak).due
+        due = outcome.due if tried is None else tried
+        if isinstance(due, float):
+            return replace(asked_for, due=due, streak=outcome.streak)
+    after = run.due
+    if outcome.place == "next":
+        if not isinstance(outcome.due, float):
+            return asked_for
+        after = outcome.due - JUST_BEFORE
+    return replace(asked_for, streak=Streak(after=after).format()) if schedule == run.schedule else asked_for
+
+
+def runs_once(schedule: str) -> bool:
+    """Whether a job with this text as its schedule runs once; False for a text that cannot be read."""
+    try:
+        return stored(schedule).once
+    except BadSchedule:
+        return False
+
+
+def rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:
+    """`onward` by the schedule as it stands; a job is given up if somebody has made that one which cannot be read."""
+    try:
+        return onward(run, parse(run.schedule), settings, now, why=why, **kept)
+    except BadSchedule as error:
+        return Outcome("die", why=why, failure=failure_of(run, describe(error), "", now))

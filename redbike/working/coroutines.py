@@ -1,0 +1,110 @@
+"""Runs coroutines to their end, from any thread, in an event loop of its own.
+
+A coroutine may end the loop that it runs in, by ``sys.exit()`` in a task or by stopping it. Then all coroutines in that
+loop have failed, and the next one gets a new loop.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Awaitable
+from concurrent.futures import Future
+from typing import Any
+
+from redbike.errors import Overrun, RedbikeError
+from redbike.processes.forks import leave
+from redbike.texts import describe
+
+LAST_WORDS = 5.0  # seconds that the tasks of a loop have that was ended
+
+Ending = tuple[Any, BaseException | None]  # what a coroutine has returned or raised
+
+
+class Coroutines:
+    """Runs coroutines in a thread that is started with the first one."""
+
+    def __init__(self) -> None:
+        self._loop: _Loop | None = None
+        self._changing = threading.Lock()
+
+    def run(self, awaitable: Awaitable[Any], jobid: str, seconds: float) -> Any:
+        """Return what `awaitable` returns, or raise what it raises: also what would end the loop.
+
+        It is cancelled after `seconds`, which raises `Overrun`.
+        """
+        with self._changing:
+            if self._loop is None or self._loop.is_over:
+                self._loop = _Loop(self._changing)
+            future = self._loop.start(awaitable, jobid, seconds)
+        result, error = future.result()
+        if error is not None:
+            raise error
+        return result
+
+
+class _Loop:
+    """One event loop; `changing` guards what is pending in it."""
+
+    def __init__(self, changing: threading.Lock) -> None:
+        self.is_over = False
+        self._changing = changing
+        self._pending: set[Future[Ending]] = set()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._serve, name="redbike-async", daemon=True).start()
+
+    def start(self, awaitable: Awaitable[Any], jobid: str, seconds: float) -> "Future[Ending]":
+        """Begin with `awaitable`; its end comes in the future that is returned."""
+        future: Future[Ending] = Future()
+        self._pending.add(future)
+
+        def begin() -> None:
+            # With the context of the caller, in which the current run is.
+            self._loop.create_task(self._finish(awaitable, jobid, seconds, future))
+
+        self._loop.call_soon_threadsafe(begin)
+        return future
+
+    async def _finish(self, awaitable: Awaitable[Any], jobid: str, seconds: float, future: "Future[Ending]") -> None:
+        process, result = os.getpid(), None
+        failure: BaseException | None = None
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                result = await awaitable
+        except BaseException as error:
+            # What would end the loop is the failure of this run alone.
+            overran = limit.expired() and isinstance(error, TimeoutError)
+            failure = Overrun("it was cancelled at its deadline") if overran else error
+        if os.getpid() != process:
+            leave(jobid, failure)
+        # Not at once: one that has stopped the loop has failed, whatever it returns.
+        self._loop.call_soon(self._end, future, (result, failure))
+
+    def _end(self, future: "Future[Ending]", ending: Ending) -> None:
+        with self._changing:
+            if future in self._pending:
+                self._pending.remove(future)
+                future.set_result(ending)
+
+    def _serve(self) -> None:
+        why = "the event loop of its worker was stopped by a job"
+        try:
+            self._loop.run_forever()
+        except BaseException as error:
+            why = f"the event loop of its worker was ended by a job: {describe(error)}"
+        with self._changing:
+            self.is_over = True
+            for future in self._pending:
+                future.set_result((None, RedbikeError(why)))
+            self._pending.clear()
+        self._close()
+
+    def _close(self) -> None:
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(BaseException):
+            if tasks:
+                self._loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_WORDS))
+            self._loop.close()

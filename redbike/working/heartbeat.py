@@ -1,0 +1,96 @@
+"""The heartbeat that a worker sends for its runs, from a thread beside the one that works."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from redbike.errors import RedbikeError, Unreachable
+from redbike.state.records import Run
+from redbike.state.store import LEASE, Store
+
+log = logging.getLogger("redbike.heartbeat")
+
+INTERVAL = LEASE / 4  # seconds between two signs: two may get lost
+
+
+class Heartbeat:
+    """Renews the leases of the tags of runs, and reports each run that outlives its deadline to `overrun`, once.
+
+    The thread sleeps until the next lease or deadline. Short jobs cost it nothing: it is only woken for a run whose
+    deadline comes before it would wake by itself.
+    """
+
+    def __init__(self, store: Store, overrun: Callable[[Run], None]) -> None:
+        self._store = store
+        self._overrun = overrun
+        self._runs: dict[tuple[str, str], Run] = {}  # by tag and job id
+        self._changed = threading.Condition()
+        self._wake_at = float("inf")
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def add(self, run: Run) -> None:
+        """`run` has begun."""
+        self._runs[run.tag, run.jobid] = run
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat_on, name="redbike-heartbeat", daemon=True)
+            self._thread.start()
+        with self._changed:
+            if self._due(run) < self._wake_at:
+                self._changed.notify()
+
+    def remove(self, run: Run) -> None:
+        """`run` has ended."""
+        self._runs.pop((run.tag, run.jobid), None)
+
+    def stop(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _due(self, run: Run) -> float:
+        # Monotonic: a step of the host's clock must not matter. A moment late, so that the deadline has surely passed.
+        deadline = run.received + (run.deadline - run.start) + 0.01
+        return min(time.monotonic() + INTERVAL, deadline)
+
+    def _next_look(self, runs: list[Run]) -> float:
+        if runs:
+            return min(map(self._due, runs))
+        # Woken for a run that is over already: so that not each of the next ones wakes it, it does not rest at once.
+        return time.monotonic() + INTERVAL if self._wake_at == float("inf") else float("inf")
+
+    def _beat_on(self) -> None:
+        while True:
+            with self._changed:
+                runs = list(self._runs.values())
+                self._wake_at = self._next_look(runs)
+                if not self._stopped:
+                    resting = self._wake_at == float("inf")
+                    self._changed.wait(None if resting else max(0.0, self._wake_at - time.monotonic()))
+                if self._stopped:
+                    return
+            self._beat()
+
+    def _beat(self) -> None:
+        runs = list(self._runs.values())
+        if not runs:
+            return
+        try:
+            for run, word in zip(runs, self._store.heartbeat(runs), strict=True):
+                if word == "ok" or (run.tag, run.jobid) not in self._runs:
+                    continue
+                if word == "overrun":
+                    self._overrun(run)
+                else:
+                    log.warning("%s: run %s is no longer this worker's", run.jobid, run.tag)
+                self.remove(run)
+        except Unreachable as error:
+            log.debug("no heartbeat: %s", error)
+            time.sleep(INTERVAL / 4)
+        except RedbikeError as error:
+            log.error("no heartbeat: %s", error)
+            time.sleep(INTERVAL)
