@@ -130,7 +130,7 @@ def cold(peer: str, text: str, start: str) -> float:
     costs = []
     for _ in range(50):
         if peer == "redbike":
-            importlib.import_module("redbike.schedule")._parse.cache_clear()
+            importlib.import_module("redbike.schedule.parser")._parse.cache_clear()
         began = time.perf_counter()
         next(globals()[peer](text, start)())
         costs.append(time.perf_counter() - began)

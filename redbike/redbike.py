@@ -33,7 +33,8 @@ from redbike.moving.rows import Source, name_of, rows
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.policies import COUNT_LIMIT
 from redbike.running.timefile import Timefile
-from redbike.schedule.kinds import Calendar, Schedule, check_text, parse
+from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.parser import check_text, parse
 from redbike.serving.check import check_server
 from redbike.serving.connection import connect
 from redbike.state.keys import check_jobid, check_known_jobid
@@ -185,14 +186,14 @@ class Redbike:
 
     def _entry(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Entry:
         """A job to be set, whose occurrences count from `since`; `given` tells whether the user has said so."""
-        if schedule.once and not given:
+        if schedule.runs_once and not given:
             since = float("-inf")  # what is past is due at once
         due = self._first_due(schedule, since, now)
         # A one-off that is never due would be, wherever its text is set again.
-        text = "STOP" if due is None and schedule.once else schedule.text
-        keeps = not given and not schedule.is_order
+        text = Stop.text if due is None and schedule.runs_once else schedule.text
+        keeps = not given and not schedule.is_command
         span = schedule.anchor_span if keeps else None
-        return Entry(jobid, text, due, schedule.once, queue, keeps, rests=keeps, anchor_span=span)
+        return Entry(jobid, text, due, schedule.runs_once, queue, keeps, rests=keeps, anchor_span=span)
 
     def set_many(
         self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
@@ -242,9 +243,9 @@ class Redbike:
 
     def _parsed(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
         parsed = parse(schedule, zone, jobid, now)
-        if zone == "UTC" != self.settings.timezone and isinstance(parsed, Calendar):
+        if zone == "UTC" != self.settings.timezone:
             # Stored without a zone it would not mean the same when it is loaded again under these settings.
-            return parsed.named()
+            return parsed.with_zone()
         return parsed
 
     def _set_entries(self, entries: dict[str, Entry], from_now: bool) -> None:
@@ -312,10 +313,10 @@ class Redbike:
         return now if kept is None else kept
 
     def _first_due(self, schedule: Schedule, since: float, now: float) -> Due:
-        if schedule.immediate:
+        if schedule.is_immediate:
             return "now"
         due = schedule.next(since)
-        if due is not None and due <= now and not schedule.once:
+        if due is not None and due <= now and not schedule.runs_once:
             if self.settings.catchup == "none":
                 return schedule.next(now)
             if self.settings.catchup == "all":

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
-from redbike.schedule.cron import FIELDS, Cron
-from redbike.schedule.kinds import parse
-from redbike.schedule.zones import zone
+from redbike.schedule.cron import Cron
+from redbike.schedule.crontab import FIELDS
+from redbike.schedule.parser import parse
+from redbike.schedule.zones import find_zone
 
 from .cases import instant
 from .exhaustive import compare
@@ -131,12 +132,12 @@ def test_it_stops_at_the_end_of_the_calendar():
 
 
 def test_its_masks_say_what_it_stands_for():
-    cron = Cron("*/20 0-2 1,L */6 fri", zone("UTC"))
+    cron = Cron("*/20 0-2 1,L */6 fri", find_zone("UTC")).fields
     assert cron.minutes == 1 | 1 << 20 | 1 << 40
     assert cron.hours == 0b111
     assert (cron.days.dom, cron.days.last) == (0b10, True)
     assert (cron.days.months, cron.days.dow, cron.days.either) == (1 << 1 | 1 << 7, 1 << 5, True)
-    assert cron.follows
+    assert cron.follows_clock
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from redbike.errors import BadSchedule
-from redbike.schedule.explain import explain
-from redbike.schedule.kinds import parse
+from redbike.schedule.parser import parse
 
 from .exhaustive.oracle import random_line, random_rule
 
@@ -87,7 +86,7 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
     ],
 )
 def test_it_is_said_in_plain_english(text, words):
-    assert explain(parse(text)) == words
+    assert parse(text).explain() == words
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -98,7 +97,7 @@ def test_whatever_parses_can_be_explained(block):
                 schedule = parse(text)
             except BadSchedule:
                 continue
-            words = explain(schedule)
+            words = schedule.explain()
             assert words.endswith(" time.")
             assert "  " not in words
             assert ", ," not in words

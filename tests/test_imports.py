@@ -25,7 +25,14 @@ ROOMS = [
     {"redbike.__main__"},
 ]
 MODULES = {
-    "schedule": [{"bits", "zones"}, {"cron", "rrule"}, {"kinds"}, {"__init__"}, {"explain", "upcoming"}],
+    "schedule": [
+        {"bits", "crontab", "zones"},
+        {"cron", "rrule"},
+        {"explain"},
+        {"kinds"},
+        {"forecast", "parser"},
+        {"__init__"},
+    ],
     "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator"}, {"daily", "subdaily"}, {"recurrence"}],
     "serving": [
         {"__init__", "binary", "check", "options", "private_folder", "probe"},

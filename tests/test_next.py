@@ -6,7 +6,7 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork
-from redbike.schedule.upcoming import situation
+from redbike.schedule.forecast import describe_job
 from tests.waiting import wait_until
 
 WORKER = """
@@ -122,11 +122,11 @@ def test_a_due_job_waits_for_a_dispatcher(shell, bike):
 
 def test_a_job_that_is_nowhere_is_for_fsck(shell, bike, client):
     told = {"status": "TML:1", "schedule": None, "working": False, "next_run": 5.0}
-    assert situation(told, 9.0) == ("It has no schedule; redbike fsck says more.", False)
+    assert describe_job(told, 9.0) == ("It has no schedule; redbike fsck says more.", False)
     # A damaged status.
     assert (
         "now, and is not"
-        in situation(told | {"status": "STP:99999999999999", "schedule": "NOW", "next_run": None}, 9.0)[0]
+        in describe_job(told | {"status": "STP:99999999999999", "schedule": "NOW", "next_run": None}, 9.0)[0]
     )
     bike.set("job:A", "EVERY:1h")
     client.zrem("redbike-timeline", "job:A")

@@ -20,7 +20,7 @@ from redbike.running.policies import (
     overrun,
     owed,
 )
-from redbike.schedule.kinds import parse
+from redbike.schedule.parser import parse
 from redbike.state.records import Answer, Outcome, Run, Streak
 from redbike.state.store import Store
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from redbike.schedule.kinds import parse
+from redbike.schedule.parser import parse
 from tests.commandline import ROOT, Shell
 from tests.waiting import wait_until
 

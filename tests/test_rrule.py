@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
-from redbike.schedule.kinds import parse
+from redbike.schedule.parser import parse
 
 from .cases import instant
 from .exhaustive import compare

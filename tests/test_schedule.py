@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
-from redbike.schedule.kinds import MAX_TEXT, Every, parse, timestamp
+from redbike.schedule.kinds import Every
+from redbike.schedule.parser import MAX_TEXT, parse, parse_timestamp
 
 from .cases import instant, sections
 
@@ -173,7 +174,11 @@ def test_what_is_stored_means_the_same_anywhere(text, timezone):
     # What is in UTC, the default, says so no more than it has to.
     again = parse(schedule.text, "UTC" if timezone == "UTC" else "Asia/Tokyo", "another", 3.0)
     assert again.text == schedule.text
-    assert (again.immediate, again.once, again.backs_off) == (schedule.immediate, schedule.once, schedule.backs_off)
+    assert (again.is_immediate, again.runs_once, again.allows_pause) == (
+        schedule.is_immediate,
+        schedule.runs_once,
+        schedule.allows_pause,
+    )
     after = 1_600_000_000.0
     for _ in range(20):
         due = schedule.next(after)
@@ -257,12 +262,12 @@ def test_the_documentation_has_examples():
 
 
 def test_now_is_due_when_it_is_set_and_no_more():
-    assert parse("NOW").immediate
-    assert parse("NOW").once
+    assert parse("NOW").is_immediate
+    assert parse("NOW").runs_once
     assert parse("NOW").next(0) is None
     assert parse("STOP").next(0) is None
     assert parse("CONTINUE").next(NOON) == math.nextafter(NOON, math.inf)
-    assert parse("CONTINUE").backs_off
+    assert parse("CONTINUE").allows_pause
     assert parse("AT:100").once
     assert (parse("AT:100").next(99.9), parse("AT:100").next(100)) == (100, None)
 
@@ -311,7 +316,7 @@ def test_count_walks_calendars():
     ],
 )
 def test_timestamps_are_epoch_seconds_or_iso(text, expected):
-    assert timestamp(text, "Europe/Berlin") == expected
+    assert parse_timestamp(text, "Europe/Berlin") == expected
 
 
 @pytest.mark.parametrize(
@@ -319,7 +324,7 @@ def test_timestamps_are_epoch_seconds_or_iso(text, expected):
 )
 def test_a_bad_timestamp_is_quoted(text):
     with pytest.raises(BadSchedule, match=r"bad timestamp"):
-        timestamp(text)
+        parse_timestamp(text)
 
 
 def test_parsed_schedules_are_kept():

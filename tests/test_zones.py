@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike.errors import BadSchedule
-from redbike.schedule.zones import Zone, resolve, zone
+from redbike.schedule.zones import Zone, find_zone, resolve
 
 from .cases import instant
 
@@ -41,10 +41,10 @@ def test_a_zone_is_cut_into_stretches_of_constant_offset(name):
     ],
 )
 def test_a_local_time_becomes_an_instant(wall, expected):
-    assert resolve(int(instant(wall)), zone("Europe/Berlin")) == instant(expected)
+    assert resolve(int(instant(wall)), find_zone("Europe/Berlin")) == instant(expected)
 
 
 @pytest.mark.parametrize("name", ["Mars/Base", "../etc/passwd", "localtime", "right/UTC", "", "Europe/", "é"])
 def test_an_unknown_zone_is_quoted(name):
     with pytest.raises(BadSchedule, match="unknown time zone"):
-        zone(name)
+        find_zone(name)

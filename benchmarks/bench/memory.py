@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bench.figures import Plan
 from bench.ours import cron_line
 from bench.site import Contender, Site, ours, set_all
-from redbike.schedule.kinds import parse
+from redbike.schedule.parser import parse
 
 
 def memory(plan: Plan, contender: Contender) -> Iterator[tuple[str, float]]:

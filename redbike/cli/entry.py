@@ -77,10 +77,8 @@ from redbike.processes import streams, supervisor
 from redbike.processes.signals import reap_children
 from redbike.processes.supervised import SUPERVISED, watch_parent
 from redbike.redbike import Redbike
-from redbike.schedule.explain import explain
-from redbike.schedule.kinds import Calendar, parse, timestamp
-from redbike.schedule.kinds import stored as stored_schedule
-from redbike.schedule.upcoming import situation, upcoming
+from redbike.schedule.forecast import describe_job, list_runs
+from redbike.schedule.parser import parse, parse_stored, parse_timestamp
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
 from redbike.texts import harmless, trace_of
@@ -258,22 +256,22 @@ def _next(arguments: Arguments, config: Config) -> int:
         schedule = parse(given, zone, anchor=now)
     except BadSchedule as error:
         told = _job_of_id(given, config, error)
-        stored, (where, goes_on) = told["next_run"], situation(told, now)
+        stored, (where, goes_on) = told["next_run"], describe_job(told, now)
         if not goes_on:
             print(where)
             return DONE
-        schedule = stored_schedule(told["schedule"])
-    for line in filter(None, (explain(schedule), where)):
+        schedule = parse_stored(told["schedule"])
+    for line in filter(None, (schedule.explain(), where)):
         print(line)
-    if not where and schedule.once and after is None and not schedule.immediate and schedule.next(now) is None:
+    if not where and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
         print("That is past: it is due at once when it is set.")
         return DONE
-    local = schedule.timezone if isinstance(schedule, Calendar) else zone
+    local = schedule.timezone or zone
     start = now if after is None else after
-    lines = [] if where and schedule.immediate else list(upcoming(schedule, start, now, count, local, stored))
+    lines = [] if where and schedule.is_immediate else list(list_runs(schedule, start, now, count, local, stored))
     for line in lines:
         print(line)
-    if len(lines) < count and not schedule.immediate:
+    if len(lines) < count and not schedule.is_immediate:
         _complain("no further runs")
     return DONE
 
@@ -394,7 +392,9 @@ def _child(arguments: Arguments, command: str) -> list[str]:
 
 
 def _time(given: str | None, config: Config, zone: str | None = None) -> float | None:
-    return None if given is None else timestamp(given, config.settings.timezone if zone is None else check_zone(zone))
+    if given is None:
+        return None
+    return parse_timestamp(given, config.settings.timezone if zone is None else check_zone(zone))
 
 
 def _count(arguments: Arguments, name: str, default: int = 1) -> int:

@@ -15,7 +15,7 @@ from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.config import Settings
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.processes.signals import reap_children
-from redbike.schedule.kinds import stored
+from redbike.schedule.parser import parse_stored
 from redbike.state.records import Run
 from redbike.texts import harmless_lines
 from redbike.working.queues import RoundRobin
@@ -56,7 +56,7 @@ class Commands(RoundRobin):
     def settings_for(self, run: Run, settings: Settings) -> Settings:
         """`settings` with those of the run's command; a recurring job goes on where none of them says otherwise."""
         command = self._commands.get(_command_name(run.jobid), Command("", ()))
-        default = "stop" if stored(run.schedule).once else "reschedule"
+        default = "stop" if parse_stored(run.schedule).runs_once else "reschedule"
         on_error = command.on_error or settings.on_error or default
         retries = settings.retries if command.retries is None else command.retries
         if command.retries is not None and run.failures < retries:
@@ -82,7 +82,7 @@ class Commands(RoundRobin):
                 lock.keep()
         if not in_time:
             raise Overrun(f"not done after {seconds:g} s", "\n".join(harmless_lines(output.tail)))
-        return verdict(command, group.process.returncode, output, stored(run.schedule).backs_off)
+        return verdict(command, group.process.returncode, output, parse_stored(run.schedule).allows_pause)
 
     def abort(self) -> None:
         """End every command that runs, children included, within about a second: this process is about to end."""

@@ -25,7 +25,8 @@ from itertools import islice
 
 from redbike.errors import RedbikeError
 from redbike.keeping.leftovers import is_members, is_run
-from redbike.schedule.kinds import END_OF_TIME, parse
+from redbike.schedule.kinds import END_OF_TIME
+from redbike.schedule.parser import parse
 from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, is_queue_name
 from redbike.state.records import Held, RunRecord, State, Waiting, text
 from redbike.state.scripts import translated

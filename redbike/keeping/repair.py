@@ -44,7 +44,8 @@ from redbike.keeping.fsck import (
 )
 from redbike.keeping.leftovers import remove
 from redbike.running.policies import COUNT_LIMIT
-from redbike.schedule.kinds import END_OF_TIME, Schedule, parse
+from redbike.schedule.kinds import END_OF_TIME, Schedule
+from redbike.schedule.parser import parse
 from redbike.state.records import Due, RunRecord, State, Streak, Waiting
 from redbike.state.store import Store
 
@@ -192,7 +193,7 @@ class Repair:
 
     def _due(self, schedule: Schedule, event: str, moment: float, now: float) -> tuple[float | None, int]:
         """When a job that is nowhere is due, None for not any more, and how many occurrences are missed by that."""
-        if schedule.text == "STOP":
+        if schedule.never_runs:
             return None, 0
         if event in ("ENQ", "WRK"):
             return moment, 0
@@ -201,7 +202,7 @@ class Repair:
         if due == "now" or (event == "TML" and schedule.next(since) is None):
             # No occurrence was left, but it waited for a pause to be over.
             return now, 0
-        passed = 0 if schedule.once else schedule.count(since, now if due is None else due, COUNT_LIMIT)
+        passed = 0 if schedule.runs_once else schedule.count(since, now if due is None else due, COUNT_LIMIT)
         return due, max(0, passed - (due is not None))
 
 

@@ -22,7 +22,8 @@ from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
 from redbike.running.policies import COUNT_LIMIT, anew, describe, given_back, lost
 from redbike.running.timefile import Timefile
-from redbike.schedule.kinds import parse
+from redbike.schedule.kinds import Stop
+from redbike.schedule.parser import parse
 from redbike.state.records import Answer, Outcome, Run, Survey
 from redbike.state.scripts import Conversation
 from redbike.state.store import PAGE, STEP, Store, is_ahead
@@ -183,13 +184,13 @@ class Dispatcher:
             self._skip(jobid, due, now)
 
     def _skip(self, jobid: str, due: str, now: float) -> None:
-        stored = self.store.schedule(jobid) or "STOP"
+        stored = self.store.schedule(jobid) or Stop.text
         try:
             schedule = parse(stored)
         except RedbikeError as error:
             log.error("%s: %s", jobid, error)
             return
-        if schedule.once or schedule.backs_off:
+        if schedule.runs_once or schedule.allows_pause:
             return
         count = 1 + schedule.count(float(due), now, COUNT_LIMIT)
         self.store.skip(jobid, due, schedule.text, schedule.next(now), count)

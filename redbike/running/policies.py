@@ -14,7 +14,8 @@ from typing import Any, Literal
 from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
-from redbike.schedule.kinds import Schedule, parse, stored
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.parser import parse, parse_stored
 from redbike.state.records import Answer, Outcome, Run, Streak
 from redbike.state.store import Store
 from redbike.texts import message_of, trace_of
@@ -31,8 +32,8 @@ MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are ke
 
 def done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
     """The worker returned `result`: the job goes where its schedule says."""
-    schedule = stored(run.schedule)
-    if schedule.backs_off:
+    schedule = parse_stored(run.schedule)
+    if schedule.allows_pause:
         return Outcome("next", due=f"+{backoff(result):.6f}")
     return onward(run, schedule, settings, now)
 
@@ -51,7 +52,7 @@ def backoff(result: object) -> float:
 
 def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
     """The next occurrence after both `now` and the one that was run; those in between are counted as skipped."""
-    if schedule.backs_off:
+    if schedule.allows_pause:
         return Outcome("next", due="+0", **kept)
     after = run.goes_on_after
     next_due = schedule.next(after)
@@ -86,7 +87,7 @@ def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Ou
         return _retry(run, settings)
     if settings.on_error != "reschedule":
         return Outcome("die", failure=failure)
-    if schedule.backs_off:
+    if schedule.allows_pause:
         # At once would be a loop that does nothing but fail.
         return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
     return _die_at_the_end(onward(run, schedule, settings, now, failure=failure))
@@ -219,7 +220,7 @@ def owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
 def runs_once(schedule: str) -> bool:
     """Whether a job with this text as its schedule runs once; False for a text that cannot be read."""
     try:
-        return stored(schedule).once
+        return parse_stored(schedule).runs_once
     except BadSchedule:
         return False
 

@@ -1,7 +1,7 @@
 """Time zones: which offset is in force, and from when to when.
 
-Local times are seconds since 1970-01-01T00:00 on the clock on the wall, and instants are epoch seconds, so that one is
-the other plus the offset, and days are quotients by 86,400.
+Local times are seconds since 1970-01-01T00:00 on the clock on the wall, and instants are epoch seconds. So a local time
+is an instant plus the offset, and a day is a quotient by 86,400.
 """
 
 import re
@@ -14,8 +14,10 @@ from redbike.errors import BadSchedule
 
 Segment = tuple[int, int, int, int]
 Offsets = Callable[[int], Segment]
-"""The stretch of constant offset that holds an instant (epoch seconds): its first instant, the first one after it, the
-offset in seconds east, and the latest local time that was reached before it."""
+"""Finds the segment of constant offset that contains an instant (epoch seconds).
+
+A segment is its first instant, the first instant after it, the offset in seconds east, and the latest local time that
+was reached before it."""
 
 AHEAD = 100_000  # more seconds than any two offsets differ by
 EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -27,85 +29,86 @@ _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 
 
 @lru_cache(1024)
-def zone(name: str) -> Offsets:
-    """The IANA zone of that name, see `Zone`. Raises `BadSchedule`."""
-    return _always_utc if name == "UTC" else Zone(name)
+def find_zone(name: str) -> Offsets:
+    """Return the IANA zone of that name, see `Zone`. Raise `BadSchedule`."""
+    return _get_utc if name == "UTC" else Zone(name)
 
 
 class Zone:
-    """The stretches of constant offset of an IANA zone; called with an instant, the one that holds it (see `Offsets`).
+    """The segments of constant offset of an IANA zone. A call with an instant returns its segment, see `Offsets`.
 
-    They are found by looking at the offset every few days and bisecting where it differs: in all of the database no two
-    changes are closer than four days, and none since 1970 than seven, so none is missed.
+    The offset is sampled every few days, and bisected where it differs. That misses no change: in the whole database
+    two changes are at least four days apart, and since 1970 at least seven days.
     """
 
     _BLOCK = 1 << 22  # seconds: 48 days and a half
     _STEPS = (1 << 18, 1 << 19)  # 3 days, and 6 since 1970
-    _MARGIN = 1 << 18  # a block begins so much early, so that a change is seen for a while after it
+    _MARGIN = 1 << 18  # a block begins this much earlier, so that it also has a change that was shortly before it
     _KEPT = 4096
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.info = zone_info(name)
+        self.info = load_zone_info(name)
         self._blocks: dict[int, tuple[Segment, ...]] = {}
 
     def __call__(self, instant: int) -> Segment:
-        """(first instant, first instant after it, offset east in seconds, latest local time reached before it)."""
+        """Return the segment that contains `instant`."""
         found = self._blocks.get(instant >> 22)
         if found is None:
-            found = self._block(instant >> 22)
+            found = self._load_block(instant >> 22)
         for segment in found:
             if instant < segment[1]:
                 return segment
         return found[-1]
 
-    def _block(self, number: int) -> tuple[Segment, ...]:
+    def _load_block(self, number: int) -> tuple[Segment, ...]:
         if len(self._blocks) >= self._KEPT:
             self._blocks.clear()
-        found = self._blocks[number] = tuple(self._segments(number << 22, (number + 1) << 22))
+        found = self._blocks[number] = tuple(self._find_segments(number << 22, (number + 1) << 22))
         return found
 
-    def _segments(self, start: int, stop: int) -> Iterator[Segment]:
+    def _find_segments(self, start: int, stop: int) -> Iterator[Segment]:
         begin = start - self._MARGIN
-        offset = self._offset(begin)
+        offset = self._get_offset(begin)
         reached, probed = begin + offset - 1, begin
         for probe in (*range(begin, stop, self._STEPS[start > 0])[1:], stop):
-            if self._offset(probe) != offset:
-                change = self._change(probed, probe)
+            if self._get_offset(probe) != offset:
+                change = self._find_change(probed, probe)
                 yield begin, change, offset, reached
                 reached = change + offset - 1
-                begin, offset = change, self._offset(change)
+                begin, offset = change, self._get_offset(change)
             probed = probe
         yield begin, stop, offset, reached
 
-    def _change(self, before: int, after: int) -> int:
-        old = self._offset(before)
+    def _find_change(self, before: int, after: int) -> int:
+        old = self._get_offset(before)
         while after - before > 1:
             middle = (before + after) // 2
-            before, after = (middle, after) if self._offset(middle) == old else (before, middle)
+            before, after = (middle, after) if self._get_offset(middle) == old else (before, middle)
         return after
 
-    def _offset(self, instant: int) -> int:
+    def _get_offset(self, instant: int) -> int:
         moment = datetime.fromtimestamp(min(max(instant, _EARLIEST), _LATEST), self.info)
         offset = moment.utcoffset()
         assert offset is not None  # an aware time has one
         return offset.days * 86400 + offset.seconds
 
 
-def _always_utc(instant: int) -> Segment:
+def _get_utc(instant: int) -> Segment:
     return _EARLIEST, _NEVER, 0, _EARLIEST
 
 
 def resolve(wall: int, zone: Offsets) -> int:
-    """The instant of a local time (RFC 5545, 3.3.5): the first of two; in a gap, by the offset before the gap."""
+    """Return the instant of a local time (RFC 5545, 3.3.5): the first of two; in a gap, by the offset before it."""
     begin, end, offset, reached = zone(wall - AHEAD)
     while wall - offset >= end:
         begin, end, offset, reached = zone(end)
     return wall - offset if wall - offset >= begin else begin + wall - reached - 1
 
 
-def zone_info(name: str) -> ZoneInfo:
-    # The pattern keeps out paths; the others are of this machine, or count leap seconds.
+def load_zone_info(name: str) -> ZoneInfo:
+    """Return the data of the IANA zone of that name. Raise `BadSchedule`."""
+    # The pattern refuses paths. These names depend on the machine, or count leap seconds.
     if not _ZONE.fullmatch(name) or name.partition("/")[0] in ("localtime", "posixrules", "posix", "right"):
         raise BadSchedule(f"unknown time zone {name!r:.80}")
     try:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from redbike.errors import BadSchedule
-from redbike.schedule.kinds import parse
+from redbike.schedule.parser import parse
 
 from . import oracle
 

@@ -18,7 +18,7 @@ import atheris
 
 with atheris.instrument_imports(include=["redbike"]):
     from redbike.errors import BadSchedule
-    from redbike.schedule.kinds import parse
+    from redbike.schedule.parser import parse
 
 CASES = Path(__file__).parent.parent / "cases"
 LIMIT = 0.05  # seconds
@@ -37,7 +37,7 @@ class Broken(Exception):
 def cost(text: str) -> float:
     """Seconds of the processor that a text takes from an interpreter without instruments, the better of two."""
     program = (
-        "import sys, time; from redbike.schedule.kinds import parse; from redbike.errors import BadSchedule\n"
+        "import sys, time; from redbike.schedule.parser import parse; from redbike.errors import BadSchedule\n"
         "def once(text):\n"
         "    parse.__globals__['_parse'].cache_clear(); began = time.process_time()\n"
         "    try: parse(text, 'America/New_York', 'job', 1.7e9).next(1.8e9)\n"

@@ -841,7 +841,7 @@ CALENDAR = [
     Bug(
         "COUNT does not count",
         "schedule/rrule/rule.py",
-        'count=(_numbers(parts, "COUNT", 1, 9_999_999_999) or (None,))[0]',
+        'count=(_parse_numbers(parts, "COUNT", 1, 9_999_999_999) or (None,))[0]',
         "count=None",
         RULE,
     ),
@@ -875,14 +875,14 @@ CALENDAR = [
     ),
     Bug(
         "one day field is enough",
-        "schedule/cron.py",
+        "schedule/crontab.py",
         'either=not (dom[0] == "*" or dow[0] == "*")',
         "either=True",
         "tests/test_cron.py",
     ),
     Bug(
         "H is the same for all jobs",
-        "schedule/cron.py",
+        "schedule/crontab.py",
         'crc32(jobid.encode("utf-8", "surrogatepass"))',
         "crc32(b'')",
         "tests/test_cron.py -k 'h_is or h_spreads'",
@@ -893,7 +893,7 @@ COMMANDS = [
     Bug(
         "a failure ends a recurring command",
         "commands/worker.py",
-        'default = "stop" if stored(run.schedule).once else "reschedule"',
+        'default = "stop" if parse_stored(run.schedule).runs_once else "reschedule"',
         'default = "stop"',
         POLICIES,
     ),

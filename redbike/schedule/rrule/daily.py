@@ -1,13 +1,13 @@
-"""Rules of DAILY and longer, whose occurrences are local times; `rrule` tells how."""
+"""Evaluate rules of DAILY and longer, whose occurrences are local times; see `recurrence` for the method."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from redbike.errors import BadSchedule, quoted
-from redbike.schedule.bits import nth_bit
-from redbike.schedule.rrule.days import YEARS, Days, Times, places_of, year_of
-from redbike.schedule.rrule.evaluator import Evaluator, horizon, uncountable
-from redbike.schedule.rrule.rule import DAILY, LAST, YEARLY, Rule, until_of
+from redbike.schedule.bits import find_nth
+from redbike.schedule.rrule.days import YEARS, Days, Times, get_year_of, pick_places
+from redbike.schedule.rrule.evaluator import Evaluator, get_count_horizon, make_count_error
+from redbike.schedule.rrule.rule import DAILY, LAST, YEARLY, Rule, resolve_until
 from redbike.schedule.zones import AHEAD, Offsets, resolve
 
 # What one search, and one count, may cost a schedule of one rule; all of it is about 20 ms.
@@ -17,7 +17,7 @@ _COUNTED_YEARS = 8000
 _FEW = 4  # places that are cheaper to look for one by one
 
 
-class Walls(Evaluator):
+class DailyEvaluator(Evaluator):
     """A rule of whole days or longer: its occurrences are local times."""
 
     def __init__(self, rule: Rule, start: int, zone: Offsets, share: int) -> None:
@@ -31,27 +31,27 @@ class Walls(Evaluator):
         if not self._times.count:
             raise BadSchedule(f"bad rule {quoted(rule.text)}: it can never occur")
         self._positions = rule.setpos if rule.freq < DAILY else ()  # a day has the same times as any other
-        self._next_wall = self._of_set if self._positions else self._of_day
-        self._places: dict[int, Sequence[int]] = {}
-        self._held: tuple[int, int, list[int]] = 0, 0, []  # a period, until when, and its local times
+        self._find_wall = self._find_by_set if self._positions else self._find_by_day
+        self._places_by_size: dict[int, Sequence[int]] = {}
+        self._last_set: tuple[int, int, list[int]] = 0, 0, []  # a period, until when, and its local times
         halved = 2 if rule.freq == YEARLY else 1
         self._periods, self._counted = _PERIODS // share // halved, _COUNTED_PERIODS // share // halved
         self._before = resolve(start, zone) - 1
         if self._search(self._before) is None:
             raise BadSchedule(f"bad rule {quoted(rule.text)}: it can never occur")
-        self._until = min(until_of(rule, zone), self._last(rule.count) if rule.count else LAST)
+        self._until = min(resolve_until(rule, zone), self._find_last(rule.count) if rule.count else LAST)
 
     def _search(self, after: int) -> int | None:
-        """As `next`, without an end: local times become instants segment by segment."""
+        """Search without an end; local times become instants segment by segment."""
         begin, end, offset, reached = self._zone(after)
         while True:
             opening = begin + offset
-            wall = self._next_wall(max(after + offset, reached, opening - 1))
+            wall = self._find_wall(max(after + offset, reached, opening - 1))
             due = LAST if wall is None else wall - offset
             if reached + 1 < opening:
                 # The segment begins with a gap, whose local times are read with the offset before it.
                 before = reached + 1 - begin
-                wall = self._next_wall(max(after + before, reached))
+                wall = self._find_wall(max(after + before, reached))
                 due = due if wall is None or wall >= opening else min(due, wall - before)
             if due < end:
                 return due if due < LAST else None
@@ -60,117 +60,117 @@ class Walls(Evaluator):
             after = max(end, due - AHEAD) - 1
             begin, end, offset, reached = self._zone(after + 1)
 
-    def _of_day(self, wall: int) -> int | None:
-        """The first local time after `wall`, for a rule without BYSETPOS."""
+    def _find_by_day(self, wall: int) -> int | None:
+        """Return the first local time after `wall`, for a rule without BYSETPOS."""
         day, second = divmod(max(wall, self._start - 1), 86400)
-        found = self._days.following(day)
+        found = self._days.find_day(day)
         if found == day:
             rank = self._times.rank(second)
             if rank < self._times.count:
-                return day * 86400 + self._times.at(rank)
-            found = self._days.following(day + 1)
+                return day * 86400 + self._times.get(rank)
+            found = self._days.find_day(day + 1)
         return None if found is None else found * 86400 + self._times.first
 
-    def _of_set(self, wall: int) -> int | None:
-        """The first local time after `wall`, for a rule with BYSETPOS."""
+    def _find_by_set(self, wall: int) -> int | None:
+        """Return the first local time after `wall`, for a rule with BYSETPOS."""
         wall = max(wall, self._start - 1)
         day = wall // 86400
-        low, stop, chosen = self._held
+        low, stop, chosen = self._last_set
         if low <= day < stop:
             if chosen[-1] > wall:
                 return chosen[bisect_right(chosen, wall)]
             day = stop
-        for low, stop, mask, places in self._sets(day, self._periods):
-            chosen = self._chosen(low, mask, places)
+        for low, stop, mask, places in self._iterate_sets(day, self._periods):
+            chosen = self._choose(low, mask, places)
             if chosen and chosen[-1] > wall:
-                self._held = low, stop, chosen
+                self._last_set = low, stop, chosen
                 return chosen[bisect_right(chosen, wall)]
         return None
 
-    def _sets(self, day: int, most: int) -> Iterator[tuple[int, int, int, Sequence[int]]]:
-        """Up to `most` periods with days from `day` on: the first day, the first one after it, the mask, the places."""
+    def _iterate_sets(self, day: int, most: int) -> Iterator[tuple[int, int, int, Sequence[int]]]:
+        """Yield up to `most` periods with days from `day` on: first day, first day after it, mask of days, places."""
         stop = day
         for _ in range(most):
-            found = self._days.following(stop)
+            found = self._days.find_day(stop)
             if found is None or found > day + self._far:
                 return
-            low, stop = self._days.period(found)
-            mask = self._days.between(low, stop)
+            low, stop = self._days.find_period(found)
+            mask = self._days.get_mask(low, stop)
             size = mask.bit_count() * self._times.count
-            if size not in self._places:
-                self._places[size] = places_of(self._positions, size)
-            yield low, stop, mask, self._places[size]
+            if size not in self._places_by_size:
+                self._places_by_size[size] = pick_places(self._positions, size)
+            yield low, stop, mask, self._places_by_size[size]
 
-    def _chosen(self, low: int, mask: int, places: Sequence[int]) -> list[int]:
-        """The local times of those places, in order."""
+    def _choose(self, low: int, mask: int, places: Sequence[int]) -> list[int]:
+        """Return the local times at these places, in order."""
         pairs = [divmod(place, self._times.count) for place in places]
         if len(pairs) < _FEW:
-            days = {day: low + nth_bit(mask, day) for day, _ in pairs}
+            days = {day: low + find_nth(mask, day) for day, _ in pairs}
         else:
             days = dict(enumerate(low + bit for bit in range(mask.bit_length()) if mask >> bit & 1))
-        return [days[day] * 86400 + self._times.at(time) for day, time in pairs]
+        return [days[day] * 86400 + self._times.get(time) for day, time in pairs]
 
-    def holds(self, due: int) -> bool:
-        """Whether it occurs at `due`: whether a local time that `due` may be read from is one of the rule's."""
+    def occurs_at(self, due: int) -> bool:
+        """Tell whether it occurs at `due`: whether the rule has a local time that becomes `due`."""
         begin, _, offset, reached = self._zone(due)
         gap = reached + 1 - begin - offset
         return self._before < due <= self._until and (
-            self._has(due + offset, due) or self._has(due + offset + gap, due)
+            self._has_wall(due + offset, due) or self._has_wall(due + offset + gap, due)
         )
 
-    def _has(self, wall: int, due: int) -> bool:
+    def _has_wall(self, wall: int, due: int) -> bool:
         day, second = divmod(wall, 86400)
-        if wall < self._start or resolve(wall, self._zone) != due or not self._days.between(day, day + 1):
+        if wall < self._start or resolve(wall, self._zone) != due or not self._days.get_mask(day, day + 1):
             return False
         if not self._positions:
             return self._times.rank(second) > self._times.rank(second - 1)
-        low, _, mask, places = next(self._sets(day, 1))
-        return wall in self._chosen(low, mask, places)
+        low, _, mask, places = next(self._iterate_sets(day, 1))
+        return wall in self._choose(low, mask, places)
 
     def covers(self, other: Evaluator) -> bool:
-        """Not looked into."""
+        """Return False: this is not examined."""
         return False
 
-    def clear(self, due: int) -> int | None:
-        """The next second."""
+    def find_uncovered(self, due: int) -> int | None:
+        """Return the next second."""
         return due + 1
 
-    def _last(self, count: int) -> int:
-        """The instant of occurrence number `count`, counted from DTSTART; the end of time when it is too far."""
-        wall = self._last_of_set(count) if self._positions else self._last_of_day(count)
+    def _find_last(self, count: int) -> int:
+        """Return the instant of occurrence number `count`, counted from DTSTART; `LAST` if it is too far away."""
+        wall = self._find_last_by_set(count) if self._positions else self._find_last_by_day(count)
         return LAST if wall is None else resolve(wall, self._zone)
 
-    def _last_of_day(self, count: int) -> int | None:
-        """By adding up whole years; None when it is too far."""
+    def _find_last_by_day(self, count: int) -> int | None:
+        """Find the local time by adding up whole years; None if it is too far away."""
         day, second = divmod(self._start - 1, 86400)
-        year, times = year_of(day), self._times
-        jan1, mask = self._days.year(year)
+        year, times = get_year_of(day), self._times
+        jan1, mask = self._days.get_year(year)
         left = count + (mask & (1 << day - jan1) - 1).bit_count() * times.count
         left += times.rank(second) if mask >> day - jan1 & 1 else 0
         for later in range(year, min(year + self._years, 10_000)):
-            jan1, mask = self._days.year(later)
+            jan1, mask = self._days.get_year(later)
             held = mask.bit_count() * times.count
             if left <= held:
                 place, time = divmod(left - 1, times.count)
-                return (jan1 + nth_bit(mask, place)) * 86400 + times.at(time)
+                return (jan1 + find_nth(mask, place)) * 86400 + times.get(time)
             left -= held
         self._check_reach(jan1)
         return None
 
-    def _last_of_set(self, count: int) -> int | None:
-        """Period by period; None when it is too far."""
+    def _find_last_by_set(self, count: int) -> int | None:
+        """Find the local time period by period; None if it is too far away."""
         missed, low = None, self._start // 86400
-        for low, _, mask, places in self._sets(self._start // 86400, self._counted):
+        for low, _, mask, places in self._iterate_sets(self._start // 86400, self._counted):
             if missed is None:
-                missed = bisect_left(self._chosen(low, mask, places), self._start)
+                missed = bisect_left(self._choose(low, mask, places), self._start)
                 count += missed
             if count <= len(places):
-                return self._chosen(low, mask, places)[count - 1]
+                return self._choose(low, mask, places)[count - 1]
             count -= len(places)
         self._check_reach(low)
         return None
 
     def _check_reach(self, day: int) -> None:
-        """Refuse a count that was given up before the horizon. Raises `BadSchedule`."""
-        if day * 86400 < min(horizon(self._start), LAST - 400 * 86400):
-            raise uncountable(self._rule)
+        """Raise `BadSchedule` for a count that was given up before the horizon."""
+        if day * 86400 < min(get_count_horizon(self._start), LAST - 400 * 86400):
+            raise make_count_error(self._rule)

@@ -1,53 +1,53 @@
-"""What the evaluators of a rule have in common."""
+"""The interface of the evaluators of a rule."""
 
 from abc import ABC, abstractmethod
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.rrule.rule import LAST, Rule
 
-_FAR = 4_102_444_800  # the year 2100, and as much after DTSTART: a COUNT that is not reached till then is no limit
+_FAR = 4_102_444_800  # the year 2100; also the seconds after DTSTART from which on a COUNT is no limit
 
 
-def horizon(start: int) -> int:
-    """Until when a COUNT has to be reached that is to end a rule which starts at `start`."""
+def get_count_horizon(start: int) -> int:
+    """Return the instant until which a COUNT must be reached to be a limit; the rule starts at `start`."""
     return max(_FAR, start + _FAR)
 
 
-def uncountable(rule: Rule) -> BadSchedule:
-    """The refusal of a COUNT that is not reached in reasonable time, and may yet be before the horizon."""
+def make_count_error(rule: Rule) -> BadSchedule:
+    """Return the error for a COUNT that cannot be reached in reasonable time."""
     return BadSchedule(f"bad rule {quoted(rule.text)}: its COUNT={rule.count} is too high to be counted")
 
 
 class Evaluator(ABC):
-    """A rule that is evaluated; all instants are whole epoch seconds."""
+    """Finds the occurrences of a rule. All instants are whole epoch seconds."""
 
     _before: int  # the second before DTSTART
     _until: int  # the last instant that UNTIL and COUNT leave
-    _found = (0, 0)  # an instant, and what comes after it: the answer for all instants in between
+    _answer = (0, 0)  # an instant, and what comes after it: the answer for all instants in between
 
     def next(self, after: int) -> int | None:
-        """The first occurrence after `after`."""
+        """Return the first occurrence after `after`; None when there is none."""
         if after >= self._until:
             return None
         after = max(after, self._before)
-        low, due = self._found
+        low, due = self._answer
         if not low <= after < due:
             found = self._search(after)
-            low, due = self._found = after, LAST if found is None else found
+            low, due = self._answer = after, LAST if found is None else found
         return due if due <= self._until and due < LAST else None
 
     @abstractmethod
     def _search(self, after: int) -> int | None:
-        """As `next`, for an instant from `_before` on, and without an end."""
+        """Return the first occurrence after `after`, which is `_before` or later; UNTIL and COUNT do not count."""
 
     @abstractmethod
-    def holds(self, due: int) -> bool:
-        """Whether it occurs at `due`."""
+    def occurs_at(self, due: int) -> bool:
+        """Tell whether it occurs at `due`."""
 
     @abstractmethod
     def covers(self, other: "Evaluator") -> bool:
-        """Whether it has every occurrence of `other` while its own local time passes, as far as that is known."""
+        """Tell whether it has all occurrences of `other` while its own local time passes; False if that is unknown."""
 
     @abstractmethod
-    def clear(self, due: int) -> int | None:
-        """The first instant after `due` that it may not cover; None when there is none within reach."""
+    def find_uncovered(self, due: int) -> int | None:
+        """Return the first instant after `due` that it may not cover; None if the search gives up."""

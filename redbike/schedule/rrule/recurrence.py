@@ -1,31 +1,31 @@
-"""iCal recurrence (RFC 5545, 3.3.10 and 3.8.5): when a rule occurs next.
+"""iCal recurrence (RFC 5545, 3.3.10 and 3.8.5): find when a set of rules and dates occurs next.
 
-Nothing walks from DTSTART. The search for the next occurrence goes like this:
+The search for the next occurrence does not walk from DTSTART:
 
-1. The days of a year that the BYxxx parts let through are one mask of 366 bits. It depends on nothing but the weekday
-   of 1 January and where the leap days are, so a few masks do for all years; INTERVAL clears the bits of the periods
-   that are left out. The next day is the next bit.
-2. **DAILY and longer** (`Walls`): the times of day are the same every day, so the next local time is the next time of
-   the day or the first of the next day; with BYSETPOS, one of those that are chosen in its period. It becomes an
-   instant by 3.3.5: what a gap swallows by the offset before the gap, what occurs twice the first time.
-3. **HOURLY, MINUTELY, SECONDLY** (`Elapsed`): periods are elapsed time from DTSTART, so that a repeated hour is not
-   silent. A period counts when its local time passes the BYxxx parts; one that does not is left with a jump to the next
-   local time that may, then up to the next period.
-4. COUNT becomes the last occurrence when the rule is parsed: by adding up whole years (`Walls`) or days (`Elapsed`),
-   with BYSETPOS period by period. UNTIL is an instant, too; one that is a date includes that day.
+1. One mask of 366 bits has the days of a year that the BYxxx parts let through. It depends only on the weekday of
+   1 January and on the leap years around, so a few masks are enough for all years. INTERVAL clears the bits of the
+   periods that it leaves out. The next day is the next bit.
+2. **DAILY and longer** (`DailyEvaluator`): the times of day are the same every day. So the next local time is the next
+   time of the day, or the first one of the next day. With BYSETPOS it is one of those that are chosen in its period.
+   It becomes an instant by 3.3.5: in a gap by the offset before the gap, in a repeated hour the first time.
+3. **HOURLY, MINUTELY, SECONDLY** (`SubdailyEvaluator`): periods are elapsed time from DTSTART, so a repeated hour has
+   occurrences twice. A period counts when its local time passes the BYxxx parts. From one that fails, the search jumps
+   to the next local time that may pass, and from there to the next period.
+4. COUNT becomes the last occurrence when the rule is parsed: by adding up whole years (2.) or days (3.), with BYSETPOS
+   period by period. UNTIL is an instant too. If it is a date, it includes that day.
 
-Where the standard leaves a choice: missing parts come from DTSTART, YEARLY with BYMONTHDAY means every month, the
-period of BYWEEKNO is the week-numbering year, a part in a place where the standard forbids it limits (a number before a
-weekday is then ignored), and DTSTART is an occurrence only when it matches.
+The standard leaves some choices. Missing parts come from DTSTART. YEARLY with BYMONTHDAY means every month. The period
+of BYWEEKNO is the week-numbering year. A part that the standard forbids in its place is a limit there; the number
+before a weekday is then ignored. DTSTART is an occurrence only if it matches.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from math import floor
 
 from redbike.errors import BadSchedule, quoted
-from redbike.schedule.rrule.daily import Walls
+from redbike.schedule.rrule.daily import DailyEvaluator
 from redbike.schedule.rrule.rule import (
     FIRST,
     HOURLY,
@@ -36,9 +36,9 @@ from redbike.schedule.rrule.rule import (
     parse_line,
     parse_moment,
     parse_rule,
-    unfolded,
+    unfold,
 )
-from redbike.schedule.rrule.subdaily import Elapsed
+from redbike.schedule.rrule.subdaily import SubdailyEvaluator
 from redbike.schedule.zones import EPOCH_DAY, Offsets, resolve
 
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule
@@ -47,35 +47,35 @@ _SPARSE = 20 * 86400  # seconds after which the next one costs more, as years an
 
 
 class Recurrence:
-    """The recurrence set of `text`: its rules and dates, less its exceptions.
+    """The recurrence set of `text`: its rules and dates, without its exceptions.
 
-    `timezone` is the zone of floating times, `anchor` the instant (epoch seconds) that a text without DTSTART starts
-    at, `zones` finds a zone by name. `text` becomes the complete form, whose first line is DTSTART. Raises
-    `BadSchedule`, quoting what is bad. A set whose exceptions cancel thousands of occurrences in a row has run out.
+    Floating times are in `timezone`. A text without DTSTART starts at the instant `anchor` (epoch seconds). `zones`
+    finds a zone by name. The attribute `text` is the complete form, whose first line is DTSTART. A set has run out if
+    its exceptions cancel thousands of occurrences in a row. Raise `BadSchedule`, quoting what is wrong.
     """
 
     def __init__(self, text: str, timezone: str, anchor: float, zones: Callable[[str], Offsets]) -> None:
-        lines = [parse_line(line) for line in unfolded(text)]
-        self.timezone, self.start, others = _start(lines, timezone, anchor, zones)
+        lines = [parse_line(line) for line in unfold(text)]
+        self.timezone, self.start, others = _read_start(lines, timezone, anchor, zones)
         self.zone = zones(self.timezone)
-        others = [_timed(line) for line in others] if self.start.is_date else others
-        self.text = "\n".join(map(str, (_dtstart(self.timezone, self.start.wall), *others)))
+        others = [_add_times(line) for line in others] if self.start.is_date else others
+        self.text = "\n".join(map(str, (_format_start(self.timezone, self.start.wall), *others)))
         if len({line.tzid for line in others}) > MAX_RULES:
             raise BadSchedule(f"bad rule {quoted(text)}: it has more than {MAX_RULES} time zones")
         self.rules = [parse_rule(line) for line in others if line.name == "RRULE"]
         self.exrules = [parse_rule(line) for line in others if line.name == "EXRULE"]
-        self.dates = sorted({at for line in others if line.name == "RDATE" for at in _instants(line, self.zone, zones)})
-        self.exdates = {at for line in others if line.name == "EXDATE" for at in _instants(line, self.zone, zones)}
+        self.dates = sorted(_parse_dates("RDATE", others, self.zone, zones))
+        self.exdates = _parse_dates("EXDATE", others, self.zone, zones)
         share = len(self.rules) + len(self.exrules)
         if not self.rules and not self.dates:
             raise BadSchedule(f"bad rule {quoted(text)}: it has neither RRULE nor RDATE")
         if share > MAX_RULES:
             raise BadSchedule(f"bad rule {quoted(text)}: it has {share} rules, {MAX_RULES} are allowed")
-        self._rules = [_evaluator(rule, self.start.wall, self.zone, share) for rule in self.rules]
-        self._exrules = [_evaluator(rule, self.start.wall, self.zone, share) for rule in self.exrules]
+        self._rules = [_make_evaluator(rule, self.start.wall, self.zone, share) for rule in self.rules]
+        self._exrules = [_make_evaluator(rule, self.start.wall, self.zone, share) for rule in self.exrules]
         self._only = self._rules[0] if len(self._rules) == 1 and not self.dates else None
-        self._excepting = bool(self._exrules or self.exdates)
-        # An exception that cancels whatever it passes is left in one jump, not occurrence by occurrence.
+        self._has_exceptions = bool(self._exrules or self.exdates)
+        # The search jumps past such an exception at once, as it cancels all that its local times include.
         self._covering = [rule for rule in self._exrules if not self.dates and all(map(rule.covers, self._rules))]
         self._budget = _EXCLUDED // max(1, share)
         endless = any(rule.count is None and rule.until is None for rule in self.rules)
@@ -83,42 +83,44 @@ class Recurrence:
             raise BadSchedule(f"bad rule {quoted(self.text)}: its exceptions leave nothing")
 
     def next(self, after: float) -> float | None:
-        """The first instant strictly after `after`, both in epoch seconds; None when there is none."""
+        """Return the first instant strictly after `after`, both in epoch seconds; None when there is none."""
         if not after < LAST:
             return None
-        due = self._candidate(floor(max(after, FIRST)))
-        if self._excepting:
-            due = self._spared(due)
+        due = self._find_candidate(floor(max(after, FIRST)))
+        if self._has_exceptions:
+            due = self._skip_exceptions(due)
         return None if due is None else float(due)
 
-    def _candidate(self, after: int) -> int | None:
+    def _find_candidate(self, after: int) -> int | None:
         if self._only is not None:
             return self._only.next(after)
         found = [due for due in (rule.next(after) for rule in self._rules) if due is not None]
         place = bisect_right(self.dates, after)
         return min(found + self.dates[place : place + 1], default=None)
 
-    def _spared(self, due: int | None) -> int | None:
-        """The first candidate from `due` on that no exception cancels."""
+    def _skip_exceptions(self, due: int | None) -> int | None:
+        """Return the first candidate from `due` on that no exception cancels."""
         budget = self._budget
         while due is not None and budget > 0:
-            rule = next((rule for rule in self._exrules if rule.holds(due)), None)
+            rule = next((rule for rule in self._exrules if rule.occurs_at(due)), None)
             if rule is None and due not in self.exdates:
                 return due
-            clear = rule.clear(due) if rule in self._covering else due + 1
-            before, due = due, None if clear is None else self._candidate(clear - 1)
+            clear = rule.find_uncovered(due) if rule in self._covering else due + 1
+            before, due = due, None if clear is None else self._find_candidate(clear - 1)
             budget -= 3 if due is not None and due - before > _SPARSE else 1
         return None
 
 
-def _evaluator(rule: Rule, start: int, zone: Offsets, share: int) -> Walls | Elapsed:
-    return Elapsed(rule, start, zone, share) if rule.freq >= HOURLY else Walls(rule, start, zone, share)
+def _make_evaluator(rule: Rule, start: int, zone: Offsets, share: int) -> DailyEvaluator | SubdailyEvaluator:
+    return (
+        SubdailyEvaluator(rule, start, zone, share) if rule.freq >= HOURLY else DailyEvaluator(rule, start, zone, share)
+    )
 
 
-def _start(
+def _read_start(
     lines: Sequence[Line], timezone: str, anchor: float, zones: Callable[[str], Offsets]
 ) -> tuple[str, Moment, list[Line]]:
-    """The zone and local time of DTSTART, and the other lines."""
+    """Return the zone and the local time of DTSTART, and the other lines."""
     starts = [line for line in lines if line.name == "DTSTART"]
     others = [line for line in lines if line.name != "DTSTART"]
     if len(starts) > 1:
@@ -130,23 +132,28 @@ def _start(
     return "UTC" if moment.is_utc else starts[0].tzid or timezone, moment, others
 
 
-def _dtstart(timezone: str, wall: int) -> Line:
+def _format_start(timezone: str, wall: int) -> Line:
     day, second = divmod(wall, 86400)
     text = f"{date.fromordinal(day + EPOCH_DAY):%Y%m%d}T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}"
     text = text.rjust(15, "0")
     return Line("DTSTART", "", f"{text}Z") if timezone == "UTC" else Line("DTSTART", timezone, text)
 
 
-def _timed(line: Line) -> Line:
-    """The line with its dates as midnights, as DTSTART is stored."""
+def _add_times(line: Line) -> Line:
+    """Return the line with its dates as midnights, as DTSTART is stored."""
     if line.name not in ("RDATE", "EXDATE"):
         return line
     values = (value if "T" in value else f"{value}T000000" for value in line.value.split(","))
     return line._replace(value=",".join(values))
 
 
-def _instants(line: Line, zone: Offsets, zones: Callable[[str], Offsets]) -> Iterator[int]:
-    """The instants of RDATE or EXDATE; of a period, its start."""
+def _parse_dates(name: str, lines: Iterable[Line], zone: Offsets, zones: Callable[[str], Offsets]) -> set[int]:
+    """Return the instants of all lines of that name."""
+    return {at for line in lines if line.name == name for at in _parse_instants(line, zone, zones)}
+
+
+def _parse_instants(line: Line, zone: Offsets, zones: Callable[[str], Offsets]) -> Iterator[int]:
+    """Yield the instants of RDATE or EXDATE; of a period, its start."""
     zone = zones(line.tzid) if line.tzid else zone
     for value in line.value.split(","):
         moment = parse_moment(value.partition("/")[0], str(line))

@@ -1,4 +1,4 @@
-"""The content lines of a recurrence (RFC 5545, 3.1, 3.3.10, 3.8.2.4, 3.8.5) as data; nothing is worked out here."""
+"""The content lines of a recurrence (RFC 5545, 3.1, 3.3.10, 3.8.2.4, 3.8.5) as data; nothing is computed here."""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 
 @dataclass(frozen=True)
 class Rule:
-    """The parts of an RRULE or EXRULE; a tuple that is empty stands for a part that is missing."""
+    """The parts of an RRULE or EXRULE. The tuple of a missing part is empty."""
 
     text: str
     freq: int  # an index into FREQUENCIES
@@ -49,7 +49,7 @@ class Rule:
 
 
 class Line(NamedTuple):
-    """A content line: NAME;TZID=zone:VALUE, in upper case but for the zone."""
+    """A content line NAME;TZID=zone:VALUE. All but the zone is in upper case."""
 
     name: str
     tzid: str
@@ -60,7 +60,7 @@ class Line(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A date or date-time as it is written: its local time, or the instant when `is_utc`."""
+    """A date or date-time as it is written: a local time, or an instant if `is_utc`."""
 
     wall: int
     is_utc: bool
@@ -68,37 +68,37 @@ class Moment(NamedTuple):
 
 
 def parse_rule(line: Line) -> Rule:
-    """The rule of a line whose value is like FREQ=DAILY;INTERVAL=2. Raises `BadSchedule`."""
-    parts = _parts(line.value)
+    """Return the rule of a line whose value is like FREQ=DAILY;INTERVAL=2. Raise `BadSchedule`."""
+    parts = _parse_parts(line.value)
     freq = FREQUENCIES.index(parts["FREQ"])
     return Rule(
         text=line.value,
         freq=freq,
-        interval=(_numbers(parts, "INTERVAL", 1, 9_999_999_999) or (1,))[0],
-        count=(_numbers(parts, "COUNT", 1, 9_999_999_999) or (None,))[0],
+        interval=(_parse_numbers(parts, "INTERVAL", 1, 9_999_999_999) or (1,))[0],
+        count=(_parse_numbers(parts, "COUNT", 1, 9_999_999_999) or (None,))[0],
         until=parts.get("UNTIL"),
-        wkst=_weekday(parts.get("WKST", "MO"), freq)[1],
-        setpos=_numbers(parts, "BYSETPOS", -366, 366),
-        months=_numbers(parts, "BYMONTH", 1, 12),
-        weeks=_numbers(parts, "BYWEEKNO", -53, 53),
-        yeardays=_numbers(parts, "BYYEARDAY", -366, 366),
-        monthdays=_numbers(parts, "BYMONTHDAY", -31, 31),
-        weekdays=tuple(_weekday(item, freq) for item in parts["BYDAY"].split(",")) if "BYDAY" in parts else (),
-        hours=_numbers(parts, "BYHOUR", 0, 23),
-        minutes=_numbers(parts, "BYMINUTE", 0, 59),
+        wkst=_parse_weekday(parts.get("WKST", "MO"), freq)[1],
+        setpos=_parse_numbers(parts, "BYSETPOS", -366, 366),
+        months=_parse_numbers(parts, "BYMONTH", 1, 12),
+        weeks=_parse_numbers(parts, "BYWEEKNO", -53, 53),
+        yeardays=_parse_numbers(parts, "BYYEARDAY", -366, 366),
+        monthdays=_parse_numbers(parts, "BYMONTHDAY", -31, 31),
+        weekdays=tuple(_parse_weekday(item, freq) for item in parts["BYDAY"].split(",")) if "BYDAY" in parts else (),
+        hours=_parse_numbers(parts, "BYHOUR", 0, 23),
+        minutes=_parse_numbers(parts, "BYMINUTE", 0, 59),
         # Without leap seconds, second 60 is read as 59 (3.3.12).
-        seconds=tuple(min(second, 59) for second in _numbers(parts, "BYSECOND", 0, 60)),
+        seconds=tuple(min(second, 59) for second in _parse_numbers(parts, "BYSECOND", 0, 60)),
     )
 
 
-def unfolded(text: str) -> list[str]:
-    """The content lines of a text, whose lines end in a newline or in a backslash and an n (3.1)."""
+def unfold(text: str) -> list[str]:
+    """Return the content lines of a text (3.1). They end in a newline, or in a backslash and an n."""
     lines = text.replace("\\n", "\n").replace("\\N", "\n").replace("\r\n", "\n")
     return [line.strip() for line in lines.replace("\n ", "").replace("\n\t", "").split("\n") if line.strip()]
 
 
 def parse_line(text: str) -> Line:
-    """The content line; one without a name is an RRULE. Raises `BadSchedule`."""
+    """Return a content line; one without a name is an RRULE. Raise `BadSchedule`."""
     found = _LINE.fullmatch(text if ":" in text else f"RRULE:{text}")
     if not found or found[1].upper() not in ("RRULE", "EXRULE", *_PARAMETERS):
         raise BadSchedule(f"bad rule: {quoted(text)} is no DTSTART, RRULE, RDATE, EXRULE or EXDATE")
@@ -115,7 +115,7 @@ def parse_line(text: str) -> Line:
 
 
 def parse_moment(text: str, where: str, last: int = LAST) -> Moment:
-    """A date or date-time (3.3.4, 3.3.5) before `last`, which is in the text `where`. Raises `BadSchedule`."""
+    """Return a date or date-time (3.3.4, 3.3.5) before `last`; errors quote `where`. Raise `BadSchedule`."""
     found = _MOMENT.fullmatch(text)
     try:
         if not found:
@@ -131,8 +131,8 @@ def parse_moment(text: str, where: str, last: int = LAST) -> Moment:
     return Moment(wall, found[7] == "Z", found[4] is None)
 
 
-def until_of(rule: Rule, zone: Offsets) -> int:
-    """The last instant that UNTIL leaves: its own, or the end of the day that it is."""
+def resolve_until(rule: Rule, zone: Offsets) -> int:
+    """Return the last instant that UNTIL allows: its own, or the end of its day. Without UNTIL it is `LAST`."""
     if rule.until is None:
         return LAST
     moment = parse_moment(rule.until, rule.text, last=NO_END)
@@ -141,7 +141,7 @@ def until_of(rule: Rule, zone: Offsets) -> int:
     return moment.wall if moment.is_utc else resolve(moment.wall, zone)
 
 
-def _parts(text: str) -> dict[str, str]:
+def _parse_parts(text: str) -> dict[str, str]:
     parts: dict[str, str] = {}
     for part in text.removesuffix(";").split(";"):
         name, _, value = part.partition("=")
@@ -155,8 +155,8 @@ def _parts(text: str) -> dict[str, str]:
     return parts
 
 
-def _numbers(parts: dict[str, str], name: str, low: int, high: int) -> tuple[int, ...]:
-    """The numbers of a part, without 0 where it may be negative; INTERVAL and COUNT are a single one."""
+def _parse_numbers(parts: dict[str, str], name: str, low: int, high: int) -> tuple[int, ...]:
+    """Return the numbers of a part. Where they may be negative, 0 is invalid. INTERVAL and COUNT have one."""
     found = []
     for item in parts[name].split(",") if name in parts else ():
         number = int(item) if _NUMBER.fullmatch(item) else None
@@ -168,8 +168,8 @@ def _numbers(parts: dict[str, str], name: str, low: int, high: int) -> tuple[int
     return tuple(found)
 
 
-def _weekday(text: str, freq: int) -> tuple[int, int]:
-    """(which one, day of the week from Monday); the number only counts in a month or year."""
+def _parse_weekday(text: str, freq: int) -> tuple[int, int]:
+    """Return (which one, day of the week from Monday). The number counts only in a month or a year."""
     found = _WEEKDAY.fullmatch(text)
     if not found or found[2] not in WEEKDAYS or (found[1] and not 1 <= abs(int(found[1])) <= 53):
         raise BadSchedule(f"bad weekday {quoted(text)} in a rule: MO or, of 53 at most, 1MO or -1MO is needed")

@@ -1,4 +1,4 @@
-"""The coming instants of a schedule, as lines that people read: local with its offset, UTC, and how long from now."""
+"""The next runs of a schedule or a job, as lines for people: local time with its offset, UTC, and how long from now."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -8,31 +8,31 @@ from zoneinfo import ZoneInfo
 from redbike.schedule.kinds import END_OF_TIME, Schedule
 
 
-def upcoming(
+def list_runs(
     schedule: Schedule, after: float, now: float, count: int, zone: str, stored: float | None = None
 ) -> Iterator[str]:
-    """At most `count` lines, for the due times strictly after `after` (epoch seconds), local in the IANA `zone`.
+    """Yield up to `count` lines, for the due times strictly after `after` (epoch seconds), local in the IANA `zone`.
 
-    With `stored`, the next run of a job as it is kept, which a retry or a pause may have moved, that is the first one.
+    `stored` is the due time of a job that exists. It comes first, since a retry or a pause may have moved it.
     """
-    due = now if schedule.immediate else schedule.next(after)
+    due = now if schedule.is_immediate else schedule.next(after)
     if stored is not None and (after <= now or stored > after):
         due = stored
-    for _ in range(1 if schedule.immediate else count):
+    for _ in range(1 if schedule.is_immediate else count):
         if due is None:
             return
-        yield _line(due, now, zone)
+        yield _format_run(due, now, zone)
         # As after a run: the first one after both.
         due = schedule.next(due if stored is None else max(due, now))
 
 
-def situation(told: Mapping[str, Any], now: float) -> tuple[str, bool]:
-    """One sentence on what a job does, as `Redbike.tell` tells it, and whether it runs again by its schedule.
+def describe_job(told: Mapping[str, Any], now: float) -> tuple[str, bool]:
+    """Return a sentence on what a job does, from the answer of `Redbike.tell`, and whether its schedule goes on.
 
-    It is empty for a job that waits for its due time.
+    The sentence is empty for a job that waits for its due time.
     """
     event, _, since = (told["status"] or "").partition(":")
-    when = f"since {_instant(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
+    when = f"since {_format_instant(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
     if told["schedule"] is None and event != "BAD":
         return "It has no schedule; redbike fsck says more.", False
     if told["working"]:
@@ -52,21 +52,21 @@ def situation(told: Mapping[str, Any], now: float) -> tuple[str, bool]:
     return "It is nowhere, though it should be; redbike fsck says more.", False
 
 
-def _line(due: float, now: float, zone: str) -> str:
+def _format_run(due: float, now: float, zone: str) -> str:
     moment = datetime.fromtimestamp(due, UTC)
     # At the very end of the calendar a zone may be in the year 10000 already.
     local = (
         moment if moment.year == 9999 and (moment.month, moment.day) == (12, 31) else moment.astimezone(ZoneInfo(zone))
     )
-    return f"{local.isoformat()}  {_instant(due)}  {distance(due - now)}"
+    return f"{local.isoformat()}  {_format_instant(due)}  {format_distance(due - now)}"
 
 
-def _instant(moment: float) -> str:
+def _format_instant(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
 
 
-def distance(seconds: float) -> str:
-    """How far away that is, in the two largest units: ``in 2 d 3 h``, ``5 min 12 s ago``, ``now``."""
+def format_distance(seconds: float) -> str:
+    """Return a distance in time in its two largest units: ``in 2 d 3 h``, ``5 min 12 s ago``, ``now``."""
     whole = round(abs(seconds))
     if whole == 0:
         return "now"
