@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
-from redbike.keeping.fsck import judge_tag, look_around, suspicious_tags
+from redbike.keeping.listing import list_all
+from redbike.keeping.tags import check_tag, find_bad_tags
 from redbike.state.records import Streak
 from redbike.state.store import LEASE
 from tests.states import dump
@@ -285,9 +286,9 @@ def test_what_is_adopted_is_whole_also_if_the_dispatcher_dies_then(bike):
 
 
 def test_what_is_adopted_while_fsck_looks_is_not_reported(bike):
-    listing = look_around(bike.store)
+    listing = list_all(bike.store)
     bike.store.adopt(LOST, now=bike.now)
-    assert list(suspicious_tags(bike.store, listing)) == []
+    assert list(find_bad_tags(bike.store, listing)) == []
 
 
 def test_what_is_damaged_beside_older_tombstones_is_repaired_once(bike, client):
@@ -404,7 +405,7 @@ def test_nothing_is_left_of_a_lost_tag_with_an_empty_list(bike, batch):
     bike.client.zadd(keys.leases, {"empty": 1.0})
     bike.client.set(keys.inflight("empty"), batch, px=50_000)
     bike.dispatch_due(bike.now)
-    assert [held for held in bike.store.held({"empty": []}) if any(judge_tag(held))] == []
+    assert [held for held in bike.store.held({"empty": []}) if any(check_tag(held))] == []
     assert list(bike.fsck()) == []
 
 

@@ -49,7 +49,7 @@ MODULES = {
         {"runner"},
         {"worker"},
     ],
-    "keeping": [{"__init__", "leftovers"}, {"fsck"}, {"repair"}],
+    "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
     "cli": [{"usage"}, {"entry"}, {"__init__"}],
 }

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
-from redbike.keeping.fsck import judge, places
-from redbike.keeping.repair import Repair
+from redbike.keeping.correction import Correction
+from redbike.keeping.jobs import check_job, list_places
 from redbike.state.keys import FIXED
 from redbike.state.records import Outcome, Run, State, Streak
 from redbike.state.store import GRACE, LEASE
@@ -146,24 +146,24 @@ FOUND = st.builds(
 @given(found=FOUND, catchup=st.sampled_from(["last", "none", "all"]))
 def test_whatever_is_found_what_is_wanted_is_well(server_url, found, catchup):
     bike = Redbike(Worker("A"), "pure", server_url, catchup=catchup)
-    repair = Repair(bike.store, NOW - 1000, bike._first_due)
-    wanted = repair.mended(found)
-    left = list(judge(wanted))
+    correction = Correction(bike.store, NOW - 1000, bike._first_due)
+    wanted = correction.apply(found)
+    left = list(check_job(wanted))
     if found.schedule == "no schedule":
         assert left.pop().startswith("its schedule cannot be read")
         # Where it should be nobody knows then.
-        assert left == [] or (len(left) == 1 and not places(wanted))
+        assert left == [] or (len(left) == 1 and not list_places(wanted))
     else:
         assert left == []
     if not wanted.running:
         # Nothing is left then of a tag under which it was.
         wanted = dataclasses.replace(wanted, tag="", lease=None, inflight_ms=-2)
         found = dataclasses.replace(found, tag="", lease=None, inflight_ms=-2)
-    assert repair.mended(wanted) == wanted
-    if not list(judge(found)):
+    assert correction.apply(wanted) == wanted
+    if not list(check_job(found)):
         assert wanted == found
     if found.schedule in ("EVERY:100@0", "CONTINUE") and (found.status or "")[:4] not in ("STP:", "DIE:", "BAD:"):
-        assert len(places(wanted)) >= 1
+        assert len(list_places(wanted)) >= 1
     if found.running.startswith(TAG):
         assert wanted.running.split()[:3] == found.running.split()[:3]
 
@@ -747,7 +747,7 @@ def test_a_repair_is_committed_only_if_nothing_has_changed(bike):
     bike.set("job:A", "NOW")
     give(bike, ["DEL {p}-work-A"])
     found = state_of(bike)
-    wanted = Repair(bike.store, 0.0, bike._first_due).mended(found)
+    wanted = Correction(bike.store, 0.0, bike._first_due).apply(found)
     assert bike.store.repair([(found, wanted)])[0] is True
     assert bike.store.repair([(found, wanted)])[0] is False, "the same request again"
     assert bike.client.llen(bike.store.keys.queue(QUEUE)) == 1
@@ -786,7 +786,7 @@ def test_an_entry_that_is_gone_meanwhile_is_not_recorded(bike):
     bike.set("job:A", "NOW")
     give(bike, ["DEL {p}-queued"])
     found = state_of(bike)
-    wanted = Repair(bike.store, 0.0, bike._first_due).mended(found)
+    wanted = Correction(bike.store, 0.0, bike._first_due).apply(found)
     give(bike, ["DEL {p}-work-A"])
     assert bike.store.repair([(found, wanted)]) == [False]
     repaired(bike)

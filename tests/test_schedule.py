@@ -268,7 +268,7 @@ def test_now_is_due_when_it_is_set_and_no_more():
     assert parse("STOP").next(0) is None
     assert parse("CONTINUE").next(NOON) == math.nextafter(NOON, math.inf)
     assert parse("CONTINUE").allows_pause
-    assert parse("AT:100").once
+    assert parse("AT:100").runs_once
     assert (parse("AT:100").next(99.9), parse("AT:100").next(100)) == (100, None)
 
 

@@ -1,1 +1,1 @@
-"""Whether the data in Redis is sound, and its repair."""
+"""Check the data in Redis, and repair it."""

@@ -1,7 +1,7 @@
-"""What redbike 0.13.1 leaves in Redis under names that are used no more; its other keys are those of today.
+"""Recognise the keys of redbike 0.13.1 whose names are used no more. Its other keys are still in use.
 
-- ``<prefix>-<queue name>-members``: a set of the ids in the queue, so that none is in it twice. Today ``-queued`` is.
-- ``<prefix>-<queue name>-<job id>``: the tag of a run in flight, which expires. Today ``-inflight-<tag>`` is.
+- ``<prefix>-<queue name>-members``: a set of the ids in the queue, so that none is twice in it. Today: ``-queued``.
+- ``<prefix>-<queue name>-<job id>``: the tag of a run in flight, which expires. Today: ``-inflight-<tag>``.
 """
 
 import re
@@ -19,7 +19,7 @@ QueueFor = Callable[[str], str]
 
 
 def is_members(store: Store, key: str, queues: Collection[str], queue_for: QueueFor) -> bool:
-    """Whether `key` is the set of the ids in a queue that 0.13.1 kept beside it; nothing reads it any more."""
+    """Tell whether `key` is the set of ids that 0.13.1 kept beside a queue; nothing reads it any more."""
     name = _name(store.keys, key)
     if not name.endswith(MEMBERS) or text(store.client.type(key)) != "set":
         return False
@@ -29,7 +29,7 @@ def is_members(store: Store, key: str, queues: Collection[str], queue_for: Queue
 
 
 def is_run(store: Store, key: str, queue_for: QueueFor) -> bool:
-    """Whether `key` is the tag of a run that a worker of 0.13.1 took; it expires at the timeout of the run."""
+    """Tell whether `key` is the tag of a run of a worker of 0.13.1; it expires at the timeout of the run."""
     name = _name(store.keys, key)
     if not any(queue_for(name[dash.end() :]) == name[: dash.start()] for dash in re.finditer("-", name)):
         return False

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 Due = float | Literal["now"] | None
 
+STATUS = re.compile(r"(TML|ENQ|WRK|STP|DIE|BAD):(\d{1,12})", re.ASCII)
 MOMENT = r"\d{1,12}\.\d{6}"
 WAITING = re.compile(rf"({MOMENT}) (.+)", re.ASCII | re.DOTALL)
 RUN = re.compile(
@@ -57,6 +58,20 @@ class Run:
     def now(self) -> float:
         """Redis' clock as far as this process can tell without asking: never ahead of it by more than clocks drift."""
         return self.start + time.monotonic() - self.received
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The last event of a job and its time, in whole epoch seconds."""
+
+    event: str
+    time: float
+
+    @classmethod
+    def parse(cls, record: str | None) -> "Status | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = STATUS.fullmatch(record or "")
+        return None if found is None else cls(found[1], float(found[2]))
 
 
 @dataclass(frozen=True, slots=True)

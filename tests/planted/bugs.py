@@ -1269,10 +1269,10 @@ TOGETHER = [
         "if run and",
         HELD,
     ),
-    Bug("the loss of a lease is not found", "keeping/fsck.py", "if held.lease is None:", "if False:", HELD),
+    Bug("the loss of a lease is not found", "keeping/tags.py", "if held.lease is None:", "if False:", HELD),
     Bug(
         "a run that its tag does not list is not found",
-        "keeping/fsck.py",
+        "keeping/tags.py",
         "for jobid in sorted(own - listed))",
         "for jobid in ())",
         HELD,

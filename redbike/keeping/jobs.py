@@ -1,0 +1,115 @@
+"""Check jobs: each is inspected at one instant, and its record, its places and its status are compared."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from redbike.errors import RedbikeError
+from redbike.keeping.listing import Listing, get_home, get_own_queue
+from redbike.schedule.kinds import END_OF_TIME
+from redbike.schedule.parser import parse
+from redbike.state.records import State, Status
+from redbike.state.store import PAGE, Store
+
+PLACE_OF = {"TML": "timeline", "ENQ": "queue", "WRK": "in flight"}  # by event
+
+
+def find_bad_jobs(store: Store, listing: Listing) -> Iterator[list[State]]:
+    """Yield the jobs with which something seems to be wrong, a page at a time.
+
+    Each is inspected at one instant. Only its entries in lists come from the listing, maybe from before it moved.
+    """
+    jobids = iter(listing.jobs)
+    while page := list(islice(jobids, PAGE)):
+        states = (_add_listed_entries(store, listing, state) for state in store.inspect(page, tags=listing.tag_of))
+        yield [state for state in states if any(check_job(state))]
+
+
+def _add_listed_entries(store: Store, listing: Listing, state: State) -> State:
+    """Return `state` with its entries as listed, also in the queue where it should have one or may get one."""
+    home = get_home(state.waiting) or (get_own_queue(store, state.jobid) if state.schedule is not None else "")
+    tombstones = listing.tombstones.get(state.jobid, frozenset())
+    entries = dict.fromkeys({home, *tombstones} - {""}, 0) | (listing.jobs[state.jobid] or {})
+    return replace(state, entries=entries, tombstones=tombstones)
+
+
+def inspect_jobs(store: Store, listing: Listing, queues: Mapping[str, Iterable[str]]) -> list[State]:
+    """Inspect jobs at one instant, also in the lists of the named queues and of the queue where each belongs."""
+    names = {jobid: sorted({*found, get_own_queue(store, jobid)} - {""}) for jobid, found in queues.items()}
+    return store.inspect(names, names, listing.tag_of)
+
+
+def check_job(state: State) -> Iterator[str]:
+    """Yield what is wrong with one job, and with its entries in the lists that were searched."""
+    yield from (f"its {what} cannot be read" for what in state.unreadable)
+    if state.queued and get_home(state.waiting) is None:
+        yield f"its queued record is malformed: {state.queued!r}"
+        return
+    if state.running and get_home(state.run) is None:
+        yield f"its running record is malformed: {state.running!r}"
+        return
+    yield from check_entries(state)
+    if state.schedule is None:
+        yield from _check_unscheduled(state)
+    else:
+        yield from _check_place(state)
+
+
+def list_places(state: State) -> list[str]:
+    """List the places where the job is."""
+    found = {"in flight": state.running, "queue": state.queued, "timeline": state.timeline is not None}
+    return [place for place, there in found.items() if there]
+
+
+def check_entries(state: State) -> Iterator[str]:
+    home = get_home(state.waiting)
+    adopted = "a worker will adopt it" if state.schedule is not None else "a worker will throw it away"
+    for name in state.entries:
+        found = state.waits(name)
+        if found < 0:
+            yield f"it has a tombstone in the queue {name!r}, but is not in it"
+        elif found and name in state.tombstones:
+            yield f"it is in the queue {name!r} beside a tombstone that it has there"
+        elif found > 1:
+            yield f"it is {found} times in the queue {name!r}"
+        elif found and name != home:
+            yield f"it is in the queue {name!r} without a record; {adopted}"
+        elif not found and name == home:
+            yield f"it is recorded as queued, but is not in the queue {name!r}"
+
+
+def _check_unscheduled(state: State) -> Iterator[str]:
+    here = [place for place in list_places(state) if place != "in flight"]
+    if here:
+        yield f"it was never set, or is unset, but is still in: {', '.join(here)}"
+    if state.status and not state.status.startswith("BAD:"):
+        yield f"it has no schedule, but the status {state.status}"
+    if state.streak or state.skipped or state.failure is not None:
+        yield "it has no schedule, but counts or a failure"
+
+
+def _check_place(state: State) -> Iterator[str]:
+    here = list_places(state)
+    run = state.run
+    if len(here) > 1 and not (here == ["in flight", "timeline"] and run and run.next in ("set", "once")):
+        yield f"it is in more than one place: {', '.join(here)}"
+    if state.timeline is not None and not 0 <= state.timeline < END_OF_TIME:
+        yield f"its due time on the timeline is out of bounds: {state.timeline:g}"
+    yield from _check_status(state, here)
+    try:
+        parse(state.schedule or "")
+    except RedbikeError as error:
+        yield f"its schedule cannot be read: {error}"
+
+
+def _check_status(state: State, here: list[str]) -> Iterator[str]:
+    status = Status.parse(state.status)
+    if status is None:
+        yield f"it has no status, or a malformed one: {state.status!r}"
+    elif status.event in PLACE_OF:
+        if not here:
+            yield f"its status is {state.status}, but it is nowhere"
+        elif PLACE_OF[status.event] != here[0]:
+            yield f"its status is {state.status}, but it is in: {here[0]}"
+    elif here:
+        yield f"its status is {state.status}, but it is in: {', '.join(here)}"
