@@ -129,7 +129,7 @@ def test_one_that_dies_while_it_is_waited_for_is_started_once(server):
 
 
 def test_one_that_is_loading_is_waited_for_and_never_killed(server, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.serving.embedded.PATIENCE", 0.5)
+    monkeypatch.setattr("redbike.serving.embedded.STOP_TIMEOUT", 0.5)
     server.start()
     client = redis.Redis.from_url(server.url)
     pipeline = client.pipeline(transaction=False)
@@ -234,7 +234,7 @@ def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_
     monkeypatch.setenv("REDBIKE_SERVER", slow_binary(tmp_path, "--no-such-option 1"))
     with pytest.raises(ServerError, match=r"does not start: .*(no-such-option|Bad directive|wrong number)"):
         server.start()
-    monkeypatch.setattr("redbike.serving.embedded.ROOM", 1 << 62)
+    monkeypatch.setattr("redbike.serving.embedded.MIN_FREE_DISK", 1 << 62)
     with pytest.raises(ServerError, match="no space is left"):
         server.start()
 
@@ -278,7 +278,7 @@ def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path,
 
 
 def test_one_that_is_suspended_does_not_stop_and_it_says_so(server, monkeypatch):
-    monkeypatch.setattr("redbike.serving.embedded.PATIENCE", 0.3)
+    monkeypatch.setattr("redbike.serving.embedded.STOP_TIMEOUT", 0.3)
     server.start()
     (pid,) = pids(server.folder)
     os.kill(pid, signal.SIGSTOP)

@@ -40,7 +40,7 @@ MODULES = {
         {"connection"},
         {"line"},
     ],
-    "processes": [{"__init__", "forks", "signals", "streams", "supervised"}, {"outlet"}, {"supervisor"}],
+    "processes": [{"__init__", "forks", "signals", "streams", "child"}, {"outlet"}, {"supervisor"}],
     "moving": [{"__init__", "rows"}],
     "state": [{"__init__", "keys", "records"}, {"scripts"}, {"store"}],
     "running": [{"__init__", "timefile"}, {"loop", "policies"}, {"dispatcher"}],

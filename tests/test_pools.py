@@ -79,7 +79,7 @@ def test_300_jobs_run_at_once(tmp_path, client, server_url):
     ids=["url", "arguments", "client", "blocking pool"],
 )
 def test_a_limit_is_kept_and_told_as_what_it_is(client, prefix, server_url, limited, monkeypatch):
-    monkeypatch.setattr("redbike.serving.connection.TURN", 0.2)
+    monkeypatch.setattr("redbike.serving.connection.CONNECTION_TIMEOUT", 0.2)
     bike = Redbike(RoundRobin("A"), prefix=prefix, redis_config=limited(server_url))
     held = hold(bike.client, 2)
     with pytest.raises(ServerError, match=r"max_connections .*all 2 connections") as refused:

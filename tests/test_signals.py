@@ -10,7 +10,7 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.processes.signals import AGAIN, Hearing, StopFlag
+from redbike.processes.signals import AGAIN, SignalHandlers, StopFlag
 from redbike.running.loop import Loop
 from redbike.state.store import Store
 from tests.processes import children_of, is_gone, worker_of
@@ -207,7 +207,7 @@ def test_a_status_of_a_child_is_seen_where_sigchld_was_ignored(jobs):
 def test_the_handlers_from_before_come_back():
     heard = []
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
-    with Hearing(heard.append, lambda number: heard.append(-number)):
+    with SignalHandlers(heard.append, lambda number: heard.append(-number)):
         os.kill(os.getpid(), signal.SIGHUP)
         wait_until(lambda: heard)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -222,7 +222,7 @@ def test_in_another_thread_nothing_is_heard():
     seen = []
 
     def look():
-        with Hearing(print):
+        with SignalHandlers(print):
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=look)
@@ -234,8 +234,8 @@ def test_in_another_thread_nothing_is_heard():
 def test_a_handler_that_was_not_installed_by_python_becomes_the_default():
     code = (
         "import os, signal\n"
-        "from redbike.processes.signals import Hearing\n"
-        "with Hearing(lambda number: print('heard', number, flush=True)):\n"
+        "from redbike.processes.signals import SignalHandlers\n"
+        "with SignalHandlers(lambda number: print('heard', number, flush=True)):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "os.kill(os.getpid(), signal.SIGTERM)\n"
         "print('still there')\n"

@@ -74,8 +74,8 @@ from redbike.cli.usage import diagnose
 from redbike.config import Config, check_zone, load
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, ServerError
 from redbike.processes import streams, supervisor
+from redbike.processes.child import SUPERVISED, watch_parent
 from redbike.processes.signals import reap_children
-from redbike.processes.supervised import SUPERVISED, watch_parent
 from redbike.redbike import Redbike
 from redbike.schedule.forecast import describe_job, list_runs
 from redbike.schedule.parser import parse, parse_stored, parse_timestamp

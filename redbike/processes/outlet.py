@@ -1,7 +1,7 @@
-"""The way of output from child processes to a reader, in bounded memory, where nobody ever waits for that reader.
+"""Pass the output of child processes on to a reader, in bounded memory; nobody ever waits for that reader.
 
-- `Lines` cuts what a child prints into lines, and shortens the long ones.
-- `Outlet` takes lines and writes them from a thread of its own; it drops those that its reader is too slow for.
+- `Lines` splits the output of a child into lines, and shortens long ones.
+- `Outlet` takes lines and writes them in a thread of its own. It drops lines if its reader is too slow.
 """
 
 import io
@@ -18,14 +18,14 @@ LINE_COST = 100  # bytes that a waiting line takes beside its text
 
 
 class Lines:
-    """Cuts chunks of output into lines, without their ends."""
+    """Splits chunks of output into lines, without line ends."""
 
     def __init__(self) -> None:
         self._partial = bytearray()
         self._left_out = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Take the next `chunk`; the lines that end in it."""
+        """Take the next `chunk`; yield the lines that end in it."""
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             self._extend(piece)
@@ -33,7 +33,7 @@ class Lines:
         self._extend(rest)
 
     def finish(self, even_empty: bool = False) -> Iterator[bytes]:
-        """The line that has begun, as no more of it will come; nothing if there is none."""
+        """Yield the line that has begun, as no more of it will come; nothing if there is none."""
         if self._partial or even_empty:
             more = f" … {self._left_out} bytes more were left out" if self._left_out else ""
             yield bytes(self._partial) + more.encode()
@@ -47,9 +47,9 @@ class Lines:
 
 
 class Outlet(io.TextIOBase):
-    """Writes to `descriptor` from a thread of its own, with at most `limit` bytes waiting: nobody else ever waits.
+    """Writes to `descriptor` in a thread of its own, so nobody else waits; at most `limit` bytes are pending.
 
-    Lines for which there is no room are left out and counted; a descriptor that cannot be written to loses all.
+    Lines for which there is no room are dropped and counted. If the descriptor cannot be written to, all is dropped.
     """
 
     def __init__(self, descriptor: int, limit: int = 4 * 1024 * 1024) -> None:
@@ -59,7 +59,7 @@ class Outlet(io.TextIOBase):
         self._size = self._left_out = 0
         self._writing = self._closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._write_on, name="redbike-output", daemon=True)
+        self._thread = threading.Thread(target=self._write_lines, name="redbike-output", daemon=True)
         self._thread.start()
 
     def put(self, line: bytes) -> None:
@@ -79,7 +79,7 @@ class Outlet(io.TextIOBase):
         return len(text)
 
     def close(self, patience: float = 1.0) -> None:
-        """Wait until all is written, or nothing has been for `patience` seconds."""
+        """Wait until all is written, or until nothing has been written for `patience` seconds."""
         with self._changed:
             self._note_left_out()
             self._closed = True
@@ -99,7 +99,7 @@ class Outlet(io.TextIOBase):
         self._lines.append(line)
         self._size += len(line) + LINE_COST
 
-    def _write_on(self) -> None:
+    def _write_lines(self) -> None:
         while True:
             with self._changed:
                 while not self._lines:

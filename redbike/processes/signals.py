@@ -1,8 +1,8 @@
-"""What ends a process: SIGTERM, SIGINT and SIGHUP.
+"""Handle the signals that end a process: SIGTERM, SIGINT and SIGHUP.
 
 1. The first signal asks the process to stop in order.
-2. A further signal ends it at once, but only `AGAIN` seconds after the first or later. A service manager signals every
-   process of a service, and a supervisor passes its own signal on: both together must count as one.
+2. A further signal ends it at once, but only if it comes at least `AGAIN` seconds after the first. A service manager
+   signals every process of a service, and a supervisor passes its own signal on: the two must count as one.
 3. A process that a job forks gets back the handlers that were there before.
 
 A handler sets a `StopFlag`. It raises nothing: Python runs it between any two steps of a program, also in a finalizer,
@@ -28,11 +28,11 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 AGAIN = 1.0  # seconds after the first signal from which on another one counts
 LONGEST_ABORT = 5.0  # seconds that an abort may take
 
-_active: list["Hearing"] = []
+_active: list["SignalHandlers"] = []
 
 
 def die(number: int) -> None:
-    """End this process by the default action of the signal `number`, so that its exit status tells."""
+    """End this process by the default action of the signal `number`, so that its exit status shows the signal."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -67,7 +67,7 @@ def reap_children() -> None:
 
 
 class StopFlag:
-    """Whether to stop. A signal handler may set it, and whoever waits for it, or for a file and for it, is woken."""
+    """Whether to stop. A signal handler may set it; that wakes any thread that waits for it, also in a poll."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -101,27 +101,27 @@ def _close(*descriptors: int) -> None:
         os.close(descriptor)
 
 
-class Hearing:
-    """The handlers of the signals that end a process, for the time of a ``with``. In other threads it does nothing.
+class SignalHandlers:
+    """Handlers of the signals that end a process, for the time of a ``with``. In other threads it does nothing.
 
     `first` is called with the number of the first signal, `again` with that of the next one that counts. Without
-    `again` that one ends the process, even if its main thread hangs in a call into C.
+    `again` that second signal ends the process, even if its main thread hangs in a call into C.
     """
 
     def __init__(self, first: Callable[[int], None], again: Callable[[int], None] = die) -> None:
-        self._first, self._again = first, again
-        self._heard: float | None = None
-        self._twice = False
-        self._before: dict[int, Any] = {}
+        self._first, self._second = first, again
+        self._first_time: float | None = None
+        self._is_second_handled = False
+        self._replaced: dict[int, Any] = {}
         self._changing = threading.Lock()
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
             _active.append(self)
             for number in ENDING:
-                # nohup lets SIGHUP be ignored: that holds.
+                # nohup makes a process ignore SIGHUP: leave it so.
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._hear)
+                    self._replaced[number] = signal.signal(number, self._handle)
 
     def __exit__(self, *_: object) -> None:
         with self._changing:
@@ -131,35 +131,35 @@ class Hearing:
 
     def restore(self) -> None:
         """Set the handlers that were there before."""
-        while self._before:
-            number, handler = self._before.popitem()
+        while self._replaced:
+            number, handler = self._replaced.popitem()
             # None: the handler was not installed by Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def _hear(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, _: FrameType | None) -> None:
         now = time.monotonic()
-        if self._heard is None:
-            self._heard = now
-            if self._again is die:
-                _thread.start_new_thread(self._arm, ())
+        if self._first_time is None:
+            self._first_time = now
+            if self._second is die:
+                _thread.start_new_thread(self._set_default_later, ())
             self._first(number)
-        elif now - self._heard >= AGAIN and not self._twice:
-            self._twice = True
-            self._again(number)
+        elif now - self._first_time >= AGAIN and not self._is_second_handled:
+            self._is_second_handled = True
+            self._second(number)
 
-    def _arm(self) -> None:
+    def _set_default_later(self) -> None:
         """After `AGAIN` seconds, set the default action, from this thread: the main one may hang in a call into C."""
         time.sleep(AGAIN)
         with contextlib.suppress(ImportError, AttributeError):
             from ctypes import c_int, c_void_p, pythonapi
 
             with self._changing:
-                for number in self._before:
+                for number in self._replaced:
                     pythonapi.PyOS_setsig(c_int(number), c_void_p(None))
 
 
 class _Masks(threading.local):
-    """What the thread that forks had blocked before."""
+    """The signals that the thread that forks had blocked before."""
 
     before: set[int | signal.Signals] | None = None
 
@@ -167,13 +167,13 @@ class _Masks(threading.local):
 _masks = _Masks()
 
 
-def _block() -> None:
+def _block_signals() -> None:
     # Until the handlers of the child are restored: it would lose a signal that comes earlier.
     if _active:
         _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
 
 
-def _unblock() -> None:
+def _unblock_signals() -> None:
     if _masks.before is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
         _masks.before = None
@@ -182,7 +182,7 @@ def _unblock() -> None:
 def _restore_in_child() -> None:
     while _active:
         _active.pop().restore()
-    _unblock()
+    _unblock_signals()
 
 
-os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_restore_in_child)
+os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_restore_in_child)

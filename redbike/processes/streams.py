@@ -1,7 +1,7 @@
-"""Standard output and standard error: what cannot be written never decides what becomes of a job.
+"""Make standard output and standard error safe: a failed write never changes what happens to a job.
 
-- One that is closed from the start is the null device.
-- Standard error never fails, in any command; standard output does not either in the commands that run jobs.
+- A stream that is closed from the start becomes the null device.
+- Writing to standard error never fails. Writing to standard output never fails in the commands that run jobs.
 """
 
 import codecs
@@ -28,19 +28,19 @@ def prepare() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)
             _watch(name, stream)
-    for raw in _watched("stderr"):
+    for raw in _find_watched("stderr"):
         raw.is_forgiving = True
 
 
 def forgive_output() -> None:
-    """From now on, lose what cannot be written to standard output."""
-    for raw in _watched("stdout"):
+    """From now on, discard what cannot be written to standard output."""
+    for raw in _find_watched("stdout"):
         raw.is_forgiving = True
 
 
 def take_output_error() -> str | None:
-    """Why standard output could not be written, or None if it could; from now on what goes there is lost."""
-    error = next((raw.error for raw in _watched("stdout")), None)
+    """Return why standard output could not be written, None if it could; then discard what is written there."""
+    error = next((raw.error for raw in _find_watched("stdout")), None)
     if error is None:
         return None
     # Otherwise the interpreter would try again, and complain, when it ends.
@@ -49,7 +49,7 @@ def take_output_error() -> str | None:
 
 
 def is_final(error: OSError) -> bool:
-    """Whether nothing can be written any more after `error`; a full disk may have room again."""
+    """Tell whether nothing can be written any more after `error`; a full disk may have room again."""
     return error.errno not in FULL
 
 
@@ -62,7 +62,7 @@ def replace_by_null(descriptor: int) -> None:
 
 
 def write_when_ready(descriptor: int, data: Any) -> int:
-    """`os.write`, also if somebody has made the descriptor non-blocking."""
+    """Call `os.write`, and wait if another process has made the descriptor non-blocking."""
     while True:
         try:
             return os.write(descriptor, data)
@@ -73,7 +73,7 @@ def write_when_ready(descriptor: int, data: Any) -> int:
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
-    # Bytes that were no UTF-8 go out as they came; other characters without an encoding are spelled out.
+    # Bytes that were not UTF-8 are written unchanged; other characters without an encoding are escaped.
     try:
         return codecs.lookup_error("surrogateescape")(error)
     except UnicodeError:
@@ -85,7 +85,7 @@ def _open_null(number: int, name: str) -> None:
     with contextlib.suppress(OSError):
         if null != number:
             os.fstat(number)
-            # It is open, for something else: that keeps it.
+            # The number is in use for something else.
             number = null
     if null != number:
         os.dup2(null, number)
@@ -95,8 +95,8 @@ def _open_null(number: int, name: str) -> None:
         setattr(sys, name, io.TextIOWrapper(open(number, "wb", closefd=False), encoding="utf-8"))  # noqa: SIM115
 
 
-class _Watched(io.FileIO):
-    """A descriptor that remembers why it cannot be written to; a forgiving one loses that, and takes everything."""
+class _WatchedFile(io.FileIO):
+    """A descriptor that remembers why a write failed. A forgiving one discards the data instead."""
 
     is_forgiving = False
     error: OSError | None = None
@@ -116,16 +116,16 @@ class _Watched(io.FileIO):
         return size
 
 
-def _watched(name: str) -> list[_Watched]:
-    """The descriptor of a standard stream, if it is watched: somebody may have put something else there."""
+def _find_watched(name: str) -> list[_WatchedFile]:
+    """Return the descriptor of a standard stream, if it is watched: a program may have replaced the stream."""
     buffer = getattr(getattr(sys, name), "buffer", None)
     raw = getattr(buffer, "raw", buffer)
-    return [raw] if isinstance(raw, _Watched) else []
+    return [raw] if isinstance(raw, _WatchedFile) else []
 
 
 def _watch(name: str, stream: io.TextIOWrapper) -> None:
     try:
-        raw: Any = _Watched(stream.fileno(), "wb", closefd=False)
+        raw: Any = _WatchedFile(stream.fileno(), "wb", closefd=False)
     except (OSError, ValueError):
         # It has no descriptor.
         return

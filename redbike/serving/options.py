@@ -1,4 +1,4 @@
-"""redis-py's arguments by name, as a text may give them: in a URL behind its ``?``, or in the config file."""
+"""Convert redis-py's arguments from text: from the options of a URL, or from the config file."""
 
 import difflib
 from collections.abc import Mapping
@@ -50,14 +50,14 @@ _TEXTS = {
     "username",
 }
 NAMES = sorted({*_NUMBERS, *_SWITCHES, *_TEXTS})
-# A URL says these otherwise, or means a pool that is not used.
+# A URL has these in another place, or they are for a pool that is not used.
 _NOT_IN_URLS = {"host", "port", "ssl", "timeout", "unix_socket_path"}
-# Repeating is for the loops to do; a URL that other programs share may say otherwise.
+# Ignored, as only the loops retry; a URL may be shared with other programs.
 _OF_NO_EFFECT = {"retry_on_error", "retry_on_timeout"}
 
 
-def typed(name: str, value: Any) -> Any:
-    """What a text says, as the type that redis-py takes; what is no text stays as it is. Raises `BadConfig`."""
+def convert(name: str, value: Any) -> Any:
+    """Convert a text to the type that redis-py takes; return other values unchanged. Raise `BadConfig`."""
     if not isinstance(value, str) or name in _TEXTS:
         return value
     if name in _NUMBERS:
@@ -73,28 +73,28 @@ def typed(name: str, value: Any) -> Any:
 
 
 def check_names(given: Mapping[str, Any], known: set[str]) -> None:
-    """Raise `BadConfig` for a connection setting that redis-py does not know, with the nearest one that it does."""
+    """Raise `BadConfig` for a connection setting that redis-py does not know; suggest the most similar one."""
     for name in sorted(given):
         if name not in known:
-            raise BadConfig(f"unknown connection setting {quoted(name)}{nearest(name, sorted(known))}")
+            raise BadConfig(f"unknown connection setting {quoted(name)}{suggest_name(name, sorted(known))}")
 
 
-def options_of(url: str) -> dict[str, Any]:
-    """The options behind the ``?`` of `url`, typed. Raises `BadConfig` for one that is unknown."""
+def parse_options(url: str) -> dict[str, Any]:
+    """Return the options behind the ``?`` of `url`, converted. Raise `BadConfig` for an unknown one."""
     options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
     known = ({*NAMES, *URL_QUERY_ARGUMENT_PARSERS}) - _NOT_IN_URLS
     for name in options:
         if name not in known:
-            raise BadConfig(f"unknown option {quoted(name)}{nearest(name, sorted(known))}")
-    return {name: _parsed(name, value) for name, value in options.items() if name not in _OF_NO_EFFECT}
+            raise BadConfig(f"unknown option {quoted(name)}{suggest_name(name, sorted(known))}")
+    return {name: _convert_option(name, value) for name, value in options.items() if name not in _OF_NO_EFFECT}
 
 
-def _parsed(name: str, value: str) -> Any:
+def _convert_option(name: str, value: str) -> Any:
     parsers: dict[str, Any] = URL_QUERY_ARGUMENT_PARSERS
-    return typed(name, value) if name in NAMES else parsers[name](value)
+    return convert(name, value) if name in NAMES else parsers[name](value)
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """A hint at the one of `known` that is most like `name`, if any is."""
+def suggest_name(name: str, known: list[str]) -> str:
+    """Return a hint at the most similar name of `known`, "" if none is similar."""
     near = difflib.get_close_matches(name, known, 1)
     return f"; is {near[0]!r} meant?" if near else ""

@@ -1,4 +1,4 @@
-"""A folder for this user alone, and a short way to a socket in it."""
+"""Make a folder that only this user can enter, and a short path to a socket in it."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 104 to 108
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder`, or see that nobody else may enter it. Raises `ServerError` if it is not this user's own."""
+    """Make `folder` if needed, and let nobody else enter it. Raise `ServerError` if it is not this user's own."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -21,26 +21,29 @@ def make_private(folder: Path) -> None:
         folder.chmod(0o700)
 
 
-def way_to(folder: Path) -> Path:
-    """Return `folder`, or if it is too deep for a socket, a link in the temporary folder that is named after it."""
+def find_short_path(folder: Path) -> Path:
+    """Return `folder`. If its path is too long for a socket, return a link in the temporary folder instead."""
     name = f"redbike-{os.getuid()}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
-    ways = (folder, Path(tempfile.gettempdir(), name), Path("/tmp", name))
-    return next((way for way in ways if len(os.fsencode(way / "redis.sock")) <= LONGEST_SOCKET_PATH), ways[-1])
+    paths = (folder, Path(tempfile.gettempdir(), name), Path("/tmp", name))
+    return next((path for path in paths if len(os.fsencode(path / "redis.sock")) <= LONGEST_SOCKET_PATH), paths[-1])
 
 
-def open_way(way: Path, folder: Path) -> None:
-    """See that the link `way` leads to `folder`; so every process finds the same socket, whatever its TMPDIR."""
+def link_short_path(path: Path, folder: Path) -> None:
+    """Make the link `path` to `folder`, so that every process finds the same socket, whatever its TMPDIR.
+
+    Raise `ServerError` if something else is there.
+    """
     try:
-        os.symlink(folder, way)
+        os.symlink(folder, path)
     except FileExistsError:
-        found = way.lstat()
-        # Versions before this one had a folder of that name, with the socket in it.
-        if found.st_uid != os.getuid() or (stat.S_ISLNK(found.st_mode) and os.readlink(way) != str(folder)):
-            raise ServerError(f"{way} does not lead to {folder}, as it should") from None
+        found = path.lstat()
+        # Older versions had a folder of that name, with the socket in it.
+        if found.st_uid != os.getuid() or (stat.S_ISLNK(found.st_mode) and os.readlink(path) != str(folder)):
+            raise ServerError(f"{path} does not lead to {folder}, as it should") from None
 
 
-def close_old_way(way: Path) -> None:
-    """Remove the folder that versions before this one had in the place of the link."""
-    if way.is_dir() and not way.is_symlink():
-        (way / "redis.sock").unlink(missing_ok=True)
-        way.rmdir()
+def remove_old_folder(path: Path) -> None:
+    """Remove the folder that older versions had in the place of the link."""
+    if path.is_dir() and not path.is_symlink():
+        (path / "redis.sock").unlink(missing_ok=True)
+        path.rmdir()

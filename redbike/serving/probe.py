@@ -1,6 +1,6 @@
-"""A look at a server on a Unix socket from outside: whether it answers, is still loading, is silent, or is not there.
+"""Check the health of a server on a Unix socket: it answers, loads its data, is silent, or is absent.
 
-It speaks to the socket itself: a client of redis-py would need several replies before it could say as much.
+This module speaks to the socket itself. A client of redis-py would need several replies to find out as much.
 """
 
 import os
@@ -11,53 +11,53 @@ from enum import Enum, auto
 from pathlib import Path
 
 
-class Sight(Enum):
-    """What a look has shown."""
+class Health(Enum):
+    """How a server is."""
 
     READY = auto()
     LOADING = auto()
-    SILENT = auto()  # it takes connections, and does not answer: it is suspended, or its disk is busy
+    SILENT = auto()  # accepts connections, but does not answer: suspended, or its disk is busy
     ABSENT = auto()
 
 
 class Probe:
-    """Looks at the server behind `path`.
+    """Checks the server on the socket `path`.
 
-    A connection is kept for as long as the server is silent: a new one for each look would fill its backlog.
+    It keeps its connection while the server is silent: a new one for each check would fill the backlog.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
         self._socket: socket.socket | None = None
 
-    def look(self, patience: float) -> Sight:
-        """Ask whether it serves; `patience` is how many seconds it may take to answer."""
+    def check(self, patience: float) -> Health:
+        """Return the health of the server, which may take up to `patience` seconds to answer."""
         try:
             if self._socket is None:
-                self._socket = _connected(self.path, patience)
+                self._socket = _connect(self.path, patience)
                 self._socket.sendall(b"PING\r\n")
             self._socket.settimeout(patience)
             reply = self._socket.recv(1024)
         except (TimeoutError, BlockingIOError):
-            return Sight.SILENT
+            return Health.SILENT
         except OSError:
             reply = b""
         self.close()
         if not reply:
-            return Sight.ABSENT
-        return Sight.LOADING if reply.startswith(b"-LOADING") else Sight.READY
+            return Health.ABSENT
+        return Health.LOADING if reply.startswith(b"-LOADING") else Health.READY
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
 
-def loaded_percent(path: Path) -> float | None:
-    """How much of its data a server that is loading has read; None if it does not say."""
+def read_loaded_percent(path: Path) -> float | None:
+    """Return how much of its data a loading server has read, in per cent; None if it does not answer."""
     try:
-        with _connected(str(path), 1.0) as connection:
+        with _connect(str(path), 1.0) as connection:
             connection.sendall(b"INFO persistence\r\n")
             said = connection.recv(65536)
     except OSError:
@@ -66,10 +66,10 @@ def loaded_percent(path: Path) -> float | None:
     return float(found[1]) if found else None
 
 
-def listening_pid(path: Path) -> int | None:
-    """The process that listens on the socket at `path`; None if nobody does, or the kernel cannot tell."""
+def find_listening_pid(path: Path) -> int | None:
+    """Return the process that listens on the socket at `path`; None if none does, or the kernel does not know."""
     try:
-        with _connected(str(path), 1.0) as connection:
+        with _connect(str(path), 1.0) as connection:
             pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     except (OSError, AttributeError):
         # Not every system has SO_PEERCRED.
@@ -78,25 +78,25 @@ def listening_pid(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of that number runs; one that has ended and is not waited for does not."""
-    state, threads = _state(pid)
-    # A first thread that has ended says nothing of the others, which hold the files open.
+    """Tell whether a process of that number runs; a zombie does not."""
+    state, threads = _read_state(pid)
+    # The first thread may have ended while others still run and hold the files open.
     return bool(state) and (state not in "ZX" or threads > 1)
 
 
 def is_suspended(pid: int) -> bool:
-    """Whether it was stopped by a signal, and acts on none until it is continued."""
-    return _state(pid)[0] == "T"
+    """Tell whether a signal has suspended it, so that it handles no signal until it is continued."""
+    return _read_state(pid)[0] == "T"
 
 
-def _state(pid: int) -> tuple[str, int]:
-    """The letter for the state of a process, as ``ps`` shows it, and how many threads it has.
+def _read_state(pid: int) -> tuple[str, int]:
+    """Return the letter for the state of a process, as ``ps`` shows it, and its number of threads.
 
-    The letter is "" if there is no such process, and "?" if no more is known than that there is one.
+    The letter is "" if there is no such process, and "?" if only its existence is known.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name of the program, in brackets before these, may hold anything.
+            # Before these fields is the name of the program in brackets, which may contain anything.
             fields = file.read().rpartition(b")")[2].split()
         return fields[0].decode("ascii"), int(fields[17])
     except (OSError, IndexError):
@@ -110,7 +110,7 @@ def _state(pid: int) -> tuple[str, int]:
     return "?", 1
 
 
-def _connected(path: str, patience: float) -> socket.socket:
+def _connect(path: str, patience: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(patience)

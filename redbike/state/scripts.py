@@ -22,7 +22,7 @@ import redis
 from redis import exceptions
 
 from redbike.errors import NoSuchJob, ServerError, Unreachable
-from redbike.serving.line import drop_idle_connections, has_room, line_to, pack, pack_word
+from redbike.serving.line import drop_idle_connections, has_room, make_line, pack, pack_word
 from redbike.state.keys import GIVEN, kinds_of
 
 Reply = list[Any]
@@ -175,7 +175,7 @@ class Conversation:
 
     def __init__(self, client: "redis.Redis") -> None:
         self._client = client
-        self._line = line_to(client)
+        self._line = make_line(client)
         self._sent: list[Call] = []  # those without an answer
 
     @property

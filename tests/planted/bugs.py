@@ -938,8 +938,8 @@ AROUND = [
     Bug(
         "a second signal counts at once",
         "processes/signals.py",
-        "now - self._heard >= AGAIN",
-        "now >= self._heard",
+        "now - self._first_time >= AGAIN",
+        "now >= self._first_time",
         f"{SIGNALS} -k within_a_second",
     ),
     Bug(
@@ -979,7 +979,7 @@ AROUND = [
     ),
     Bug(
         "a child of up does not hold the reading end of its output",
-        "processes/supervised.py",
+        "processes/child.py",
         '    output, _reports = map(int, given.split(" "))\n',
         '    output, _reports = map(int, given.split(" "))\n'
         "    os.close(output)\n"

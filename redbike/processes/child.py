@@ -1,9 +1,10 @@
-"""The child of a `redbike.processes.supervisor`: it notices that its supervisor is gone, and reports how far it came.
+"""The child of a `redbike.processes.supervisor`: notice that the supervisor is gone, and report to it.
 
-1. Its standard input ends with the supervisor. Then it stops, as by SIGTERM.
-2. It holds the reading end of its own output, so nobody who writes there gets an error when the supervisor is gone.
-   From then on it reads that itself, so that nobody waits either.
-3. It reports on a pipe that it runs, and that it was halted. An exit status cannot tell: a job may end its worker too.
+1. The child's standard input ends when the supervisor ends. Then the child stops, as by SIGTERM.
+2. The child holds the reading end of its own output. So writing there causes no error when the supervisor is gone. From
+   then on the child reads it, so that writing does not block either.
+3. The child reports on a pipe that it runs, and that it was halted. An exit status cannot tell this, as a job may end
+   its worker with any status.
 """
 
 import contextlib
@@ -11,14 +12,14 @@ import os
 import signal
 import threading
 
-SUPERVISED = "REDBIKE_SUPERVISED"  # the variable with both descriptors: of the output, and of the reports
+SUPERVISED = "REDBIKE_SUPERVISED"  # the environment variable with two descriptors: of the output, and of the reports
 RUNNING, HALTED = b"R", b"H"
 
 _reports: int | None = None
 
 
 def watch_parent() -> None:
-    """In a child: stop when the supervisor is gone, and from now on report."""
+    """In a child: stop when the supervisor is gone, and enable `report`."""
     global _reports
     given = os.environ.pop(SUPERVISED, None)
     if given is None:
