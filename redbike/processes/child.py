@@ -19,7 +19,7 @@ _reports: int | None = None
 
 
 def watch_parent() -> None:
-    """In a child: stop when the supervisor is gone, and enable `report`."""
+    """Stop this process, a child, when its supervisor is gone; enable `report`."""
     global _reports
     given = os.environ.pop(SUPERVISED, None)
     if given is None:

@@ -25,7 +25,7 @@ from typing import Any
 log = logging.getLogger("redbike")
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-AGAIN = 1.0  # seconds after the first signal from which on another one counts
+AGAIN = 1.0  # seconds after the first signal; an earlier second signal is ignored
 LONGEST_ABORT = 5.0  # seconds that an abort may take
 
 _active: list["SignalHandlers"] = []
@@ -148,7 +148,7 @@ class SignalHandlers:
             self._second(number)
 
     def _set_default_later(self) -> None:
-        """After `AGAIN` seconds, set the default action, from this thread: the main one may hang in a call into C."""
+        """Set the default action after `AGAIN` seconds, in this thread: the main one may hang in a call into C."""
         time.sleep(AGAIN)
         with contextlib.suppress(ImportError, AttributeError):
             from ctypes import c_int, c_void_p, pythonapi
@@ -168,7 +168,7 @@ _masks = _Masks()
 
 
 def _block_signals() -> None:
-    # Until the handlers of the child are restored: it would lose a signal that comes earlier.
+    # Until the child has restored its handlers: it would lose a signal that comes before that.
     if _active:
         _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
 

@@ -33,7 +33,7 @@ def prepare() -> None:
 
 
 def forgive_output() -> None:
-    """From now on, discard what cannot be written to standard output."""
+    """Discard from now on what cannot be written to standard output."""
     for raw in _find_watched("stdout"):
         raw.is_forgiving = True
 

@@ -10,11 +10,11 @@ from redbike.schedule.rrule.evaluator import Evaluator, get_count_horizon, make_
 from redbike.schedule.rrule.rule import DAILY, LAST, YEARLY, Rule, resolve_until
 from redbike.schedule.zones import AHEAD, Offsets, resolve
 
-# What one search, and one count, may cost a schedule of one rule; all of it is about 20 ms.
+# The budgets of a search and of a count, for a schedule of one rule; together they take about 20 ms.
 _PERIODS = 2000
 _COUNTED_PERIODS = 4000
 _COUNTED_YEARS = 8000
-_FEW = 4  # places that are cheaper to look for one by one
+_FEW = 4  # up to so many places are found faster one by one
 
 
 class DailyEvaluator(Evaluator):
@@ -30,10 +30,10 @@ class DailyEvaluator(Evaluator):
         self._times = Times(rule, start % 86400)
         if not self._times.count:
             raise BadSchedule(f"bad rule {quoted(rule.text)}: it can never occur")
-        self._positions = rule.setpos if rule.freq < DAILY else ()  # a day has the same times as any other
+        self._positions = rule.setpos if rule.freq < DAILY else ()  # all days have the same times
         self._find_wall = self._find_by_set if self._positions else self._find_by_day
         self._places_by_size: dict[int, Sequence[int]] = {}
-        self._last_set: tuple[int, int, list[int]] = 0, 0, []  # a period, until when, and its local times
+        self._last_set: tuple[int, int, list[int]] = 0, 0, []  # first day of a period, first day after it, local times
         halved = 2 if rule.freq == YEARLY else 1
         self._periods, self._counted = _PERIODS // share // halved, _COUNTED_PERIODS // share // halved
         self._before = resolve(start, zone) - 1

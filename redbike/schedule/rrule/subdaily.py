@@ -11,11 +11,11 @@ from redbike.schedule.zones import AHEAD, Offsets, Segment, resolve
 
 _ALL_DAY = (1 << 1440) - 1
 _SIXTY = (1 << 60) - 1
-# What one search, and one count, may cost a schedule of one rule; all of it is about 20 ms.
+# The budgets of a search and of a count, for a schedule of one rule; together they take about 20 ms.
 _STEPS = 4000
 _COUNTED = 20_000
 _SPARSE = 20 * 86400  # seconds after which a step costs more, as years and offsets are new to it
-_NEW_DAY = 50  # of these, to count the seconds of a day that is like none before
+_NEW_DAY = 50  # steps that it costs to count the seconds of a day of a new shape
 
 
 class SubdailyEvaluator(Evaluator):
@@ -33,7 +33,7 @@ class SubdailyEvaluator(Evaluator):
         self._minutes = _mask_minutes(rule)
         self._seconds = make_mask(rule.seconds) if rule.freq == SECONDLY and rule.seconds else _SIXTY
         self._base, self._offsets = _find_offsets(rule, start)
-        # No part limits the periods. If nothing is expanded either, occurrences are whole steps away from DTSTART.
+        # No part limits the periods. If each has one occurrence, like DTSTART, it is whole steps away from DTSTART.
         self._passes_always = self._days.is_unlimited and self._minutes == _ALL_DAY and self._seconds == _SIXTY
         self._is_regular = self._passes_always and self._offsets == (start % self._base,)
         self._units = _mask_units(self._unit, self._minutes, self._seconds) if rule.count else 0
