@@ -211,7 +211,7 @@ def test_the_runs_of_a_dead_worker_are_recovered_in_one_pass(bike, name):
 @pytest.mark.parametrize("page", [1, 2, 12])
 def test_what_was_taken_together_is_given_back_together_however_it_is_found(bike, monkeypatch, page):
     """Also if one survey does not tell of all of them."""
-    for module in ("store", "dispatcher"):
+    for module in ("state.store", "running.dispatcher"):
         monkeypatch.setattr(f"redbike.{module}.PAGE", page)
     bike.dispatch_due(bike.now + LEASE + 1)
     for name in ("live", "lost"):

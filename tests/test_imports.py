@@ -38,8 +38,9 @@ MODULES = {
     "state": [{"__init__", "keys", "records"}, {"scripts"}, {"store"}],
     "running": [{"__init__", "timefile"}, {"loop", "policies"}, {"dispatcher"}],
     "working": [
-        {"__init__", "batch", "coroutines", "heartbeat", "queues", "tracebacks", "worker_class"},
-        {"runner"},
+        {"__init__", "batch", "coroutines", "ends", "heartbeat", "queues", "tracebacks", "worker_class"},
+        {"runner", "source"},
+        {"batch_runner", "pool"},
         {"worker"},
     ],
     "keeping": [{"__init__", "leftovers"}, {"fsck"}, {"repair"}],

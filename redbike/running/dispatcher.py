@@ -20,11 +20,11 @@ from dataclasses import replace
 from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
-from redbike.running.policies import COUNT_LIMIT, anew, describe, given_back, lost
+from redbike.running.policies import COUNT_LIMIT, describe, place_again, place_lost, place_suspect
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import parse
 from redbike.state.records import Answer, Outcome, Run, Survey
-from redbike.state.scripts import Conversation
+from redbike.state.scripts import Pipeline
 from redbike.state.store import PAGE, STEP, Store, is_ahead
 
 log = logging.getLogger("redbike.dispatcher")
@@ -50,16 +50,16 @@ class Dispatcher:
         self.loop = Loop(store)
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
-        self._line = Conversation(store.client)
+        self._pipeline = Pipeline(store.client)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
         self._offset = float("-inf")  # Redis' clock less the monotonic one
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
-        self.loop.insist(lambda _: self.skip_missed(after))
+        self.loop.retry_until_up(lambda _: self.skip_missed(after))
         if after is not None:
-            self.loop.insist(lambda _: self.dispatch_due(after))
+            self.loop.retry_until_up(lambda _: self.dispatch_due(after))
         try:
             self.loop.run(self._turn)
         finally:
@@ -68,7 +68,7 @@ class Dispatcher:
 
     def close(self) -> None:
         """Give back the connection."""
-        self._line.close()
+        self._pipeline.close()
 
     def dispatch_due(self, now: float | None = None) -> int:
         """One pass: move everything due by `now` (default: Redis' clock), bring back lost runs; how many moved."""
@@ -98,18 +98,18 @@ class Dispatcher:
         calls, moved = (self.store.dispatch_call(step, now) for step in early), []
         if len(early) == 1:
             # Those whom a few jobs wake have taken them before the survey keeps the server busy.
-            moved = self._line.ask(calls)
+            moved = self._pipeline.run(calls)
         asked = time.monotonic()
-        *rest, surveyed = self._line.ask(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
+        *rest, surveyed = self._pipeline.run(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
         moved += rest
         self._surveyed_at = time.monotonic()
         for step in late:
-            self._line.tell(self.store.dispatch_call(step, now))
+            self._pipeline.send(self.store.dispatch_call(step, now))
         survey = self.store.surveyed(surveyed)
         # Redis read its clock in between: so each survey narrows down what the one before has told of it.
         self._offset = min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)
         if not survey.due:
-            moved += self._line.ask([])
+            moved += self._pipeline.run([])
         return sum(int(count) for _, count in moved), survey
 
     def _expected(self) -> list[Due]:
@@ -149,11 +149,11 @@ class Dispatcher:
     def _end_lost(self, runs: list[Run], asked: float, now: float | None) -> None:
         """End runs that were taken together, in one step: a part of them would look as if it had been taken alone."""
         together = len(runs) > 1 and self.settings.on_lost == "requeue"
-        ended = [(run, given_back(run) if together else lost(run, self.settings, asked)) for run in runs]
+        ended = [(run, place_suspect(run) if together else place_lost(run, self.settings, asked)) for run in runs]
         placed, answers = ended, self._end_whole(ended, now)
         while any(answer.word == "changed" for answer in answers):
             placed = [
-                (replace(run, schedule=answer.detail), anew(run, outcome, answer, self.settings, asked))
+                (replace(run, schedule=answer.detail), place_again(run, outcome, answer, self.settings, asked))
                 if answer.word == "changed"
                 else before
                 for (run, outcome), before, answer in zip(ended, placed, answers, strict=True)
@@ -165,7 +165,7 @@ class Dispatcher:
                 log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
 
     def _end_whole(self, ended: list[tuple[Run, Outcome]], now: float | None) -> list[Answer]:
-        (reply,) = self._line.ask([self.store.end_call(ended, now, whole=True)])
+        (reply,) = self._pipeline.run([self.store.end_call(ended, now, whole=True)])
         return self.store.ended(reply)
 
     def skip_missed(self, after: float | None = None) -> None:
@@ -198,7 +198,7 @@ class Dispatcher:
         """One pass, then sleep until there is something to do."""
         self.dispatch_due()
         assert self._surveyed is not None
-        self.loop.heed(self._surveyed.control)
+        self.loop.check_halt(self._surveyed.control)
         moments = [moment for moment in (self._surveyed.next_due, self._surveyed.next_lease) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
         while not self.loop.stopping.is_set():

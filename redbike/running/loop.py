@@ -41,7 +41,7 @@ class Loop:
     def __init__(self, store: Store, abort: Callable[[], object] | None = None) -> None:
         self.store = store
         self.halted = False
-        self.seen = store.control()
+        self.seen_control = store.control()
         store.adopt_tombstones()
         self.stopping = StopFlag()
         self._abort = abort
@@ -57,7 +57,7 @@ class Loop:
         with Hearing(self._stop, self._end_now if self._abort else die):
             try:
                 while not self.stopping.is_set():
-                    self.insist(lambda _: turn())
+                    self.retry_until_up(lambda _: turn())
             except Unreachable:
                 # Only when it was told to stop while Redis was away: there is nothing left to wait for.
                 log.warning("stopped while Redis was away")
@@ -72,7 +72,7 @@ class Loop:
             wakeup.close()
         self._wakeups.clear()
 
-    def insist(self, action: Callable[[bool], T], patience: float | None = None) -> T:
+    def retry_until_up(self, action: Callable[[bool], T], patience: float | None = None) -> T:
         """Call `action(repeated)` until Redis answers; gives up after `patience` seconds, when stopping `FAREWELL`."""
         began = time.monotonic()
         pause, repeated = FIRST_PAUSE, False
@@ -122,12 +122,12 @@ class Loop:
             wakeup = self._wakeups[keys] = _Wakeup(self.store.client, keys, self.stopping)
         key, reply = wakeup.wait(seconds, script)
         if key == self.store.keys.halt:
-            self.heed(self.store.control())
+            self.check_halt(self.store.control())
         return key is not None, reply
 
-    def heed(self, control: str) -> None:
+    def check_halt(self, control: str) -> None:
         """Stop if `control` is a signal that came after this process had started."""
-        if control and control != self.seen and not self.stopping.is_set():
+        if control and control != self.seen_control and not self.stopping.is_set():
             log.info("halted")
             self.halted = True
             supervised.report(supervised.HALTED)

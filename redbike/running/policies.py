@@ -4,10 +4,9 @@ Each takes the run and Redis' clock, and gives the `Outcome` that ``lua/end.lua`
 runs, and the dispatcher, for those of a dead worker, ask here.
 
 If the job was set or requeued during its run, the script commits nothing. It answers with the schedule and with what
-was left behind; `anew` computes the place from that, and the script is asked again.
+was left behind; `place_again` computes the place from that, and the script is asked again.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,7 +15,6 @@ from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.schedule.kinds import Schedule, parse, stored
 from redbike.state.records import Answer, Outcome, Run, Streak
-from redbike.state.store import Store
 from redbike.texts import message_of, trace_of
 
 Why = Literal["", "overrun", "lost"]
@@ -29,12 +27,12 @@ COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a 
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
 
-def done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
+def place_done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
     """The worker returned `result`: the job goes where its schedule says."""
     schedule = stored(run.schedule)
     if schedule.backs_off:
         return Outcome("next", due=f"+{backoff(result):.6f}")
-    return onward(run, schedule, settings, now)
+    return place_next(run, schedule, settings, now)
 
 
 def backoff(result: object) -> float:
@@ -49,7 +47,7 @@ def backoff(result: object) -> float:
     return float(result) + 0.0
 
 
-def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
+def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
     """The next occurrence after both `now` and the one that was run; those in between are counted as skipped."""
     if schedule.backs_off:
         return Outcome("next", due="+0", **kept)
@@ -57,7 +55,7 @@ def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept:
     next_due = schedule.next(after)
     if next_due is None or next_due > now:
         return Outcome("next", due=next_due, **kept)
-    missed, overlapped = skipped(run, schedule, now)
+    missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
         for _ in range(surplus):
@@ -66,18 +64,18 @@ def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept:
     return Outcome("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
 
 
-def skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
+def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
     """How many occurrences came due before the run began, and were missed, and how many from then to `until`."""
     began, after = min(run.start, until), run.goes_on_after
     return schedule.count(after, began, COUNT_LIMIT), schedule.count(max(began, after), until, COUNT_LIMIT)
 
 
-def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
     """``work`` raised `error`: by ``on-error``."""
     if isinstance(error, CommandFailed):
-        failure = failure_of(run, describe(error), "", now, error.output)
+        failure = make_failure(run, describe(error), "", now, error.output)
     else:
-        failure = failure_of(run, describe(error), trace_of(error), now)
+        failure = make_failure(run, describe(error), trace_of(error), now)
     try:
         schedule = parse(run.schedule)
     except BadSchedule:
@@ -89,7 +87,7 @@ def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Ou
     if schedule.backs_off:
         # At once would be a loop that does nothing but fail.
         return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
-    return _die_at_the_end(onward(run, schedule, settings, now, failure=failure))
+    return _die_at_the_end(place_next(run, schedule, settings, now, failure=failure))
 
 
 def _die_at_the_end(outcome: Outcome) -> Outcome:
@@ -99,39 +97,39 @@ def _die_at_the_end(outcome: Outcome) -> Outcome:
 
 def _retry(run: Run, settings: Settings) -> Outcome:
     pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
-    streak = next_try(run, failures=run.failures + 1, losses=0)
+    streak = format_next_try(run, failures=run.failures + 1, losses=0)
     return Outcome("due", due=f"+{pause:.6f}", streak=streak, retried=True)
 
 
-def next_try(run: Run, failures: int, losses: int) -> str:
+def format_next_try(run: Run, failures: int, losses: int) -> str:
     """What is kept of a run whose occurrence is tried again: it stays the same occurrence."""
     return Streak(failures, losses, run.tries + 1, run.due, run.after).format()
 
 
-def overrun(run: Run, settings: Settings, now: float) -> Outcome:
+def place_overrun(run: Run, settings: Settings, now: float) -> Outcome:
     """The run outlived its deadline: by ``on-timeout``."""
-    failure = failure_of(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
+    failure = make_failure(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
     if settings.on_timeout == "requeue":
-        streak = next_try(run, run.failures, losses=0)
+        streak = format_next_try(run, run.failures, losses=0)
         return Outcome("due", due=run.due, why="overrun", streak=streak, retried=True)
     if settings.on_timeout == "reschedule":
-        return _die_at_the_end(rescheduled(run, settings, now, why="overrun", failure=failure))
+        return _die_at_the_end(place_rescheduled(run, settings, now, why="overrun", failure=failure))
     return Outcome("die", why="overrun", failure=failure)
 
 
-def lost(run: Run, settings: Settings, now: float) -> Outcome:
+def place_lost(run: Run, settings: Settings, now: float) -> Outcome:
     """Nothing is heard of the run's worker any more: by ``on-lost``, but the third time in a row is the last."""
     losses = run.losses + 1
-    failure = failure_of(run, f"its worker died or was cut off, {losses} times in a row", "", now)
+    failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
     if losses >= MAX_LOSSES or settings.on_lost == "stop":
         return Outcome("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
         streak = Streak(run.failures, losses).format()
-        return _die_at_the_end(rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
-    return Outcome("due", due=run.due, why="lost", streak=next_try(run, run.failures, losses))
+        return _die_at_the_end(place_rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
+    return Outcome("due", due=run.due, why="lost", streak=format_next_try(run, run.failures, losses))
 
 
-def given_back(run: Run) -> Outcome:
+def place_suspect(run: Run) -> Outcome:
     """The worker of several runs died, and which of them it had begun is not known.
 
     So it counts as a loss for none, but each runs alone the next time: then it shows which one kills its workers.
@@ -145,7 +143,7 @@ def describe(error: BaseException) -> str:
     return message_of(error) if isinstance(error, CommandFailed) else texts.describe(error)
 
 
-def failure_of(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:
+def make_failure(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:
     """What is kept of a run that ended badly, bounded in size; `output` is the end of what a command printed."""
     failure = {
         "jobid": run.jobid,
@@ -158,45 +156,20 @@ def failure_of(run: Run, error: str, trace: str, now: float, output: str = "") -
     return failure | {"output": output[-MAX_OUTPUT:]} if output else failure
 
 
-def commit(
-    store: Store,
-    run: Run,
-    outcome: Outcome,
-    settings: Settings,
-    clock: Callable[[], float],
-    now: float | None = None,
-    answer: Answer | None = None,
-) -> Answer:
-    """End `run` with `outcome`, computing it again for as long as the script says that it no longer fits.
-
-    `answer` is what the script has said already, if it was asked; returns what it says in the end.
-    """
-    answer = answer or store.end(run, outcome, now)
-    while answer.word in ("changed", "overrun"):
-        if answer.word == "overrun":
-            outcome = overrun(run, settings, clock())
-            answer = store.end(run, outcome, now)
-        else:
-            # From how the run itself has ended: what was computed for the last change need not hold for this one.
-            placed = anew(run, outcome, answer, settings, clock())
-            answer = store.end(replace(run, schedule=answer.detail), placed, now)
-    return answer
-
-
-def anew(run: Run, outcome: Outcome, changed: Answer, settings: Settings, now: float) -> Outcome:
+def place_again(run: Run, outcome: Outcome, changed: Answer, settings: Settings, now: float) -> Outcome:
     """Where the job goes by what was set during the run: that counts, not how the run ended."""
     outcome = replace(outcome, left=changed.left)
     if changed.left.startswith(OWED):
-        return owed(run, outcome, changed.detail)
+        return place_owed(run, outcome, changed.detail)
     if changed.left.endswith(ON_TIMELINE):
         return replace(outcome, place="stay", due=None, streak="")
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, after=max(run.due, run.start))
-    placed = rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
+    placed = place_rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
     return replace(placed, left=changed.left, retried=outcome.retried)
 
 
-def owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
+def place_owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
     """A run that was asked for meanwhile comes first, and then the schedule goes on where it was."""
     moment = outcome.left.removeprefix(OWED).removesuffix(ON_TIMELINE)
     asked_for = replace(outcome, place="due", due=float(moment), streak="")
@@ -224,9 +197,9 @@ def runs_once(schedule: str) -> bool:
         return False
 
 
-def rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:
-    """`onward` by the schedule as it stands; a job is given up if somebody has made that one which cannot be read."""
+def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:
+    """`place_next` by the schedule as it stands; give the job up if somebody has made that an invalid one."""
     try:
-        return onward(run, parse(run.schedule), settings, now, why=why, **kept)
+        return place_next(run, parse(run.schedule), settings, now, why=why, **kept)
     except BadSchedule as error:
-        return Outcome("die", why=why, failure=failure_of(run, describe(error), "", now))
+        return Outcome("die", why=why, failure=make_failure(run, describe(error), "", now))

@@ -155,6 +155,9 @@ class Outcome:
     left: str = "-"
 
 
+EndedRun = tuple[Run, Outcome]
+
+
 class Answer(NamedTuple):
     """What the end of a run came to.
 

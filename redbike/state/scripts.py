@@ -139,7 +139,7 @@ class Scripts:
     def __init__(self, client: "redis.Redis") -> None:
         self.client = client
         self._keeps = has_room(client)
-        self._idle: list[Conversation] = []  # as many as threads have run scripts at the same time
+        self._idle: list[Pipeline] = []  # as many as threads have run scripts at the same time
 
     def run(self, call: Call) -> Reply:
         """Send one script and return its reply, the word in front decoded; raises `NoSuchJob` for ``missing``."""
@@ -148,16 +148,16 @@ class Scripts:
     def run_all(self, calls: Iterable[Call]) -> list[Reply]:
         """Send several scripts in one round trip; an error of any is raised after all were sent."""
         try:
-            conversation = self._idle.pop()
+            pipeline = self._idle.pop()
         except IndexError:
-            conversation = Conversation(self.client)
+            pipeline = Pipeline(self.client)
         try:
-            return conversation.ask(calls)
+            return pipeline.run(calls)
         finally:
             if self._keeps:
-                self._idle.append(conversation)
+                self._idle.append(pipeline)
             else:
-                conversation.close()
+                pipeline.close()
 
     def drop_idle_connections(self) -> None:
         """Disconnect what nobody uses: after a failover it may lead to a server that is only a replica now."""
@@ -167,7 +167,7 @@ class Scripts:
         drop_idle_connections(self.client)
 
 
-class Conversation:
+class Pipeline:
     """A line that one thread keeps: scripts may be sent over it before earlier ones have been answered.
 
     After an error the next call gets a fresh connection, and whether what was not answered has run is not known.
@@ -183,8 +183,8 @@ class Conversation:
         """How many scripts were sent whose reply has not been read."""
         return len(self._sent)
 
-    def tell(self, call: Call) -> None:
-        """Send a script; the next `ask` brings its reply."""
+    def send(self, call: Call) -> None:
+        """Send a script; the next `run` returns its reply."""
         with translated():
             try:
                 self._send(call)
@@ -192,8 +192,8 @@ class Conversation:
                 self._drop()
                 raise
 
-    def ask(self, calls: Iterable[Call]) -> list[Reply]:
-        """Send scripts in one round trip; the replies to all that was told before and to these, in this order.
+    def run(self, calls: Iterable[Call]) -> list[Reply]:
+        """Send scripts in one round trip; return the replies to all that was sent before and to these, in this order.
 
         An error that any of them replied with is raised after all were sent.
         """

@@ -1,4 +1,4 @@
-"""Short jobs, several at a time: the runs that a worker has taken under one tag, and what follows when one is slow.
+"""Short jobs, several at a time: the runs that a worker has taken under one tag, and how many it takes.
 
 A worker takes as many jobs as its last ones would have filled `TARGET` with, and runs them in turn. It tells the server
 of their ends without waiting for an answer: at once after a job that took longer than `UNTOLD`, so that no job that is
@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from redbike.state.records import Outcome, Run
+from redbike.state.records import EndedRun, Run
 
 MOST = 128  # jobs taken together
 TARGET = 0.002  # seconds that they are to take
@@ -21,8 +21,6 @@ TOGETHER = 64  # runs whose end is told together, while the next ones are run
 UNTOLD = 25e-6  # seconds of work after which the end of a run is told at once: a killed worker's is repeated otherwise
 STALE = 3.0  # seconds after which runs that have not begun may be another worker's: this one was suspended
 LONG_ENOUGH = 1.0  # seconds: the timeout of a queue below which its jobs are taken one by one
-
-Ended = tuple[Run, Outcome]
 
 
 class Pace:
@@ -43,7 +41,7 @@ class Batch:
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = list(runs)
         self.todo = deque(runs)
-        self.done: deque[Ended] = deque()
+        self.done: deque[EndedRun] = deque()
         self.over: set[int] = set()  # the identities of those that were run
         self.watched: list[Run] = []  # those that the heartbeat was told of
         self.began = time.monotonic()

@@ -105,7 +105,7 @@ class Look(NamedTuple):
     turns: list[int]
 
 
-class Rotation:
+class Queues:
     """The order in which to look into queues: each turn goes on behind the queue that was served last.
 
     With A:A:B and jobs in all, the turns begin at A, A, B, A, …; where a queue is empty the next in line is served, so
@@ -121,7 +121,7 @@ class Rotation:
         self._position = 0
         self._read_at: float | None = None  # None until the names were read once
         self._complaint = ""
-        self.shortest = default_timeout  # of the timeouts, in seconds
+        self.shortest_timeout = default_timeout  # of the timeouts, in seconds
 
     def names(self) -> list[str]:
         """The queues, each once."""
@@ -140,7 +140,7 @@ class Rotation:
             numbers = {name: number for number, name in enumerate(dict.fromkeys(turns), 1)}
             yield Look([(name, self._timeouts[name]) for name in numbers], [numbers[name] for name in turns])
 
-    def served(self, name: str) -> None:
+    def advance(self, name: str) -> None:
         """A job of the queue `name` was taken."""
         count = len(self._names)
         if count > 1 and name in self._timeouts:
@@ -192,7 +192,7 @@ class Rotation:
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
         self._names = names
         self._position %= max(1, len(names))
-        self.shortest = min(self._timeouts.values(), default=self._default)
+        self.shortest_timeout = min(self._timeouts.values(), default=self._default)
         return True
 
     def _timeout(self, name: str) -> float:

@@ -13,8 +13,7 @@ from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
 from redbike.processes.forks import leave
-from redbike.running.policies import describe, done, failed, failure_of
-from redbike.running.policies import overrun as overran
+from redbike.running.policies import describe, make_failure, place_done, place_failed, place_overrun
 from redbike.state.records import Outcome, Run
 from redbike.texts import message_of
 from redbike.working.coroutines import Coroutines
@@ -31,7 +30,7 @@ def current_run() -> Run:
     return _current.get()
 
 
-class Performer:
+class Runner:
     """Performs runs, also several at once from several threads; coroutines in an event loop of its own."""
 
     def __init__(self, handler: Handler, settings: Settings) -> None:
@@ -56,12 +55,12 @@ class Performer:
             return self.settings
         return settings
 
-    def perform(self, run: Run, now: float | None = None) -> Outcome:
+    def run(self, run: Run, now: float | None = None) -> Outcome:
         """Call ``work`` for `run`; where its job goes then. `now` is Redis' clock afterwards, which tests give."""
         settings = self.settings if self._settings_for is None else self.settings_for(run)
         token = _current.set(run)
         try:
-            return done(run, self._work(run), settings, run.now() if now is None else now)
+            return place_done(run, self._work(run), settings, run.now() if now is None else now)
         except BaseException as error:
             if _interrupts_caller(error):
                 raise
@@ -93,7 +92,7 @@ class Performer:
         except BaseException as another:
             # The exception is the user's own: looking at it may do anything. The run must end in any case.
             log.error("%s: it raised what cannot be looked at: %s", run.jobid, texts.describe(another))
-            return failed(run, RedbikeError("it raised what cannot be looked at"), settings, now)
+            return place_failed(run, RedbikeError("it raised what cannot be looked at"), settings, now)
 
     def _outcome_of(self, run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
         if isinstance(error, StopWork):
@@ -107,15 +106,15 @@ class Performer:
             return self._given_up(run, error, settings)
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, message_of(error))
-            return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
+            return Outcome("die", failure=make_failure(run, describe(error), "", run.now()))
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.fresh(error, run.queue)
         log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
-        return failed(run, error, settings, now)
+        return place_failed(run, error, settings, now)
 
     def _given_up(self, run: Run, error: Overrun, settings: Settings) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
-        outcome = replace(overran(run, settings, run.now()), why="")
-        failure = None if outcome.failure is None else failure_of(run, describe(error), "", run.now(), error.output)
+        outcome = replace(place_overrun(run, settings, run.now()), why="")
+        failure = None if outcome.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
         return replace(outcome, failure=failure)
 
 
