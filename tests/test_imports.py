@@ -36,7 +36,7 @@ MODULES = {
     "processes": [{"__init__", "forks", "signals", "streams", "supervised"}, {"outlet"}, {"supervisor"}],
     "moving": [{"__init__", "rows"}],
     "state": [{"__init__", "keys", "records"}, {"scripts"}, {"store"}],
-    "running": [{"__init__", "timefile"}, {"loop", "policies"}, {"dispatcher"}],
+    "running": [{"__init__", "policies", "timefile", "wakeup"}, {"loop"}, {"dispatcher"}],
     "working": [
         {"__init__", "batch", "coroutines", "ends", "heartbeat", "queues", "tracebacks", "worker_class"},
         {"runner", "source"},

@@ -1,10 +1,10 @@
-"""Where a job goes when a run of it has ended: the policies, as pure functions.
+"""The policies: where a job goes when a run of it has ended. All of them are pure functions.
 
-Each takes the run and Redis' clock, and gives the `Outcome` that ``lua/end.lua`` commits. Both the worker, for its own
-runs, and the dispatcher, for those of a dead worker, ask here.
+Each takes the run and Redis' clock, and returns the `Outcome` that ``lua/end.lua`` commits. Workers ask here for their
+own runs, and the dispatcher for the runs of a dead worker.
 
-If the job was set or requeued during its run, the script commits nothing. It answers with the schedule and with what
-was left behind; `place_again` computes the place from that, and the script is asked again.
+If the job was set or requeued during its run, the script commits nothing. It replies with the schedule and with what
+was left behind. Then `place_again` computes the place from that, and the script is called again.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are ke
 
 
 def place_done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
-    """The worker returned `result`: the job goes where its schedule says."""
+    """Place a job whose ``work`` returned `result`: by its schedule."""
     schedule = stored(run.schedule)
     if schedule.backs_off:
         return Outcome("next", due=f"+{backoff(result):.6f}")
@@ -36,7 +36,7 @@ def place_done(run: Run, result: object, settings: Settings, now: float) -> Outc
 
 
 def backoff(result: object) -> float:
-    """The pause in seconds that `work` asked for by returning `result`; raises `TypeError` or `ValueError`."""
+    """Return the pause in seconds that ``work`` asked for by returning `result`. Raise `TypeError` or `ValueError`."""
     if result is None:
         return 0.0
     if isinstance(result, bool) or not isinstance(result, int | float):
@@ -48,7 +48,7 @@ def backoff(result: object) -> float:
 
 
 def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
-    """The next occurrence after both `now` and the one that was run; those in between are counted as skipped."""
+    """Place a job at its next occurrence, which is after `now` and after the one that was run; count those between."""
     if schedule.backs_off:
         return Outcome("next", due="+0", **kept)
     after = run.goes_on_after
@@ -65,13 +65,13 @@ def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **k
 
 
 def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
-    """How many occurrences came due before the run began, and were missed, and how many from then to `until`."""
+    """Return how many occurrences were missed before the run began, and how many came due from then to `until`."""
     began, after = min(run.start, until), run.goes_on_after
     return schedule.count(after, began, COUNT_LIMIT), schedule.count(max(began, after), until, COUNT_LIMIT)
 
 
 def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
-    """``work`` raised `error`: by ``on-error``."""
+    """Place a job whose ``work`` raised `error`: by ``on-error``."""
     if isinstance(error, CommandFailed):
         failure = make_failure(run, describe(error), "", now, error.output)
     else:
@@ -91,7 +91,7 @@ def place_failed(run: Run, error: BaseException, settings: Settings, now: float)
 
 
 def _die_at_the_end(outcome: Outcome) -> Outcome:
-    """A job that has failed, and has no further occurrence, has failed for good."""
+    """Let a job that has failed, and has no further occurrence, fail for good."""
     return replace(outcome, place="die") if outcome.place == "next" and outcome.due is None else outcome
 
 
@@ -102,12 +102,12 @@ def _retry(run: Run, settings: Settings) -> Outcome:
 
 
 def format_next_try(run: Run, failures: int, losses: int) -> str:
-    """What is kept of a run whose occurrence is tried again: it stays the same occurrence."""
+    """Return the record of a streak with one more try of the same occurrence."""
     return Streak(failures, losses, run.tries + 1, run.due, run.after).format()
 
 
 def place_overrun(run: Run, settings: Settings, now: float) -> Outcome:
-    """The run outlived its deadline: by ``on-timeout``."""
+    """Place a job whose run outlived its deadline: by ``on-timeout``."""
     failure = make_failure(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
     if settings.on_timeout == "requeue":
         streak = format_next_try(run, run.failures, losses=0)
@@ -118,7 +118,7 @@ def place_overrun(run: Run, settings: Settings, now: float) -> Outcome:
 
 
 def place_lost(run: Run, settings: Settings, now: float) -> Outcome:
-    """Nothing is heard of the run's worker any more: by ``on-lost``, but the third time in a row is the last."""
+    """Place a job whose worker stopped sending heartbeats: by ``on-lost``. The third time in a row is the last."""
     losses = run.losses + 1
     failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
     if losses >= MAX_LOSSES or settings.on_lost == "stop":
@@ -130,21 +130,21 @@ def place_lost(run: Run, settings: Settings, now: float) -> Outcome:
 
 
 def place_suspect(run: Run) -> Outcome:
-    """The worker of several runs died, and which of them it had begun is not known.
+    """Place a job whose worker died with several runs. Nobody knows which of them it had begun.
 
-    So it counts as a loss for none, but each runs alone the next time: then it shows which one kills its workers.
+    So it counts as a loss for none of them. Each runs alone the next time: that shows which one kills its workers.
     """
     kept = Streak(run.failures, run.losses, run.tries, run.due if run.tries else None, run.after, alone=True)
     return Outcome("due", due=run.due, why="lost", streak=kept.format())
 
 
 def describe(error: BaseException) -> str:
-    """One line for an exception: its type and what it says; for a failed command what it says is enough."""
+    """Return one line for an exception: its type and its message; for a failed command the message alone."""
     return message_of(error) if isinstance(error, CommandFailed) else texts.describe(error)
 
 
 def make_failure(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:
-    """What is kept of a run that ended badly, bounded in size; `output` is the end of what a command printed."""
+    """Return what is kept of a run that ended badly, of limited size. `output` is the end of what a command printed."""
     failure = {
         "jobid": run.jobid,
         "due": run.due,
@@ -157,7 +157,7 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
 
 
 def place_again(run: Run, outcome: Outcome, changed: Answer, settings: Settings, now: float) -> Outcome:
-    """Where the job goes by what was set during the run: that counts, not how the run ended."""
+    """Place a job that was set during its run: what was set counts, not how the run ended."""
     outcome = replace(outcome, left=changed.left)
     if changed.left.startswith(OWED):
         return place_owed(run, outcome, changed.detail)
@@ -170,7 +170,7 @@ def place_again(run: Run, outcome: Outcome, changed: Answer, settings: Settings,
 
 
 def place_owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
-    """A run that was asked for meanwhile comes first, and then the schedule goes on where it was."""
+    """Place a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
     moment = outcome.left.removeprefix(OWED).removesuffix(ON_TIMELINE)
     asked_for = replace(outcome, place="due", due=float(moment), streak="")
     if runs_once(schedule):
@@ -190,7 +190,7 @@ def place_owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
 
 
 def runs_once(schedule: str) -> bool:
-    """Whether a job with this text as its schedule runs once; False for a text that cannot be read."""
+    """Tell whether a job with this schedule runs once; False for an invalid text."""
     try:
         return stored(schedule).once
     except BadSchedule:
@@ -198,7 +198,7 @@ def runs_once(schedule: str) -> bool:
 
 
 def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:
-    """`place_next` by the schedule as it stands; give the job up if somebody has made that an invalid one."""
+    """Call `place_next` with the schedule as it stands; give the job up if that is invalid by now."""
     try:
         return place_next(run, parse(run.schedule), settings, now, why=why, **kept)
     except BadSchedule as error:

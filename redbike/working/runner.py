@@ -1,4 +1,4 @@
-"""One run: the worker class' ``work`` is called, and what it returned or raised says where the job goes."""
+"""Runs one job: what ``work`` of the worker class returns or raises decides where the job goes."""
 
 import contextvars
 import inspect
@@ -26,23 +26,23 @@ _current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
 
 
 def current_run() -> Run:
-    """The run that the calling ``work`` is in; raises `LookupError` outside of one."""
+    """Return the run that the calling ``work`` belongs to. Raise `LookupError` outside of a run."""
     return _current.get()
 
 
 class Runner:
-    """Performs runs, also several at once from several threads; coroutines in an event loop of its own."""
+    """Runs jobs, from any thread; coroutines in an event loop of its own."""
 
     def __init__(self, handler: Handler, settings: Settings) -> None:
         self.handler = handler
         self.settings = settings
-        self.spent = 0.0  # seconds in ``work`` since somebody set this to 0
-        self._settings_for = getattr(handler, "settings_for", None)  # once: not every job is to pay for it
+        self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
+        self._settings_for = getattr(handler, "settings_for", None)  # looked up once, not for every job
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
 
     def settings_for(self, run: Run) -> Settings:
-        """The settings of one run: those of the worker class, if it has some of its own."""
+        """Return the settings of one run: those of the worker class, if it has some of its own."""
         if self._settings_for is None:
             return self.settings
         try:
@@ -50,13 +50,13 @@ class Runner:
             if not isinstance(settings, Settings):
                 raise TypeError(f"settings_for() returned {settings!r:.80}, no Settings")
         except Exception as error:
-            # It is the user's own, and the run must end in any case.
+            # The function is the user's own: it may raise anything, and the run must end all the same.
             log.error("%s: it has the settings of all jobs: %s", run.jobid, describe(error))
             return self.settings
         return settings
 
     def run(self, run: Run, now: float | None = None) -> Outcome:
-        """Call ``work`` for `run`; where its job goes then. `now` is Redis' clock afterwards, which tests give."""
+        """Call ``work`` for `run`; return where its job goes then. Tests give `now`, Redis' clock afterwards."""
         settings = self.settings if self._settings_for is None else self.settings_for(run)
         token = _current.set(run)
         try:
@@ -86,11 +86,11 @@ class Runner:
         return result
 
     def _judge(self, run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
-        """Where the job goes, as ``work`` has raised `error`."""
+        """Return where the job goes after ``work`` has raised `error`."""
         try:
             return self._outcome_of(run, error, settings, now)
         except BaseException as another:
-            # The exception is the user's own: looking at it may do anything. The run must end in any case.
+            # The exception is the user's own: looking at it may raise anything, and the run must end all the same.
             log.error("%s: it raised what cannot be looked at: %s", run.jobid, texts.describe(another))
             return place_failed(run, RedbikeError("it raised what cannot be looked at"), settings, now)
 
@@ -119,7 +119,7 @@ class Runner:
 
 
 def _interrupts_caller(error: BaseException) -> bool:
-    """Whether `error` is Ctrl-C that nobody but Python handles, as with `work_one`: it is for the caller."""
+    """Tell whether `error` is a Ctrl-C for the caller: nobody but Python handles it, as with `work_one`."""
     return (
         issubclass(type(error), KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()

@@ -966,8 +966,8 @@ AROUND = [
     Bug(
         "a coroutine that is left by sys.exit() ends the event loop",
         "working/coroutines.py",
-        "        except BaseException as error:\n            # What would",
-        "        except Exception as error:\n            # What would",
+        "        except BaseException as error:\n            # Whatever would",
+        "        except Exception as error:\n            # Whatever would",
         f"{MISBEHAVIOUR} -k ends_its_loop",
     ),
     Bug(
