@@ -45,7 +45,13 @@ MODULES = {
     ],
     "keeping": [{"__init__", "leftovers"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
-    "cli": [{"usage"}, {"entry"}, {"__init__"}],
+    "cli": [
+        {"arguments", "bike", "messages", "usage"},
+        {"set"},
+        {"keep", "look", "next", "run"},
+        {"entry"},
+        {"__init__"},
+    ],
 }
 # The command line tells the version, which its users find in the package.
 EXCEPTIONS = {("redbike.cli.entry", "redbike.__init__")}
