@@ -62,7 +62,7 @@ SPLIT = [
     ),
     Bug(
         "a job is unset before it is set",
-        "redbike.py",
+        "setter.py",
         "        self._set_entries({jobid: entry}, from_now=since == now)",
         "        self.unset(jobid)\n        self._set_entries({jobid: entry}, from_now=since == now)",
         f"{CRASHES} 'set and anew'",
@@ -274,7 +274,7 @@ OCCURRENCES = [
     ),
     Bug(
         "a one-off that is past is never due",
-        "redbike.py",
+        "setter.py",
         'since = float("-inf")  # what is past is due at once',
         "pass",
         FACADE,
@@ -295,7 +295,7 @@ OCCURRENCES = [
     ),
     Bug(
         "an anchor makes another schedule",
-        "redbike.py",
+        "setter.py",
         "span = schedule.anchor_span if keeps else None",
         "span = None",
         FACADE,
@@ -309,7 +309,7 @@ OCCURRENCES = [
     ),
     Bug(
         "a job that is set anew counts from when a dispatcher ran last",
-        "redbike.py",
+        "setter.py",
         "        return now if kept is None else kept",
         "        return (self.store.horizon()[1] or now) if kept is None else kept",
         FACADE,
@@ -507,7 +507,7 @@ TIME = [
     ),
     Bug(
         "the timefile does not count",
-        "redbike.py",
+        "setter.py",
         "        return now if kept is None else kept",
         "        return now",
         FACADE,
