@@ -1,9 +1,14 @@
 """A simple, flexible scheduler for pools of distributed workers."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, StopWork, Unreachable, UnsetJob
-from redbike.redbike import Redbike, log
-from redbike.working.queues import RoundRobin
-from redbike.working.runner import current_run
+
+if TYPE_CHECKING:
+    from redbike.redbike import Redbike, log
+    from redbike.working.queues import RoundRobin
+    from redbike.working.runner import current_run
 
 __version__ = "1.0.0"
 
@@ -21,3 +26,23 @@ __all__ = [
     "current_run",
     "log",
 ]
+
+# The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
+_PLACES = {
+    "Redbike": "redbike.redbike",
+    "RoundRobin": "redbike.working.queues",
+    "current_run": "redbike.working.runner",
+    "log": "redbike.redbike",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+
+    def __getattr__(name: str) -> object:
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(_PLACES[name]), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

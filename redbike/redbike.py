@@ -15,31 +15,24 @@ Redis' own clock decides what is due. Workers and dispatchers meet only in Redis
 
 import logging
 import threading
-import time
-from collections import deque
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from itertools import islice
 from os import PathLike, fspath
 from typing import Any
 
 import redis
 
-from redbike.config import Settings, check_zone
-from redbike.errors import BadConfig, BadSchedule, NoSuchJob
+from redbike.config import Settings
+from redbike.errors import BadConfig, BadSchedule
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
-from redbike.moving.rows import Source, name_of, rows
+from redbike.moving.rows import Source, name_of
 from redbike.running.dispatcher import Dispatcher
-from redbike.running.policies import COUNT_LIMIT
-from redbike.running.timefile import Timefile
-from redbike.schedule.kinds import Schedule, Stop
-from redbike.schedule.parser import check_text, parse
 from redbike.serving.check import check_server
 from redbike.serving.connection import connect
-from redbike.state.keys import check_jobid, check_known_jobid
-from redbike.state.records import Due, Entry, State, Streak
-from redbike.state.store import Store, is_ahead
+from redbike.setter import Setter
+from redbike.state.keys import check_known_jobid
+from redbike.state.records import State, Streak
+from redbike.state.store import Store
 from redbike.working.queues import Handler, default_concurrency
 from redbike.working.worker import Worker
 from redbike.working.worker_class import check_worker
@@ -47,8 +40,6 @@ from redbike.working.worker_class import check_worker
 log = logging.getLogger("redbike")
 
 DEFAULTS = Settings()
-CHUNK = 500  # jobs that set_many sends in one round trip
-CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
 
 
 class Redbike:
@@ -117,9 +108,8 @@ class Redbike:
         for warning in check_server(client, durable):
             log.warning("%s", warning)
         self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit)
-        self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self._setter = Setter(self.store, settings)
         self._seen = self.store.control()
-        self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
         self._one: Worker | None = None
         self._passes: Dispatcher | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
@@ -148,7 +138,7 @@ class Redbike:
         and `TypeError` for a schedule that is not a text.
         """
         try:
-            self._enter(jobid, schedule, after, tz)
+            self._setter.set(jobid, schedule, after, tz)
         except BadSchedule as error:
             log.error("%s: %s", jobid, error)
             return False
@@ -156,44 +146,7 @@ class Redbike:
 
     def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> State:
         """`set`, but a bad schedule raises `BadSchedule`; what became of the job."""
-        # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
-        self.store.inspect([jobid])
-        entry = self._enter(jobid, schedule, after, tz)
-        state = self.store.inspect([jobid])[0]
-        if after is None and self._timefile and entry:
-            _log_if_due_at_once(entry, state)
-        return state
-
-    def _enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> Entry | None:
-        if schedule is None:
-            self.unset(jobid)
-            return None
-        check_jobid(jobid)
-        check_text(schedule)
-        queue = self.store.queue_for(jobid)
-        zone = self.settings.timezone if tz is None else check_zone(tz)
-        now = self._clock()
-        try:
-            parsed = self._parsed(schedule, zone, jobid, now)
-        except BadSchedule:
-            self.store.bad(jobid)
-            raise
-        since = self._since(after, now)
-        entry = self._entry(jobid, parsed, queue, now, since, given=after is not None)
-        entry.rests = False  # whoever sets this one job wants it to run
-        self._set_entries({jobid: entry}, from_now=since == now)
-        return entry
-
-    def _entry(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Entry:
-        """A job to be set, whose occurrences count from `since`; `given` tells whether the user has said so."""
-        if schedule.runs_once and not given:
-            since = float("-inf")  # what is past is due at once
-        due = self._first_due(schedule, since, now)
-        # A one-off that is never due would be, wherever its text is set again.
-        text = Stop.text if due is None and schedule.runs_once else schedule.text
-        keeps = not given and not schedule.is_command
-        span = schedule.anchor_span if keeps else None
-        return Entry(jobid, text, due, schedule.runs_once, queue, keeps, rests=keeps, anchor_span=span)
+        return self._setter.enter(jobid, schedule, after, tz)
 
     def set_many(
         self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
@@ -204,82 +157,15 @@ class Redbike:
         unchanged job that has failed for good stays so; `set` lets it run again, and so does `requeue`.
         Raises `TypeError` for a schedule that is not a text; then no job of its batch, up to 500, is set.
         """
-        stream = iter(pairs)
-        while chunk := list(islice(stream, CHUNK)):
-            for _, schedule in chunk:
-                check_text(schedule)
-            yield from self._set_chunk(chunk, after, tz)
-
-    def _set_chunk(
-        self, chunk: list[tuple[str, str | None]], after: float | None, tz: str | None
-    ) -> list[tuple[str, bool | ValueError]]:
-        zone = self.settings.timezone if tz is None else check_zone(tz)
-        now = self._clock()
-        since, given = self._since(after, now), after is not None
-        from_now = since == now
-        results: list[tuple[str, bool | ValueError]] = []
-        entries: dict[str, Entry] = {}
-        for jobid, schedule in chunk:
-            try:
-                if schedule is None:
-                    self._set_entries(entries, from_now)
-                    self.unset(jobid)
-                    results.append((jobid, True))
-                    continue
-                queue = self.store.queue_for(check_jobid(jobid))
-                parsed = self._parsed(schedule, zone, jobid, now)
-            except ValueError as error:
-                if isinstance(error, BadSchedule):
-                    self._set_entries(entries, from_now)
-                    self.store.bad(jobid)
-                results.append((jobid, error))
-            else:
-                if jobid in entries:
-                    self._set_entries(entries, from_now)
-                entries[jobid] = self._entry(jobid, parsed, queue, now, since, given)
-                results.append((jobid, True))
-        self._set_entries(entries, from_now)
-        return results
-
-    def _parsed(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
-        parsed = parse(schedule, zone, jobid, now)
-        if zone == "UTC" != self.settings.timezone:
-            # Stored without a zone it would not mean the same when it is loaded again under these settings.
-            return parsed.with_zone()
-        return parsed
-
-    def _set_entries(self, entries: dict[str, Entry], from_now: bool) -> None:
-        """Set those jobs, and forget them. If their occurrences count `from_now`, none is before they are set."""
-        left = list(entries.values())
-        ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
-        while left:
-            refused = self.store.set_many(left, from_now=from_now)
-            for entry, queue in refused:
-                if queue:
-                    entry.queue = queue
-                else:
-                    entry.due = parse(entry.schedule).next(self.store.clock() + ahead)
-            ahead = 2 * ahead + 0.001
-            left = [entry for entry, _ in refused]
-        entries.clear()
+        return self._setter.set_many(pairs, after, tz)
 
     def unset(self, jobid: str) -> bool:
         """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
-        check_known_jobid(jobid)
-        try:
-            self.store.unset(jobid)
-        except NoSuchJob:
-            log.debug("%s: nothing to unset", jobid)
-            return False
-        return True
+        return self._setter.unset(jobid)
 
     def requeue(self, jobid: str) -> None:
         """Run `jobid` once now and forget its failure; then it goes where its schedule says. Raises `NoSuchJob`."""
-        check_known_jobid(jobid)
-        try:
-            self.store.requeue(jobid)
-        except NoSuchJob:
-            raise NoSuchJob(f"no such job: {jobid!r}") from None
+        self._setter.requeue(jobid)
 
     def load(
         self, csvfilename: Source, after: float | None = None, tz: str | None = None
@@ -289,48 +175,7 @@ class Redbike:
         `csvfilename` is its name, or an open text or binary file, which is read once and stays open. A row without
         exactly two columns gives a `BadConfig`. Raises `BadConfig` for a file that cannot be read.
         """
-        lines: deque[int] = deque()
-        refused: deque[tuple[int, str, bool | ValueError]] = deque()
-
-        def pairs() -> Iterator[tuple[str, str]]:
-            for line, row in rows(csvfilename):
-                if isinstance(row, BadConfig):
-                    refused.append((line, "", row))
-                else:
-                    lines.append(line)
-                    yield row
-
-        for jobid, result in self.set_many(pairs(), after, tz):
-            line = lines.popleft()
-            while refused and refused[0][0] < line:
-                yield refused.popleft()
-            yield line, jobid, result
-        yield from refused
-
-    def _since(self, after: float | None, now: float) -> float:
-        """From when occurrences count: `after`, the timefile, or now."""
-        kept = self._timefile.read(now) if after is None and self._timefile else after
-        return now if kept is None else kept
-
-    def _first_due(self, schedule: Schedule, since: float, now: float) -> Due:
-        if schedule.is_immediate:
-            return "now"
-        due = schedule.next(since)
-        if due is not None and due <= now and not schedule.runs_once:
-            if self.settings.catchup == "none":
-                return schedule.next(now)
-            if self.settings.catchup == "all":
-                surplus = schedule.count(since, now, COUNT_LIMIT) - self.settings.catchup_limit
-                for _ in range(surplus):
-                    due = None if due is None else schedule.next(due)
-        return due
-
-    def _clock(self) -> float:
-        """Redis' clock, asked for at most once a second."""
-        asked = time.monotonic()
-        if self._read is None or asked - self._read[1] > CLOCK:
-            self._read = self.store.clock(), asked
-        return self._read[0] + asked - self._read[1]
+        return self._setter.load(csvfilename, after, tz)
 
     # Looking
 
@@ -340,14 +185,7 @@ class Redbike:
         Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``,
         ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``.
         """
-        state = self.store.inspect([check_known_jobid(jobid)])[0]
-        told: dict[str, Any] = {
-            "status": state.status,
-            "next_run": state.timeline,
-            "schedule": state.schedule,
-            "working": bool(state.running),
-        }
-        return told | _further(state)
+        return _tell(self.store.inspect([check_known_jobid(jobid)])[0])
 
     def is_working(self, jobid: str) -> bool:
         """Whether a run of `jobid` is in flight."""
@@ -379,9 +217,7 @@ class Redbike:
 
         Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
         """
-        now, dispatched = self.store.horizon()
-        since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
-        return Repair(self.store, self._since(None, since), self._first_due).run()
+        return Repair(self.store, self._setter.compute_horizon(), self._setter.compute_first_due).run()
 
     # Running
 
@@ -439,18 +275,14 @@ class Redbike:
         return self.store.flush()
 
 
-def _log_if_due_at_once(entry: Entry, state: State) -> None:
-    """Say that a recurring job is due at once, because it came due after the time in the timefile."""
-    if entry.once or not isinstance(entry.due, float):
-        return
-    if state.waiting and state.waiting.due == round(entry.due, 6):
-        when = datetime.fromtimestamp(entry.due, UTC).isoformat()
-        log.info("%s: due at once: it came due at %s, after the time in the timefile", entry.jobid, when)
-
-
-def _further(state: State) -> dict[str, Any]:
-    """What `tell` adds where it applies."""
-    told: dict[str, Any] = {}
+def _tell(state: State) -> dict[str, Any]:
+    """What is known of a job: what there is of each, and then what is told only where it applies."""
+    told: dict[str, Any] = {
+        "status": state.status,
+        "next_run": state.timeline,
+        "schedule": state.schedule,
+        "working": bool(state.running),
+    }
     if state.waiting:
         told["queued_for"] = state.waiting.due
     if run := state.run:

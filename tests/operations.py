@@ -110,11 +110,11 @@ class Scene:
     def worker(self, concurrency: int = 1, most: int = 1) -> Iterator[Worker]:
         """A worker of the process that faults strike, which begins by taking `most` jobs."""
         worker = Worker(self.bike.store, self.handler, self.bike.settings, concurrency)
-        worker._pace.number = most
+        worker.pace.number = most
         try:
             yield worker
         finally:
-            worker._watch.stop()
+            worker.batches.watch.stop()
             worker.heartbeat.stop()
 
     def goes_on(self) -> None:
@@ -515,9 +515,13 @@ WORKER = [
     *(
         Operation(f"work of several, {name}", prepare, work_batches, insists=True, patches=patches)
         for name, prepare, patches in (
-            ("suspended", waiting(*THREE), {"redbike.working.worker.STALE": -1.0}),
-            ("each told", waiting(*THREE), {"redbike.working.worker.UNTOLD": -1.0}),
-            ("each told, without scripts", without_scripts(waiting(*THREE)), {"redbike.working.worker.UNTOLD": -1.0}),
+            ("suspended", waiting(*THREE), {"redbike.working.source.STALE": -1.0}),
+            ("each told", waiting(*THREE), {"redbike.working.batch_runner.UNTOLD": -1.0}),
+            (
+                "each told, without scripts",
+                without_scripts(waiting(*THREE)),
+                {"redbike.working.batch_runner.UNTOLD": -1.0},
+            ),
         )
     ),
 ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redbike.config import Settings
-from redbike.running.policies import anew
+from redbike.running.policies import place_again
 from redbike.state.records import Answer, Outcome, Run, State
 from redbike.state.store import Call, Store
 
@@ -31,7 +31,7 @@ def end(store: Store, run: Run, outcome: Outcome, now: float = NOW) -> Answer:
     """End `run`, as often as something was set meanwhile."""
     answer = store.end(run, outcome, now)
     while answer.word == "changed":
-        outcome = anew(run, outcome, answer, Settings(), now)
+        outcome = place_again(run, outcome, answer, Settings(), now)
         run = replace(run, schedule=answer.detail)
         answer = store.end(run, outcome, now)
     return answer

@@ -17,7 +17,7 @@ from redbike.running.dispatcher import Dispatcher
 from redbike.state.records import Entry, Outcome, Streak
 from redbike.state.store import GRACE, LEASE, SLACK, Store, jobs_of
 from redbike.working.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
-from redbike.working.queues import Rotation, RoundRobin
+from redbike.working.queues import Queues, RoundRobin
 from redbike.working.worker import Worker
 from tests.states import dump
 from tests.waiting import wait_until
@@ -65,7 +65,7 @@ class Handler(RoundRobin):
 def working(store, act, queues="A", settings=None):
     """A worker that works in a thread, which is used to short jobs."""
     worker = Worker(store, Handler(act, queues), settings or Settings())
-    worker._pace.number = MOST
+    worker.pace.number = MOST
     thread = threading.Thread(target=worker.work)
     thread.start()
     return worker, thread
@@ -203,14 +203,14 @@ def test_a_job_that_is_twice_in_its_queue_is_taken_once(store, client):
 def test_weights_are_exact_also_when_several_are_taken(store, most):
     for queue in "AB":
         fill(store, 30, queue)
-    rotation, order = Rotation(RoundRobin("A:A:B"), 100.0), []
+    rotation, order = Queues(RoundRobin("A:A:B"), 100.0), []
     while True:
         queues, turns = next(rotation.looks())
         runs = store.take_many(queues, turns, f"tag{len(order)}", most, now=NOW)
         if not runs:
             break
         for run in runs:
-            rotation.served(run.queue)
+            rotation.advance(run.queue)
             order.append(run.queue[-1])
     assert "".join(order) == "AAB" * 15 + "B" * 15
     assert list(fsck(store)) == []
@@ -230,7 +230,7 @@ def test_weights_are_exact_also_when_jobs_are_given_back(store):
     for queue in "AB":
         fill(store, 100, queue)
     worker = Worker(store, Handler(act, "A:A:B"), Settings())
-    worker._pace.number = MOST
+    worker.pace.number = MOST
     worker.work()
     assert "".join(order) == ("AAB" * 30)[: len(order)]
     assert list(fsck(store)) == []
@@ -238,9 +238,9 @@ def test_weights_are_exact_also_when_jobs_are_given_back(store):
 
 def test_many_queues_are_looked_at_some_at_a_time():
     names = [f"q{n}" for n in range(70)]
-    rotation = Rotation(RoundRobin(":".join(names)), 10.0)
+    rotation = Queues(RoundRobin(":".join(names)), 10.0)
     next(rotation.looks())
-    rotation.served("work-q9")
+    rotation.advance("work-q9")
     looks = list(rotation.looks())
     assert [len(look.queues) for look in looks] == [32, 32, 6]
     assert [name for look in looks for name, _ in look.queues] == [f"work-{name}" for name in names[10:] + names[:10]]
@@ -377,7 +377,7 @@ def test_a_slow_job_holds_up_no_other(store):
 def test_what_is_done_while_a_batch_is_split_does_not_wait_for_the_slow_job(store):
     jobids = fill(store, 4)
     worker = Worker(store, Handler(lambda jobid: None), Settings())
-    batch = Batch(worker._take(MOST))
+    batch = Batch(worker.source.take(MOST))
 
     class Meanwhile(deque):
         """As soon as it is empty, the thread that works is done with the next job, and begins the slow one."""
@@ -392,7 +392,7 @@ def test_what_is_done_while_a_batch_is_split_does_not_wait_for_the_slow_job(stor
                 raise
 
     batch.done = Meanwhile([(batch.todo.popleft(), Outcome("next", None))])
-    worker._split(batch)
+    worker.batches.split(batch)
     worker.heartbeat.stop()
     assert not batch.done, "all that is done is ended"
     assert [state.status[:3] for state in store.inspect(jobids)] == ["STP", "ENQ", "ENQ", "ENQ"]
@@ -460,7 +460,7 @@ def test_halting_in_the_middle_leaves_the_rest_in_its_queue(store):
             worker.loop.stopping.set()
 
     worker = Worker(store, Handler(act), Settings())
-    worker._pace.number = MOST
+    worker.pace.number = MOST
     worker.work()
     assert worker.handler.worked == jobids[:5]
     assert list(map(bytes.decode, reversed(store.client.lrange(store.keys.queue("work-A"), 0, -1)))) == jobids[5:]
@@ -478,22 +478,22 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
 
     fill(store, 3)
     worker = Worker(store, Handler(act), Settings())
-    worker._pace.number = MOST
-    runs = worker._take(MOST)
+    worker.pace.number = MOST
+    runs = worker.source.take(MOST)
     store.set("001:A", "EVERY:1h@0.0", time.time() + 3600)
     batch = Batch(runs)
     batch.began += 0.5  # time to begin the first, also on a busy machine
-    performing = threading.Thread(target=lambda: done.extend(worker._perform_batch(batch)))
+    performing = threading.Thread(target=lambda: done.extend(worker.batches.run(batch)))
     done = []
     performing.start()
     assert begun.wait(10)
     wait_until(lambda: store.inspect(["002:A"])[0].queued)
     leave.set()
     performing.join(10)
-    worker._watch.stop()
+    worker.batches.watch.stop()
     worker.heartbeat.stop()
     assert worker.handler.worked == ["000:A", "001:A"]
-    worker._finish(done)
+    worker.source.end(done)
     assert store.inspect(["001:A"])[0].timeline
     assert list(fsck(store)) == []
 
@@ -501,15 +501,15 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
 def test_a_worker_that_was_suspended_begins_nothing_that_is_another_ones_by_now(store):
     fill(store, 3)
     worker = Worker(store, Handler(lambda jobid: None), Settings())
-    batch = Batch(worker._take(MOST))
+    batch = Batch(worker.source.take(MOST))
     assert len(batch.runs) == 3
     Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
     (other,) = take(store, 1, "other", now=store.horizon()[0])
-    worker._asked -= STALE
+    worker.source._asked -= STALE
     batch.began += 0.5  # or else what has not begun might be given back first
-    assert worker._perform_batch(batch) == []
+    assert worker.batches.run(batch) == []
     assert worker.handler.worked == []
-    worker._watch.stop()
+    worker.batches.watch.stop()
     state = store.inspect([other.jobid])[0]
     assert state.tag == "other"
     assert state.inflight_ms > 0
@@ -520,9 +520,9 @@ def test_short_deadlines_and_jobs_that_must_not_be_repeated_are_taken_one_by_one
     handler = Handler(lambda jobid: None)
     handler.timeout = lambda name: timeout
     worker = Worker(store, handler, settings)
-    worker._pace.number = MOST
-    next(worker.rotation.looks())
-    assert worker._most() == 1
+    worker.pace.number = MOST
+    next(worker.queues.looks())
+    assert worker.most() == 1
 
 
 def test_the_watch_sleeps_while_there_is_nothing_to_look_at():
@@ -549,9 +549,9 @@ def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
 
     fill(store, 3)
     worker = Worker(store, Handler(act), Settings())
-    batch = Batch(worker._take(MOST))
-    worker._watch.begin = lambda batch: None  # nobody else ends any
-    worker._finish(worker._perform_batch(batch))
+    batch = Batch(worker.source.take(MOST))
+    worker.batches.watch.begin = lambda batch: None  # nobody else ends any
+    worker.source.end(worker.batches.run(batch))
     assert seen == ["001:A", "002:A"]
     assert all(state.status.startswith("STP") for state in store.inspect(["001:A", "002:A"]))
 
@@ -571,28 +571,28 @@ def test_ends_that_were_not_answered_are_told_again(store, harm):
 
     jobids = fill(store, 40, schedule="EVERY:1h@0.0", due=NOW)
     worker = Worker(store, Handler(act), Settings())
-    batch = Batch(worker._take(MOST))
-    worker._watch.begin = lambda batch: None
-    worker._finish(worker._perform_batch(batch))
+    batch = Batch(worker.source.take(MOST))
+    worker.batches.watch.begin = lambda batch: None
+    worker.source.end(worker.batches.run(batch))
     assert worker.handler.worked == jobids
     assert all(state.timeline and not state.skipped.get("running") for state in store.inspect(jobids))
-    assert worker._take(MOST) == []
+    assert worker.source.take(MOST) == []
     assert list(fsck(store)) == []
 
 
 def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
     jobids = fill(store, 3)
     worker = Worker(store, Handler(lambda jobid: time.sleep(2 * UNTOLD)), Settings())
-    batch = Batch(worker._take(MOST))
-    worker._watch.begin = lambda batch: None
+    batch = Batch(worker.source.take(MOST))
+    worker.batches.watch.begin = lambda batch: None
 
     class Raided(deque):
         def append(self, ended):
             super().append(ended)
-            worker._split(batch)
+            worker.batches.split(batch)
 
     batch.done = Raided()
-    worker._finish(worker._perform_batch(batch))
+    worker.source.end(worker.batches.run(batch))
     assert worker.handler.worked == jobids[:1]
     assert [state.status[:3] for state in store.inspect(jobids)] == ["STP", "ENQ", "ENQ"]
     assert list(fsck(store)) == []
@@ -649,9 +649,9 @@ def test_what_was_taken_long_before_it_came_is_begun_only_if_it_is_still_its_own
     """A worker that is suspended while it waits for an answer gets it late."""
     fill(store, number, due=time.time())
     worker = Worker(store, Handler(lambda jobid: None), Settings())
-    runs = worker._take(number)
+    runs = worker.source.take(number)
     Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
-    worker._asked -= STALE
-    assert worker._perform_all(runs) == []
+    worker.source._asked -= STALE
+    assert worker.run_all(runs) == []
     assert worker.handler.worked == []
-    worker._watch.stop()
+    worker.batches.watch.stop()

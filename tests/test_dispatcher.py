@@ -10,7 +10,7 @@ from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.timefile import Timefile
 from redbike.state.records import Entry, Outcome, Run, Streak
-from redbike.state.scripts import SCRIPTS, Conversation
+from redbike.state.scripts import SCRIPTS, Pipeline
 from redbike.state.store import LEASE, PAGE, Store, jobs_of
 from redbike.working.queues import RoundRobin
 from tests.states import dump
@@ -78,14 +78,14 @@ def test_a_lost_run_is_found_and_run_again_and_the_third_time_is_the_last(store)
 @pytest.fixture
 def sent(monkeypatch):
     """The scripts that dispatchers send, by their verbs."""
-    verbs, ask = [], Conversation.ask
+    verbs, run = [], Pipeline.run
 
     def record(self, calls):
         calls = list(calls)
         verbs.extend(call.verb for call in calls)
-        return ask(self, calls)
+        return run(self, calls)
 
-    monkeypatch.setattr(Conversation, "ask", record)
+    monkeypatch.setattr(Pipeline, "run", record)
     return verbs
 
 
@@ -453,7 +453,7 @@ def test_a_survey_costs_the_same_however_many_jobs_are_not_due(store):
 @pytest.fixture
 def small_pages(monkeypatch):
     """Two jobs on a page, four in a survey."""
-    for name, size in (("store.PAGE", 2), ("store.LOOK", 4), ("dispatcher.PAGE", 2)):
+    for name, size in (("state.store.PAGE", 2), ("state.store.LOOK", 4), ("running.dispatcher.PAGE", 2)):
         monkeypatch.setattr(f"redbike.{name}", size)
 
 
@@ -537,14 +537,14 @@ def test_what_is_known_of_redis_clock_follows_it(store, earlier):
 def test_a_job_that_is_due_wakes_its_worker_before_the_next_survey(store):
     """The server is not kept busy with the survey until whoever is woken has taken the job."""
     dispatcher, sent = Dispatcher(store, Settings()), []
-    ask = dispatcher._line.ask
+    run = dispatcher._pipeline.run
 
-    def asked(calls):
+    def noted(calls):
         calls = list(calls)
         sent.append([call.verb for call in calls])
-        return ask(calls)
+        return run(calls)
 
-    dispatcher._line.ask = asked
+    dispatcher._pipeline.run = noted
     now = store.horizon()[0]
     store.set("job:A", "EVERY:10@0.0", now, now=now - 1)
     assert dispatcher.dispatch_due() == 1

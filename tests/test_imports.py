@@ -19,7 +19,8 @@ ROOMS = [
     {"state"},
     {"running"},
     {"working", "keeping"},
-    {"commands", "redbike"},
+    {"commands", "setter"},
+    {"redbike"},
     {"redbike.__init__"},
     {"cli"},
     {"redbike.__main__"},
@@ -43,15 +44,22 @@ MODULES = {
     "processes": [{"__init__", "forks", "signals", "streams", "child"}, {"outlet"}, {"supervisor"}],
     "moving": [{"__init__", "rows"}],
     "state": [{"__init__", "keys", "records"}, {"scripts"}, {"store"}],
-    "running": [{"__init__", "timefile"}, {"loop", "policies"}, {"dispatcher"}],
+    "running": [{"__init__", "policies", "timefile", "wakeup"}, {"loop"}, {"dispatcher"}],
     "working": [
-        {"__init__", "batch", "coroutines", "heartbeat", "queues", "tracebacks", "worker_class"},
-        {"runner"},
+        {"__init__", "batch", "coroutines", "ends", "heartbeat", "queues", "tracebacks", "worker_class"},
+        {"runner", "source"},
+        {"batch_runner", "pool"},
         {"worker"},
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
-    "cli": [{"usage"}, {"entry"}, {"__init__"}],
+    "cli": [
+        {"arguments", "bike", "messages", "usage"},
+        {"set"},
+        {"keep", "look", "next", "run"},
+        {"entry"},
+        {"__init__"},
+    ],
 }
 # The command line tells the version, which its users find in the package.
 EXCEPTIONS = {("redbike.cli.entry", "redbike.__init__")}

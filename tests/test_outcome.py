@@ -10,19 +10,19 @@ from redbike.running.policies import (
     JUST_BEFORE,
     MAX_ERROR,
     MAX_TRACEBACK,
-    anew,
-    commit,
-    done,
-    failed,
-    given_back,
-    lost,
-    onward,
-    overrun,
-    owed,
+    place_again,
+    place_done,
+    place_failed,
+    place_lost,
+    place_next,
+    place_overrun,
+    place_owed,
+    place_suspect,
 )
 from redbike.schedule.parser import parse
 from redbike.state.records import Answer, Outcome, Run, Streak
 from redbike.state.store import Store
+from redbike.working.ends import commit
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
 
 
@@ -31,53 +31,53 @@ def run(schedule="EVERY:10@0", due=100.0, start=100.0, failures=0, losses=0):
 
 
 def test_the_next_occurrence_is_after_both_now_and_the_one_that_was_run():
-    assert done(run(), None, Settings(), 101.0) == Outcome("next", 110.0)
-    assert done(run(due=120.0), None, Settings(), 101.0) == Outcome("next", 130.0)
+    assert place_done(run(), None, Settings(), 101.0) == Outcome("next", 110.0)
+    assert place_done(run(due=120.0), None, Settings(), 101.0) == Outcome("next", 130.0)
 
 
 @pytest.mark.parametrize("schedule", ["NOW", "AT:100"])
 def test_a_one_off_has_run_out(schedule):
-    assert done(run(schedule), None, Settings(), 101.0) == Outcome("next", None)
+    assert place_done(run(schedule), None, Settings(), 101.0) == Outcome("next", None)
 
 
 @pytest.mark.parametrize(
     ("result", "due"), [(None, "+0.000000"), (3, "+3.000000"), (2.5, "+2.500000"), (0, "+0.000000")]
 )
 def test_continue_goes_on_at_once_or_after_the_pause_that_the_worker_returns(result, due):
-    assert done(run("CONTINUE"), result, Settings(), 101.0) == Outcome("next", due)
+    assert place_done(run("CONTINUE"), result, Settings(), 101.0) == Outcome("next", due)
 
 
 @pytest.mark.parametrize("result", [True, "soon", float("nan"), float("inf"), -1, 10**12])
 def test_a_pause_that_is_none_is_refused(result):
     with pytest.raises((TypeError, ValueError), match="work\\(\\) returned"):
-        done(run("CONTINUE"), result, Settings(), 101.0)
+        place_done(run("CONTINUE"), result, Settings(), 101.0)
 
 
 def test_what_is_returned_means_nothing_without_continue():
-    assert done(run(), "a result", Settings(), 101.0) == Outcome("next", 110.0)
+    assert place_done(run(), "a result", Settings(), 101.0) == Outcome("next", 110.0)
 
 
 def test_occurrences_that_are_skipped_are_counted_by_reason():
     # Due at 100, started at 125 (110 and 120 were missed), done at 155 (130, 140 and 150 came while it ran).
-    outcome = done(run(start=125.0), None, Settings(), 155.0)
+    outcome = place_done(run(start=125.0), None, Settings(), 155.0)
     assert outcome == Outcome("next", 160.0, missed=2, overlapped=3)
 
 
 def test_catchup_all_runs_each_missed_occurrence_in_turn():
     settings = Settings(catchup="all")
-    assert done(run(start=125.0), None, settings, 126.0) == Outcome("next", 110.0)
-    assert done(run(due=110.0, start=126.0), None, settings, 127.0) == Outcome("next", 120.0)
-    assert done(run(due=120.0, start=127.0), None, settings, 128.0) == Outcome("next", 130.0)
+    assert place_done(run(start=125.0), None, settings, 126.0) == Outcome("next", 110.0)
+    assert place_done(run(due=110.0, start=126.0), None, settings, 127.0) == Outcome("next", 120.0)
+    assert place_done(run(due=120.0, start=127.0), None, settings, 128.0) == Outcome("next", 130.0)
 
 
 def test_catchup_all_goes_back_as_far_as_its_limit():
     settings = Settings(catchup="all", catchup_limit=3)
     # 110 … 200 were missed; the last three are 180, 190 and 200.
-    assert done(run(start=205.0), None, settings, 205.0) == Outcome("next", 180.0, missed=7)
+    assert place_done(run(start=205.0), None, settings, 205.0) == Outcome("next", 180.0, missed=7)
 
 
 def test_an_error_stops_the_job_by_default_and_is_kept():
-    outcome = failed(run(), ValueError("broken\npipe"), Settings(), 101.0)
+    outcome = place_failed(run(), ValueError("broken\npipe"), Settings(), 101.0)
     assert (outcome.place, outcome.due) == ("die", None)
     assert outcome.failure["error"] == "ValueError: broken pipe"
     assert outcome.failure | {"traceback": ""} == {
@@ -94,7 +94,7 @@ def test_what_is_kept_of_an_error_is_bounded():
     try:
         raise ValueError("x" * 100_000)
     except ValueError as error:
-        kept = failed(run(), error, Settings(), 101.0).failure
+        kept = place_failed(run(), error, Settings(), 101.0).failure
     assert len(kept["error"]) == MAX_ERROR
     # The message is cut, so that the lines before it stay.
     assert len(kept["traceback"]) <= MAX_TRACEBACK
@@ -103,64 +103,69 @@ def test_what_is_kept_of_an_error_is_bounded():
 
 
 def test_on_error_reschedule_goes_on_to_the_next_occurrence():
-    outcome = failed(run(), ValueError(), Settings(on_error="reschedule"), 101.0)
+    outcome = place_failed(run(), ValueError(), Settings(on_error="reschedule"), 101.0)
     assert (outcome.place, outcome.due) == ("next", 110.0)
     assert outcome.failure is not None
 
 
 def test_on_error_reschedule_does_not_let_continue_spin():
-    outcome = failed(run("CONTINUE"), ValueError(), Settings(on_error="reschedule", backoff=4.0), 101.0)
+    outcome = place_failed(run("CONTINUE"), ValueError(), Settings(on_error="reschedule", backoff=4.0), 101.0)
     assert outcome.due == "+4.000000"
 
 
 def test_on_error_retry_pauses_longer_each_time_and_then_stops():
     settings = Settings(on_error="retry", retries=3, backoff=2.0)
-    outcomes = [failed(run(failures=n), ValueError(), settings, 101.0) for n in range(4)]
+    outcomes = [place_failed(run(failures=n), ValueError(), settings, 101.0) for n in range(4)]
     assert [outcome.due for outcome in outcomes] == ["+2.000000", "+4.000000", "+8.000000", None]
     kept = [f"{n} 0 1 100.000000 -" for n in (1, 2, 3)]
     assert [outcome.streak for outcome in outcomes] == [*kept, ""]
     assert [outcome.place for outcome in outcomes] == ["due", "due", "due", "die"]
     assert [outcome.failure is None for outcome in outcomes] == [True, True, True, False]
-    assert failed(run(failures=500), ValueError(), Settings(on_error="retry", retries=1000), 1.0).due == "+3600.000000"
+    assert (
+        place_failed(run(failures=500), ValueError(), Settings(on_error="retry", retries=1000), 1.0).due
+        == "+3600.000000"
+    )
 
 
 @pytest.mark.parametrize("catchup", ["last", "all"])
 def test_a_retry_is_the_same_occurrence_and_drops_no_other(catchup):
     # Due at 100, failed at 101 and tried again at 135: 110, 120 and 130 have come due since.
     settings = Settings(on_error="retry", backoff=34.0, catchup=catchup)
-    outcome = failed(run(), ValueError(), settings, 101.0)
+    outcome = place_failed(run(), ValueError(), settings, 101.0)
     assert outcome == Outcome("due", "+34.000000", streak="1 0 1 100.000000 -", retried=True)
     again = replace(run(start=135.0, failures=1), tries=1)
     assert again.attempt == 2
     expected = Outcome("next", 140.0, missed=3) if catchup == "last" else Outcome("next", 110.0)
-    assert done(again, None, settings, 136.0) == expected
+    assert place_done(again, None, settings, 136.0) == expected
 
 
 def test_what_was_asked_for_in_between_lets_the_schedule_go_on_where_it_was():
     settings = Settings(catchup="all")
     between = replace(run(due=125.0, start=125.0), after=109.999999)
-    assert done(between, None, settings, 126.0) == Outcome("next", 110.0)
-    assert failed(between, ValueError(), Settings(on_error="retry"), 126.0).streak == "1 0 1 125.000000 109.999999"
+    assert place_done(between, None, settings, 126.0) == Outcome("next", 110.0)
+    assert (
+        place_failed(between, ValueError(), Settings(on_error="retry"), 126.0).streak == "1 0 1 125.000000 109.999999"
+    )
 
 
 @pytest.mark.parametrize(
     ("end", "settings"),
     [
-        (lambda run, settings: failed(run, ValueError(), settings, 101.0), Settings(on_error="retry")),
-        (lambda run, settings: overrun(run, settings, 115.0), Settings(on_timeout="requeue")),
+        (lambda run, settings: place_failed(run, ValueError(), settings, 101.0), Settings(on_error="retry")),
+        (lambda run, settings: place_overrun(run, settings, 115.0), Settings(on_timeout="requeue")),
     ],
 )
 def test_what_is_tried_again_is_no_success(end, settings):
     assert end(run(), settings).retried
-    assert not done(run(), None, settings, 101.0).retried
+    assert not place_done(run(), None, settings, 101.0).retried
 
 
 def test_every_kind_of_try_counts_as_an_attempt():
     tried = replace(run(), tries=4, failures=1, losses=2)
-    assert lost(replace(tried, losses=1), Settings(), 115.0).streak == "1 2 5 100.000000 -"
-    assert overrun(tried, Settings(on_timeout="requeue"), 115.0).streak == "1 0 5 100.000000 -"
-    assert failed(tried, ValueError(), Settings(on_error="retry"), 101.0).streak == "2 0 5 100.000000 -"
-    assert lost(tried, Settings(), 115.0).failure["attempt"] == 5
+    assert place_lost(replace(tried, losses=1), Settings(), 115.0).streak == "1 2 5 100.000000 -"
+    assert place_overrun(tried, Settings(on_timeout="requeue"), 115.0).streak == "1 0 5 100.000000 -"
+    assert place_failed(tried, ValueError(), Settings(on_error="retry"), 101.0).streak == "2 0 5 100.000000 -"
+    assert place_lost(tried, Settings(), 115.0).failure["attempt"] == 5
 
 
 @pytest.mark.parametrize("schedule", ["NOW", "AT:100", "RRULE:FREQ=DAILY;COUNT=1"])
@@ -168,28 +173,28 @@ def test_what_fails_at_its_last_occurrence_has_failed_for_good(schedule):
     settings = Settings(on_error="reschedule", on_timeout="reschedule", on_lost="reschedule")
     last = run(schedule)
     for outcome in (
-        failed(last, ValueError(), settings, 101.0),
-        overrun(last, settings, 115.0),
-        lost(last, settings, 115.0),
+        place_failed(last, ValueError(), settings, 101.0),
+        place_overrun(last, settings, 115.0),
+        place_lost(last, settings, 115.0),
     ):
         assert (outcome.place, outcome.due) == ("die", None)
         assert outcome.failure is not None
 
 
 def test_a_timeout_that_is_rescheduled_is_kept_as_a_failure():
-    outcome = overrun(run(), Settings(on_timeout="reschedule"), 115.0)
+    outcome = place_overrun(run(), Settings(on_timeout="reschedule"), 115.0)
     assert "overran" in outcome.failure["error"]
 
 
 def test_a_pause_of_minus_nothing_is_none():
-    assert done(run("CONTINUE"), -0.0, Settings(), 101.0) == Outcome("next", "+0.000000")
+    assert place_done(run("CONTINUE"), -0.0, Settings(), 101.0) == Outcome("next", "+0.000000")
 
 
 @pytest.mark.parametrize(
     ("policy", "place", "due"), [("stop", "die", None), ("reschedule", "next", 110.0), ("requeue", "due", 100.0)]
 )
 def test_an_overrun_ends_by_its_policy(policy, place, due):
-    outcome = overrun(run(), Settings(on_timeout=policy), 109.9)
+    outcome = place_overrun(run(), Settings(on_timeout=policy), 109.9)
     assert (outcome.place, outcome.due, outcome.why) == (place, due, "overrun")
 
 
@@ -197,14 +202,14 @@ def test_an_overrun_ends_by_its_policy(policy, place, due):
     ("policy", "place", "due"), [("requeue", "due", 100.0), ("reschedule", "next", 120.0), ("stop", "die", None)]
 )
 def test_a_lost_run_ends_by_its_policy(policy, place, due):
-    outcome = lost(run(), Settings(on_lost=policy), 115.0)
+    outcome = place_lost(run(), Settings(on_lost=policy), 115.0)
     assert (outcome.place, outcome.due, outcome.why) == (place, due, "lost")
 
 
 @pytest.mark.parametrize("policy", ["requeue", "reschedule"])
 def test_the_third_loss_in_a_row_is_the_last(policy):
     settings = Settings(on_lost=policy)
-    outcomes = [lost(run(losses=n), settings, 115.0) for n in range(3)]
+    outcomes = [place_lost(run(losses=n), settings, 115.0) for n in range(3)]
     place = "due" if policy == "requeue" else "next"
     assert [outcome.place for outcome in outcomes] == [place, place, "die"]
     tried = " 1 100.000000 -" if policy == "requeue" else ""
@@ -213,7 +218,7 @@ def test_the_third_loss_in_a_row_is_the_last(policy):
 
 
 def test_a_raise_breaks_a_row_of_losses():
-    assert failed(run(losses=2), ValueError(), Settings(on_error="retry"), 101.0).streak == "1 0 1 100.000000 -"
+    assert place_failed(run(losses=2), ValueError(), Settings(on_error="retry"), 101.0).streak == "1 0 1 100.000000 -"
 
 
 def changed(left, schedule="EVERY:7@0"):
@@ -223,18 +228,20 @@ def changed(left, schedule="EVERY:7@0"):
 
 def test_what_was_set_during_the_run_counts():
     for outcome in (Outcome("stop"), Outcome("unset"), Outcome("next", 110.0), Outcome("due", "+5", streak="1 0")):
-        assert anew(run(), outcome, changed("set"), Settings(), 101.0) == Outcome("next", 105.0, left="set")
-    assert anew(run(), Outcome("die"), changed("set", "CONTINUE"), Settings(), 101.0).due == "+0"
-    assert anew(run(), Outcome("die"), changed("set", "STOP"), Settings(), 101.0) == Outcome("next", None, left="set")
+        assert place_again(run(), outcome, changed("set"), Settings(), 101.0) == Outcome("next", 105.0, left="set")
+    assert place_again(run(), Outcome("die"), changed("set", "CONTINUE"), Settings(), 101.0).due == "+0"
+    assert place_again(run(), Outcome("die"), changed("set", "STOP"), Settings(), 101.0) == Outcome(
+        "next", None, left="set"
+    )
 
 
 @pytest.mark.parametrize("why", ["", "overrun", "lost"])
 def test_how_the_run_ended_is_kept_all_the_same(why):
     failure = {"error": "it broke"}
-    outcome = anew(run(), Outcome("die", why=why, failure=failure), changed("set"), Settings(), 101.0)
+    outcome = place_again(run(), Outcome("die", why=why, failure=failure), changed("set"), Settings(), 101.0)
     assert outcome == Outcome("next", 105.0, why, failure=failure, left="set")
     tried = Outcome("due", "+5", why, streak="1 0 1 100.000000 -", retried=True)
-    assert anew(run(), tried, changed("set"), Settings(), 101.0) == Outcome(
+    assert place_again(run(), tried, changed("set"), Settings(), 101.0) == Outcome(
         "next", 105.0, why, retried=True, left="set"
     )
 
@@ -242,19 +249,21 @@ def test_how_the_run_ended_is_kept_all_the_same(why):
 @pytest.mark.parametrize("catchup", ["last", "all", "none"])
 def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before(catchup):
     settings = Settings(catchup=catchup)
-    assert anew(run(due=0.0), Outcome("next"), changed("set"), settings, 101.0) == Outcome("next", 105.0, left="set")
+    assert place_again(run(due=0.0), Outcome("next"), changed("set"), settings, 101.0) == Outcome(
+        "next", 105.0, left="set"
+    )
     # Those that came due while the run went on were overtaken by it.
-    after = anew(run(due=0.0), Outcome("next"), changed("set"), settings, 120.0)
+    after = place_again(run(due=0.0), Outcome("next"), changed("set"), settings, 120.0)
     assert after == Outcome("next", 126.0, overlapped=3, left="set")
 
 
 def test_a_schedule_that_was_set_during_the_run_does_not_wait_for_the_old_one():
     between = replace(run(), after=499.999999)
-    assert anew(between, Outcome("next", 500.0), changed("set"), Settings(), 101.0).due == 105.0
+    assert place_again(between, Outcome("next", 500.0), changed("set"), Settings(), 101.0).due == 105.0
 
 
 def test_a_schedule_that_was_set_and_cannot_be_read_is_given_up():
-    outcome = anew(run(), Outcome("next", 110.0), Answer("changed", "garbage", "set"), Settings(), 101.0)
+    outcome = place_again(run(), Outcome("next", 110.0), Answer("changed", "garbage", "set"), Settings(), 101.0)
     assert (outcome.place, outcome.left) == ("die", "set")
     assert "garbage" in outcome.failure["error"]
 
@@ -274,7 +283,7 @@ def test_a_schedule_that_was_set_and_cannot_be_read_is_given_up():
 )
 def test_what_is_on_the_timeline_stays_there(left, outcome):
     stays = replace(outcome, place="stay", due=None, streak="", left=left)
-    assert anew(run(), outcome, changed(left), Settings(), 101.0) == stays
+    assert place_again(run(), outcome, changed(left), Settings(), 101.0) == stays
 
 
 @pytest.mark.parametrize("schedule", ["NOW", "AT:100", "AT:101.5"])
@@ -290,7 +299,7 @@ def test_what_is_on_the_timeline_stays_there(left, outcome):
 )
 def test_a_one_off_that_is_owed_runs_next_and_that_is_all(schedule, outcome):
     owes = replace(outcome, place="due", due=101.5, streak="", left="due:101.500000")
-    assert anew(run(), outcome, changed("due:101.500000", schedule), Settings(), 102.0) == owes
+    assert place_again(run(), outcome, changed("due:101.500000", schedule), Settings(), 102.0) == owes
 
 
 @pytest.mark.parametrize(
@@ -305,7 +314,7 @@ def test_a_one_off_that_is_owed_runs_next_and_that_is_all(schedule, outcome):
 def test_a_run_that_happens_again_is_the_one_that_is_owed(outcome):
     """At once, and for its own due time."""
     again = replace(outcome, due=100.0, left="due:101.500000")
-    assert anew(run(), outcome, changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0) == again
+    assert place_again(run(), outcome, changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0) == again
 
 
 @pytest.mark.parametrize(
@@ -320,7 +329,7 @@ def test_a_run_that_happens_again_is_the_one_that_is_owed(outcome):
     ],
 )
 def test_a_run_that_is_owed_in_between_leaves_the_place_of_the_schedule(outcome, after):
-    found = anew(run(), outcome, changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0)
+    found = place_again(run(), outcome, changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0)
     streak = Streak(after=after).format()
     assert found == replace(outcome, place="due", due=101.5, streak=streak, left="due:101.500000")
     kept = Streak.parse(streak)
@@ -330,19 +339,19 @@ def test_a_run_that_is_owed_in_between_leaves_the_place_of_the_schedule(outcome,
 @pytest.mark.parametrize("due", [None, "+0.000000"])
 def test_where_there_is_no_next_occurrence_no_place_is_left(due):
     """The rule has run out, or it continues whenever it is done."""
-    found = anew(run(), Outcome("next", due), changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0)
+    found = place_again(run(), Outcome("next", due), changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0)
     assert found == Outcome("due", 101.5, left="due:101.500000")
 
 
 @pytest.mark.parametrize("outcome", [Outcome("next", 110.0), Outcome("die"), Outcome("stop")])
 def test_a_new_schedule_does_not_go_on_from_the_place_of_the_old_one(outcome):
     """It was set during the run, and then a run was asked for too."""
-    found = anew(run(), outcome, changed("due:101.500000", "EVERY:7@0"), Settings(), 102.0)
+    found = place_again(run(), outcome, changed("due:101.500000", "EVERY:7@0"), Settings(), 102.0)
     assert found == replace(outcome, place="due", due=101.5, streak="", left="due:101.500000")
 
 
 def test_what_is_owed_is_found_beside_what_another_hand_has_put_on_the_timeline():
-    found = owed(run(), Outcome("next", None, left="due:101.500000+timeline"), "EVERY:10@0")
+    found = place_owed(run(), Outcome("next", None, left="due:101.500000+timeline"), "EVERY:10@0")
     assert (found.due, found.left) == (101.5, "due:101.500000+timeline")
 
 
@@ -384,14 +393,14 @@ def test_of_two_runs_that_are_asked_for_one_after_the_other_the_last_is_owed(cli
 
 def test_no_loss_is_counted_for_those_that_were_lost_together():
     tried = replace(run(failures=1, losses=2), tries=3, after=120.0)
-    outcome = given_back(tried)
+    outcome = place_suspect(tried)
     assert (outcome.place, outcome.due, outcome.why) == ("due", 100.0, "lost")
     assert Streak.parse(outcome.streak) == Streak(1, 2, 3, 100.0, 120.0, alone=True)
-    assert Streak.parse(given_back(run()).streak) == Streak(alone=True), "it was not tried yet"
+    assert Streak.parse(place_suspect(run()).streak) == Streak(alone=True), "it was not tried yet"
 
 
 def test_counting_is_bounded():
-    outcome = onward(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
+    outcome = place_next(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
     assert outcome.missed == 10_000
     assert outcome.due == 10**9 + 1
 
@@ -399,13 +408,13 @@ def test_counting_is_bounded():
 @pytest.mark.parametrize("policy", ["stop", "reschedule", "retry"])
 def test_a_job_whose_schedule_cannot_be_read_is_given_up_with_its_error(policy):
     damaged = replace(run(), schedule="garbage")
-    outcome = failed(damaged, ValueError("broken"), Settings(on_error=policy), 101.0)
+    outcome = place_failed(damaged, ValueError("broken"), Settings(on_error=policy), 101.0)
     assert (outcome.place, outcome.failure["error"]) == ("die", "ValueError: broken")
 
 
-@pytest.mark.parametrize("end", [lost, overrun])
-def test_nor_does_such_a_job_end_who_looks_after_it(end):
+@pytest.mark.parametrize(("why", "place"), [("lost", place_lost), ("overrun", place_overrun)])
+def test_nor_does_such_a_job_end_who_looks_after_it(why, place):
     damaged = replace(run(), schedule="garbage")
-    outcome = end(damaged, Settings(on_lost="reschedule", on_timeout="reschedule"), 115.0)
-    assert (outcome.place, outcome.why) == ("die", end.__name__)
+    outcome = place(damaged, Settings(on_lost="reschedule", on_timeout="reschedule"), 115.0)
+    assert (outcome.place, outcome.why) == ("die", why)
     assert "garbage" in outcome.failure["error"]

@@ -26,11 +26,12 @@ def test_every_setting_is_an_argument_by_its_name_with_its_default():
     assert all(argument.kind is not inspect.Parameter.VAR_KEYWORD for argument in arguments.values())
 
 
-def test_a_mistyped_setting_is_a_type_error_for_python_and_for_type_checkers(client, prefix, tmp_path):
+def test_a_mistyped_setting_or_name_is_an_error_for_python_and_for_type_checkers(client, prefix, tmp_path):
     with pytest.raises(TypeError, match="on_eror"):
         Redbike(RoundRobin("A"), prefix, client, on_eror="stop")
     (tmp_path / "wrong.py").write_text(
-        "from redbike import Redbike, RoundRobin\nRedbike(RoundRobin('A'), on_eror='stop')\n"
+        "import redbike\nfrom redbike import Redbike, RoundRobin\nRedbike(RoundRobin('A'), on_eror='stop')\n"
+        "redbike.Redbik\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), str(tmp_path / "wrong.py")],
@@ -40,6 +41,7 @@ def test_a_mistyped_setting_is_a_type_error_for_python_and_for_type_checkers(cli
         check=False,
     )
     assert 'Unexpected keyword argument "on_eror"' in done.stdout
+    assert 'Module has no attribute "Redbik"' in done.stdout
 
 
 class Partial:

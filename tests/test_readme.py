@@ -1,4 +1,4 @@
-"""What README.rst shows is what happens."""
+"""What README.rst and docs/first-steps.rst show is what happens, and so are the examples of docs/schedules.rst."""
 
 import re
 import shlex
@@ -15,18 +15,20 @@ from tests.commandline import ROOT, Shell
 from tests.waiting import wait_until
 
 README = (ROOT / "README.rst").read_text()
+FIRST_STEPS = (ROOT / "docs" / "first-steps.rst").read_text()
+SCHEDULES = (ROOT / "docs" / "schedules.rst").read_text()
 
 
-def section(title: str) -> str:
-    found = re.search(rf"^{re.escape(title)}\n-+\n(.*?)(?=^[^\n]+\n-+\n|\Z)", README, re.MULTILINE | re.DOTALL)
+def section(title: str, page: str) -> str:
+    found = re.search(rf"^{re.escape(title)}\n-+\n(.*?)(?=^[^\n]+\n-+\n|\Z)", page, re.MULTILINE | re.DOTALL)
     assert found, title
     return found[1]
 
 
 def blocks(text: str) -> list[list[str]]:
-    """The indented blocks, without their indentation."""
+    """The indented blocks, without their indentation; a line that ends in a backslash goes on in the next one."""
     found: list[list[str]] = [[]]
-    for line in text.splitlines():
+    for line in re.sub(r"\\\n +", "", text).splitlines():
         if line.startswith("   "):
             found[-1].append(line[3:])
         elif line.strip() and found[-1]:
@@ -52,7 +54,7 @@ def same(line: str) -> str:
 
 @pytest.fixture
 def tour(tmp_path):
-    code = section("Five minutes").partition(".. code-block:: python\n\n")[2].partition("\nThen some jobs")[0]
+    code = section("Write a worker", FIRST_STEPS).partition(".. code-block:: python\n\n")[2]
     (tmp_path / "tour.py").write_text("\n".join(line[3:] for line in code.splitlines()) + "\n")
     shell = Shell(tmp_path, None)
     yield shell
@@ -61,8 +63,8 @@ def tour(tmp_path):
 
 
 def test_the_tour_shows_what_happens(tour):
-    text = section("Five minutes").partition("Then some jobs")[2].partition("In Python the same is")[0]
-    shown = commands(text)
+    titles = ("Set some jobs", "Run them", "Look at them")
+    shown = [each for title in titles for each in commands(section(title, FIRST_STEPS))]
     assert len(shown) == 14
     loops = []
     for command, expected in shown:
@@ -85,8 +87,26 @@ def test_the_tour_shows_what_happens(tour):
         assert [line for line in tour.log(log).splitlines() if " INFO " not in line] == expected
 
 
+def test_the_small_example_works(tmp_path):
+    text = section("A small example", README)
+    code = text.partition(".. code-block:: python\n\n")[2].partition("\nPut ")[0]
+    (tmp_path / "tour.py").write_text("\n".join(line[3:] for line in code.splitlines()) + "\n")
+    *jobs, up = [shlex.split(command)[1:] for command, _ in commands(text)]
+    shell = Shell(tmp_path, None)
+    for job in jobs:
+        assert shell.run(*job).stderr == ""
+    supervisor = shell.start(*up)
+    try:
+        wait_until(lambda: "working hello:A" in shell.log())
+    finally:
+        supervisor.terminate()
+        assert supervisor.wait(timeout=10) == 0
+        shell.close()
+        shell.run("server", "stop")
+
+
 def test_the_first_command_shows_jobs_of_different_schedules_within_ten_seconds(tmp_path):
-    [first, *_] = [line for block in blocks(section("Start")) for line in block]
+    [first, *_] = [line for block in blocks(section("Start", README)) for line in block]
     assert first.startswith("python3 -m venv .venv && .venv/bin/pip install -q '.[embedded]' && ")
     folder, _, command = first.partition("(")[2].rstrip(")").partition(" && ")
     source = ROOT / folder.removeprefix("cd ")
@@ -107,7 +127,7 @@ def test_the_first_command_shows_jobs_of_different_schedules_within_ten_seconds(
 
 
 def test_the_second_command_is_the_one_that_is_run_before_a_change_is_accepted():
-    [_, second] = [line for block in blocks(section("Start")) for line in block]
+    [_, second] = [line for block in blocks(section("Start", README)) for line in block]
     assert second.endswith(".venv/bin/python -m pytest -q")
     found = subprocess.run(
         ["awk", "/pass the tests/ {found = 1} found && /^   [^ ]/ {print; exit}", "README.rst"],
@@ -121,8 +141,8 @@ def test_the_second_command_is_the_one_that_is_run_before_a_change_is_accepted()
 
 
 def test_every_example_of_a_schedule_is_one():
-    rows = [line for line in section("Schedules by example").splitlines() if line.startswith("``")]
-    texts = [text for row in rows for text in re.findall(r"``([^`]+)``", row[:56])]
+    rows = [line for line in section("By example", SCHEDULES).splitlines() if line.startswith("``")]
+    texts = [text for row in rows for text in re.findall(r"``([^`]+)``", row[:52])]
     assert len(texts) >= 15
     for text in texts:
         # The row with dots goes on.
@@ -130,7 +150,7 @@ def test_every_example_of_a_schedule_is_one():
 
 
 def test_the_library_is_used_as_shown(tmp_path):
-    code = section("Five minutes").partition("In Python the same is::")[2]
+    code = section("Do the same in Python", FIRST_STEPS)
     assert "bike.set(" in code
     names = re.findall(r"bike\.(\w+)\(", code)
     check = "import redbike; print(all(hasattr(redbike.Redbike, n) for n in " + repr(names) + "))"

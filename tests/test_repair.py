@@ -146,7 +146,7 @@ FOUND = st.builds(
 @given(found=FOUND, catchup=st.sampled_from(["last", "none", "all"]))
 def test_whatever_is_found_what_is_wanted_is_well(server_url, found, catchup):
     bike = Redbike(Worker("A"), "pure", server_url, catchup=catchup)
-    correction = Correction(bike.store, NOW - 1000, bike._first_due)
+    correction = Correction(bike.store, NOW - 1000, bike._setter.compute_first_due)
     wanted = correction.apply(found)
     left = list(check_job(wanted))
     if found.schedule == "no schedule":
@@ -747,7 +747,7 @@ def test_a_repair_is_committed_only_if_nothing_has_changed(bike):
     bike.set("job:A", "NOW")
     give(bike, ["DEL {p}-work-A"])
     found = state_of(bike)
-    wanted = Correction(bike.store, 0.0, bike._first_due).apply(found)
+    wanted = Correction(bike.store, 0.0, bike._setter.compute_first_due).apply(found)
     assert bike.store.repair([(found, wanted)])[0] is True
     assert bike.store.repair([(found, wanted)])[0] is False, "the same request again"
     assert bike.client.llen(bike.store.keys.queue(QUEUE)) == 1
@@ -786,7 +786,7 @@ def test_an_entry_that_is_gone_meanwhile_is_not_recorded(bike):
     bike.set("job:A", "NOW")
     give(bike, ["DEL {p}-queued"])
     found = state_of(bike)
-    wanted = Correction(bike.store, 0.0, bike._first_due).apply(found)
+    wanted = Correction(bike.store, 0.0, bike._setter.compute_first_due).apply(found)
     give(bike, ["DEL {p}-work-A"])
     assert bike.store.repair([(found, wanted)]) == [False]
     repaired(bike)

@@ -8,7 +8,7 @@ import pytest
 from redbike.config import Settings
 from redbike.errors import BadConfig, BadQueueName
 from redbike.state.store import Store
-from redbike.working.queues import REREAD, WINDOW, Rotation, RoundRobin
+from redbike.working.queues import REREAD, WINDOW, Queues, RoundRobin
 from redbike.working.worker import Worker
 from tests.waiting import wait_until
 
@@ -47,22 +47,22 @@ def queues(rotation):
 
 def test_names_are_read_again_within_a_second(clock):
     handler = Changing("a", "b", "c")
-    rotation = Rotation(handler, 10.0, clock)
+    rotation = Queues(handler, 10.0, clock)
     assert queues(rotation) == ["a", "b", "c"]
-    rotation.served("a")
+    rotation.advance("a")
     handler.names = ["b", "d"]
     assert queues(rotation) == ["b", "c", "a"], "not at each take"
     clock.now += REREAD
     assert REREAD < 1
     assert sorted(queues(rotation)) == ["b", "d"]
     # What was taken before may be of a queue that is gone.
-    rotation.served("c")
+    rotation.advance("c")
     assert sorted(queues(rotation)) == ["b", "d"]
 
 
 def test_more_names_than_ten_thousand_are_worked(clock):
     names = [f"q{n}" for n in range(25_000)]
-    rotation = Rotation(Changing(*names), 10.0, clock)
+    rotation = Queues(Changing(*names), 10.0, clock)
     assert queues(rotation) == names
     assert max(len(look.queues) for look in rotation.looks()) == WINDOW
 
@@ -86,9 +86,9 @@ def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_not
     handler = Changing()
     handler.names = names
     with pytest.raises((BadConfig, BadQueueName), match=said):
-        next(Rotation(handler, 10.0, clock).looks())
+        next(Queues(handler, 10.0, clock).looks())
     handler.names = ["a"]
-    rotation = Rotation(handler, 10.0, clock)
+    rotation = Queues(handler, 10.0, clock)
     assert queues(rotation) == ["a"]
     handler.names = names
     for _ in range(3):
@@ -116,7 +116,7 @@ def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(client,
         store.set("fourth:B", "NOW", "now", once=True)
         wait_until(lambda: handler.worked[2:] == ["fourth:B"], timeout=3)
         handler.names = []
-        wait_until(lambda: worker.rotation.names() == [])
+        wait_until(lambda: worker.queues.names() == [])
         handler.names = ["work-A"]
         wait_until(lambda: handler.worked[3:] == ["third:A"], timeout=3)
     finally:

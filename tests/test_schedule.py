@@ -245,7 +245,7 @@ def test_no_text_raises_anything_else(text):
 
 
 DOCUMENTED = re.findall(
-    r"^   \* - ``(.+)``\n     - (\S+)\n     - .+\n     - (.+)$",
+    r"^   \* - ``(.+)``\n     - (\S+)\n     - .+\n     - (.+(?:\n       .+)*)$",
     (Path(__file__).parents[1] / "docs" / "schedules.rst").read_text(),
     re.MULTILINE,
 )

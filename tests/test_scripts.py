@@ -9,7 +9,7 @@ import redis
 from redbike.errors import NoSuchJob, ServerError, Unreachable
 from redbike.serving.connection import connect
 from redbike.state.records import Entry
-from redbike.state.scripts import Conversation, name_wrong_key
+from redbike.state.scripts import Pipeline, name_wrong_key
 from redbike.state.store import Store
 from redbike.working.queues import RoundRobin
 
@@ -33,17 +33,17 @@ def running(client):
 
 def test_after_a_server_has_become_a_replica_it_is_looked_for_anew(client, prefix):
     """The name in the URL may lead to another server by then."""
-    store, line = Store(client, prefix, RoundRobin("A").queue_for), Conversation(client)
+    store, line = Store(client, prefix, RoundRobin("A").queue_for), Pipeline(client)
     call = store.survey_call()
-    line.ask([call])
+    line.run([call])
     before = ids(client)
     client.replicaof("127.0.0.1", "1")
     try:
         with pytest.raises(Unreachable, match="read only"):
-            line.ask([store.take_call([("work-A", 10.0)], [1], "tag", 1), store.dispatch_call([])])
+            line.run([store.take_call([("work-A", 10.0)], [1], "tag", 1), store.dispatch_call([])])
     finally:
         client.replicaof("NO", "ONE")
-    line.ask([call])
+    line.run([call])
     assert ids(client) - before
     line.close()
 
@@ -143,9 +143,9 @@ def test_of_several_scripts_the_key_of_the_one_that_failed_is_named(client, stor
     """And not one that another of them would not have needed."""
     client.set(store.keys.queue("work-A"), "a string")
     calls = [store.take_call([(name, 10.0)], [1], name, 1) for name in ("work-B", "work-A", "work-C")]
-    for ask in (store.scripts.run_all, Conversation(client).ask):
+    for run in (store.scripts.run_all, Pipeline(client).run):
         with pytest.raises(ServerError, match=f"WRONGTYPE {store.keys.queue('work-A')} is a string, not a list"):
-            ask(calls)
+            run(calls)
     assert store.schedule("job:A") is None, "the connection is of use afterwards"
 
 

@@ -18,9 +18,9 @@ from redbike.config import Settings
 from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
-from redbike.running.policies import commit
 from redbike.state.records import Entry, Outcome, Run, Streak
 from redbike.state.store import GRACE, LEASE, Store, jobs_of
+from redbike.working.ends import commit
 from tests.model import End, Model, Tries, next_of
 from tests.states import queue_for
 

@@ -48,7 +48,7 @@ def store(client, prefix):
 @pytest.fixture
 def worker(store):
     worker = Worker(store, Handler(), Settings())
-    next(worker.rotation.looks())
+    next(worker.queues.looks())
     return worker
 
 
@@ -59,7 +59,7 @@ def blocked(store):
 def idle(worker, found):
     """A thread that waits for a job, and puts it into `found`."""
     before = len(blocked(worker.store))
-    thread = threading.Thread(target=lambda: found.extend(worker._idle()))
+    thread = threading.Thread(target=lambda: found.extend(worker.source.wait()))
     thread.start()
     wait_until(lambda: len(blocked(worker.store)) > before)
     return thread
@@ -67,7 +67,7 @@ def idle(worker, found):
 
 def test_the_job_comes_with_the_wake_up(store, worker):
     store.set("job:A", "STOP", None)
-    found = worker._take(1)  # from now on the server has both scripts
+    found = worker.source.take(1)  # from now on the server has both scripts
     thread = idle(worker, found)
     store.client.config_resetstat()
     store.set("job:A", "NOW", "now")
@@ -75,16 +75,16 @@ def test_the_job_comes_with_the_wake_up(store, worker):
     assert [run.jobid for run in found] == ["job:A"]
     # `set` and the take that was pending: the worker has asked for nothing.
     assert store.client.info("commandstats")["cmdstat_evalsha"]["calls"] == 2
-    assert worker._ahead == ""
+    assert worker.source._ahead == ""
     worker.loop.close()
 
 
 def test_a_take_whose_reply_was_lost_is_repeated(store, worker):
-    worker._ahead = "pending"
+    worker.source._ahead = "pending"
     store.set("job:A", "NOW", "now")
     (run,) = store.take_many([("work-A", 10.0)], [1], "pending", 1)
-    assert worker._take(1) == [run]
-    assert worker._take(1) == []
+    assert worker.source.take(1) == [run]
+    assert worker.source.take(1) == []
 
 
 def test_an_idle_worker_that_is_cut_off_goes_on(store, worker):
@@ -105,12 +105,12 @@ def test_an_idle_worker_that_is_cut_off_goes_on(store, worker):
 
 
 def test_what_was_taken_for_a_worker_that_stops_is_given_back(store, worker):
-    worker._ahead = "pending"
+    worker.source._ahead = "pending"
     for jobid in ("one:A", "two:A"):
         store.set(jobid, "NOW", "now")
     store.take_many([("work-A", 10.0)], [1], "pending", 1)
     worker.loop.stopping.set()
-    assert worker._idle() == []
+    assert worker.source.wait() == []
     states = store.inspect(["one:A", "two:A"])
     assert all(state.queued and not state.running for state in states)
     assert [run.jobid for run in store.take_many([("work-A", 10.0)], [1], "next", 2)] == ["one:A", "two:A"]
@@ -118,21 +118,21 @@ def test_what_was_taken_for_a_worker_that_stops_is_given_back(store, worker):
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_own(store, worker, monkeypatch, lost):
-    monkeypatch.setattr("redbike.working.worker.STALE", -10.0)
-    answered = worker._received
+    monkeypatch.setattr("redbike.working.source.STALE", -10.0)
+    answered = worker.source._check_halt
 
     def received(taken):
         if lost and taken:
             Dispatcher(store, Settings()).dispatch_due(store.horizon()[0] + LEASE + 1)
         return answered(taken)
 
-    monkeypatch.setattr(worker, "_received", received)
+    monkeypatch.setattr(worker.source, "_check_halt", received)
     found = []
     thread = idle(worker, found)
     store.set("job:A", "NOW", "now")
     thread.join(10)
     assert len(found) == 1
-    worker._perform_all(found)
+    worker.run_all(found)
     assert worker.handler.worked == ([] if lost else ["job:A"])
     worker.loop.close()
 

@@ -12,7 +12,7 @@ from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
 from redbike.keeping.fsck import fsck
 from redbike.state.records import Entry
 from redbike.state.store import LEASE, Store
-from redbike.working.queues import Rotation, RoundRobin
+from redbike.working.queues import Queues, RoundRobin
 from redbike.working.runner import current_run
 from redbike.working.worker import Worker
 from tests.waiting import wait_until
@@ -95,12 +95,12 @@ def test_the_order_of_queues_may_change_from_round_to_round():
         def queue_names(self):
             return next(self.rounds)
 
-    rotation = Rotation(Moody(), 10.0)
+    rotation = Queues(Moody(), 10.0)
     served = []
     for _ in range(3):
         name = next(rotation.looks()).queues[0][0]
         served.append(name)
-        rotation.served(name)
+        rotation.advance(name)
     assert served == ["x", "y", "z"]
 
 
@@ -414,11 +414,11 @@ def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(sto
     """Its worker waits for a server that is away for longer than the timeout."""
     worker = Worker(store, Handler(lambda jobid: time.sleep(work), timeout=0.2), Settings())
     store.set("job:A", "EVERY:1h@0", "now")
-    next(worker.rotation.looks())
-    runs = worker._take(1)
+    next(worker.queues.looks())
+    runs = worker.source.take(1)
     worker.heartbeat.add = lambda run: None  # nobody else tells
-    ended = worker._perform_all(runs)
+    ended = worker.run_all(runs)
     wait_until(lambda: state().inflight_ms < 0)
-    worker._finish(ended)
+    worker.source.end(ended)
     assert state().status.startswith(event)
     assert list(fsck(store)) == []

@@ -1,14 +1,13 @@
 """The dispatcher: it moves due jobs from the timeline to their queues, and brings lost runs back.
 
-1. Survey: one read-only script says what is due, which tags have no live worker any more, and what comes next.
-2. Move what is due, a batch at a time in order of due time, each batch one atomic step. What the last survey told of is
-   moved at its instant without another one.
-3. End the runs of those tags by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt
-   them first.
-4. Sleep until the next due time or lease, or until something earlier is set, and keep the time once a second.
+1. Survey: one read-only script tells what is due, which tags have lost their worker, and what comes next.
+2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
+   moved at their instant, without another survey.
+3. End the lost runs by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt them first.
+4. Sleep until the next due time or lease, or until something earlier is set. Keep the time once a second.
 
-It holds no lock: a batch names the due time of each of its jobs, and a job that is no longer due then is passed over.
-So two dispatchers are one that works and one that finds nothing left to do, and one that dies is not missed.
+It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
+any more. So of two dispatchers one works and the other finds nothing to do, and nobody misses one that dies.
 """
 
 import itertools
@@ -20,12 +19,12 @@ from dataclasses import replace
 from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
-from redbike.running.policies import COUNT_LIMIT, anew, describe, given_back, lost
+from redbike.running.policies import COUNT_LIMIT, describe, place_again, place_lost, place_suspect
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Stop
 from redbike.schedule.parser import parse
 from redbike.state.records import Answer, Outcome, Run, Survey
-from redbike.state.scripts import Conversation
+from redbike.state.scripts import Pipeline
 from redbike.state.store import PAGE, STEP, Store, is_ahead
 
 log = logging.getLogger("redbike.dispatcher")
@@ -43,7 +42,7 @@ GAP = 2.0  # seconds without a dispatcher after which occurrences count as misse
 
 
 class Dispatcher:
-    """Dispatches the jobs of `store`, keeping the time in `settings.timefile`."""
+    """Dispatches the jobs of `store`, and keeps the time in `settings.timefile`."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
@@ -51,16 +50,16 @@ class Dispatcher:
         self.loop = Loop(store)
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
-        self._line = Conversation(store.client)
+        self._pipeline = Pipeline(store.client)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
         self._offset = float("-inf")  # Redis' clock less the monotonic one
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
-        self.loop.insist(lambda _: self.skip_missed(after))
+        self.loop.retry_until_up(lambda _: self.skip_missed(after))
         if after is not None:
-            self.loop.insist(lambda _: self.dispatch_due(after))
+            self.loop.retry_until_up(lambda _: self.dispatch_due(after))
         try:
             self.loop.run(self._turn)
         finally:
@@ -69,16 +68,16 @@ class Dispatcher:
 
     def close(self) -> None:
         """Give back the connection."""
-        self._line.close()
+        self._pipeline.close()
 
     def dispatch_due(self, now: float | None = None) -> int:
-        """One pass: move everything due by `now` (default: Redis' clock), bring back lost runs; how many moved."""
+        """Move all that is due by `now` (default: Redis' clock), recover lost runs; return how many jobs moved."""
         moved, due, before = 0, self._expected() if now is None else [], None
         while True:
             count, survey = self._move_and_survey(due, now, ahead=before is None or not before.lost)
             moved += count
             if before is not None:
-                # Only now that its due jobs have moved: the occurrence of one whose run is lost was overlapped.
+                # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self.recover(before, now)
             before, due = survey, self._with_queues(survey.due)
             if not due:
@@ -89,7 +88,7 @@ class Dispatcher:
                 before = None
 
     def _move_and_survey(self, due: Sequence[Due], now: float | None, ahead: bool) -> tuple[int, Survey]:
-        """Timeline → queues; how many jobs moved since the last time, and what there is to do next.
+        """Move jobs from the timeline to queues; return how many moved since the last time, and what to do next.
 
         With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
         """
@@ -98,23 +97,23 @@ class Dispatcher:
         early = steps[: len(steps) - len(late)]
         calls, moved = (self.store.dispatch_call(step, now) for step in early), []
         if len(early) == 1:
-            # Those whom a few jobs wake have taken them before the survey keeps the server busy.
-            moved = self._line.ask(calls)
+            # Workers take these few jobs before the survey keeps the server busy.
+            moved = self._pipeline.run(calls)
         asked = time.monotonic()
-        *rest, surveyed = self._line.ask(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
+        *rest, surveyed = self._pipeline.run(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
         moved += rest
         self._surveyed_at = time.monotonic()
         for step in late:
-            self._line.tell(self.store.dispatch_call(step, now))
+            self._pipeline.send(self.store.dispatch_call(step, now))
         survey = self.store.surveyed(surveyed)
-        # Redis read its clock in between: so each survey narrows down what the one before has told of it.
+        # Redis read its clock in between, so each survey narrows down the offset.
         self._offset = min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)
         if not survey.due:
-            moved += self._line.ask([])
+            moved += self._pipeline.run([])
         return sum(int(count) for _, count in moved), survey
 
     def _expected(self) -> list[Due]:
-        """What has become due since the last survey, as far as that told of it: so it need not be asked again."""
+        """Return the jobs that the last survey has announced and that are due by now."""
         if self._surveyed is None:
             return []
         reached = time.monotonic() + self._offset + ROUNDING
@@ -126,7 +125,7 @@ class Dispatcher:
             try:
                 name = self.store.queue_for(jobid)
             except Exception as error:
-                # The worker class is the user's own: whatever it raises must not stop the other jobs.
+                # The worker class is the user's own: it may raise anything, and the other jobs must go on.
                 name = ""
                 errors.append((jobid, error))
             found.append((jobid, due, name))
@@ -137,9 +136,9 @@ class Dispatcher:
         return found
 
     def recover(self, survey: Survey, now: float | None = None) -> None:
-        """In flight → where ``on-lost`` says, for the runs whose worker is not heard of any more."""
+        """Move lost runs from in flight to where ``on-lost`` says: their worker stopped sending heartbeats."""
         if survey.old:
-            # Nothing else before all are adopted: a part of what was taken together would look as if it were all.
+            # Adopt all of them first: a part of the runs of a tag would look as if it were all of them.
             self.store.adopt(survey.old, now=now)
             return
         for _, runs in itertools.groupby(survey.lost, lambda run: run.tag):
@@ -148,13 +147,13 @@ class Dispatcher:
             self.store.hold(tag, jobids, now)
 
     def _end_lost(self, runs: list[Run], asked: float, now: float | None) -> None:
-        """End runs that were taken together, in one step: a part of them would look as if it had been taken alone."""
+        """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""
         together = len(runs) > 1 and self.settings.on_lost == "requeue"
-        ended = [(run, given_back(run) if together else lost(run, self.settings, asked)) for run in runs]
+        ended = [(run, place_suspect(run) if together else place_lost(run, self.settings, asked)) for run in runs]
         placed, answers = ended, self._end_whole(ended, now)
         while any(answer.word == "changed" for answer in answers):
             placed = [
-                (replace(run, schedule=answer.detail), anew(run, outcome, answer, self.settings, asked))
+                (replace(run, schedule=answer.detail), place_again(run, outcome, answer, self.settings, asked))
                 if answer.word == "changed"
                 else before
                 for (run, outcome), before, answer in zip(ended, placed, answers, strict=True)
@@ -166,15 +165,15 @@ class Dispatcher:
                 log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
 
     def _end_whole(self, ended: list[tuple[Run, Outcome]], now: float | None) -> list[Answer]:
-        (reply,) = self._line.ask([self.store.end_call(ended, now, whole=True)])
+        (reply,) = self._pipeline.run([self.store.end_call(ended, now, whole=True)])
         return self.store.ended(reply)
 
     def skip_missed(self, after: float | None = None) -> None:
-        """With ``catchup = none``: jobs that came due while no dispatcher ran go on to their next occurrence."""
+        """With ``catchup = none``, move jobs that came due while no dispatcher ran to their next occurrence."""
         now, dispatched = self.store.horizon()
         since = after
         if since is None and self._timefile:
-            # With every policy, so that a file that is of no use is reported at once.
+            # With every policy, so that an invalid file is logged at once.
             since = self._timefile.read(now)
         if since is None and dispatched is not None and not is_ahead(dispatched, now):
             since = dispatched
@@ -199,7 +198,7 @@ class Dispatcher:
         """One pass, then sleep until there is something to do."""
         self.dispatch_due()
         assert self._surveyed is not None
-        self.loop.heed(self._surveyed.control)
+        self.loop.check_halt(self._surveyed.control)
         moments = [moment for moment in (self._surveyed.next_due, self._surveyed.next_lease) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
         while not self.loop.stopping.is_set():
@@ -214,14 +213,14 @@ class Dispatcher:
                 return
 
     def _keep_time(self, until: float) -> None:
-        """Note up to when all is dispatched, about once a second, but not if that might make a job late."""
+        """Note up to when all is dispatched, about once a second, unless that might make a job late."""
         since = time.monotonic() - self._kept
         if since >= NAP and (until - time.monotonic() > KEEPING or since >= 2 * NAP):
             self._kept = time.monotonic()
             self._note(self._dispatched_until())
 
     def _clock(self) -> float:
-        """Redis' clock, as far as it is known without asking: never ahead."""
+        """Return Redis' clock as far as it is known without a request; it is never ahead."""
         assert self._surveyed is not None
         return self._surveyed.now + time.monotonic() - self._surveyed_at
 
@@ -238,7 +237,7 @@ class Dispatcher:
         self._surveyed = replace(self._surveyed, dispatched=until)
 
     def _was_ahead(self) -> bool:
-        """Whether Redis' clock was ahead when the instant up to which all is dispatched was noted."""
+        """Tell whether Redis' clock was ahead when the time was kept last."""
         assert self._surveyed is not None
         dispatched, now = self._surveyed.dispatched, self._clock()
         if dispatched is None or not is_ahead(dispatched, now):

@@ -1,10 +1,10 @@
 """What a dispatcher and a worker share: they block for wake-ups, stop when told to, and wait out an outage of Redis.
 
-1. A turn does all that there is to do, and calls `wait` when that is nothing.
-2. A signal or a HALT ends the loop after the turn; while it is blocked, at once.
-3. When Redis goes away it says so once, pauses ever longer up to `LONGEST_PAUSE`, and goes on when it is back.
+1. A turn does all that there is to do. It calls `wait` when there is nothing.
+2. A signal or a HALT ends the loop after the turn, or at once while it waits.
+3. When Redis goes away, the loop logs that once, and tries again after ever longer pauses, up to `LONGEST_PAUSE`.
 
-At its start it adopts the tombstones that an older version has left.
+At its start the loop adopts the tombstones that an older version has left.
 """
 
 import logging
@@ -13,56 +13,51 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import redis
+from typing import TypeVar
 
 from redbike.errors import Unreachable
 from redbike.processes import child
 from redbike.processes.signals import AGAIN, SignalHandlers, StopFlag, abort_and_die, die
-from redbike.serving.line import Line, make_line, pack
-from redbike.state.keys import kinds_of
-from redbike.state.records import text
-from redbike.state.scripts import Call, Reply, name_wrong_key, packed, translated, worded
+from redbike.running.wakeup import Wakeup
+from redbike.state.scripts import Call, Reply
 from redbike.state.store import Store
 
 log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
-BLOCK = 4  # seconds for which the server holds a blocking pop
-FAREWELL = 0.5  # seconds for which a process that is to stop tries to say what it has done
+FAREWELL = 0.5  # seconds for which a process that is to stop tries to tell Redis what it has done
 
 T = TypeVar("T")
 
 
 class Loop:
-    """Runs turns until it is told to stop. `abort` is called when a second signal ends the process at once."""
+    """Runs turns until it is told to stop. It calls `abort` when a second signal ends the process at once."""
 
     def __init__(self, store: Store, abort: Callable[[], object] | None = None) -> None:
         self.store = store
         self.halted = False
-        self.seen = store.control()
+        self.seen_control = store.control()
         store.adopt_tombstones()
         self.stopping = StopFlag()
         self._abort = abort
         self._aborting = False
         self._out = False
         self._thread: int | None = None  # the one that runs the turns: it alone waits
-        self._wakeups: dict[tuple[str, ...], _Wakeup] = {}
+        self._wakeups: dict[tuple[str, ...], Wakeup] = {}
 
     def run(self, turn: Callable[[], None], finish: Callable[[], None] = lambda: None) -> None:
-        """Call `turn` over and over, until a HALT or a signal; then `finish`, in which a signal counts too."""
+        """Call `turn` over and over until a HALT or a signal; then call `finish`, during which signals count too."""
         self._thread = threading.get_ident()
         child.report(child.RUNNING)
         with SignalHandlers(self._stop, self._end_now if self._abort else die):
             try:
                 while not self.stopping.is_set():
-                    self.insist(lambda _: turn())
+                    self.retry_until_up(lambda _: turn())
             except Unreachable:
                 # Only when it was told to stop while Redis was away: there is nothing left to wait for.
                 log.warning("stopped while Redis was away")
             finally:
-                # Also after an error: jobs that other threads run go on until they end, or until a second signal.
+                # Also after an error: other threads run their jobs to the end, or until a second signal.
                 self.close()
                 finish()
 
@@ -72,8 +67,11 @@ class Loop:
             wakeup.close()
         self._wakeups.clear()
 
-    def insist(self, action: Callable[[bool], T], patience: float | None = None) -> T:
-        """Call `action(repeated)` until Redis answers; gives up after `patience` seconds, when stopping `FAREWELL`."""
+    def retry_until_up(self, action: Callable[[bool], T], patience: float | None = None) -> T:
+        """Call `action(repeated)` until Redis answers, and return what it returns.
+
+        Raise `Unreachable` after `patience` seconds, or after `FAREWELL` when the loop is to stop.
+        """
         began = time.monotonic()
         pause, repeated = FIRST_PAUSE, False
         while True:
@@ -97,37 +95,38 @@ class Loop:
             self._out = True
             log.warning("%s; waiting for it", error)
         if threading.get_ident() == self._thread:
-            # Another thread must not: this one may be reading from them, and finds out by itself what is broken.
+            # Only this thread may close them: it may be reading. Another one lets it find out by itself what is broken.
             self.close()
         self.store.scripts.drop_idle_connections()
         pause = random.uniform(pause / 2, pause)
         if self.stopping.wait(pause):
-            # That does not wait any more, and there is little time left.
+            # `wait` does not wait any more, and there is little time left.
             time.sleep(min(pause, FAREWELL / 10))
 
     def wait(self, lists: Sequence[str], seconds: float) -> bool:
-        """Block until one of `lists` has a token, which is consumed, or `seconds` have passed: then False."""
+        """Block until one of `lists` has a token, and consume it; return False if `seconds` pass without one."""
         return self.wait_and_run(lists, seconds)[0]
 
     def wait_and_run(
         self, lists: Sequence[str], seconds: float, script: Callable[[], Call] | None = None
     ) -> tuple[bool, Reply | None]:
-        """`wait`, and the reply to a script that the server runs as soon as there is a token, or after `BLOCK` seconds.
+        """Wait like `wait`; return also the reply to a script that the server runs as soon as there is a token.
 
-        Until then it stays pending, over several calls; `script` is asked for the next one when it has been run.
+        Without a token the server runs it after some seconds. Until then it stays pending, also over several calls.
+        Then `script` gives the next one.
         """
         keys = (self.store.keys.halt, *lists)
         wakeup = self._wakeups.get(keys)
         if wakeup is None:
-            wakeup = self._wakeups[keys] = _Wakeup(self.store.client, keys, self.stopping)
+            wakeup = self._wakeups[keys] = Wakeup(self.store.client, keys, self.stopping)
         key, reply = wakeup.wait(seconds, script)
         if key == self.store.keys.halt:
-            self.heed(self.store.control())
+            self.check_halt(self.store.control())
         return key is not None, reply
 
-    def heed(self, control: str) -> None:
-        """Stop if `control` is a signal that came after this process had started."""
-        if control and control != self.seen and not self.stopping.is_set():
+    def check_halt(self, control: str) -> None:
+        """Stop if `control` is a HALT that was given after this process had started."""
+        if control and control != self.seen_control and not self.stopping.is_set():
             log.info("halted")
             self.halted = True
             child.report(child.HALTED)
@@ -145,65 +144,6 @@ class Loop:
         abort_and_die(self._abort, number)
 
     def _stay_silent(self) -> None:
-        # Runs that are aborted end somehow. Nobody may hear of that: they are recovered like those of a lost worker.
+        # Aborted runs end somehow. Redis must not hear of that: they are recovered like those of a lost worker.
         while self._aborting:
             time.sleep(AGAIN)
-
-
-class _Wakeup:
-    """A blocking pop on lists of tokens, pending on a line of its own.
-
-    The server's own timeouts are late by up to 0.1 s. So the pop stays pending, and the client decides how long to
-    look at it; that is exact, and costs no command. A script that is sent behind it is run by the server when the pop
-    is over: whoever is woken has its reply at once.
-    """
-
-    def __init__(self, client: "redis.Redis", keys: Sequence[str], stopping: StopFlag) -> None:
-        self._client = client
-        self._stopping = stopping
-        self._keys = keys
-        self._line = make_line(client)
-        self._pop = pack(["BLPOP", *keys, str(BLOCK)])
-        self._call: Call | None = None  # the script behind the pending pop
-        self._sent = 0.0  # when, by the monotonic clock
-
-    def wait(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
-        """The key of a list that had a token, or None after `seconds` or when stopping or earlier; and the reply."""
-        with translated():
-            if self._line is None:
-                popped: Any = self._client.blpop(list(self._keys), timeout=max(0.01, min(seconds, 1.0)))
-                return (None if popped is None else text(popped[0])), None
-            try:
-                return self._wait_pending(self._line, max(0.0, seconds), script)
-            except BaseException:
-                # A reply may be left in it, or half of one.
-                self._line.drop()
-                raise
-
-    def _wait_pending(
-        self, line: Line, seconds: float, script: Callable[[], Call] | None
-    ) -> tuple[str | None, Reply | None]:
-        if not line.pending:
-            self._sent = time.monotonic()
-            self._call = script() if script else None
-            line.send(self._pop, *([packed(self._call)] if self._call else []))
-        if line.has_reply(seconds, self._stopping.fileno()):
-            popped = line.receive()
-            reply = line.receive() if line.pending else None
-            if isinstance(reply, redis.exceptions.NoScriptError):
-                # Whoever waits runs it again without a pop, and loads it then.
-                reply = None
-            if isinstance(popped, Exception):
-                raise name_wrong_key(self._client, ((key, "list") for key in self._keys), popped)
-            if isinstance(reply, Exception):
-                assert self._call is not None
-                raise name_wrong_key(self._client, kinds_of(self._call.keys), reply)
-            return popped and text(popped[0]), reply and worded(reply)
-        if time.monotonic() - self._sent > 2 * BLOCK:
-            raise redis.exceptions.ConnectionError("the server has not answered in time")
-        return None, None
-
-    def close(self) -> None:
-        """Give up the pop."""
-        if self._line is not None:
-            self._line.drop()

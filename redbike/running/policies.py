@@ -1,13 +1,12 @@
-"""Where a job goes when a run of it has ended: the policies, as pure functions.
+"""The policies: where a job goes when a run of it has ended. All of them are pure functions.
 
-Each takes the run and Redis' clock, and gives the `Outcome` that ``lua/end.lua`` commits. Both the worker, for its own
-runs, and the dispatcher, for those of a dead worker, ask here.
+Each takes the run and Redis' clock, and returns the `Outcome` that ``lua/end.lua`` commits. Workers ask here for their
+own runs, and the dispatcher for the runs of a dead worker.
 
-If the job was set or requeued during its run, the script commits nothing. It answers with the schedule and with what
-was left behind; `anew` computes the place from that, and the script is asked again.
+If the job was set or requeued during its run, the script commits nothing. It replies with the schedule and with what
+was left behind. Then `place_again` computes the place from that, and the script is called again.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -17,7 +16,6 @@ from redbike.errors import BadSchedule, CommandFailed
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse, parse_stored
 from redbike.state.records import Answer, Outcome, Run, Streak
-from redbike.state.store import Store
 from redbike.texts import message_of, trace_of
 
 Why = Literal["", "overrun", "lost"]
@@ -30,16 +28,16 @@ COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a 
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
 
-def done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
-    """The worker returned `result`: the job goes where its schedule says."""
+def place_done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
+    """Place a job whose ``work`` returned `result`: by its schedule."""
     schedule = parse_stored(run.schedule)
     if schedule.allows_pause:
         return Outcome("next", due=f"+{backoff(result):.6f}")
-    return onward(run, schedule, settings, now)
+    return place_next(run, schedule, settings, now)
 
 
 def backoff(result: object) -> float:
-    """The pause in seconds that `work` asked for by returning `result`; raises `TypeError` or `ValueError`."""
+    """Return the pause in seconds that ``work`` asked for by returning `result`. Raise `TypeError` or `ValueError`."""
     if result is None:
         return 0.0
     if isinstance(result, bool) or not isinstance(result, int | float):
@@ -50,15 +48,15 @@ def backoff(result: object) -> float:
     return float(result) + 0.0
 
 
-def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
-    """The next occurrence after both `now` and the one that was run; those in between are counted as skipped."""
+def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
+    """Place a job at its next occurrence, which is after `now` and after the one that was run; count those between."""
     if schedule.allows_pause:
         return Outcome("next", due="+0", **kept)
     after = run.goes_on_after
     next_due = schedule.next(after)
     if next_due is None or next_due > now:
         return Outcome("next", due=next_due, **kept)
-    missed, overlapped = skipped(run, schedule, now)
+    missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
         for _ in range(surplus):
@@ -67,18 +65,18 @@ def onward(run: Run, schedule: Schedule, settings: Settings, now: float, **kept:
     return Outcome("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
 
 
-def skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
-    """How many occurrences came due before the run began, and were missed, and how many from then to `until`."""
+def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
+    """Return how many occurrences were missed before the run began, and how many came due from then to `until`."""
     began, after = min(run.start, until), run.goes_on_after
     return schedule.count(after, began, COUNT_LIMIT), schedule.count(max(began, after), until, COUNT_LIMIT)
 
 
-def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
-    """``work`` raised `error`: by ``on-error``."""
+def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+    """Place a job whose ``work`` raised `error`: by ``on-error``."""
     if isinstance(error, CommandFailed):
-        failure = failure_of(run, describe(error), "", now, error.output)
+        failure = make_failure(run, describe(error), "", now, error.output)
     else:
-        failure = failure_of(run, describe(error), trace_of(error), now)
+        failure = make_failure(run, describe(error), trace_of(error), now)
     try:
         schedule = parse(run.schedule)
     except BadSchedule:
@@ -90,64 +88,64 @@ def failed(run: Run, error: BaseException, settings: Settings, now: float) -> Ou
     if schedule.allows_pause:
         # At once would be a loop that does nothing but fail.
         return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
-    return _die_at_the_end(onward(run, schedule, settings, now, failure=failure))
+    return _die_at_the_end(place_next(run, schedule, settings, now, failure=failure))
 
 
 def _die_at_the_end(outcome: Outcome) -> Outcome:
-    """A job that has failed, and has no further occurrence, has failed for good."""
+    """Let a job that has failed, and has no further occurrence, fail for good."""
     return replace(outcome, place="die") if outcome.place == "next" and outcome.due is None else outcome
 
 
 def _retry(run: Run, settings: Settings) -> Outcome:
     pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
-    streak = next_try(run, failures=run.failures + 1, losses=0)
+    streak = format_next_try(run, failures=run.failures + 1, losses=0)
     return Outcome("due", due=f"+{pause:.6f}", streak=streak, retried=True)
 
 
-def next_try(run: Run, failures: int, losses: int) -> str:
-    """What is kept of a run whose occurrence is tried again: it stays the same occurrence."""
+def format_next_try(run: Run, failures: int, losses: int) -> str:
+    """Return the record of a streak with one more try of the same occurrence."""
     return Streak(failures, losses, run.tries + 1, run.due, run.after).format()
 
 
-def overrun(run: Run, settings: Settings, now: float) -> Outcome:
-    """The run outlived its deadline: by ``on-timeout``."""
-    failure = failure_of(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
+def place_overrun(run: Run, settings: Settings, now: float) -> Outcome:
+    """Place a job whose run outlived its deadline: by ``on-timeout``."""
+    failure = make_failure(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
     if settings.on_timeout == "requeue":
-        streak = next_try(run, run.failures, losses=0)
+        streak = format_next_try(run, run.failures, losses=0)
         return Outcome("due", due=run.due, why="overrun", streak=streak, retried=True)
     if settings.on_timeout == "reschedule":
-        return _die_at_the_end(rescheduled(run, settings, now, why="overrun", failure=failure))
+        return _die_at_the_end(place_rescheduled(run, settings, now, why="overrun", failure=failure))
     return Outcome("die", why="overrun", failure=failure)
 
 
-def lost(run: Run, settings: Settings, now: float) -> Outcome:
-    """Nothing is heard of the run's worker any more: by ``on-lost``, but the third time in a row is the last."""
+def place_lost(run: Run, settings: Settings, now: float) -> Outcome:
+    """Place a job whose worker stopped sending heartbeats: by ``on-lost``. The third time in a row is the last."""
     losses = run.losses + 1
-    failure = failure_of(run, f"its worker died or was cut off, {losses} times in a row", "", now)
+    failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
     if losses >= MAX_LOSSES or settings.on_lost == "stop":
         return Outcome("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
         streak = Streak(run.failures, losses).format()
-        return _die_at_the_end(rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
-    return Outcome("due", due=run.due, why="lost", streak=next_try(run, run.failures, losses))
+        return _die_at_the_end(place_rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
+    return Outcome("due", due=run.due, why="lost", streak=format_next_try(run, run.failures, losses))
 
 
-def given_back(run: Run) -> Outcome:
-    """The worker of several runs died, and which of them it had begun is not known.
+def place_suspect(run: Run) -> Outcome:
+    """Place a job whose worker died with several runs. Nobody knows which of them it had begun.
 
-    So it counts as a loss for none, but each runs alone the next time: then it shows which one kills its workers.
+    So it counts as a loss for none of them. Each runs alone the next time: that shows which one kills its workers.
     """
     kept = Streak(run.failures, run.losses, run.tries, run.due if run.tries else None, run.after, alone=True)
     return Outcome("due", due=run.due, why="lost", streak=kept.format())
 
 
 def describe(error: BaseException) -> str:
-    """One line for an exception: its type and what it says; for a failed command what it says is enough."""
+    """Return one line for an exception: its type and its message; for a failed command the message alone."""
     return message_of(error) if isinstance(error, CommandFailed) else texts.describe(error)
 
 
-def failure_of(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:
-    """What is kept of a run that ended badly, bounded in size; `output` is the end of what a command printed."""
+def make_failure(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:
+    """Return what is kept of a run that ended badly, of limited size. `output` is the end of what a command printed."""
     failure = {
         "jobid": run.jobid,
         "due": run.due,
@@ -159,46 +157,21 @@ def failure_of(run: Run, error: str, trace: str, now: float, output: str = "") -
     return failure | {"output": output[-MAX_OUTPUT:]} if output else failure
 
 
-def commit(
-    store: Store,
-    run: Run,
-    outcome: Outcome,
-    settings: Settings,
-    clock: Callable[[], float],
-    now: float | None = None,
-    answer: Answer | None = None,
-) -> Answer:
-    """End `run` with `outcome`, computing it again for as long as the script says that it no longer fits.
-
-    `answer` is what the script has said already, if it was asked; returns what it says in the end.
-    """
-    answer = answer or store.end(run, outcome, now)
-    while answer.word in ("changed", "overrun"):
-        if answer.word == "overrun":
-            outcome = overrun(run, settings, clock())
-            answer = store.end(run, outcome, now)
-        else:
-            # From how the run itself has ended: what was computed for the last change need not hold for this one.
-            placed = anew(run, outcome, answer, settings, clock())
-            answer = store.end(replace(run, schedule=answer.detail), placed, now)
-    return answer
-
-
-def anew(run: Run, outcome: Outcome, changed: Answer, settings: Settings, now: float) -> Outcome:
-    """Where the job goes by what was set during the run: that counts, not how the run ended."""
+def place_again(run: Run, outcome: Outcome, changed: Answer, settings: Settings, now: float) -> Outcome:
+    """Place a job that was set during its run: what was set counts, not how the run ended."""
     outcome = replace(outcome, left=changed.left)
     if changed.left.startswith(OWED):
-        return owed(run, outcome, changed.detail)
+        return place_owed(run, outcome, changed.detail)
     if changed.left.endswith(ON_TIMELINE):
         return replace(outcome, place="stay", due=None, streak="")
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, after=max(run.due, run.start))
-    placed = rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
+    placed = place_rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
     return replace(placed, left=changed.left, retried=outcome.retried)
 
 
-def owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
-    """A run that was asked for meanwhile comes first, and then the schedule goes on where it was."""
+def place_owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
+    """Place a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
     moment = outcome.left.removeprefix(OWED).removesuffix(ON_TIMELINE)
     asked_for = replace(outcome, place="due", due=float(moment), streak="")
     if runs_once(schedule):
@@ -218,16 +191,16 @@ def owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
 
 
 def runs_once(schedule: str) -> bool:
-    """Whether a job with this text as its schedule runs once; False for a text that cannot be read."""
+    """Tell whether a job with this schedule runs once; False for an invalid text."""
     try:
         return parse_stored(schedule).runs_once
     except BadSchedule:
         return False
 
 
-def rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:
-    """`onward` by the schedule as it stands; a job is given up if somebody has made that one which cannot be read."""
+def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:
+    """Call `place_next` with the schedule as it stands; give the job up if that is invalid by now."""
     try:
-        return onward(run, parse(run.schedule), settings, now, why=why, **kept)
+        return place_next(run, parse(run.schedule), settings, now, why=why, **kept)
     except BadSchedule as error:
-        return Outcome("die", why=why, failure=failure_of(run, describe(error), "", now))
+        return Outcome("die", why=why, failure=make_failure(run, describe(error), "", now))

@@ -1,7 +1,7 @@
 """The timefile: a small local file with the instant up to which the dispatcher has dispatched.
 
-It holds one line, epoch seconds with six decimals. It is replaced atomically, so a crash leaves the old or the new
-line; whatever else is found there is reported once and ignored, never fatal, and never replaced unless it is a file.
+It holds one line: epoch seconds with six decimals. It is replaced atomically, so a crash leaves the old or the new
+line. Invalid content is logged once and ignored. Nothing but a regular file is ever replaced.
 """
 
 import contextlib
@@ -13,23 +13,23 @@ from pathlib import Path
 
 log = logging.getLogger("redbike.timefile")
 
-# Without a line end the line may be torn. Ten digits are what redbike 0.13.1 leaves, and with less than that gone from
-# a line of ours, they are still the right second.
+# A line without its end may be torn. But ten digits are what redbike 0.13.1 writes, and the first ten digits of a line
+# of ours are still the right second.
 LINE = re.compile(rb"\d{1,12}(\.\d{1,9})?\n|\d{10}")
-SLACK = 2.0  # seconds that a timefile may be ahead of Redis' clock, which is read a moment later
+SLACK = 2.0  # seconds that a timefile may be ahead of Redis' clock
 
 
 class Timefile:
-    """The timefile at `path`. Each complaint about it is logged once, until it is well again."""
+    """The timefile at `path`. Each problem with it is logged once, until it is solved."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path
         self._complaints: set[str] = set()
 
     def read(self, now: float) -> float | None:
-        """Return the instant in the file; None if there is no file, or one that cannot be used.
+        """Return the instant in the file; None if there is no file, or an invalid one.
 
-        `now` is Redis' clock: an instant after it is of another clock or another time.
+        `now` is Redis' clock. An instant after it was written by another clock.
         """
         try:
             content = self._content()
@@ -49,10 +49,10 @@ class Timefile:
         path = Path(os.path.realpath(self.path))
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         if path.exists() and not path.is_file():
-            # A device would be replaced by a file as readily as a file.
+            # `os.replace` would replace a device as readily as a file.
             return self._complain("is not written: it is no regular file")
         try:
-            # Left by a process of this number that was killed; or put there by someone, as a link to another file.
+            # A process with this number was killed and left it; or somebody has put a link to another file there.
             draft.unlink(missing_ok=True)
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(b"%.6f\n" % until)
@@ -67,7 +67,7 @@ class Timefile:
         return True
 
     def _content(self) -> bytes | None:
-        """The first bytes of the file; None if it is no regular file."""
+        """Return the first bytes of the file; None if it is no regular file."""
         # Not blocking: a FIFO without a writer would hold us for ever.
         handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         try:
@@ -83,7 +83,7 @@ class Timefile:
 
 
 def _judge(content: bytes | None, now: float) -> str:
-    """Say why the content of a timefile cannot be used; "" if it can."""
+    """Return why the content of a timefile is invalid; "" if it is valid."""
     if content is None:
         return "it is no regular file"
     if not LINE.fullmatch(content):

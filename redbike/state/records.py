@@ -1,4 +1,4 @@
-"""What the store gives and takes: runs, their outcomes, what a dispatcher sees, the state of a job.
+"""What the store takes and returns: runs, their outcomes, what a dispatcher sees, the state of a job.
 
 `redbike.state.keys` describes the records that are kept in Redis. In Python, `parse` and `format` of their classes read
 and write them, in Lua the functions of ``lua/_records.lua``; nothing else takes them apart.
@@ -42,21 +42,21 @@ class Run:
 
     @property
     def attempt(self) -> int:
-        """Which try of the same occurrence this is, from 1."""
+        """The number of this try of the same occurrence, from 1."""
         return 1 + self.tries
 
     @property
     def goes_on_after(self) -> float:
-        """After when the schedule has its next occurrence."""
+        """The instant after which the schedule has its next occurrence."""
         return self.due if self.after is None else self.after
 
     @property
     def was_in_time(self) -> bool:
-        """Whether its work was over before its deadline."""
+        """Tell whether its work was over before its deadline."""
         return 0.0 < self.over < self.received + self.deadline - self.start
 
     def now(self) -> float:
-        """Redis' clock as far as this process can tell without asking: never ahead of it by more than clocks drift."""
+        """Return Redis' clock, as far as this process knows it without a request; only drift can put it ahead."""
         return self.start + time.monotonic() - self.received
 
 
@@ -133,7 +133,7 @@ class Streak:
 
     @classmethod
     def parse(cls, record: str) -> "Streak":
-        """Read a record; one that is damaged counts as none."""
+        """Read a record; a damaged one counts as an empty one."""
         found = STREAK.fullmatch(record)
         if found is None:
             return cls()
@@ -155,8 +155,8 @@ def _moment(text: str | None) -> float | None:
 class Outcome:
     """Where a job goes when its run has ended, and what is kept of that; see ``lua/end.lua``."""
 
-    # next: due as computed from the schedule; due: whatever the schedule; stay: on the timeline, where it was put
-    # during the run.
+    # next: at `due`, computed from the schedule; due: at `due`, whatever the schedule; stay: on the timeline, where
+    # somebody has put it during the run.
     place: Literal["next", "due", "stay", "stop", "die", "unset"]
     due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
     why: Literal["", "overrun", "lost"] = ""  # "": the worker is done
@@ -165,13 +165,16 @@ class Outcome:
     missed: int = 0  # occurrences that were skipped while none ran
     overlapped: int = 0  # and while this one did
     retried: bool = False  # the worker is done and has failed, but that is no failure yet
-    # What the place was computed with of what was left behind during the run: `next` of its record, with "+timeline"
-    # behind it if the job is there.
+    # What was left behind during the run, as far as the place was computed with it: `next` of the record, with
+    # "+timeline" at its end if the job is there.
     left: str = "-"
 
 
+EndedRun = tuple[Run, Outcome]
+
+
 class Answer(NamedTuple):
-    """What the end of a run came to.
+    """What a script replied to the end of a run.
 
     - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``stopped`` or ``unset``.
     - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
@@ -187,7 +190,7 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """A job to be set: see `Store.set`."""
+    """A job to set, see `Store.set`."""
 
     jobid: str
     schedule: str
@@ -196,7 +199,7 @@ class Entry:
     queue: str
     keeps: bool = False  # left where it is, if it has this schedule already
     rests: bool = False  # so also if it has failed for good
-    # How many bytes stand before and after an anchor that was put in just now: another one is no other schedule.
+    # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
     anchor_span: tuple[int, int] | None = None
 
 
@@ -216,7 +219,7 @@ class Survey:
 
     @property
     def next_due(self) -> float | None:
-        """When the next job is due; None when there is none."""
+        """The instant at which the next job is due; None if there is none."""
         return float(self.coming[0][1]) if self.coming else None
 
 
@@ -236,7 +239,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that is kept of one job, at one instant; what is not there is None, "" or 0."""
+    """All that is kept of one job, at one instant; what is missing is None, "" or 0."""
 
     jobid: str
     schedule: str | None
@@ -257,25 +260,25 @@ class State:
     seen: dict[str, str] = field(default_factory=dict)  # schedule, status, timeline, queued, running as Redis has them
 
     def waits(self, name: str) -> int:
-        """How often it stands in the list of the queue `name`, but for a tombstone."""
+        """Return how often it is in the list of the queue `name`, not counting a tombstone."""
         return self.entries.get(name, 0) - (name in self.tombstones)
 
     @property
     def run(self) -> RunRecord | None:
-        """Its run in flight; None without one, and for a damaged record."""
+        """Its run in flight; None if there is none, or a damaged record."""
         return RunRecord.parse(self.running)
 
     @property
     def waiting(self) -> Waiting | None:
-        """Its place in a queue; None without one, and for a damaged record."""
+        """Its place in a queue; None if there is none, or a damaged record."""
         return Waiting.parse(self.queued)
 
     @property
     def known(self) -> bool:
-        """Whether there is anything but a run of this job."""
+        """Tell whether there is anything but a run of this job."""
         return self.schedule is not None or self.status is not None
 
 
 def text(value: Any) -> str:
-    """The bytes that Redis holds as text, "" for None; bytes that are not UTF-8 survive a round trip."""
+    """Return what Redis holds as text, "" for None. Bytes that are not UTF-8 survive a round trip."""
     return "" if value is None else bytes(value).decode("utf-8", "surrogateescape")

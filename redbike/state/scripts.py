@@ -53,7 +53,7 @@ NOT_READY = (
 
 @dataclass(frozen=True)
 class Script:
-    """The text of a transition as the server gets it: after its ``#!lua`` line what all of them begin with."""
+    """The text of a transition as the server gets it."""
 
     verb: str
     text: str
@@ -79,7 +79,7 @@ SCRIPTS = _load()
 
 
 class translated:
-    """Turn what redis-py raises into `Unreachable` (worth repeating) or `ServerError` (not)."""
+    """Turns what redis-py raises into `Unreachable` (worth another try) or `ServerError` (not)."""
 
     def __enter__(self) -> None:
         pass
@@ -96,7 +96,7 @@ class translated:
 
 
 def refusal(error: Exception) -> ServerError:
-    """The error of ours for one that the server replied with."""
+    """Return our error for one that the server replied with."""
     # redis-py strips the first word of the errors that it has classes for.
     if isinstance(error, NOT_READY):
         return Unreachable(f"Redis is not ready: {error}")
@@ -107,9 +107,9 @@ def refusal(error: Exception) -> ServerError:
 
 
 def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], error: Exception) -> Exception:
-    """Return an error that names the key of a wrong type, which that of Redis does not; any other `error` as it is.
+    """Return an error that names the key that has a wrong type, as Redis' own does not; any other `error` as it is.
 
-    `asked_for` are the keys that the request was about, each with the type that it should have.
+    `asked_for` has the keys of the request, each with the type that it should have.
     """
     if not str(error).startswith("WRONGTYPE"):
         return error
@@ -126,7 +126,7 @@ def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One script with what it is given: ready to be sent, alone or with others in one round trip."""
+    """A script with its keys and arguments, ready to be sent, alone or with others in one round trip."""
 
     verb: str
     keys: tuple[str, ...]
@@ -134,30 +134,30 @@ class Call:
 
 
 class Scripts:
-    """Runs transitions on one server."""
+    """Runs scripts on one server, from any thread."""
 
     def __init__(self, client: "redis.Redis") -> None:
         self.client = client
         self._keeps = has_room(client)
-        self._idle: list[Conversation] = []  # as many as threads have run scripts at the same time
+        self._idle: list[Pipeline] = []  # as many as threads have run scripts at the same time
 
     def run(self, call: Call) -> Reply:
-        """Send one script and return its reply, the word in front decoded; raises `NoSuchJob` for ``missing``."""
+        """Run one script and return its reply, whose first word is decoded. Raise `NoSuchJob` for ``missing``."""
         return self.run_all([call])[0]
 
     def run_all(self, calls: Iterable[Call]) -> list[Reply]:
-        """Send several scripts in one round trip; an error of any is raised after all were sent."""
+        """Run several scripts in one round trip. If one fails, raise its error after all were sent."""
         try:
-            conversation = self._idle.pop()
+            pipeline = self._idle.pop()
         except IndexError:
-            conversation = Conversation(self.client)
+            pipeline = Pipeline(self.client)
         try:
-            return conversation.ask(calls)
+            return pipeline.run(calls)
         finally:
             if self._keeps:
-                self._idle.append(conversation)
+                self._idle.append(pipeline)
             else:
-                conversation.close()
+                pipeline.close()
 
     def drop_idle_connections(self) -> None:
         """Disconnect what nobody uses: after a failover it may lead to a server that is only a replica now."""
@@ -167,10 +167,10 @@ class Scripts:
         drop_idle_connections(self.client)
 
 
-class Conversation:
-    """A line that one thread keeps: scripts may be sent over it before earlier ones have been answered.
+class Pipeline:
+    """A connection that one thread keeps. Scripts may be sent over it before earlier ones have been answered.
 
-    After an error the next call gets a fresh connection, and whether what was not answered has run is not known.
+    After an error the next call gets a new connection. Then nobody knows whether the unanswered scripts have run.
     """
 
     def __init__(self, client: "redis.Redis") -> None:
@@ -180,11 +180,11 @@ class Conversation:
 
     @property
     def unanswered(self) -> int:
-        """How many scripts were sent whose reply has not been read."""
+        """The number of scripts whose reply has not been read."""
         return len(self._sent)
 
-    def tell(self, call: Call) -> None:
-        """Send a script; the next `ask` brings its reply."""
+    def send(self, call: Call) -> None:
+        """Send a script; the next `run` returns its reply."""
         with translated():
             try:
                 self._send(call)
@@ -192,10 +192,10 @@ class Conversation:
                 self._drop()
                 raise
 
-    def ask(self, calls: Iterable[Call]) -> list[Reply]:
-        """Send scripts in one round trip; the replies to all that was told before and to these, in this order.
+    def run(self, calls: Iterable[Call]) -> list[Reply]:
+        """Run scripts in one round trip; return the replies to those that were sent before, and then to these.
 
-        An error that any of them replied with is raised after all were sent.
+        If one fails, raise its error after all were sent.
         """
         with translated():
             try:
@@ -228,7 +228,7 @@ class Conversation:
         self._sent = []
 
     def _repeated(self, sent: list[Call], replies: list[Any]) -> list[Any]:
-        """The replies when the scripts that the server did not have were sent again; raises any other error."""
+        """Send those again that the server did not know, and return all replies. Raise any other error."""
         unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
         for verb in {sent[i].verb for i in unknown}:
             self._client.script_load(SCRIPTS[verb].text)
@@ -260,7 +260,7 @@ class Conversation:
 
 
 def packed(call: Call) -> bytes:
-    """The call as the server reads it."""
+    """Return the call as the server reads it."""
     return _head(call.verb, call.keys) + pack_word(call.given)
 
 
@@ -271,7 +271,7 @@ def _head(verb: str, keys: tuple[str, ...]) -> bytes:
 
 
 def worded(reply: list[Any]) -> Reply:
-    """The reply of a script with the word in front decoded; raises `NoSuchJob` for ``missing``."""
+    """Decode the first word of a script's reply. Raise `NoSuchJob` for ``missing``."""
     word = reply[0].decode()
     if word == "missing":
         raise NoSuchJob("no such job")

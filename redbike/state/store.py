@@ -221,7 +221,7 @@ class Store:
         return self.surveyed(self.scripts.run(self.survey_call(now)))
 
     def survey_call(self, now: float | None = None, passed_over: int = 0) -> Call:
-        """`survey`, without the first `passed_over` due jobs, as a call for a `Conversation`; see `surveyed`."""
+        """`survey`, without the first `passed_over` due jobs, as a call for a `Pipeline`; see `surveyed`."""
         return self._call("survey", now, due=LOOK, passed_over=passed_over, lost=PAGE, coming=NEXT)
 
     def surveyed(self, reply: Reply) -> Survey:
@@ -269,7 +269,7 @@ class Store:
         return sum(int(reply[1]) for reply in self.scripts.run_all(self.dispatch_call(step, now) for step in steps))
 
     def dispatch_call(self, due: Sequence[tuple[str, str, str]], now: float | None = None) -> Call:
-        """`dispatch` as a call for a `Conversation`."""
+        """`dispatch` as a call for a `Pipeline`."""
         names = _numbers(name for _, _, name in due if name)
         jobs, dues, homes = zip(*due, strict=True) if due else ((), (), ())
         return self._call("dispatch", now, names, jobs=jobs, dues=dues, homes=homes)

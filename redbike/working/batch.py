@@ -1,10 +1,11 @@
-"""Short jobs, several at a time: the runs that a worker has taken under one tag, and what follows when one is slow.
+"""Short jobs, several at a time: the runs that a worker has taken under one tag, and how many it takes.
 
-A worker takes as many jobs as its last ones would have filled `TARGET` with, and runs them in turn. It tells the server
-of their ends without waiting for an answer: at once after a job that took longer than `UNTOLD`, so that no job that is
-done is run again when its worker is killed, and `TOGETHER` at a time if they are very short. When a batch takes longer
-than `PATIENCE`, another thread ends those that are done and gives back those that have not begun, so that other workers
-may have them; then only the slow one is left.
+1. A worker takes as many jobs as it can run in `TARGET` seconds, by how long the last ones took. It runs them in turn.
+2. It tells the server of their ends without waiting for an answer. After a job that took longer than `UNTOLD` it does
+   so at once: if the worker is killed then, that job is not run again. Of very short jobs it tells later,
+   `TOGETHER` at a time.
+3. When a batch takes longer than `PATIENCE`, another thread ends the jobs that are done, and gives back those that have
+   not begun, so that other workers may have them. Only the slow one is left.
 """
 
 import threading
@@ -12,50 +13,48 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from redbike.state.records import Outcome, Run
+from redbike.state.records import EndedRun, Run
 
-MOST = 128  # jobs taken together
-TARGET = 0.002  # seconds that they are to take
-PATIENCE = 0.005  # seconds after which the rest is given back
-TOGETHER = 64  # runs whose end is told together, while the next ones are run
-UNTOLD = 25e-6  # seconds of work after which the end of a run is told at once: a killed worker's is repeated otherwise
-STALE = 3.0  # seconds after which runs that have not begun may be another worker's: this one was suspended
-LONG_ENOUGH = 1.0  # seconds: the timeout of a queue below which its jobs are taken one by one
-
-Ended = tuple[Run, Outcome]
+MOST = 128  # jobs in a batch
+TARGET = 0.002  # seconds that a batch should take
+PATIENCE = 0.005  # seconds after which a batch is split
+TOGETHER = 64  # ends in one request, while the next jobs are run
+UNTOLD = 25e-6  # seconds of work that may be untold: if the worker is killed, it is repeated
+STALE = 3.0  # seconds after which a worker asks whether its runs are still its own: it may have been suspended
+LONG_ENOUGH = 1.0  # seconds: with a shorter timeout, jobs are taken one by one
 
 
 class Pace:
-    """How many jobs to take at a time, by how long the last ones took."""
+    """How many jobs to take at a time."""
 
     def __init__(self) -> None:
         self.number = 1
 
     def note(self, number: int, seconds: float) -> None:
-        """`number` jobs took `seconds`: at most twice as many next time, as one measure is none."""
+        """Learn that `number` jobs took `seconds`. One sample is unreliable: it doubles the number at most."""
         fitting = int(TARGET * number / seconds) if seconds > 0 else MOST
         self.number = max(1, min(MOST, 2 * self.number, fitting))
 
 
 class Batch:
-    """Runs that were taken together, in order. Both ends are taken by atomic pops, so no run is done by two threads."""
+    """Runs that were taken together, in order. Threads take them by atomic pops, so no run is done twice."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = list(runs)
         self.todo = deque(runs)
-        self.done: deque[Ended] = deque()
-        self.over: set[int] = set()  # the identities of those that were run
-        self.watched: list[Run] = []  # those that the heartbeat was told of
+        self.done: deque[EndedRun] = deque()
+        self.over: set[int] = set()  # the identities of the runs that are over
+        self.watched: list[Run] = []  # the runs that have a heartbeat
         self.began = time.monotonic()
-        self.changing = threading.Lock()  # held while runs are given back, and to close
+        self.changing = threading.Lock()  # held to give runs back, and to close
         self.closed = False
         self.split = False
 
 
 class Watch:
-    """Calls `split(batch)`, from a thread of its own, for each batch that takes longer than `PATIENCE`.
+    """Calls `split(batch)`, in a thread of its own, for each batch that takes longer than `PATIENCE`.
 
-    It costs a busy worker a look every few milliseconds, and an idle one nothing.
+    The thread wakes every few milliseconds while batches are run, and never while the worker is idle.
     """
 
     def __init__(self, split: Callable[[Batch], None]) -> None:
@@ -98,13 +97,13 @@ class Watch:
                 self._split(batch)
 
     def _next(self) -> Batch | None:
-        """The batch to look at, as soon as there is one; None when stopped."""
+        """Wait for a batch that is neither closed nor split, and return it; None when stopped."""
         with self._changed:
             while not self._stopped:
                 batch = self._batch
                 if batch is not None and not batch.closed and not batch.split:
                     return batch
-                # Only now: `begin` need not wake whoever is about to look again.
+                # Only now: `begin` need not wake a thread that is about to look again.
                 self._asleep = True
                 if self._batch is batch:
                     self._changed.wait()

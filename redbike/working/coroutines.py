@@ -1,7 +1,7 @@
 """Runs coroutines to their end, from any thread, in an event loop of its own.
 
-A coroutine may end the loop that it runs in, by ``sys.exit()`` in a task or by stopping it. Then all coroutines in that
-loop have failed, and the next one gets a new loop.
+A coroutine may end its event loop: it may stop it, or call ``sys.exit()`` in a task. Then all coroutines in that loop
+have failed, and the next one gets a new loop.
 """
 
 import asyncio
@@ -16,22 +16,22 @@ from redbike.errors import Overrun, RedbikeError
 from redbike.processes.forks import leave
 from redbike.texts import describe
 
-LAST_WORDS = 5.0  # seconds that the tasks of a loop have that was ended
+LAST_WORDS = 5.0  # seconds for the tasks of a loop that has ended
 
-Ending = tuple[Any, BaseException | None]  # what a coroutine has returned or raised
+Ending = tuple[Any, BaseException | None]  # what a coroutine returned, or raised
 
 
 class Coroutines:
-    """Runs coroutines in a thread that is started with the first one."""
+    """Runs coroutines in a thread, which starts with the first one."""
 
     def __init__(self) -> None:
         self._loop: _Loop | None = None
         self._changing = threading.Lock()
 
     def run(self, awaitable: Awaitable[Any], jobid: str, seconds: float) -> Any:
-        """Return what `awaitable` returns, or raise what it raises: also what would end the loop.
+        """Return what `awaitable` returns, or raise what it raises, even `SystemExit`.
 
-        It is cancelled after `seconds`, which raises `Overrun`.
+        It is cancelled after `seconds`; that raises `Overrun`.
         """
         with self._changing:
             if self._loop is None or self._loop.is_over:
@@ -54,12 +54,12 @@ class _Loop:
         threading.Thread(target=self._serve, name="redbike-async", daemon=True).start()
 
     def start(self, awaitable: Awaitable[Any], jobid: str, seconds: float) -> "Future[Ending]":
-        """Begin with `awaitable`; its end comes in the future that is returned."""
+        """Start `awaitable`; the future that is returned gets its result or exception."""
         future: Future[Ending] = Future()
         self._pending.add(future)
 
         def begin() -> None:
-            # With the context of the caller, in which the current run is.
+            # In the context of the caller: it has the current run.
             self._loop.create_task(self._finish(awaitable, jobid, seconds, future))
 
         self._loop.call_soon_threadsafe(begin)
@@ -73,12 +73,12 @@ class _Loop:
             async with limit:
                 result = await awaitable
         except BaseException as error:
-            # What would end the loop is the failure of this run alone.
+            # Whatever would end the loop is the failure of this run alone.
             overran = limit.expired() and isinstance(error, TimeoutError)
             failure = Overrun("it was cancelled at its deadline") if overran else error
         if os.getpid() != process:
             leave(jobid, failure)
-        # Not at once: one that has stopped the loop has failed, whatever it returns.
+        # Not at once: a coroutine that has stopped the loop has failed, whatever it returns.
         self._loop.call_soon(self._end, future, (result, failure))
 
     def _end(self, future: "Future[Ending]", ending: Ending) -> None:

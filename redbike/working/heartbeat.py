@@ -1,4 +1,4 @@
-"""The heartbeat that a worker sends for its runs, from a thread beside the one that works."""
+"""The heartbeat that a worker sends for its runs, from a thread of its own."""
 
 import logging
 import threading
@@ -11,14 +11,14 @@ from redbike.state.store import LEASE, Store
 
 log = logging.getLogger("redbike.heartbeat")
 
-INTERVAL = LEASE / 4  # seconds between two signs: two may get lost
+INTERVAL = LEASE / 4  # seconds between two heartbeats: two may get lost
 
 
 class Heartbeat:
-    """Renews the leases of the tags of runs, and reports each run that outlives its deadline to `overrun`, once.
+    """Renews the leases of runs, and calls `overrun` once for each run that outlives its deadline.
 
-    The thread sleeps until the next lease or deadline. Short jobs cost it nothing: it is only woken for a run whose
-    deadline comes before it would wake by itself.
+    The thread sleeps until the next lease or deadline. Short jobs cost nothing: a run wakes the thread only if its
+    deadline comes before the thread would wake by itself.
     """
 
     def __init__(self, store: Store, overrun: Callable[[Run], None]) -> None:
@@ -31,7 +31,7 @@ class Heartbeat:
         self._stopped = False
 
     def add(self, run: Run) -> None:
-        """`run` has begun."""
+        """Send heartbeats for `run` from now on."""
         self._runs[run.tag, run.jobid] = run
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat_on, name="redbike-heartbeat", daemon=True)
@@ -41,7 +41,7 @@ class Heartbeat:
                 self._changed.notify()
 
     def remove(self, run: Run) -> None:
-        """`run` has ended."""
+        """Send none for `run` any more: it has ended."""
         self._runs.pop((run.tag, run.jobid), None)
 
     def stop(self) -> None:
@@ -53,14 +53,14 @@ class Heartbeat:
             self._thread.join()
 
     def _due(self, run: Run) -> float:
-        # Monotonic: a step of the host's clock must not matter. A moment late, so that the deadline has surely passed.
+        # Monotonic, because the host's clock may jump. A moment late, so that the deadline has surely passed.
         deadline = run.received + (run.deadline - run.start) + 0.01
         return min(time.monotonic() + INTERVAL, deadline)
 
     def _next_look(self, runs: list[Run]) -> float:
         if runs:
             return min(map(self._due, runs))
-        # Woken for a run that is over already: so that not each of the next ones wakes it, it does not rest at once.
+        # The run that woke the thread has ended. It does not rest at once, or else each of the next runs would wake it.
         return time.monotonic() + INTERVAL if self._wake_at == float("inf") else float("inf")
 
     def _beat_on(self) -> None:

@@ -1,4 +1,4 @@
-"""Which queues a worker works, and in which order: worker classes, and turns by weight."""
+"""The queues of a worker: which ones its worker class names, and whose turn it is."""
 
 import logging
 import time
@@ -12,32 +12,32 @@ from redbike.texts import describe
 
 log = logging.getLogger("redbike.worker")
 
-ENDLESS = 1_000_000  # names after which `queue_names` counts as endless
-REREAD = 0.5  # seconds after which `queue_names` is read again
+ENDLESS = 1_000_000  # names: an iterator that gives more counts as endless
+REREAD = 0.5  # seconds: older names are read again
 MOST_AT_ONCE = 1000  # jobs in one process
-WINDOW = 32  # turns that one request looks at, so that its cost does not grow with the number of queues
+WINDOW = 32  # turns in one request: its cost must not grow with the number of queues
 
 
 class Handler(Protocol):
     """What a worker class must have. `work` may be a coroutine function.
 
-    It may also have, each of them optional:
+    It may also have:
 
-    - ``settings_for(run, settings) -> Settings``: the settings of one run, such as another ``on_error`` for a job whose
-      id begins in some way; `run` is what `redbike.current_run` gives.
-    - ``concurrency``: how many jobs to run at once in a process, where ``--concurrency`` is not given; an attribute.
-    - ``use_folder(folder)``: where to look for files with relative names; called with the folder of the config file,
-      if that names the worker.
-    - ``abort()``: end whatever runs, within about two seconds, because the process is about to end at once. It may be
-      called in any thread, while `work` goes on in others, and what that returns or raises then changes nothing.
+    - ``settings_for(run, settings) -> Settings``: Return the settings of one run, for example another ``on_error`` for
+      some job ids. `run` is what `redbike.current_run` returns.
+    - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
+    - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
+      is called if the config file names the worker.
+    - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in
+      any thread, while `work` goes on in others. What `work` returns or raises after that changes nothing.
     """
 
     def queue_for(self, jobid: str) -> str:
-        """The name of the queue for `jobid`."""
+        """Return the name of the queue for `jobid`."""
         ...
 
     def queue_names(self) -> Iterable[str]:
-        """The queues to work, in turn; a name that stands there twice is worked twice as often.
+        """Return the names of the queues to work, in turn. A name that comes twice is worked twice as often.
 
         It is called again at least once a second between jobs.
         """
@@ -48,7 +48,7 @@ class Handler(Protocol):
         ...
 
     def timeout(self, queue_name: str) -> float | None:
-        """Seconds that a job of the queue may take, or None for the default."""
+        """Return the seconds that a job of the queue may take; None means the default."""
         ...
 
 
@@ -67,31 +67,31 @@ class RoundRobin:
         self.initstring = initstring
 
     def name_queue(self, code: str) -> str:
-        """The name of the queue that `code`, in the init string or at the end of a job id, stands for."""
+        """Return the name of the queue for `code`, which is a part of the init string or the end of a job id."""
         return f"work-{code}"
 
     def queue_for(self, jobid: str) -> str:
-        """The queue of `jobid`; raises `BadJobId` for an id that ends in ``:``."""
+        """Return the queue of `jobid`. Raise `BadJobId` for an id that ends in ``:``."""
         code = jobid.rpartition(":")[2]
         if not code:
             raise BadJobId(f"bad job id {jobid!r}: nothing after its last ':' names a queue")
         return self.name_queue(code)
 
     def queue_names(self) -> Iterable[str]:
-        """The queues, in the order of the init string."""
+        """Return the queues, in the order of the init string."""
         return [self.name_queue(code) for code in self.initstring.split(":")]
 
     def work(self, jobid: str) -> Any:
-        """To be overridden: do the job."""
+        """Do the job. Your class overrides this."""
         raise NotImplementedError(f"{type(self).__name__} has no work() of its own")
 
     def timeout(self, queue_name: str) -> float | None:
-        """Seconds that a job may take; None is the default."""
+        """Return the seconds that a job may take; None means the default."""
         return None
 
 
 def default_concurrency(handler: Handler) -> int:
-    """How many jobs of `handler` run at once where nobody says otherwise; raises `BadConfig` for a bad number."""
+    """Return how many jobs of `handler` run at once by default. Raise `BadConfig` for an invalid number."""
     number = getattr(handler, "concurrency", 1)
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_AT_ONCE:
         raise BadConfig(f"bad concurrency {number!r:.80} of {type(handler).__name__}: 1 to {MOST_AT_ONCE} are allowed")
@@ -99,17 +99,17 @@ def default_concurrency(handler: Handler) -> int:
 
 
 class Look(NamedTuple):
-    """One look into queues: their names with their timeouts in seconds, and the numbers, from 1, of those in turn."""
+    """One look into queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1."""
 
     queues: list[tuple[str, float]]
     turns: list[int]
 
 
-class Rotation:
-    """The order in which to look into queues: each turn goes on behind the queue that was served last.
+class Queues:
+    """The order in which to look into queues. Each turn begins behind the queue that was served last.
 
-    With A:A:B and jobs in all, the turns begin at A, A, B, A, …; where a queue is empty the next in line is served, so
-    the weights are exact while there are jobs, and no turn is lost while any queue has one.
+    With A:A:B and jobs in both queues, the turns are A, A, B, A, … If a queue is empty, the next one in line is served.
+    So the weights are exact while there are jobs, and no turn is lost while any queue has one.
     """
 
     def __init__(self, handler: Handler, default_timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -121,14 +121,14 @@ class Rotation:
         self._position = 0
         self._read_at: float | None = None  # None until the names were read once
         self._complaint = ""
-        self.shortest = default_timeout  # of the timeouts, in seconds
+        self.shortest_timeout = default_timeout  # of the timeouts, in seconds
 
     def names(self) -> list[str]:
-        """The queues, each once."""
+        """Return the queues, each once."""
         return list(self._timeouts)
 
     def looks(self) -> Iterator[Look]:
-        """Where to look for jobs: all turns from this one on, some of them at a time when there are many queues."""
+        """Yield where to look for jobs: all turns from this one on, at most `WINDOW` of them at a time."""
         self.refresh()
         count = len(self._names)
         if count == 0:
@@ -140,22 +140,21 @@ class Rotation:
             numbers = {name: number for number, name in enumerate(dict.fromkeys(turns), 1)}
             yield Look([(name, self._timeouts[name]) for name in numbers], [numbers[name] for name in turns])
 
-    def served(self, name: str) -> None:
-        """A job of the queue `name` was taken."""
+    def advance(self, name: str) -> None:
+        """Go on behind the queue `name`: one of its jobs was taken."""
         count = len(self._names)
         if count > 1 and name in self._timeouts:
             steps = next(step for step in range(count) if self._names[(self._position + step) % count] == name)
             self._position = (self._position + steps + 1) % count
 
     def refresh(self) -> bool:
-        """Read the names again if a round begins or that was long ago, and return whether they have changed.
+        """Read the names again if a round begins or they are old; return whether they have changed.
 
-        Raises `BadConfig` for names that cannot be used when they are read for the first time. Later the old ones
-        stay, and that is logged once.
+        Raise `BadConfig` for invalid names at the first time. Later the old names stay, and that is logged once.
         """
         now = self._clock()
         first = self._read_at is None
-        # A new round may have another order.
+        # The names may come in another order in the new round.
         if self._read_at is not None and self._position != 0 and now - self._read_at < REREAD:
             return False
         self._read_at = now
@@ -192,7 +191,7 @@ class Rotation:
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
         self._names = names
         self._position %= max(1, len(names))
-        self.shortest = min(self._timeouts.values(), default=self._default)
+        self.shortest_timeout = min(self._timeouts.values(), default=self._default)
         return True
 
     def _timeout(self, name: str) -> float:

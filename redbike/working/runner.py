@@ -1,4 +1,4 @@
-"""One run: the worker class' ``work`` is called, and what it returned or raised says where the job goes."""
+"""Runs one job: what ``work`` of the worker class returns or raises decides where the job goes."""
 
 import contextvars
 import inspect
@@ -13,8 +13,7 @@ from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
 from redbike.processes.forks import leave
-from redbike.running.policies import describe, done, failed, failure_of
-from redbike.running.policies import overrun as overran
+from redbike.running.policies import describe, make_failure, place_done, place_failed, place_overrun
 from redbike.state.records import Outcome, Run
 from redbike.texts import message_of
 from redbike.working.coroutines import Coroutines
@@ -27,23 +26,23 @@ _current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
 
 
 def current_run() -> Run:
-    """The run that the calling ``work`` is in; raises `LookupError` outside of one."""
+    """Return the run that the calling ``work`` belongs to. Raise `LookupError` outside of a run."""
     return _current.get()
 
 
-class Performer:
-    """Performs runs, also several at once from several threads; coroutines in an event loop of its own."""
+class Runner:
+    """Runs jobs, from any thread; coroutines in an event loop of its own."""
 
     def __init__(self, handler: Handler, settings: Settings) -> None:
         self.handler = handler
         self.settings = settings
-        self.spent = 0.0  # seconds in ``work`` since somebody set this to 0
-        self._settings_for = getattr(handler, "settings_for", None)  # once: not every job is to pay for it
+        self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
+        self._settings_for = getattr(handler, "settings_for", None)  # looked up once, not for every job
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
 
     def settings_for(self, run: Run) -> Settings:
-        """The settings of one run: those of the worker class, if it has some of its own."""
+        """Return the settings of one run: those of the worker class, if it has some of its own."""
         if self._settings_for is None:
             return self.settings
         try:
@@ -51,17 +50,17 @@ class Performer:
             if not isinstance(settings, Settings):
                 raise TypeError(f"settings_for() returned {settings!r:.80}, no Settings")
         except Exception as error:
-            # It is the user's own, and the run must end in any case.
+            # The function is the user's own: it may raise anything, and the run must end all the same.
             log.error("%s: it has the settings of all jobs: %s", run.jobid, describe(error))
             return self.settings
         return settings
 
-    def perform(self, run: Run, now: float | None = None) -> Outcome:
-        """Call ``work`` for `run`; where its job goes then. `now` is Redis' clock afterwards, which tests give."""
+    def run(self, run: Run, now: float | None = None) -> Outcome:
+        """Call ``work`` for `run`; return where its job goes then. Tests give `now`, Redis' clock afterwards."""
         settings = self.settings if self._settings_for is None else self.settings_for(run)
         token = _current.set(run)
         try:
-            return done(run, self._work(run), settings, run.now() if now is None else now)
+            return place_done(run, self._work(run), settings, run.now() if now is None else now)
         except BaseException as error:
             if _interrupts_caller(error):
                 raise
@@ -87,13 +86,13 @@ class Performer:
         return result
 
     def _judge(self, run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
-        """Where the job goes, as ``work`` has raised `error`."""
+        """Return where the job goes after ``work`` has raised `error`."""
         try:
             return self._outcome_of(run, error, settings, now)
         except BaseException as another:
-            # The exception is the user's own: looking at it may do anything. The run must end in any case.
+            # The exception is the user's own: looking at it may raise anything, and the run must end all the same.
             log.error("%s: it raised what cannot be looked at: %s", run.jobid, texts.describe(another))
-            return failed(run, RedbikeError("it raised what cannot be looked at"), settings, now)
+            return place_failed(run, RedbikeError("it raised what cannot be looked at"), settings, now)
 
     def _outcome_of(self, run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
         if isinstance(error, StopWork):
@@ -107,20 +106,20 @@ class Performer:
             return self._given_up(run, error, settings)
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, message_of(error))
-            return Outcome("die", failure=failure_of(run, describe(error), "", run.now()))
+            return Outcome("die", failure=make_failure(run, describe(error), "", run.now()))
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.fresh(error, run.queue)
         log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
-        return failed(run, error, settings, now)
+        return place_failed(run, error, settings, now)
 
     def _given_up(self, run: Run, error: Overrun, settings: Settings) -> Outcome:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
-        outcome = replace(overran(run, settings, run.now()), why="")
-        failure = None if outcome.failure is None else failure_of(run, describe(error), "", run.now(), error.output)
+        outcome = replace(place_overrun(run, settings, run.now()), why="")
+        failure = None if outcome.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
         return replace(outcome, failure=failure)
 
 
 def _interrupts_caller(error: BaseException) -> bool:
-    """Whether `error` is Ctrl-C that nobody but Python handles, as with `work_one`: it is for the caller."""
+    """Tell whether `error` is a Ctrl-C for the caller: nobody but Python handles it, as with `work_one`."""
     return (
         issubclass(type(error), KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()

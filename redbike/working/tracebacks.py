@@ -1,7 +1,7 @@
 """Which tracebacks a worker logs in full: the same one once a minute, however many jobs fail in the same way.
 
-Ten thousand failures a minute would be ten thousand tracebacks, among which nobody finds the other one. Each failure
-still has its line; the whole traceback of each is kept with it, see ``redbike failures``.
+Among ten thousand tracebacks nobody finds the one that differs. Each failure still gets a line in the log, and
+``redbike failures`` shows its whole traceback.
 """
 
 import threading
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 INTERVAL = 60.0  # seconds
-MOST = 1000  # tracebacks that are remembered
+MOST = 1000  # remembered tracebacks
 
 
 class Tracebacks:
@@ -23,7 +23,7 @@ class Tracebacks:
         self._changing = threading.Lock()
 
     def fresh(self, error: BaseException, queue: str) -> BaseException | None:
-        """`error`, raised by a job of `queue`, or None if its traceback was logged lately: what ``exc_info`` takes."""
+        """Return `error`, which a job of `queue` raised, for ``exc_info``; None if its traceback was logged lately."""
         lines = tuple((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
         path, now = (queue, type(error), lines), self._clock()
         with self._changing:

@@ -54,15 +54,15 @@ class Client:
         if action == "once":
             jobid = f"fast.once.{self.number}-{time.monotonic_ns()}:{population.queue(self.rng, 'fast')}"
             schedule = "NOW" if self.rng.random() < 0.5 else f"AT:{time.time() + self.rng.uniform(-1, 20):.3f}"
-            self.insist("set", jobid, schedule)
+            self.retry_until_up("set", jobid, schedule)
             return
         if action == "shared":
             jobid = self.rng.choice(population.shared())
             action = self.rng.choice(("set", "stop", "unset", "now", "requeue"))
         schedule = population.schedule(self.rng, "fast", time.time(), 60) if action == "set" else action.upper()
-        self.insist(action if action in ("unset", "requeue") else "set", jobid, schedule)
+        self.retry_until_up(action if action in ("unset", "requeue") else "set", jobid, schedule)
 
-    def insist(self, verb: str, jobid: str, schedule: str) -> None:
+    def retry_until_up(self, verb: str, jobid: str, schedule: str) -> None:
         """Try it until there is an answer."""
         for _ in range(PATIENCE):
             if self.stopping or self.attempt(verb, jobid, schedule) != "unknown":

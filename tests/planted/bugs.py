@@ -62,7 +62,7 @@ SPLIT = [
     ),
     Bug(
         "a job is unset before it is set",
-        "redbike.py",
+        "setter.py",
         "        self._set_entries({jobid: entry}, from_now=since == now)",
         "        self.unset(jobid)\n        self._set_entries({jobid: entry}, from_now=since == now)",
         f"{CRASHES} 'set and anew'",
@@ -217,7 +217,7 @@ OCCURRENCES = [
     Bug(
         "an overrun is no attempt",
         "running/policies.py",
-        "streak = next_try(run, run.failures, losses=0)",
+        "streak = format_next_try(run, run.failures, losses=0)",
         'streak = ""',
         OUTCOME,
     ),
@@ -274,7 +274,7 @@ OCCURRENCES = [
     ),
     Bug(
         "a one-off that is past is never due",
-        "redbike.py",
+        "setter.py",
         'since = float("-inf")  # what is past is due at once',
         "pass",
         FACADE,
@@ -295,7 +295,7 @@ OCCURRENCES = [
     ),
     Bug(
         "an anchor makes another schedule",
-        "redbike.py",
+        "setter.py",
         "span = schedule.anchor_span if keeps else None",
         "span = None",
         FACADE,
@@ -309,7 +309,7 @@ OCCURRENCES = [
     ),
     Bug(
         "a job that is set anew counts from when a dispatcher ran last",
-        "redbike.py",
+        "setter.py",
         "        return now if kept is None else kept",
         "        return (self.store.horizon()[1] or now) if kept is None else kept",
         FACADE,
@@ -357,8 +357,8 @@ LOSSES = [
     Bug(
         "a run has no heartbeat",
         "working/worker.py",
-        "self.heartbeat.add(run)\n        try:\n            return self.performer.perform(",
-        "try:\n            return self.performer.perform(",
+        "self.heartbeat.add(run)\n        try:\n            return self.runner.run(",
+        "try:\n            return self.runner.run(",
         f"{WORKER} -k heartbeats",
     ),
     Bug("lost runs are not recovered", "running/dispatcher.py", "self.recover(survey, now)", "pass", DISPATCHER),
@@ -507,7 +507,7 @@ TIME = [
     ),
     Bug(
         "the timefile does not count",
-        "redbike.py",
+        "setter.py",
         "        return now if kept is None else kept",
         "        return now",
         FACADE,
@@ -566,14 +566,14 @@ WAKING = [
     Bug(
         "a HALT is for those that come after it",
         "running/loop.py",
-        "if control and control != self.seen and",
+        "if control and control != self.seen_control and",
         "if control and",
         WORKER,
     ),
     Bug(
         "a HALT is ignored by dispatchers",
         "running/dispatcher.py",
-        "self.loop.heed(self._surveyed.control)",
+        "self.loop.check_halt(self._surveyed.control)",
         "pass",
         DISPATCHER,
     ),
@@ -589,8 +589,8 @@ QUEUES = [
     ),
     Bug(
         "an idle worker waits for the queues that there were",
-        "working/worker.py",
-        "elif not woken and self.rotation.refresh():",
+        "working/source.py",
+        "elif not woken and self._queues.refresh():",
         "elif False:",
         ROTATION,
     ),
@@ -631,16 +631,16 @@ QUEUES = [
     ),
     Bug(
         "a batch does not give back what it has not begun",
-        "working/worker.py",
-        "self.loop.insist(lambda _: self.store.release(left))",
+        "working/batch_runner.py",
+        "self._source.release(list(batch.todo))",
         "pass",
         f"{BATCH} -k halting",
     ),
     Bug("what was set meanwhile is given back", "state/lua/release.lua", "and 'kept' or", "and 'queue' or", BATCH),
     Bug(
         "a worker that was suspended goes on",
-        "working/worker.py",
-        "time.monotonic() - self._asked > stale",
+        "working/batch_runner.py",
+        "time.monotonic() > fresh_until",
         "False",
         BATCH,
     ),
@@ -966,8 +966,8 @@ AROUND = [
     Bug(
         "a coroutine that is left by sys.exit() ends the event loop",
         "working/coroutines.py",
-        "        except BaseException as error:\n            # What would",
-        "        except Exception as error:\n            # What would",
+        "        except BaseException as error:\n            # Whatever would",
+        "        except Exception as error:\n            # Whatever would",
         f"{MISBEHAVIOUR} -k ends_its_loop",
     ),
     Bug(
@@ -1693,9 +1693,9 @@ CONFLICTS = [
     ),
     Bug(
         "a place is computed from what was computed before",
-        "running/policies.py",
-        "placed = anew(run, outcome, answer, settings, clock())",
-        "placed = outcome = anew(run, outcome, answer, settings, clock())",
+        "working/ends.py",
+        "placed = place_again(run, outcome, answer, settings, clock())",
+        "placed = outcome = place_again(run, outcome, answer, settings, clock())",
         OUTCOME,
     ),
     Bug(

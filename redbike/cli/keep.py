@@ -1,0 +1,44 @@
+"""The commands that keep all in order: fsck, control, server."""
+
+import json
+
+from redbike.cli.arguments import Arguments, Command
+from redbike.cli.bike import find_embedded_server, open_bike
+from redbike.cli.messages import DONE, FAILED
+from redbike.config import Config
+from redbike.errors import BadConfig
+
+
+def check_jobs(arguments: Arguments, config: Config) -> int:
+    """Print what is wrong with the jobs, or with ``--repair`` what was done about it; fail if anything is left."""
+    bike = open_bike(config, placing=arguments["--repair"])
+    status = DONE
+    for line, well in bike.repair() if arguments["--repair"] else ((line, False) for line in bike.fsck()):
+        print(line)
+        status = status if well else FAILED
+    return status
+
+
+def send_signal(arguments: Arguments, config: Config) -> int:
+    """Give a signal to every dispatcher and worker."""
+    open_bike(config).control(arguments["<SIGNAL>"])
+    return DONE
+
+
+def control_server(arguments: Arguments, config: Config) -> int:
+    """Start or stop the embedded server, or print how it is; fail if it does not run."""
+    server = find_embedded_server(config)
+    if server is None:
+        raise BadConfig("the embedded server is not in use: a server is configured, which is not ours to control")
+    if arguments["start"]:
+        print(f"{'started' if server.start() else 'runs already'}: {server.url}")
+        return DONE
+    if arguments["stop"]:
+        print("stopped" if server.stop() else "it was not running")
+        return DONE
+    status = server.status()
+    print(json.dumps(status, indent=2))
+    return DONE if status["running"] else FAILED
+
+
+COMMANDS: dict[str, Command] = {"fsck": check_jobs, "control": send_signal, "server": control_server}

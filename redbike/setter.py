@@ -1,0 +1,222 @@
+"""Setting jobs: the text of a schedule becomes an entry with its first due time, which the store commits.
+
+Occurrences count from `after`, if the user says so, else from the instant in the timefile, else from now. What came due
+since then, and was missed, is for the setting ``catchup``.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+
+from redbike.config import Settings, check_zone
+from redbike.errors import BadConfig, BadSchedule, NoSuchJob
+from redbike.moving.rows import Source, rows
+from redbike.running.policies import COUNT_LIMIT
+from redbike.running.timefile import Timefile
+from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.parser import check_text, parse
+from redbike.state.keys import check_jobid, check_known_jobid
+from redbike.state.records import Due, Entry, State
+from redbike.state.store import Store, is_ahead
+
+log = logging.getLogger("redbike")
+
+CHUNK = 500  # jobs that `Setter.set_many` sends in one round trip
+CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
+
+
+class Setter:
+    """Sets, unsets and requeues jobs in `store`, for the methods of `redbike.redbike.Redbike` that have these names."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
+
+    def enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> State:
+        """`set`, and return what became of the job."""
+        # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
+        self.store.inspect([jobid])
+        entry = self.set(jobid, schedule, after, tz)
+        state = self.store.inspect([jobid])[0]
+        if after is None and self._timefile and entry:
+            _log_if_due_at_once(entry, state)
+        return state
+
+    def set(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> Entry | None:
+        """Set one job, and return its entry; for None as its schedule unset it. Raise `BadSchedule`."""
+        if schedule is None:
+            self.unset(jobid)
+            return None
+        check_jobid(jobid)
+        check_text(schedule)
+        queue = self.store.queue_for(jobid)
+        zone = self.settings.timezone if tz is None else check_zone(tz)
+        now = self._clock()
+        try:
+            parsed = self._parse(schedule, zone, jobid, now)
+        except BadSchedule:
+            self.store.bad(jobid)
+            raise
+        since = self.compute_start(after, now)
+        entry = self._make_entry(jobid, parsed, queue, now, since, given=after is not None)
+        entry.rests = False  # whoever sets this one job wants it to run
+        self._set_entries({jobid: entry}, from_now=since == now)
+        return entry
+
+    def unset(self, jobid: str) -> bool:
+        """Unset a job; False if there is no such job."""
+        check_known_jobid(jobid)
+        try:
+            self.store.unset(jobid)
+        except NoSuchJob:
+            log.debug("%s: nothing to unset", jobid)
+            return False
+        return True
+
+    def requeue(self, jobid: str) -> None:
+        """Run a job once now. Raise `NoSuchJob`."""
+        check_known_jobid(jobid)
+        try:
+            self.store.requeue(jobid)
+        except NoSuchJob:
+            raise NoSuchJob(f"no such job: {jobid!r}") from None
+
+    def set_many(
+        self, pairs: Iterable[tuple[str, str | None]], after: float | None, tz: str | None
+    ) -> Iterator[tuple[str, bool | ValueError]]:
+        """Set a stream of (job id, schedule), a batch in each round trip."""
+        stream = iter(pairs)
+        while chunk := list(islice(stream, CHUNK)):
+            for _, schedule in chunk:
+                check_text(schedule)
+            yield from self._set_chunk(chunk, after, tz)
+
+    def load(self, source: Source, after: float | None, tz: str | None) -> Iterator[tuple[int, str, bool | ValueError]]:
+        """Set the rows of a CSV file."""
+        lines: deque[int] = deque()
+        refused: deque[tuple[int, str, bool | ValueError]] = deque()
+
+        def pairs() -> Iterator[tuple[str, str]]:
+            for line, row in rows(source):
+                if isinstance(row, BadConfig):
+                    refused.append((line, "", row))
+                else:
+                    lines.append(line)
+                    yield row
+
+        for jobid, result in self.set_many(pairs(), after, tz):
+            line = lines.popleft()
+            while refused and refused[0][0] < line:
+                yield refused.popleft()
+            yield line, jobid, result
+        yield from refused
+
+    def compute_start(self, after: float | None, now: float) -> float:
+        """Return from when occurrences count: `after`, the instant in the timefile, or now."""
+        kept = self._timefile.read(now) if after is None and self._timefile else after
+        return now if kept is None else kept
+
+    def compute_horizon(self) -> float:
+        """Return from when occurrences count for a job of which no more is known than its schedule."""
+        now, dispatched = self.store.horizon()
+        since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
+        return self.compute_start(None, since)
+
+    def compute_first_due(self, schedule: Schedule, since: float, now: float) -> Due:
+        """Return when a job is due first whose occurrences count from `since`, by the setting ``catchup``."""
+        if schedule.is_immediate:
+            return "now"
+        due = schedule.next(since)
+        if due is not None and due <= now and not schedule.runs_once:
+            if self.settings.catchup == "none":
+                return schedule.next(now)
+            if self.settings.catchup == "all":
+                surplus = schedule.count(since, now, COUNT_LIMIT) - self.settings.catchup_limit
+                for _ in range(surplus):
+                    due = None if due is None else schedule.next(due)
+        return due
+
+    def _make_entry(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Entry:
+        """A job to be set, whose occurrences count from `since`; `given` tells whether the user has said so."""
+        if schedule.runs_once and not given:
+            since = float("-inf")  # what is past is due at once
+        due = self.compute_first_due(schedule, since, now)
+        # A one-off that is never due would be, wherever its text is set again.
+        text = Stop.text if due is None and schedule.runs_once else schedule.text
+        keeps = not given and not schedule.is_command
+        span = schedule.anchor_span if keeps else None
+        return Entry(jobid, text, due, schedule.runs_once, queue, keeps, rests=keeps, anchor_span=span)
+
+    def _set_chunk(
+        self, chunk: list[tuple[str, str | None]], after: float | None, tz: str | None
+    ) -> list[tuple[str, bool | ValueError]]:
+        zone = self.settings.timezone if tz is None else check_zone(tz)
+        now = self._clock()
+        since, given = self.compute_start(after, now), after is not None
+        from_now = since == now
+        results: list[tuple[str, bool | ValueError]] = []
+        entries: dict[str, Entry] = {}
+        for jobid, schedule in chunk:
+            try:
+                if schedule is None:
+                    self._set_entries(entries, from_now)
+                    self.unset(jobid)
+                    results.append((jobid, True))
+                    continue
+                queue = self.store.queue_for(check_jobid(jobid))
+                parsed = self._parse(schedule, zone, jobid, now)
+            except ValueError as error:
+                if isinstance(error, BadSchedule):
+                    self._set_entries(entries, from_now)
+                    self.store.bad(jobid)
+                results.append((jobid, error))
+            else:
+                if jobid in entries:
+                    self._set_entries(entries, from_now)
+                entries[jobid] = self._make_entry(jobid, parsed, queue, now, since, given)
+                results.append((jobid, True))
+        self._set_entries(entries, from_now)
+        return results
+
+    def _parse(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
+        parsed = parse(schedule, zone, jobid, now)
+        if zone == "UTC" != self.settings.timezone:
+            # Stored without a zone it would not mean the same when it is loaded again under these settings.
+            return parsed.with_zone()
+        return parsed
+
+    def _set_entries(self, entries: dict[str, Entry], from_now: bool) -> None:
+        """Set those jobs, and forget them. If their occurrences count `from_now`, none is before they are set."""
+        left = list(entries.values())
+        ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
+        while left:
+            refused = self.store.set_many(left, from_now=from_now)
+            for entry, queue in refused:
+                if queue:
+                    entry.queue = queue
+                else:
+                    entry.due = parse(entry.schedule).next(self.store.clock() + ahead)
+            ahead = 2 * ahead + 0.001
+            left = [entry for entry, _ in refused]
+        entries.clear()
+
+    def _clock(self) -> float:
+        """Redis' clock, asked for at most once a second."""
+        asked = time.monotonic()
+        if self._read is None or asked - self._read[1] > CLOCK:
+            self._read = self.store.clock(), asked
+        return self._read[0] + asked - self._read[1]
+
+
+def _log_if_due_at_once(entry: Entry, state: State) -> None:
+    """Say that a recurring job is due at once, because it came due after the time in the timefile."""
+    if entry.once or not isinstance(entry.due, float):
+        return
+    if state.waiting and state.waiting.due == round(entry.due, 6):
+        when = datetime.fromtimestamp(entry.due, UTC).isoformat()
+        log.info("%s: due at once: it came due at %s, after the time in the timefile", entry.jobid, when)

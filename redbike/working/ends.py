@@ -1,0 +1,83 @@
+"""The ends of runs: what the server answers to them, and what follows when something was set during a run."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from redbike.config import Settings
+from redbike.running.loop import Loop
+from redbike.running.policies import place_again, place_overrun
+from redbike.state.records import Answer, EndedRun, Outcome, Run
+from redbike.state.scripts import Reply
+from redbike.state.store import Store
+
+log = logging.getLogger("redbike.worker")
+
+
+class Ends:
+    """Ends runs, from any thread. `settings_for` gives the settings of a run."""
+
+    def __init__(self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings]) -> None:
+        self._store = store
+        self._loop = loop
+        self._settings_for = settings_for
+
+    def end(self, ended: Sequence[EndedRun], now: float | None = None, patience: float | None = None) -> None:
+        """End runs that were taken together, until Redis answers. Raise `Unreachable` after `patience` seconds."""
+        if ended:
+            self._loop.retry_until_up(lambda _: self._end_once(ended, now), patience)
+
+    def _end_once(self, ended: Sequence[EndedRun], now: float | None) -> None:
+        self.follow_up(ended, [self._store.scripts.run(self._store.end_call(ended, now))], now)
+
+    def follow_up(self, ended: Sequence[EndedRun], replies: Sequence[Reply], now: float | None = None) -> None:
+        """Read what the server replied to the ends of these runs, and end again those that it did not accept."""
+        answers = [answer for reply in replies for answer in self._store.ended(reply)]
+        for (run, outcome), answer in zip(ended, answers, strict=True):
+            if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
+                self._follow_up_one(run, outcome, answer, now)
+
+    def _follow_up_one(self, run: Run, outcome: Outcome, answer: Answer, now: float | None) -> None:
+        if answer.word == "overrun" and run.was_in_time:
+            # Redis was away, and has heard of it late.
+            answer = self._store.end(run, outcome, now, late=time.monotonic() - run.over)
+        if answer.word in ("changed", "overrun"):
+            clock = run.now if now is None else lambda: now
+            answer = commit(self._store, run, outcome, self._settings_for(run), clock, now, answer)
+        if answer.word == "ok":
+            log.debug("%s: run %s ended, now %s", run.jobid, run.tag, answer.detail)
+        else:
+            lost = "%s: run %s is no longer this worker's (%s); its end changes nothing"
+            log.warning(lost, run.jobid, run.tag, answer.word)
+
+    def end_overrun(self, run: Run) -> None:
+        """End a run that has outlived its deadline; its `work` may go on, but its end will change nothing."""
+        log.error("%s: overran its timeout of %g s", run.jobid, run.deadline - run.start)
+        settings = self._settings_for(run)
+        commit(self._store, run, place_overrun(run, settings, run.now()), settings, run.now)
+
+
+def commit(
+    store: Store,
+    run: Run,
+    outcome: Outcome,
+    settings: Settings,
+    clock: Callable[[], float],
+    now: float | None = None,
+    answer: Answer | None = None,
+) -> Answer:
+    """End `run` with `outcome`, and compute it again for as long as the script says that it does not fit any more.
+
+    `answer` is what the script has said already, if it was asked. Return what it says in the end.
+    """
+    answer = answer or store.end(run, outcome, now)
+    while answer.word in ("changed", "overrun"):
+        if answer.word == "overrun":
+            outcome = place_overrun(run, settings, clock())
+            answer = store.end(run, outcome, now)
+        else:
+            # From how the run itself has ended: what was computed for the last change need not hold for this one.
+            placed = place_again(run, outcome, answer, settings, clock())
+            answer = store.end(replace(run, schedule=answer.detail), placed, now)
+    return answer

@@ -1,0 +1,64 @@
+"""Several jobs at once: threads that each run one, which is taken as soon as a thread is free for it."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from redbike.errors import Unreachable
+from redbike.running.loop import Loop
+from redbike.state.records import Outcome, Run
+from redbike.working.ends import Ends
+from redbike.working.queues import Queues
+from redbike.working.source import Source
+
+log = logging.getLogger("redbike.worker")
+
+
+class Pool:
+    """Runs `size` jobs at once by `run`, which says where a job goes then."""
+
+    def __init__(
+        self, size: int, loop: Loop, queues: Queues, source: Source, ends: Ends, run: Callable[[Run], Outcome]
+    ) -> None:
+        self._loop = loop
+        self._queues = queues
+        self._source = source
+        self._ends = ends
+        self._run = run
+        self._size = size
+        self._free = threading.Semaphore(size)
+
+    def work(self) -> None:
+        """Run jobs until the loop stops, and then those that have begun to their end."""
+        with ThreadPoolExecutor(self._size, thread_name_prefix="redbike") as threads:
+            self._loop.run(lambda: self._hand_out(threads), threads.shutdown)
+
+    def _hand_out(self, threads: ThreadPoolExecutor) -> None:
+        """Take a job as soon as a thread is free for it."""
+        while not self._free.acquire(timeout=1.0):
+            if self._loop.stopping.is_set():
+                return
+            self._loop.check_halt(self._loop.store.control())
+        runs: list[Run] = []
+        try:
+            if not self._loop.stopping.is_set():
+                runs = self._source.keep_own(self._source.take(1) or self._source.wait())
+        finally:
+            if not runs:
+                self._free.release()
+        if runs:
+            self._queues.advance(runs[0].queue)
+            threads.submit(self._run_to_its_end, runs[0])
+
+    def _run_to_its_end(self, run: Run) -> None:
+        try:
+            outcome = self._run(run)
+            self._ends.end([(run, outcome)])
+        except Unreachable as error:
+            log.error("%s: its end could not be told, it will count as lost: %s", run.jobid, error)
+        except Exception:
+            log.exception("%s: its end could not be told, it will count as lost", run.jobid)
+            self._loop.stopping.set()
+        finally:
+            self._free.release()
