@@ -13,11 +13,9 @@ Command = Callable[[Arguments, Config], int]  # returns its exit status
 
 def read_time(given: str | None, config: Config, zone: str | None = None) -> float | None:
     """Return the TIMESTAMP `given` as epoch seconds, by default in the zone of the settings; None for None."""
-    return (
-        None
-        if given is None
-        else parse_timestamp(given, config.settings.timezone if zone is None else check_zone(zone))
-    )
+    if given is None:
+        return None
+    return parse_timestamp(given, config.settings.timezone if zone is None else check_zone(zone))
 
 
 def read_count(arguments: Arguments, name: str, default: int = 1) -> int:
