@@ -28,6 +28,7 @@ SHORT = {
     "redbike.working.heartbeat.INTERVAL": 0.2,
     "redbike.running.loop.FIRST_PAUSE": 0.002,
     "redbike.running.wakeup.BLOCK": 0.2,
+    "redbike.running.wakeup.SILENCE": 0.4,
     "redbike.state.store.PAGE": 4,
     "redbike.state.store.LOOK": 6,
     "redbike.running.dispatcher.PAGE": 4,

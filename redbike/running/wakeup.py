@@ -12,7 +12,8 @@ from redbike.state.keys import kinds_of
 from redbike.state.records import text
 from redbike.state.scripts import Call, Reply, name_wrong_key, packed, translated, worded
 
-BLOCK = 4  # seconds for which the server holds a blocking pop
+BLOCK = 5  # seconds for which the server holds a blocking pop
+SILENCE = BLOCK + 4  # seconds without a reply after which the server counts as gone
 
 
 class Wakeup:
@@ -67,7 +68,7 @@ class Wakeup:
                 assert self._call is not None
                 raise name_wrong_key(self._client, kinds_of(self._call.keys), reply)
             return popped and text(popped[0]), reply and worded(reply)
-        if time.monotonic() - self._sent > 2 * BLOCK:
+        if time.monotonic() - self._sent > SILENCE:
             raise redis.exceptions.ConnectionError("the server has not answered in time")
         return None, None
 

@@ -44,8 +44,7 @@ class Line:
 
     def has_reply(self, seconds: float, interrupt: int) -> bool:
         """Wait for a reply, for up to `seconds`, or until something can be read from the descriptor `interrupt`."""
-        if self._connection.can_read(timeout=0):
-            return True
+        # Whatever came before has been received: so nothing is left in the connection's own buffer.
         poll = select.poll()
         poll.register(self._connection._sock, select.POLLIN)
         poll.register(interrupt, select.POLLIN)
