@@ -498,3 +498,8 @@ def test_the_clock_of_the_host_does_not_matter(bike, monkeypatch, wrong):
     assert before + 3600 <= bike.tell("later:A")["next_run"] <= after + 3600
     assert before < bike.tell("due:A")["next_run"] <= after + 3600
     assert all(int(before) <= moment <= after for _, _, moment in bike.get_statuses())
+
+
+def test_outside_of_a_run_there_is_no_current_one():
+    with pytest.raises(LookupError, match="there is no run here"):
+        current_run()

@@ -27,7 +27,10 @@ _current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
 
 def current_run() -> Run:
     """Return the run that the calling ``work`` belongs to. Raise `LookupError` outside of a run."""
-    return _current.get()
+    run = _current.get(None)
+    if run is None:
+        raise LookupError("there is no run here: current_run() is for work(), and what that calls")
+    return run
 
 
 class Runner:
