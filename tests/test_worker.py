@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 from redbike.config import Settings
-from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
+from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, Unreachable, UnsetJob
 from redbike.keeping.fsck import fsck
+from redbike.running.loop import Loop
 from redbike.state.records import Entry
 from redbike.state.store import LEASE, Store
 from redbike.working.queues import Queues, RoundRobin
@@ -422,3 +423,17 @@ def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(sto
     worker.source.end(ended)
     assert state().status.startswith(event)
     assert list(fsck(store)) == []
+
+
+def test_what_is_tried_again_knows_that_it_is(store):
+    """Or else a take whose reply was lost might take more under the same tag."""
+    tries = []
+
+    def act(repeated):
+        tries.append(repeated)
+        if len(tries) < 3:
+            raise Unreachable("away")
+        return "done"
+
+    assert Loop(store).retry_until_up(act) == "done"
+    assert tries == [False, True, True]

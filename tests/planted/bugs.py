@@ -141,7 +141,7 @@ TAGS = [
         "running/loop.py",
         "result = action(repeated)",
         "result = action(False)",
-        f"{CRASHES} 'work and lost'",
+        f"{WORKER} -k 'tried_again'",
     ),
     Bug(
         "requests are remembered for ever",
