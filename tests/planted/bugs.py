@@ -1258,7 +1258,7 @@ TOGETHER = [
         "a tag that is mended lasts until its first deadline",
         "state/lua/hold.lua",
         "math.max(last, run.deadline)",
-        "last > 0 and last or tonumber(run.deadline)",
+        "math.min(last == 0 and 1e12 or last, run.deadline)",
         HELD,
     ),
     Bug("a tag without runs is mended and stays", "state/lua/hold.lua", "if #own == 0 then", "if false then", HELD),
