@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import stat
 from pathlib import Path
 from typing import ClassVar
@@ -24,8 +25,15 @@ from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "security.rst").read_text()
 ROLES = ("dispatcher", "worker", "client")
-LINES = {role: re.search(rf"^   (ACL SETUSER redbike-{role} .*)$", PAGE, re.MULTILINE)[1].split() for role in ROLES}
-RIGHTS = {role: [word[1:] for word in words if word.startswith("+")] for role, words in LINES.items()}
+# The commands for a shell, then those that are typed into redis-cli.
+IN_A_SHELL = {
+    role: shlex.split(
+        re.search(rf"redis-cli (ACL SETUSER redbike-{role} .*)$", PAGE.replace("\\\n", ""), re.MULTILINE)[1]
+    )
+    for role in ROLES
+}
+TYPED = [line.split() for line in re.findall(r"^   (ACL SETUSER .*)$", PAGE, re.MULTILINE)]
+RIGHTS = {role: [word[1:] for word in words if word.startswith("+")] for role, words in IN_A_SHELL.items()}
 PASSWORD = "PASSWORD"
 FOREIGN = [
     ("GET", "other-control"),
@@ -76,7 +84,7 @@ def named(url, role):
 @pytest.fixture
 def users(client):
     """The users of docs/security.rst."""
-    for words in LINES.values():
+    for words in [*IN_A_SHELL.values(), *TYPED]:
         client.execute_command(*words)
     client.acl_log_reset()
     yield client
