@@ -1,10 +1,13 @@
 """The results as a table: of plain text, or of reStructuredText."""
 
 from collections.abc import Iterable
+from itertools import groupby
+from textwrap import fill
 
 from bench.results import Results, Row
 
 HEAD = ("figure", "who", "median", "unit", "× raw", "× best peer")
+COLUMNS = 98  # of a line in the documentation
 
 
 def plain(results: Results) -> str:
@@ -15,14 +18,25 @@ def plain(results: Results) -> str:
 
 
 def rst(results: Results) -> str:
-    """The same for the documentation."""
-    lines = [HEAD, *cells(results.rows())]
+    """The same for the documentation: a narrow table for each benchmark; ↓ says that less is better."""
+    parts = [*(fill(f"- {line}", COLUMNS, subsequent_indent="  ") for line in _environment(results)), ""]
+    for benchmark, rows in groupby(results.rows(), lambda row: row.figure.key.partition(": ")[0]):
+        parts += [f"**{benchmark}**", "", *_table(_narrow(line) for line in cells(rows)), ""]
+    return "\n".join(parts).rstrip()
+
+
+def _narrow(line: tuple[str, ...]) -> tuple[str, ...]:
+    figure, who, value, unit, raw, best = line
+    # The peer that is best stands in the rows below.
+    return (figure.partition(": ")[2], who, value, unit.replace(" (less is better)", " ↓"), raw, best.partition(" ")[0])
+
+
+def _table(cells: Iterable[tuple[str, ...]]) -> list[str]:
     # A cell of the first column must not be empty in a simple table, or it continues the one above.
-    lines = [(line[0] or "\\", *(cell or "\\" for cell in line[1:])) for line in lines]
+    lines = [HEAD, *((line[0] or "\\", *(cell or "\\" for cell in line[1:])) for line in cells)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
     rule = "  ".join("=" * width for width in widths)
-    table = [rule, _aligned(lines[0], widths), rule, *(_aligned(line, widths) for line in lines[1:]), rule]
-    return "\n".join([*(f"- {line}" for line in _environment(results)), "", *table])
+    return [rule, _aligned(lines[0], widths), rule, *(_aligned(line, widths) for line in lines[1:]), rule]
 
 
 def cells(rows: Iterable[Row]) -> list[tuple[str, ...]]:
