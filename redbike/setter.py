@@ -14,7 +14,7 @@ from itertools import islice
 from redbike.config import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.moving.rows import Source, rows
-from redbike.running.policies import COUNT_LIMIT
+from redbike.running.policies import find_first_due
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.parser import check_text, parse
@@ -129,17 +129,7 @@ class Setter:
 
     def compute_first_due(self, schedule: Schedule, since: float, now: float) -> Due:
         """Return when a job is due first whose occurrences count from `since`, by the setting ``catchup``."""
-        if schedule.is_immediate:
-            return "now"
-        due = schedule.next(since)
-        if due is not None and due <= now and not schedule.runs_once:
-            if self.settings.catchup == "none":
-                return schedule.next(now)
-            if self.settings.catchup == "all":
-                surplus = schedule.count(since, now, COUNT_LIMIT) - self.settings.catchup_limit
-                for _ in range(surplus):
-                    due = None if due is None else schedule.next(due)
-        return due
+        return find_first_due(schedule, since, now, self.settings)
 
     def _make_entry(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Entry:
         """A job to be set, whose occurrences count from `since`; `given` tells whether the user has said so."""

@@ -15,7 +15,7 @@ from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse, parse_stored
-from redbike.state.records import Answer, Outcome, Run, Streak
+from redbike.state.records import Answer, Due, Outcome, Run, Streak
 from redbike.texts import message_of, trace_of
 
 Why = Literal["", "overrun", "lost"]
@@ -59,10 +59,27 @@ def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **k
     missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
-        for _ in range(surplus):
-            next_due = None if next_due is None else schedule.next(next_due)
-        return Outcome("next", due=next_due, missed=surplus, **kept)
+        return Outcome("next", due=_pass_over(surplus, schedule, next_due), missed=surplus, **kept)
     return Outcome("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
+
+
+def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> Due:
+    """Return when a job is due first whose occurrences count from `since`: by ``catchup``, if some were missed."""
+    if schedule.is_immediate:
+        return "now"
+    due = schedule.next(since)
+    if due is None or due > now or schedule.runs_once or settings.catchup == "last":
+        return due
+    if settings.catchup == "none":
+        return schedule.next(now)
+    return _pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
+
+
+def _pass_over(number: int, schedule: Schedule, due: float | None) -> float | None:
+    """Return the occurrence that comes `number` ones after `due`."""
+    for _ in range(number):
+        due = None if due is None else schedule.next(due)
+    return due
 
 
 def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
