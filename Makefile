@@ -16,7 +16,7 @@ test: ## the test suite, on a server that it starts itself
 exhaustive: ## 100,000 random schedules and every change of clocks from 2020 to 2037, by brute force (half an hour)
 	$(PYTHON) -m tests.exhaustive
 
-planted: ## bugs planted one by one, each of which the tests must catch (a quarter of an hour)
+planted: ## bugs planted one by one, each of which the tests must catch (40 minutes)
 	$(PYTHON) -m tests.planted
 
 fuzz: ## an hour of mutated texts for the parser

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from redbike import Redbike, RoundRobin
 from redbike.serving.embedded import EmbeddedServer
-from redbike.state.records import Entry
+from redbike.state.jobs import Job
 
 JOBS = 1_000_000
 PAGE = 500  # jobs set in one step
@@ -75,8 +75,8 @@ def enter(bike: Redbike, jobs: int) -> None:
     """All of them on the timeline, due long ago, as if no dispatcher had run since."""
     for first in range(0, jobs, PAGE):
         numbers = range(first, min(jobs, first + PAGE))
-        entries = [Entry(f"{n}:A", "AT:1000", LONG_AGO + n / jobs, True, "work-A") for n in numbers]
-        bike.store.set_many(entries, now=LONG_AGO - 1)
+        entries = [Job(f"{n}:A", "AT:1000", LONG_AGO + n / jobs, True, "work-A") for n in numbers]
+        bike.store.at(LONG_AGO - 1).jobs.set(entries)
 
 
 def dispatch(bike: Redbike, folder: Path, jobs: int) -> None:

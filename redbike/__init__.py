@@ -7,8 +7,8 @@ from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeE
 
 if TYPE_CHECKING:
     from redbike.redbike import Redbike, log
-    from redbike.working.queues import RoundRobin
     from redbike.working.runner import current_run
+    from redbike.working.worker_class import RoundRobin
 
 __version__ = "1.0.0"
 
@@ -30,7 +30,7 @@ __all__ = [
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
     "Redbike": "redbike.redbike",
-    "RoundRobin": "redbike.working.queues",
+    "RoundRobin": "redbike.working.worker_class",
     "current_run": "redbike.working.runner",
     "log": "redbike.redbike",
 }

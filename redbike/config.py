@@ -1,4 +1,4 @@
-"""Settings: their defaults, in one place, and where they come from: command line, environment, file, default."""
+"""Read the settings, and define their defaults. The order is: command line, environment, config file, default."""
 
 import configparser
 import dataclasses
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from redbike.errors import BadConfig
 
 DEFAULT_FILE = ".redbike.conf"
-OURS, CONNECTION = "redbike", "redbike-redis"
+SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 MAX_PREFIX = 128  # bytes
 
 CHOICES = {
@@ -24,60 +24,61 @@ CHOICES = {
     "on_lost": ("requeue", "reschedule", "stop"),
     "log_level": ("debug", "info", "warning", "error", "critical"),
 }
-_LEFT_TO_THE_WORKER = ("on_error", "on_timeout")  # where they are not given
+_OPTIONAL_POLICIES = ("on_error", "on_timeout")  # if they are not given, the worker class decides
 _SECONDS = {"default_timeout": (0.001, 1e9), "backoff": (0.0, 1e9)}
 _COUNTS = {"catchup_limit": (0, 1_000_000), "retries": (0, 1_000_000), "failures_limit": (0, 10_000_000)}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every setting with its default; each is checked, whoever gives it. Raises `BadConfig`."""
+    """Every setting with its default. Raise `BadConfig` for an invalid value, wherever it comes from."""
 
     prefix: str = "redbike"  # of all keys in Redis
     worker: str | None = None  # package.module:Class('init string')
     timefile: str | None = None
     default_timeout: float = 10.0  # seconds that a run may take
-    timezone: str = "UTC"  # of times that name none
-    catchup: str = "last"  # what becomes of occurrences that were missed: last, none, all
-    catchup_limit: int = 100  # how many missed ones `all` runs
-    on_error: str | None = None  # stop, reschedule, retry; None: as the worker class says, else stop
+    timezone: str = "UTC"  # of times without a zone
+    catchup: str = "last"  # which missed occurrences run: last, none, all
+    catchup_limit: int = 100  # the most missed occurrences that `all` runs
+    on_error: str | None = None  # stop, reschedule, retry; None: the worker class decides, the default is stop
     retries: int = 3
     backoff: float = 1.0  # seconds before the first retry; each further pause is twice as long
-    on_timeout: str | None = None  # stop, reschedule, requeue; None: as the worker class says, else stop
+    on_timeout: str | None = None  # stop, reschedule, requeue; None: the worker class decides, the default is stop
     on_lost: str = "requeue"  # requeue, reschedule, stop
-    failures_limit: int = 1000  # failures that are kept
+    failures_limit: int = 1000  # the most failures that are kept
     log_level: str = "info"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            object.__setattr__(self, field.name, _checked(field.name, getattr(self, field.name)))
+            object.__setattr__(self, field.name, _check_setting(field.name, getattr(self, field.name)))
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All that a command needs to know: the settings, and the server as a URL or as redis-py's arguments."""
+    """What a command needs: the settings, and the server as a URL or as redis-py's arguments; None: embedded."""
 
     settings: Settings
     redis: str | dict[str, str] | None
     warnings: tuple[str, ...] = ()
-    folder: str | None = None  # that of the config file, if it names the worker
+    folder: str | None = None  # the folder of the config file, if that file names the worker
 
 
 def load(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Config:
-    """Read the file at `path`, or ``.redbike.conf`` if it is None and there is one; what is given otherwise wins.
+    """Return the config: that of the file at `path`, overridden by `environ`, `url` and `overrides`.
 
-    `overrides` are settings by name, None for those that were not given. Raises `BadConfig`.
+    If `path` is None, the file is ``.redbike.conf``, if there is one. `overrides` are settings by name, with None for
+    those that are not given. Raise `BadConfig`.
     """
-    parser = _read(path)
+    parser = _read_file(path)
     given = {name: value for name, value in overrides.items() if value is not None}
-    settings = Settings(**(_ours(parser) | given))
-    server = url or environ.get("REDBIKE_URL") or environ.get("REDIS_URL") or _connection(parser)
+    settings = Settings(**(_get_settings(parser) | given))
+    server = url or environ.get("REDBIKE_URL") or environ.get("REDIS_URL") or _get_server(parser)
     is_from_file = given.get("worker") is None and settings.worker is not None
     folder = os.path.dirname(os.path.abspath(DEFAULT_FILE if path is None else path)) if is_from_file else None
-    return Config(settings, server, tuple(_strange_sections(parser)), folder)
+    return Config(settings, server, tuple(_warn_of_sections(parser)), folder)
 
 
-def _read(path: str | None) -> configparser.ConfigParser:
+def _read_file(path: str | None) -> configparser.ConfigParser:
     parser = configparser.ConfigParser(interpolation=None, default_section="", strict=True)
     name = DEFAULT_FILE if path is None else path
     if path is None and not os.path.exists(name):
@@ -89,60 +90,61 @@ def _read(path: str | None) -> configparser.ConfigParser:
     except UnicodeDecodeError:
         raise BadConfig(f"cannot read the config file {name!r}: it is not UTF-8") from None
     except configparser.ParsingError as error:
-        # By its number alone: a line that is none may have a password in it.
+        # Do not quote the line: it may contain a password.
         number = getattr(error, "lineno", None) or error.errors[0][0]
-        raise BadConfig(f"bad config file {name!r}: line {number} is no [section], or no key: value in one") from None
+        reason = f"line {number} is neither a [section] nor a 'key: value' in one"
+        raise BadConfig(f"bad config file {name!r}: {reason}") from None
     except configparser.Error as error:
         raise BadConfig(f"bad config file {name!r}: {' '.join(str(error).split())}") from None
     return parser
 
 
-def _strange_sections(parser: configparser.ConfigParser) -> Iterator[str]:
-    """A warning for each section that looks like one of ours: other programs may share the file."""
+def _warn_of_sections(parser: configparser.ConfigParser) -> Iterator[str]:
+    """Yield a warning for each misspelt section. Other unknown sections may belong to programs that share the file."""
     for section in parser.sections():
-        # Not lower: [redis] is less like it than any slip.
-        near = difflib.get_close_matches(section.lower(), (OURS, CONNECTION), 1, cutoff=0.8)
-        if near and section not in (OURS, CONNECTION):
-            yield f"the section {section!r} of the config file is ignored; is {near[0]!r} meant?"
+        # With a lower cutoff, even [redis] would count as misspelt.
+        similar = difflib.get_close_matches(section.lower(), (SETTINGS_SECTION, REDIS_SECTION), 1, cutoff=0.8)
+        if similar and section not in (SETTINGS_SECTION, REDIS_SECTION):
+            yield f"the section {section!r} of the config file is ignored; is {similar[0]!r} meant?"
 
 
-def _ours(parser: configparser.ConfigParser) -> dict[str, str]:
-    if not parser.has_section(OURS):
+def _get_settings(parser: configparser.ConfigParser) -> dict[str, str]:
+    if not parser.has_section(SETTINGS_SECTION):
         return {}
-    known = [field.name.replace("_", "-") for field in dataclasses.fields(Settings)]
-    for key in parser[OURS]:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"; is {near[0]!r} meant?" if near else ""
-            raise BadConfig(f"unknown setting {key!r} in [{OURS}]{hint}")
-    # An empty value is as good as none.
-    return {key.replace("-", "_"): value for key, value in parser[OURS].items() if value}
+    names = [field.name.replace("_", "-") for field in dataclasses.fields(Settings)]
+    for key in parser[SETTINGS_SECTION]:
+        if key not in names:
+            similar = difflib.get_close_matches(key, names, 1)
+            hint = f"; is {similar[0]!r} meant?" if similar else ""
+            raise BadConfig(f"unknown setting {key!r} in [{SETTINGS_SECTION}]{hint}")
+    # An empty value means that the setting is not given.
+    return {key.replace("-", "_"): value for key, value in parser[SETTINGS_SECTION].items() if value}
 
 
-def _connection(parser: configparser.ConfigParser) -> str | dict[str, str] | None:
-    if not parser.has_section(CONNECTION):
+def _get_server(parser: configparser.ConfigParser) -> str | dict[str, str] | None:
+    if not parser.has_section(REDIS_SECTION):
         return None
-    given = {key: value for key, value in parser[CONNECTION].items() if value}
+    given = {key: value for key, value in parser[REDIS_SECTION].items() if value}
     url = given.pop("url", None)
     if url and given:
-        raise BadConfig(f"[{CONNECTION}] has a url and also {sorted(given)[0]!r}: one or the other")
+        raise BadConfig(f"[{REDIS_SECTION}] has a url and also {sorted(given)[0]!r}: one or the other")
     return url or given or None
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_setting(name: str, value: Any) -> Any:
     key = name.replace("_", "-")
-    if name in _LEFT_TO_THE_WORKER and value in (None, ""):
+    if name in _OPTIONAL_POLICIES and value in (None, ""):
         return None
     if name in CHOICES:
         if value not in CHOICES[name]:
             raise BadConfig(f"bad {key} {value!r}: {', '.join(CHOICES[name])} are allowed")
         return value
     if name in _SECONDS:
-        return _number(key, value, *_SECONDS[name], float)
+        return _parse_number(key, value, *_SECONDS[name], float)
     if name in _COUNTS:
-        return _number(key, value, *_COUNTS[name], int)
+        return _parse_number(key, value, *_COUNTS[name], int)
     if name == "prefix":
-        return _prefix(value)
+        return _check_prefix(value)
     if name == "timezone":
         return check_zone(value)
     if value is not None and not isinstance(value, str):
@@ -152,19 +154,19 @@ def _checked(name: str, value: Any) -> Any:
     return value or None
 
 
-def _number(key: str, value: Any, least: float, most: float, kind: type) -> Any:
+def _parse_number(key: str, value: Any, minimum: float, maximum: float, kind: type) -> Any:
     try:
         if isinstance(value, bool):
             raise ValueError
         number = kind(value) if isinstance(value, str) else value
-        if not (math.isfinite(number) and least <= number <= most and kind(number) == number):
+        if not (math.isfinite(number) and minimum <= number <= maximum and kind(number) == number):
             raise ValueError
     except (ValueError, TypeError, OverflowError):
-        raise BadConfig(f"bad {key} {value!r}: a number from {least:g} to {most:g} is needed") from None
+        raise BadConfig(f"bad {key} {value!r}: a number from {minimum:g} to {maximum:g} is needed") from None
     return kind(number)
 
 
-def _prefix(value: Any) -> str:
+def _check_prefix(value: Any) -> str:
     if not isinstance(value, str) or not 1 <= len(value.encode(errors="replace")) <= MAX_PREFIX:
         raise BadConfig(f"bad prefix {value!r:.60}: 1 to {MAX_PREFIX} bytes are needed")
     if not value.isprintable() or any(char in value for char in " *?[]\\"):
@@ -177,6 +179,6 @@ def check_zone(value: Any) -> str:
     try:
         ZoneInfo(value)
     except Exception:
-        # zoneinfo has a handful of exceptions for what is no zone: a missing file, a folder, a bad key.
+        # zoneinfo raises several exceptions for an unknown zone: for a missing file, a folder, a bad key.
         raise BadConfig(f"bad timezone {value!r}: a name such as 'Europe/Berlin' is needed") from None
     return str(value)

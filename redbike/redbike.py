@@ -16,6 +16,7 @@ Redis' own clock decides what is due. Workers and dispatchers meet only in Redis
 import logging
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -25,17 +26,16 @@ from redbike.config import Settings
 from redbike.errors import BadConfig, BadSchedule
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
-from redbike.moving.rows import Source, name_of
+from redbike.moving.rows import Source, get_name
 from redbike.running.dispatcher import Dispatcher
 from redbike.serving.check import check_server
-from redbike.serving.connection import connect
+from redbike.serving.connection import aim_at, connect
 from redbike.setter import Setter
 from redbike.state.keys import check_known_jobid
-from redbike.state.records import State, Streak
+from redbike.state.questions import JobState
 from redbike.state.store import Store
-from redbike.working.queues import Handler, default_concurrency
 from redbike.working.worker import Worker
-from redbike.working.worker_class import check_worker
+from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
 
 log = logging.getLogger("redbike")
 
@@ -52,7 +52,7 @@ class Redbike:
 
     def __init__(
         self,
-        worker: Handler,
+        worker: WorkerClass,
         prefix: str | None = DEFAULTS.prefix,
         redis_config: "str | dict[str, Any] | redis.Redis | None" = None,
         timefile: "str | PathLike[str] | None" = None,
@@ -90,7 +90,7 @@ class Redbike:
 
     @classmethod
     def from_settings(
-        cls, worker: Handler, settings: Settings, client: "redis.Redis", durable: bool = True
+        cls, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool = True
     ) -> "Redbike":
         """A Redbike from settings that are read already, and a client that `redbike.serving.connection.connect` made.
 
@@ -101,15 +101,16 @@ class Redbike:
         bike._begin(worker, settings, client, durable)
         return bike
 
-    def _begin(self, worker: Handler, settings: Settings, client: "redis.Redis", durable: bool = True) -> None:
-        self.settings = settings
+    def _begin(self, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool = True) -> None:
+        self._given_prefix = settings.prefix
+        self.settings = settings = replace(settings, prefix=aim_at(client, settings.prefix))
         self.worker = worker
         self.client = client
         for warning in check_server(client, durable):
             log.warning("%s", warning)
         self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit)
         self._setter = Setter(self.store, settings)
-        self._seen = self.store.control()
+        self._control_at_start = self.store.read_control()
         self._one: Worker | None = None
         self._passes: Dispatcher | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
@@ -144,7 +145,7 @@ class Redbike:
             return False
         return True
 
-    def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> State:
+    def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> JobState:
         """`set`, but a bad schedule raises `BadSchedule`; what became of the job."""
         return self._setter.enter(jobid, schedule, after, tz)
 
@@ -185,7 +186,7 @@ class Redbike:
         Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``,
         ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``.
         """
-        return _tell(self.store.inspect([check_known_jobid(jobid)])[0])
+        return self.store.questions.inspect([check_known_jobid(jobid)])[0].to_dict()
 
     def is_working(self, jobid: str) -> bool:
         """Whether a run of `jobid` is in flight."""
@@ -193,7 +194,7 @@ class Redbike:
 
     def get_statuses(self, before: float | None = None) -> Iterator[tuple[str, str, int]]:
         """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
-        for jobid, status in self.store.statuses():
+        for jobid, status in self.store.questions.list_statuses():
             event, _, moment = status.partition(":")
             if not moment.isdecimal():
                 log.warning("%s: %r is no status", jobid, status)
@@ -202,11 +203,11 @@ class Redbike:
 
     def get_schedules(self) -> Iterator[tuple[str, str]]:
         """(job id, schedule in its complete form) of every job."""
-        return self.store.schedules()
+        return self.store.questions.list_schedules()
 
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
-        return self.store.failures()
+        return self.store.questions.list_failures()
 
     def fsck(self) -> Iterator[str]:
         """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
@@ -217,7 +218,7 @@ class Redbike:
 
         Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
         """
-        return Repair(self.store, self._setter.compute_horizon(), self._setter.compute_first_due).run()
+        return Repair(self.store, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
 
     # Running
 
@@ -240,15 +241,17 @@ class Redbike:
     def dispatch(self, after: float | None = None, csvfilename: Source | None = None) -> None:
         """Dispatch until halted; the rows of `csvfilename` are set first, a bad one is logged."""
         dispatcher = Dispatcher(self.store, self.settings)
+        if self.prefix != self._given_prefix:
+            log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
         if csvfilename is not None:
             for line, jobid, result in self.load(csvfilename, after):
                 if result is not True:
-                    log.error("%s line %d: %s: %s", name_of(csvfilename), line, jobid, result)
+                    log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
         dispatcher.dispatch(after)
 
     def work(self, concurrency: int | None = None) -> None:
         """Work until halted, `concurrency` jobs at once; None is as many as the worker class says, or else one."""
-        concurrency = default_concurrency(self.worker) if concurrency is None else concurrency
+        concurrency = read_concurrency(self.worker) if concurrency is None else concurrency
         if concurrency > 1:
             log.info("working up to %d jobs at once in this process", concurrency)
         Worker(self.store, self.worker, self.settings, concurrency).work()
@@ -267,33 +270,9 @@ class Redbike:
 
     def is_halted(self) -> bool:
         """Whether a HALT was given after this object was made."""
-        control = self.store.control()
-        return bool(control) and control != self._seen
+        control = self.store.read_control()
+        return bool(control) and control != self._control_at_start
 
     def flush(self) -> int:
         """Delete all keys under the prefix and no others; how many there were."""
-        return self.store.flush()
-
-
-def _tell(state: State) -> dict[str, Any]:
-    """What is known of a job: what there is of each, and then what is told only where it applies."""
-    told: dict[str, Any] = {
-        "status": state.status,
-        "next_run": state.timeline,
-        "schedule": state.schedule,
-        "working": bool(state.running),
-    }
-    if state.waiting:
-        told["queued_for"] = state.waiting.due
-    if run := state.run:
-        told |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
-    streak = Streak.parse(state.streak)
-    if streak.failures:
-        told["failures"] = streak.failures
-    if streak.losses:
-        told["losses"] = streak.losses
-    if state.skipped:
-        told["skipped"] = state.skipped
-    if state.failure is not None:
-        told["failure"] = state.failure
-    return told
+        return self.store.upkeep.flush()

@@ -1,4 +1,4 @@
-"""Setting jobs: the text of a schedule becomes an entry with its first due time, which the store commits.
+"""Setting jobs: the text of a schedule becomes a job with its first due time, which the store commits.
 
 Occurrences count from `after`, if the user says so, else from the instant in the timefile, else from now. What came due
 since then, and was missed, is for the setting ``catchup``.
@@ -13,14 +13,16 @@ from itertools import islice
 
 from redbike.config import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
-from redbike.moving.rows import Source, rows
+from redbike.moving.rows import Source, read_rows
 from redbike.running.policies import find_first_due
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.parser import check_text, parse
+from redbike.state.jobs import Due, Job
 from redbike.state.keys import check_jobid, check_known_jobid
-from redbike.state.records import Due, Entry, State
-from redbike.state.store import Store, is_ahead
+from redbike.state.questions import JobState
+from redbike.state.store import Store
+from redbike.state.timeline import is_ahead
 
 log = logging.getLogger("redbike")
 
@@ -37,18 +39,18 @@ class Setter:
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
-    def enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> State:
+    def enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> JobState:
         """`set`, and return what became of the job."""
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
-        self.store.inspect([jobid])
-        entry = self.set(jobid, schedule, after, tz)
-        state = self.store.inspect([jobid])[0]
-        if after is None and self._timefile and entry:
-            _log_if_due_at_once(entry, state)
+        self.store.questions.inspect([jobid])
+        job = self.set(jobid, schedule, after, tz)
+        state = self.store.questions.inspect([jobid])[0]
+        if after is None and self._timefile and job:
+            _log_if_due_at_once(job, state)
         return state
 
-    def set(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> Entry | None:
-        """Set one job, and return its entry; for None as its schedule unset it. Raise `BadSchedule`."""
+    def set(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> Job | None:
+        """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:
             self.unset(jobid)
             return None
@@ -60,19 +62,19 @@ class Setter:
         try:
             parsed = self._parse(schedule, zone, jobid, now)
         except BadSchedule:
-            self.store.bad(jobid)
+            self.store.jobs.reject(jobid)
             raise
         since = self.compute_start(after, now)
-        entry = self._make_entry(jobid, parsed, queue, now, since, given=after is not None)
-        entry.rests = False  # whoever sets this one job wants it to run
-        self._set_entries({jobid: entry}, from_now=since == now)
-        return entry
+        job = self._make_job(jobid, parsed, queue, now, since, given=after is not None)
+        job.rests = False  # whoever sets this one job wants it to run
+        self._set_jobs({jobid: job}, from_now=since == now)
+        return job
 
     def unset(self, jobid: str) -> bool:
         """Unset a job; False if there is no such job."""
         check_known_jobid(jobid)
         try:
-            self.store.unset(jobid)
+            self.store.jobs.unset(jobid)
         except NoSuchJob:
             log.debug("%s: nothing to unset", jobid)
             return False
@@ -82,7 +84,7 @@ class Setter:
         """Run a job once now. Raise `NoSuchJob`."""
         check_known_jobid(jobid)
         try:
-            self.store.requeue(jobid)
+            self.store.jobs.requeue(jobid)
         except NoSuchJob:
             raise NoSuchJob(f"no such job: {jobid!r}") from None
 
@@ -102,7 +104,7 @@ class Setter:
         refused: deque[tuple[int, str, bool | ValueError]] = deque()
 
         def pairs() -> Iterator[tuple[str, str]]:
-            for line, row in rows(source):
+            for line, row in read_rows(source):
                 if isinstance(row, BadConfig):
                     refused.append((line, "", row))
                 else:
@@ -121,9 +123,9 @@ class Setter:
         kept = self._timefile.read(now) if after is None and self._timefile else after
         return now if kept is None else kept
 
-    def compute_horizon(self) -> float:
+    def compute_repair_start(self) -> float:
         """Return from when occurrences count for a job of which no more is known than its schedule."""
-        now, dispatched = self.store.horizon()
+        now, dispatched = self.store.timeline.read_dispatched()
         since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
         return self.compute_start(None, since)
 
@@ -131,7 +133,7 @@ class Setter:
         """Return when a job is due first whose occurrences count from `since`, by the setting ``catchup``."""
         return find_first_due(schedule, since, now, self.settings)
 
-    def _make_entry(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Entry:
+    def _make_job(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Job:
         """A job to be set, whose occurrences count from `since`; `given` tells whether the user has said so."""
         if schedule.runs_once and not given:
             since = float("-inf")  # what is past is due at once
@@ -140,7 +142,7 @@ class Setter:
         text = Stop.text if due is None and schedule.runs_once else schedule.text
         keeps = not given and not schedule.is_command
         span = schedule.anchor_span if keeps else None
-        return Entry(jobid, text, due, schedule.runs_once, queue, keeps, rests=keeps, anchor_span=span)
+        return Job(jobid, text, due, schedule.runs_once, queue, keeps, rests=keeps, anchor_span=span)
 
     def _set_chunk(
         self, chunk: list[tuple[str, str | None]], after: float | None, tz: str | None
@@ -150,11 +152,11 @@ class Setter:
         since, given = self.compute_start(after, now), after is not None
         from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
-        entries: dict[str, Entry] = {}
+        jobs: dict[str, Job] = {}
         for jobid, schedule in chunk:
             try:
                 if schedule is None:
-                    self._set_entries(entries, from_now)
+                    self._set_jobs(jobs, from_now)
                     self.unset(jobid)
                     results.append((jobid, True))
                     continue
@@ -162,15 +164,15 @@ class Setter:
                 parsed = self._parse(schedule, zone, jobid, now)
             except ValueError as error:
                 if isinstance(error, BadSchedule):
-                    self._set_entries(entries, from_now)
-                    self.store.bad(jobid)
+                    self._set_jobs(jobs, from_now)
+                    self.store.jobs.reject(jobid)
                 results.append((jobid, error))
             else:
-                if jobid in entries:
-                    self._set_entries(entries, from_now)
-                entries[jobid] = self._make_entry(jobid, parsed, queue, now, since, given)
+                if jobid in jobs:
+                    self._set_jobs(jobs, from_now)
+                jobs[jobid] = self._make_job(jobid, parsed, queue, now, since, given)
                 results.append((jobid, True))
-        self._set_entries(entries, from_now)
+        self._set_jobs(jobs, from_now)
         return results
 
     def _parse(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
@@ -180,33 +182,33 @@ class Setter:
             return parsed.with_zone()
         return parsed
 
-    def _set_entries(self, entries: dict[str, Entry], from_now: bool) -> None:
+    def _set_jobs(self, jobs: dict[str, Job], from_now: bool) -> None:
         """Set those jobs, and forget them. If their occurrences count `from_now`, none is before they are set."""
-        left = list(entries.values())
+        left = list(jobs.values())
         ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
         while left:
-            refused = self.store.set_many(left, from_now=from_now)
-            for entry, queue in refused:
+            refused = self.store.jobs.set(left, from_now=from_now)
+            for job, queue in refused:
                 if queue:
-                    entry.queue = queue
+                    job.queue = queue
                 else:
-                    entry.due = parse(entry.schedule).next(self.store.clock() + ahead)
+                    job.due = parse(job.schedule).next(self.store.timeline.read_clock() + ahead)
             ahead = 2 * ahead + 0.001
-            left = [entry for entry, _ in refused]
-        entries.clear()
+            left = [job for job, _ in refused]
+        jobs.clear()
 
     def _clock(self) -> float:
         """Redis' clock, asked for at most once a second."""
         asked = time.monotonic()
         if self._read is None or asked - self._read[1] > CLOCK:
-            self._read = self.store.clock(), asked
+            self._read = self.store.timeline.read_clock(), asked
         return self._read[0] + asked - self._read[1]
 
 
-def _log_if_due_at_once(entry: Entry, state: State) -> None:
+def _log_if_due_at_once(job: Job, state: JobState) -> None:
     """Say that a recurring job is due at once, because it came due after the time in the timefile."""
-    if entry.once or not isinstance(entry.due, float):
+    if job.once or not isinstance(job.due, float):
         return
-    if state.waiting and state.waiting.due == round(entry.due, 6):
-        when = datetime.fromtimestamp(entry.due, UTC).isoformat()
-        log.info("%s: due at once: it came due at %s, after the time in the timefile", entry.jobid, when)
+    if state.waiting and state.waiting.due == round(job.due, 6):
+        when = datetime.fromtimestamp(job.due, UTC).isoformat()
+        log.info("%s: due at once: it came due at %s, after the time in the timefile", job.jobid, when)

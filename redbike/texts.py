@@ -1,57 +1,57 @@
-"""Text from outside, so that it can be shown: what exceptions say, and what commands print.
+"""Make text from outside safe to print: the messages of exceptions, and the output of commands.
 
-The exceptions are the user's own. A message may be of any size, contain half a character, or raise when it is made.
-Here it becomes text of limited size that can be written anywhere, and making that never fails.
+The exceptions are the user's own. A message may have any size, contain half of a surrogate pair, or raise when it is
+formatted. The functions here return text of limited size that can be written anywhere, and they never fail.
 """
 
 import traceback
 
-MOST_SAID = 2000  # characters of a message, or of one entry of a traceback
-MOST_TRACED = 64 * 1024  # characters of a traceback
+MAX_MESSAGE = 2000  # characters of a message, or of one entry of a traceback
+MAX_TRACEBACK = 64 * 1024  # characters of a traceback
 
 
 def describe(error: BaseException) -> str:
-    """One line for an exception: its type and what it says."""
-    said = message_of(error)
-    return f"{_name(error)}: {said}" if said else _name(error)
+    """Return the type and the message of an exception, in one line."""
+    message = get_message(error)
+    return f"{_get_name(error)}: {message}" if message else _get_name(error)
 
 
-def message_of(error: BaseException) -> str:
-    """What an exception says, in one line."""
+def get_message(error: BaseException) -> str:
+    """Return the message of an exception, in one line."""
     try:
-        said = str(error)
-        return clip(" ".join(said[: MOST_SAID + 1].split()))
+        message = str(error)
+        return clip(" ".join(message[: MAX_MESSAGE + 1].split()))
     except BaseException as another:
-        return f"(its message cannot be shown: {_name(another)})"
+        return f"(its message cannot be shown: {_get_name(another)})"
 
 
-def trace_of(error: BaseException) -> str:
-    """The traceback of an exception."""
+def format_traceback(error: BaseException) -> str:
+    """Return the traceback of an exception; of a long one, its end."""
     try:
-        return "".join(map(clip, traceback.format_exception(error)))[-MOST_TRACED:]
+        return "".join(map(clip, traceback.format_exception(error)))[-MAX_TRACEBACK:]
     except BaseException as another:
-        return f"(its traceback cannot be shown: {_name(another)})\n"
+        return f"(its traceback cannot be shown: {_get_name(another)})\n"
 
 
 def clip(text: str) -> str:
-    """Return `text` if it is short, else its beginning; half a character is spelled out."""
-    if len(text) > MOST_SAID:
-        text = f"{text[:MOST_SAID]}…" + "\n" * text.endswith("\n")
+    """Return at most the first `MAX_MESSAGE` characters of `text`; half of a surrogate pair becomes an escape."""
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[:MAX_MESSAGE]}…" + "\n" * text.endswith("\n")
     return text.encode(errors="backslashreplace").decode()
 
 
-def _name(error: BaseException) -> str:
+def _get_name(error: BaseException) -> str:
     return clip(str(type.__getattribute__(type(error), "__name__")))
 
 
-def harmless(output: bytes) -> str:
-    """`output` as text in which whatever could steer a terminal, or is not UTF-8, is spelled out."""
+def escape(output: bytes) -> str:
+    """Return `output` as text; escape bytes that are not UTF-8, and characters that could control a terminal."""
     text = output.decode(errors="backslashreplace")
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in text
     )
 
 
-def harmless_lines(output: bytes) -> list[str]:
-    """The lines of `output` without blank ones."""
-    return [harmless(line.rstrip(b"\r")) for line in output.split(b"\n") if line.strip()]
+def escape_lines(output: bytes) -> list[str]:
+    """Return the lines of `output` that are not blank, each by `escape`."""
+    return [escape(line.rstrip(b"\r")) for line in output.split(b"\n") if line.strip()]

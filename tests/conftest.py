@@ -10,6 +10,7 @@ import redis
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import Shell
+from tests.servers import Cluster
 
 # Nothing of the user's own environment may steer the tests.
 for name in ("REDBIKE_URL", "REDIS_URL"):
@@ -37,6 +38,14 @@ def server_url(server):
 def _client(server_url):
     with connect(server_url) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """Three masters, each with a replica."""
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
 from redbike.serving.embedded import EmbeddedServer
-from redbike.state.records import Outcome
+from redbike.state.runs import Placement
 from tests.states import dump
+from tests.verbs import take_one
 
 PREFIX = "r"  # short, since there is a start of the server for each byte
 YEAR = 366 * 86400.0
@@ -55,26 +56,26 @@ class Cuts:
         bike, store, runs = self.bike, self.bike.store, list[Any]()
 
         def take(tag: str) -> Any:
-            return store.take([("work-A", 10_000.0)], tag)
+            return take_one(store, [("work-A", 10_000.0)], tag)
 
         steps = [
             lambda: list(bike.set_many([("e:A", "EVERY:1h"), ("s:A", "STOP"), ("n:A", "NOW"), ("c:A", "CONTINUE")])),
-            lambda: bike.set("a:A", f"AT:{store.horizon()[0] + 1000:.0f}"),
+            lambda: bike.set("a:A", f"AT:{store.timeline.read_dispatched()[0] + 1000:.0f}"),
             lambda: bike.set("x:A", "NOW"),
             lambda: bike.unset("x:A"),
             lambda: bike.requeue("s:A"),
             lambda: bike.set("t:A", "NOW"),
             lambda: bike.set("t:A", "EVERY:2h"),
-            lambda: bike.dispatch_due(store.horizon()[0] + 1500),
+            lambda: bike.dispatch_due(store.timeline.read_dispatched()[0] + 1500),
             lambda: runs.append(take("first")),
             lambda: bike.set("n:A", "EVERY:3h"),
-            lambda: store.advance(store.horizon()[0]),
+            lambda: store.timeline.advance(store.timeline.read_dispatched()[0]),
             lambda: runs.append(take("second")),
-            lambda: store.end(runs[1], Outcome("next", store.horizon()[0] + 3600)),
+            lambda: store.runs.end(runs[1], Placement("next", store.timeline.read_dispatched()[0] + 3600)),
             lambda: runs.append(take("third")),
-            lambda: store.end(runs[2], Outcome("die", failure={"error": "it broke"})),
+            lambda: store.runs.end(runs[2], Placement("die", failure={"error": "it broke"})),
             lambda: runs.append(take("fourth")),
-            lambda: store.end(runs[3], Outcome("stop")),
+            lambda: store.runs.end(runs[3], Placement("stop")),
         ]
         for step in steps:
             step()
@@ -106,7 +107,7 @@ class Cuts:
         expected = sorted({jobid for jobid, _ in bike.get_schedules()} - stopped)
         # Twice, as one that is on the timeline behind a lost run goes there once more.
         for years in (1, 2):
-            bike.dispatch_due(bike.store.horizon()[0] + years * YEAR)
+            bike.dispatch_due(bike.store.timeline.read_dispatched()[0] + years * YEAR)
         while bike.work_one():
             pass
         assert sorted(bike.worker.ran) == expected

@@ -12,11 +12,13 @@ from redbike.config import Settings
 from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
-from redbike.state.records import Entry
-from redbike.state.store import LEASE, Store
+from redbike.state.jobs import Job
+from redbike.state.runs import LEASE
+from redbike.state.store import Store
 from redbike.working.batch import MOST
 from redbike.working.worker import Worker
 from tests.crashing import Faults, faulty
+from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
 
 JOB = "job:A"
@@ -62,21 +64,21 @@ class Scene:
         self.hourly, self.two_hourly = (f"EVERY:{hours}h@{self.began - 36010:.0f}" for hours in (1, 2))
 
     def now(self) -> float:
-        return self.store.horizon()[0]
+        return self.store.timeline.read_dispatched()[0]
 
     def put(self, jobid: str, due: float, schedule: str = "", once: bool = False) -> None:
         """A job that is due in `due` seconds: it is on the timeline, also if it should have been dispatched."""
-        self.store.set(jobid, schedule or self.hourly, self.began + due, once, now=self.began - 10_000)
+        set_job(self.store.at(self.began - 10_000), jobid, schedule or self.hourly, self.began + due, once)
 
     def queue(self, *jobids: str, schedule: str = "") -> None:
         """Jobs that are due now."""
         for jobid in jobids:
-            self.store.set(jobid, schedule or self.hourly, "now", schedule == "NOW")
+            set_job(self.store, jobid, schedule or self.hourly, "now", schedule == "NOW")
 
     def fly(self, *jobids: str, ago: float = 0.0, tag: str = "tag") -> None:
         """Jobs in flight, taken together `ago` seconds ago by a worker that is gone."""
-        self.store.set_many([Entry(jobid, self.hourly, self.began - ago, False, "work-A") for jobid in jobids])
-        taken = self.store.take_many([("work-A", 1000.0)], [1], tag, MOST, now=self.began - ago)
+        self.store.jobs.set([Job(jobid, self.hourly, self.began - ago, False, "work-A") for jobid in jobids])
+        taken = take_many(self.store.at(self.began - ago), [("work-A", 1000.0)], [1], tag, MOST)
         assert {run.jobid for run in taken} == set(jobids)
 
     def flying(self) -> set[str]:
@@ -139,7 +141,7 @@ class Scene:
 
         Not those that were set or unset meanwhile, as that counts, and not how the run ended.
         """
-        begun = self.store.inspect(set(self.handler.worked) & self.flying())
+        begun = self.store.questions.inspect(set(self.handler.worked) & self.flying())
         return Counter(state.jobid for state in begun if state.schedule and state.running.split(" ")[6] == "-")
 
     def close(self) -> None:
@@ -176,7 +178,7 @@ def waiting(*jobids: str, schedule: str = "") -> Callable[[Scene], None]:
 
 def elsewhere(scene: Scene) -> None:
     """A job that waits in a queue that is not its own."""
-    Store(scene.observer.client, scene.store.keys.prefix, lambda jobid: "elsewhere").set(JOB, scene.hourly, "now")
+    set_job(Store(scene.observer.client, scene.store.keys.prefix, lambda jobid: "elsewhere"), JOB, scene.hourly, "now")
 
 
 def dead(scene: Scene) -> None:
@@ -197,8 +199,8 @@ def crowd(scene: Scene) -> None:
     dead(scene)
     scene.fly("flying:A")
     scene.put("later:A", due=3600)
-    scene.store.set("stopped:A", "STOP", None)
-    scene.store.bad("bad:A")
+    set_job(scene.store, "stopped:A", "STOP", None)
+    scene.store.jobs.reject("bad:A")
     scene.queue("queued:A", "queued:B")
     scene.store.halt()
 
@@ -303,11 +305,11 @@ MANY = ("left:A", "asked:A", "changed:A", "unset:A", "once:A", "stopped:A", "las
 
 def set_meanwhile(scene: Scene) -> None:
     """Whatever may be set during runs."""
-    scene.store.requeue("asked:A")
+    scene.store.jobs.requeue("asked:A")
     scene.put("changed:A", due=1000, schedule=scene.two_hourly)
-    scene.store.unset("unset:A")
-    scene.store.set("once:A", "NOW", "now", once=True)
-    scene.store.set("stopped:A", "STOP", None)
+    scene.store.jobs.unset("unset:A")
+    set_job(scene.store, "once:A", "NOW", "now", once=True)
+    set_job(scene.store, "stopped:A", "STOP", None)
 
 
 def lost(scene: Scene) -> None:
@@ -315,7 +317,7 @@ def lost(scene: Scene) -> None:
     scene.fly("alone:A", ago=90, tag="one")
     scene.fly("two:A", "three:A", ago=80, tag="several")
     scene.fly("owed:A", ago=70, tag="another")
-    scene.store.requeue("owed:A")
+    scene.store.jobs.requeue("owed:A")
     scene.fly(*MANY, ago=65, tag="many")
     set_meanwhile(scene)
     scene.store.client.hset(scene.store.keys.streaks, "killer:A", "0 2")
@@ -330,7 +332,7 @@ def strays(scene: Scene) -> None:
     scene.fly("alive:A", tag="alive")
     for jobid in ("stray:A", "other:A"):
         scene.store.client.hdel(scene.store.keys.running, jobid)
-        scene.store.unset(jobid)
+        scene.store.jobs.unset(jobid)
 
 
 def older(scene: Scene) -> None:
@@ -339,11 +341,11 @@ def older(scene: Scene) -> None:
     scene.fly("alone:A", ago=90, tag="one")
     scene.fly("two:A", "three:A", "owed:A", ago=80, tag="several")
     scene.fly("late:A", ago=2000, tag="late")
-    scene.store.requeue("owed:A")
+    scene.store.jobs.requeue("owed:A")
     scene.queue("withdrawn:A", "waits:A", "again:A")
-    scene.store.set("withdrawn:A", "STOP", None)
+    set_job(scene.store, "withdrawn:A", "STOP", None)
     for jobid in scene.flying():
-        state = scene.store.inspect([jobid])[0]
+        state = scene.store.questions.inspect([jobid])[0]
         client.zadd(keys.leases, {jobid: state.lease})
         if state.inflight_ms > 0:
             client.set(keys.inflight(jobid), state.tag, px=state.inflight_ms)
@@ -359,7 +361,7 @@ def missed(scene: Scene) -> None:
     for number in range(3):
         scene.put(f"{number}:A", due=number - 7200)
     scene.put("once:A", due=-7200, schedule=f"AT:{scene.began - 7200}", once=True)
-    scene.store.advance(scene.began - 8000)
+    scene.store.timeline.advance(scene.began - 8000)
 
 
 def one_pass(scene: Scene, bike: Redbike | None = None) -> int:
@@ -418,12 +420,12 @@ def outlive(scene: Scene) -> None:
 
 def be_set(scene: Scene) -> None:
     if scene.runs()[JOB] == 1:
-        scene.store.set(JOB, "NOW", "now", once=True)
+        set_job(scene.store, JOB, "NOW", "now", once=True)
 
 
 def live_long(scene: Scene) -> None:
-    lease = scene.store.inspect([JOB])[0].lease or 0.0
-    scene.waits(lambda: (scene.store.inspect([JOB])[0].lease or 0.0) > lease)
+    lease = scene.store.questions.inspect([JOB])[0].lease or 0.0
+    scene.waits(lambda: (scene.store.questions.inspect([JOB])[0].lease or 0.0) > lease)
 
 
 def be_slow(scene: Scene) -> None:

@@ -6,8 +6,11 @@ from typing import Any
 
 from redbike.config import Settings
 from redbike.running.policies import place_again
-from redbike.state.records import Answer, Outcome, Run, State
-from redbike.state.store import Call, Store
+from redbike.state.questions import JobState
+from redbike.state.runs import Answer, Placement, Run
+from redbike.state.scripts import Call
+from redbike.state.store import Store
+from tests.verbs import set_job, take_one
 
 JOB = "job:A"
 QUEUE = "work-A"
@@ -24,16 +27,16 @@ def queue_for(jobid: str) -> str:
 
 
 def take(store: Store, tag: str = "tag", now: float = START, **more: Any) -> Any:
-    return store.take(more.pop("queues", [(QUEUE, TIMEOUT)]), tag, now=now, **more)
+    return take_one(store.at(now), more.pop("queues", [(QUEUE, TIMEOUT)]), tag, **more)
 
 
-def end(store: Store, run: Run, outcome: Outcome, now: float = NOW) -> Answer:
+def end(store: Store, run: Run, outcome: Placement, now: float = NOW) -> Answer:
     """End `run`, as often as something was set meanwhile."""
-    answer = store.end(run, outcome, now)
+    answer = store.at(now).runs.end(run, outcome)
     while answer.word == "changed":
         outcome = place_again(run, outcome, answer, Settings(), now)
         run = replace(run, schedule=answer.detail)
-        answer = store.end(run, outcome, now)
+        answer = store.at(now).runs.end(run, outcome)
     return answer
 
 
@@ -45,8 +48,8 @@ class Made:
     run: Run | None = None
     calls: list[Call] = field(default_factory=list)
 
-    def state(self) -> State:
-        return self.store.inspect([JOB])[0]
+    def state(self) -> JobState:
+        return self.store.questions.inspect([JOB])[0]
 
 
 def unknown(store: Store) -> Run | None:
@@ -54,17 +57,17 @@ def unknown(store: Store) -> Run | None:
 
 
 def bad(store: Store) -> Run | None:
-    store.bad(JOB, now=START)
+    store.at(START).jobs.reject(JOB)
     return None
 
 
 def timeline(store: Store) -> Run | None:
-    store.set(JOB, OLD, DUE, now=START)
+    set_job(store.at(START), JOB, OLD, DUE)
     return None
 
 
 def queue(store: Store) -> Run | None:
-    store.set(JOB, OLD, START, now=START)
+    set_job(store.at(START), JOB, OLD, START)
     return None
 
 
@@ -77,30 +80,30 @@ def flight(store: Store) -> Run | None:
 
 def flight_and_timeline(store: Store) -> Run | None:
     run = flight(store)
-    store.set(JOB, "EVERY:50@0.0", DUE, now=START)
+    set_job(store.at(START), JOB, "EVERY:50@0.0", DUE)
     return run
 
 
 def flight_and_one_off(store: Store) -> Run | None:
     run = flight(store)
-    store.set(JOB, f"AT:{DUE}", DUE, once=True, now=START)
+    set_job(store.at(START), JOB, f"AT:{DUE}", DUE, once=True)
     return run
 
 
 def flight_and_owed(store: Store) -> Run | None:
     run = flight(store)
-    store.set(JOB, "NOW", "now", once=True, now=START)
+    set_job(store.at(START), JOB, "NOW", "now", once=True)
     return run
 
 
 def flight_of_unset(store: Store) -> Run | None:
     run = flight(store)
-    store.unset(JOB)
+    store.jobs.unset(JOB)
     return run
 
 
 def stopped(store: Store) -> Run | None:
-    store.set(JOB, "STOP", None, now=START)
+    set_job(store.at(START), JOB, "STOP", None)
     return None
 
 
@@ -108,14 +111,14 @@ def dead(store: Store) -> Run | None:
     run = flight(store)
     assert run is not None
     failure = {"jobid": JOB, "due": run.due, "attempt": 1, "error": "it broke"}
-    store.end(run, Outcome("die", failure=failure), now=START + 1)
+    store.at(START + 1).runs.end(run, Placement("die", failure=failure))
     return None
 
 
 def waiting_to_retry(store: Store) -> Run | None:
     run = flight(store)
     assert run is not None
-    store.end(run, Outcome("due", DUE, streak=f"1 0 1 {START:.6f} -"), now=START + 1)
+    store.at(START + 1).runs.end(run, Placement("due", DUE, streak=f"1 0 1 {START:.6f} -"))
     return None
 
 
@@ -138,7 +141,7 @@ STATES: dict[str, Callable[[Store], Run | None]] = {
 }
 
 
-def place(state: State) -> str:
+def place(state: JobState) -> str:
     """Where a job is, in one text: flight, timeline, queue, with what is owed, else its last event, else nothing."""
     here = []
     if state.running:

@@ -7,8 +7,8 @@ import pytest
 
 from redbike.config import Settings, load
 from redbike.errors import BadConfig
-from redbike.working.queues import RoundRobin
-from redbike.working.worker_class import load_worker
+from redbike.working.loader import load_worker
+from redbike.working.worker_class import RoundRobin
 from tests.commandline import ROOT
 
 
@@ -26,6 +26,16 @@ def test_without_anything_there_are_the_defaults(conf):
     config = load(None, {})
     assert config.settings == Settings()
     assert config.redis is None
+
+
+def test_the_page_has_every_setting_with_its_default():
+    page = (ROOT / "docs" / "configuration.rst").read_text()
+    rows = re.findall(r"^``([a-z-]+)`` +(?:``)?([^` ]*?)(?:``)?  +\S", page.partition("The server\n")[0], re.MULTILINE)
+    defaults = {field.name.replace("_", "-"): field.default for field in dataclasses.fields(Settings)}
+    # Without a default of its own, the worker class decides.
+    defaults |= {"on-error": "stop", "on-timeout": "stop"}
+    shown = {name: f"{value:g}" if isinstance(value, float) else str(value or "") for name, value in defaults.items()}
+    assert dict(rows) == shown
 
 
 def test_the_example_shows_every_setting_with_its_default():

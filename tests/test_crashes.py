@@ -29,8 +29,10 @@ SHORT = {
     "redbike.running.loop.FIRST_PAUSE": 0.002,
     "redbike.running.wakeup.BLOCK": 0.2,
     "redbike.running.wakeup.SILENCE": 0.4,
-    "redbike.state.store.PAGE": 4,
-    "redbike.state.store.LOOK": 6,
+    "redbike.state.questions.PAGE": 4,
+    "redbike.state.timeline.PAGE": 4,
+    "redbike.state.timeline.MOST_DUE": 6,
+    "redbike.state.upkeep.PAGE": 4,
     "redbike.running.dispatcher.PAGE": 4,
     "redbike.running.dispatcher.STEP": 2,
     "redbike.running.dispatcher.AHEAD": 1,
@@ -178,14 +180,14 @@ def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, sh
             one_pass(scene)
         scene.close()
         one_pass(scene, scene.observer)
-        states = {state.jobid: state for state in scene.store.inspect(MANY)}
+        states = {state.jobid: state for state in scene.store.questions.inspect(MANY)}
         kept = {jobid: Streak.parse(state.streak) for jobid, state in states.items()}
         where = f"{fault}, at request {at}"
         assert [jobid for jobid in MANY if kept[jobid].losses] == [], where
         assert [jobid for jobid in MANY if kept[jobid].alone] == ["left:A", "asked:A", "last:A"], where
         assert [jobid for jobid in MANY if states[jobid].queued] == ["left:A", "asked:A", "once:A", "last:A"], where
         assert scene.flying() == set()
-        assert list(scene.store.failures()) == []
+        assert list(scene.store.questions.list_failures()) == []
         assert list(fsck(scene.store)) == []
         client.flushdb()
         if not scene.faults.struck:
@@ -203,7 +205,7 @@ def test_a_thread_that_is_cut_off_leaves_the_waiting_one_alone(client, prefix):
         scene.faults.arm(LOST, 1)
 
     def after_that():
-        wait_until(lambda: "STP" in scene.store.inspect(["cut:A"])[0].status)
+        wait_until(lambda: "STP" in scene.store.questions.inspect(["cut:A"])[0].status)
         waiting.extend(scene.blocked())
         scene.store.halt()
 

@@ -114,7 +114,7 @@ def test_dispatchers_killed_in_mid_batch(farm):
     farm.start("work", "jobs:Worker('A')")
     for batch in range(KILLS):
         dispatcher = farm.start("dispatch")
-        due = farm.bike.store.horizon()[0] + 0.4
+        due = farm.bike.store.timeline.read_dispatched()[0] + 0.4
         assert all(ok is True for _, ok in farm.bike.set_many((f"{n}:{batch}:A", f"AT:{due}") for n in range(300)))
         # From the first job that has moved on, a batch is under way.
         wait_until(lambda first=f"0:{batch}:A": not farm.bike.tell(first)["status"].startswith("TML"))
@@ -138,7 +138,7 @@ def test_the_server_killed_while_jobs_flow(farm):
     wait_until(lambda: sum(each["cmd"] == "blpop" for each in farm.bike.client.client_list()) == len(processes))
     jobs = set()
     for batch in range(KILLS):
-        due = farm.bike.store.horizon()[0] + 0.1
+        due = farm.bike.store.timeline.read_dispatched()[0] + 0.1
         batch_jobs = [(f"{n}:{batch}:A", f"AT:{due}" if n % 2 else "NOW") for n in range(200)]
         assert all(ok is True for _, ok in farm.bike.set_many(batch_jobs))
         jobs |= {jobid for jobid, _ in batch_jobs}
@@ -172,10 +172,10 @@ def test_a_server_that_forgets_scripts_all_the_time(farm):
     processes = [farm.start("dispatch"), farm.start("work", "jobs:Worker('A')")]
     client = farm.bike.client
     wait_until(lambda: sum(each["cmd"] == "blpop" for each in client.client_list()) == len(processes))
-    due = farm.bike.store.horizon()[0] + 0.3
+    due = farm.bike.store.timeline.read_dispatched()[0] + 0.3
     jobs = [(f"fast{number}:A", f"AT:{due + number / 400}") for number in range(400)]
     assert all(ok is True for _, ok in farm.bike.set_many(jobs))
-    while farm.bike.store.horizon()[0] < due + 1:
+    while farm.bike.store.timeline.read_dispatched()[0] < due + 1:
         client.script_flush()
     wait_until(lambda: all_at_rest(farm), timeout=60)
     assert farm.ran() == {jobid for jobid, _ in jobs}
@@ -201,7 +201,7 @@ def test_a_paused_worker_changes_nothing_when_it_wakes(farm):
     wait_until(farm.ran)
     worker.send_signal(signal.SIGSTOP)
     wait_until(lambda: farm.bike.is_working("slow:A") or farm.bike.tell("slow:A")["status"].startswith("ENQ"))
-    state = farm.bike.store.inspect(["slow:A"])[0]
+    state = farm.bike.store.questions.inspect(["slow:A"])[0]
     if state.running:
         # As if it had been away for longer than its lease.
         farm.bike.dispatch_due(state.lease)

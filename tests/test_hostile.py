@@ -12,8 +12,9 @@ from redbike import Redbike, RoundRobin
 from redbike.cli.entry import main
 from redbike.errors import ServerError
 from redbike.state.keys import FIXED, Keys
-from redbike.state.records import Outcome
-from tests.test_keys import GOOD
+from redbike.state.runs import Placement
+from tests.state.test_keys import GOOD
+from tests.verbs import take_one
 from tests.waiting import wait_until
 
 REFUSED, DONE, FAILED = 2, 0, 1
@@ -330,9 +331,9 @@ def do(run, server_url):
     """Runs a command, or a step of a worker or a dispatcher, which says what the command would."""
     bike = Redbike(RoundRobin("A"), redis_config=server_url)
     steps = {
-        "work": lambda: bike.store.take([("work-A", 10.0)], "tag"),
-        "advance": lambda: bike.store.advance(1000.0),
-        "adopt": bike.store.adopt_tombstones,
+        "work": lambda: take_one(bike.store, [("work-A", 10.0)], "tag"),
+        "advance": lambda: bike.store.timeline.advance(1000.0),
+        "adopt": bike.store.upkeep.adopt_tombstones,
     }
 
     def do(verb, *arguments):
@@ -374,11 +375,11 @@ def test_of_an_in_flight_key_no_type_is_expected(client, server_url):
     assert bike.set("job:A", "EVERY:1h")
     bike.requeue("job:A")
     client.xadd("redbike-inflight-tag", {"wrong": "type"})
-    run = bike.store.take([("work-A", 10.0)], "other")
+    run = take_one(bike.store, [("work-A", 10.0)], "other")
     client.delete("redbike-inflight-other")
     client.xadd("redbike-inflight-other", {"wrong": "type"})
-    assert bike.store.heartbeat([run]) == ["ok"]
-    assert bike.store.end(run, Outcome("next", 4e9))[:2] == ("ok", "timeline")
+    assert bike.store.runs.heartbeat([run]) == ["ok"]
+    assert bike.store.runs.end(run, Placement("next", 4e9))[:2] == ("ok", "timeline")
     assert client.exists("redbike-inflight-other") == 0
     assert client.type("redbike-inflight-tag") == b"stream"
 

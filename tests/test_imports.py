@@ -14,7 +14,7 @@ from tests.commandline import ROOT
 PACKAGE = Path(redbike.__file__).parent
 # A room may import from those in the lines above its own, and so may a module within its room.
 ROOMS = [
-    {"errors", "texts"},
+    {"errors", "texts", "words"},
     {"config", "schedule", "serving", "processes", "moving"},
     {"state"},
     {"running"},
@@ -28,7 +28,7 @@ ROOMS = [
 MODULES = {
     "schedule": [
         {"bits", "crontab", "zones"},
-        {"cron", "rrule"},
+        {"cron", "moments", "rrule"},
         {"explain"},
         {"kinds"},
         {"forecast", "parser"},
@@ -36,25 +36,34 @@ MODULES = {
     ],
     "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator"}, {"daily", "subdaily"}, {"recurrence"}],
     "serving": [
-        {"__init__", "binary", "check", "options", "private_folder", "probe"},
-        {"embedded"},
+        {"__init__", "binary", "cluster", "options", "private_folder", "probe", "sentinels", "urls"},
+        {"embedded", "refusals"},
+        {"check"},
         {"connection"},
         {"line"},
     ],
     "processes": [{"__init__", "forks", "signals", "streams", "child"}, {"outlet"}, {"supervisor"}],
     "moving": [{"__init__", "rows"}],
-    "state": [{"__init__", "keys", "records"}, {"scripts"}, {"store"}],
+    "state": [
+        {"__init__", "keys", "records"},
+        {"scripts"},
+        {"namespace"},
+        {"jobs", "questions", "runs"},
+        {"timeline", "upkeep"},
+        {"store"},
+    ],
     "running": [{"__init__", "policies", "timefile", "wakeup"}, {"loop"}, {"dispatcher"}],
     "working": [
-        {"__init__", "batch", "coroutines", "ends", "heartbeat", "queues", "tracebacks", "worker_class"},
-        {"runner", "source"},
+        {"__init__", "batch", "coroutines", "ends", "heartbeat", "tracebacks", "worker_class"},
+        {"loader", "queues", "runner"},
+        {"source"},
         {"batch_runner", "pool"},
         {"worker"},
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
     "cli": [
-        {"arguments", "bike", "messages", "usage"},
+        {"arguments", "bike", "diagnosis", "messages"},
         {"set"},
         {"keep", "look", "next", "run"},
         {"entry"},

@@ -11,7 +11,7 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.keeping.fsck import fsck
 from redbike.serving.embedded import EmbeddedServer
-from redbike.state.records import Entry
+from redbike.state.jobs import Job
 from tests.commandline import Shell
 from tests.waiting import wait_until
 
@@ -111,8 +111,8 @@ def test_without_memory_no_job_is_entered_and_those_that_are_there_go_on(site):
 def test_a_flood_of_due_jobs_passes_in_small_steps(site):
     """No step holds the server for long, and the dispatcher needs no more memory than for a few jobs."""
     for first in range(0, FLOOD, 500):
-        entries = [Entry(f"{n}:A", "AT:1000", 1000.0 + n / FLOOD, True, "work-A") for n in range(first, first + 500)]
-        site.bike.store.set_many(entries, now=999.0)
+        entries = [Job(f"{n}:A", "AT:1000", 1000.0 + n / FLOOD, True, "work-A") for n in range(first, first + 500)]
+        site.bike.store.at(999.0).jobs.set(entries)
     site.client.config_set("slowlog-log-slower-than", 0)
     site.client.config_set("slowlog-max-len", 100_000)
     dispatcher = site.shell.start("dispatch")

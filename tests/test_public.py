@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
-from redbike.config import Settings
+from redbike.config import CHOICES, Settings
 from tests.commandline import ROOT
 
 
@@ -24,6 +24,17 @@ def test_every_setting_is_an_argument_by_its_name_with_its_default():
     settings = {field.name: field.default for field in dataclasses.fields(Settings) if field.name != "worker"}
     assert {name: argument.default for name, argument in arguments.items()} == settings
     assert all(argument.kind is not inspect.Parameter.VAR_KEYWORD for argument in arguments.values())
+
+
+def test_every_setting_that_is_given_counts(client):
+    others = {"prefix": "other", "timezone": "Europe/Berlin", "timefile": "time"}
+    for field in dataclasses.fields(Settings):
+        if isinstance(field.default, int | float):
+            others[field.name] = field.default + 1
+        elif field.name in CHOICES:
+            others[field.name] = CHOICES[field.name][-1]
+    assert others.keys() == {field.name for field in dataclasses.fields(Settings)} - {"worker"}
+    assert Redbike(RoundRobin("A"), redis_config=client, **others).settings == Settings(**others)
 
 
 def test_a_mistyped_setting_or_name_is_an_error_for_python_and_for_type_checkers(client, prefix, tmp_path):

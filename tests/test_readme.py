@@ -89,7 +89,7 @@ def test_the_tour_shows_what_happens(tour):
 
 def test_the_small_example_works(tmp_path):
     text = section("A small example", README)
-    code = text.partition(".. code-block:: python\n\n")[2].partition("\nPut ")[0]
+    code = text.partition(".. code-block:: python\n\n")[2].partition("\nSet two jobs")[0]
     (tmp_path / "tour.py").write_text("\n".join(line[3:] for line in code.splitlines()) + "\n")
     *jobs, up = [shlex.split(command)[1:] for command, _ in commands(text)]
     shell = Shell(tmp_path, None)

@@ -9,6 +9,7 @@ import pytest
 from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, StopWork, current_run
 from redbike.keeping.fsck import fsck
 from redbike.running.timefile import Timefile
+from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
 
 
@@ -114,7 +115,7 @@ def test_what_is_stored_is_complete_and_means_the_same_again(bike):
 
 
 def test_after_decides_from_when_occurrences_count(bike):
-    now = bike.store.horizon()[0]
+    now = bike.store.timeline.read_dispatched()[0]
     bike.set("missed:A", "EVERY:1h@0", after=now - 7200)
     assert bike.tell("missed:A")["status"].startswith("ENQ:")
     bike.set("later:A", "EVERY:1h@0", after=now + 7200)
@@ -129,7 +130,7 @@ def test_after_decides_from_when_occurrences_count(bike):
 
 @pytest.mark.parametrize("ago", [0.4, 0.6, 10, 86400])
 def test_a_one_off_that_is_past_is_due_at_once(bike, ago):
-    due = round(bike.store.clock() - ago, 3)
+    due = round(bike.store.timeline.read_clock() - ago, 3)
     bike.set("late:A", f"AT:{due}")
     assert bike.work_one() == "late:A"
     assert bike.worker.worked == [("late:A", due)]
@@ -137,7 +138,7 @@ def test_a_one_off_that_is_past_is_due_at_once(bike, ago):
 
 def test_a_one_off_that_is_past_the_timefile_is_due_at_once(client, prefix, tmp_path):
     bike = Redbike(Recorder(), prefix, client, timefile=str(tmp_path / "timefile"))
-    now = bike.store.clock()
+    now = bike.store.timeline.read_clock()
     Timefile(tmp_path / "timefile").write(now)
     bike.set("late:A", f"AT:{now - 5:.3f}")
     assert bike.work_one() == "late:A"
@@ -146,7 +147,7 @@ def test_a_one_off_that_is_past_the_timefile_is_due_at_once(client, prefix, tmp_
 def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path):
     path = tmp_path / "timefile"
     bike = Redbike(Recorder(), prefix, client, timefile=str(path))
-    now = bike.store.clock()
+    now = bike.store.timeline.read_clock()
     Timefile(path).write(now - 7200)
     bike.set("job:A", "EVERY:1h@0")
     assert bike.tell("job:A")["status"].startswith("ENQ:")
@@ -158,8 +159,8 @@ def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path)
 @pytest.mark.parametrize("until", [-7200, 400 * 86400])
 def test_without_a_timefile_a_new_job_counts_from_now(bike, until):
     """Whatever Redis says of when a dispatcher ran last."""
-    now = bike.store.clock()
-    bike.store.advance(now + until)
+    now = bike.store.timeline.read_clock()
+    bike.store.timeline.advance(now + until)
     bike.set("job:A", "EVERY:1h@0")
     assert now < bike.tell("job:A")["next_run"] <= now + 3601
     assert [result for _, result in bike.set_many([("other:A", "EVERY:1h@0")])] == [True]
@@ -177,7 +178,7 @@ def test_a_job_never_runs_for_an_instant_before_it_was_set_however_slow_its_clie
     jobs = [f"{n}:A" for n in range(20)]
     assert all(result is True for _, result in bike.set_many((jobid, "EVERY:0.05@0") for jobid in jobs))
     bike.set("alone:A", "EVERY:0.005@0")
-    was_set = bike.store.clock()
+    was_set = bike.store.timeline.read_clock()
     bike.store._queue_for = queue_for
     dues = [bike.tell(jobid)["next_run"] for jobid in (*jobs, "alone:A")]
     assert all(due is not None and due > was_set - 0.1 for due in dues), "on the timeline, and not long ago"
@@ -185,7 +186,7 @@ def test_a_job_never_runs_for_an_instant_before_it_was_set_however_slow_its_clie
 
 
 def test_a_job_whose_schedule_is_changed_counts_from_now(bike):
-    now = bike.store.clock()
+    now = bike.store.timeline.read_clock()
     bike.set("job:A", "EVERY:1h@0", after=now - 7200)
     bike.set("job:A", "EVERY:2h@0")
     assert bike.tell("job:A")["next_run"] > now
@@ -194,12 +195,12 @@ def test_a_job_whose_schedule_is_changed_counts_from_now(bike):
 @pytest.mark.parametrize("text", ["EVERY:1h@0", "EVERY:1h", "RRULE:FREQ=HOURLY", "17 * * * *", "CONTINUE", "AT:{past}"])
 def test_what_is_overdue_stays_so_when_it_is_set_again_unchanged(bike, text):
     """No dispatcher runs, and the file of schedules is loaded once more."""
-    now = bike.store.clock()
+    now = bike.store.timeline.read_clock()
     text = text.format(past=now - 10)
     bike.set("model:A", text)
     (stored,) = dict(bike.get_schedules()).values()
     bike.unset("model:A")
-    bike.store.set("job:A", stored, now - 60, now=now - 100)
+    set_job(bike.store.at(now - 100), "job:A", stored, now - 60)
     assert [result for _, result in bike.set_many([("job:A", text)])] == [True]
     assert bike.set("job:A", text)
     assert bike.tell("job:A")["next_run"] == pytest.approx(now - 60, abs=1e-5)
@@ -228,7 +229,7 @@ def test_a_file_that_is_loaded_again_does_not_revive_what_has_failed_for_good(cl
 
 def test_what_has_run_once_does_not_run_again_from_a_dump(bike, client, prefix):
     bike.set("now:A", "NOW")
-    bike.set("at:A", f"AT:{bike.store.clock() - 1:.3f}")
+    bike.set("at:A", f"AT:{bike.store.timeline.read_clock() - 1:.3f}")
     bike.set("waits:A", "NOW")
     assert [bike.work_one(), bike.work_one()] == ["now:A", "at:A"]
     dump = list(bike.get_schedules())
@@ -248,7 +249,7 @@ def test_a_failure_in_a_backfill_drops_no_other_occurrence(client, prefix, catch
 
     settings = {"catchup": catchup, "on_error": "retry", "backoff": 0.0}
     bike = Redbike(Flaky(), prefix, client, **settings)
-    now = bike.store.clock()
+    now = bike.store.timeline.read_clock()
     base = now - now % 1000 - 3000
     bike.set("job:A", "EVERY:1000@0", after=base - 1)
     while bike.work_one() or bike.dispatch_due():
@@ -260,7 +261,7 @@ def test_a_failure_in_a_backfill_drops_no_other_occurrence(client, prefix, catch
 
 def test_an_explicit_run_between_missed_ones_drops_none(client, prefix):
     bike = Redbike(Recorder(), prefix, client, catchup="all")
-    now = bike.store.clock()
+    now = bike.store.timeline.read_clock()
     base = now - now % 1000 - 3000
     work = bike.worker.work
 
@@ -280,7 +281,7 @@ def test_an_explicit_run_between_missed_ones_drops_none(client, prefix):
 def test_set_says_when_a_job_is_due_at_once_because_of_the_timefile(client, prefix, tmp_path, caplog):
     caplog.set_level("INFO", "redbike")
     bike = Redbike(Recorder(), prefix, client, timefile=str(tmp_path / "timefile"))
-    Timefile(tmp_path / "timefile").write(bike.store.clock() - 7200)
+    Timefile(tmp_path / "timefile").write(bike.store.timeline.read_clock() - 7200)
     bike.enter("job:A", "EVERY:1h@0")
     assert "job:A: due at once" in caplog.text
     caplog.clear()
@@ -291,14 +292,14 @@ def test_set_says_when_a_job_is_due_at_once_because_of_the_timefile(client, pref
 
 def test_catchup_none_at_set_goes_on_to_the_next_occurrence(client, prefix):
     bike = Redbike(Recorder(), prefix, client, catchup="none")
-    now = bike.store.horizon()[0]
+    now = bike.store.timeline.read_dispatched()[0]
     bike.set("job:A", "EVERY:1h@0", after=now - 7200)
     assert bike.tell("job:A")["next_run"] > now
 
 
 def test_catchup_all_runs_every_missed_occurrence_in_turn(client, prefix):
     bike = Redbike(Recorder(), prefix, client, catchup="all", catchup_limit=3)
-    now = bike.store.horizon()[0]
+    now = bike.store.timeline.read_dispatched()[0]
     base = now - now % 100 - 500
     bike.set("job:A", "EVERY:100@0", after=base)
     while bike.work_one():
@@ -307,7 +308,7 @@ def test_catchup_all_runs_every_missed_occurrence_in_turn(client, prefix):
 
 
 def test_catchup_last_runs_once_and_counts_the_rest(bike):
-    now = bike.store.horizon()[0]
+    now = bike.store.timeline.read_dispatched()[0]
     base = now - now % 1000 - 5000
     bike.set("job:A", "EVERY:1000@0", after=base)
     assert bike.work_one() == "job:A"
@@ -319,7 +320,7 @@ def test_catchup_last_runs_once_and_counts_the_rest(bike):
 
 def test_setting_a_queued_job_again_does_not_take_its_turn_away(bike):
     for _ in range(2):
-        bike.set("job:A", "EVERY:1h@0", after=bike.store.horizon()[0] - 7200)
+        bike.set("job:A", "EVERY:1h@0", after=bike.store.timeline.read_dispatched()[0] - 7200)
         bike.set("job:A", "EVERY:1h@0")
     assert bike.tell("job:A")["status"].startswith("ENQ:")
     assert bike.work_one() == "job:A"
@@ -432,7 +433,7 @@ def test_flush_deletes_the_keys_of_its_prefix_and_no_others(client, bike):
         each.set("queued:A", "NOW")
         each.set("later:B", "EVERY:1h")
         each.set("flying:C", "NOW")
-        each.store.take([("work-C", 1000.0)], "tag")
+        take_one(each.store, [("work-C", 1000.0)], "tag")
         each.control("HALT")
     client.set("neighbour", "kept")
     before = {key for key in client.scan_iter() if key.startswith(other.settings.prefix.encode())}
@@ -485,15 +486,15 @@ def test_a_wrong_setting_is_refused(client, prefix, wrong):
 
 @pytest.mark.parametrize("wrong", [-7200, 7200])
 def test_the_clock_of_the_host_does_not_matter(bike, monkeypatch, wrong):
-    before, right, runs = bike.store.horizon()[0], time.time, []
+    before, right, runs = bike.store.timeline.read_dispatched()[0], time.time, []
     monkeypatch.setattr(time, "time", lambda: right() + wrong)
     bike.worker.work = lambda jobid: runs.append(current_run())
     bike.set("now:A", "NOW")
     bike.set("later:A", "EVERY:1h")
-    bike.store.set("due:A", "EVERY:1h@0", before - 1, now=before - 2)
+    set_job(bike.store.at(before - 2), "due:A", "EVERY:1h@0", before - 1)
     assert bike.dispatch_due() == 1
     assert [bike.work_one() for _ in range(3)] == ["now:A", "due:A", None]
-    after = bike.store.horizon()[0]
+    after = bike.store.timeline.read_dispatched()[0]
     assert all(before <= run.start <= after and run.deadline == pytest.approx(run.start + 10, abs=1e-3) for run in runs)
     assert before + 3600 <= bike.tell("later:A")["next_run"] <= after + 3600
     assert before < bike.tell("due:A")["next_run"] <= after + 3600

@@ -17,10 +17,11 @@ from redbike.errors import ServerError
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.loop import Loop
 from redbike.serving.check import check_server
-from redbike.state.records import Outcome
-from redbike.state.store import LEASE
+from redbike.state.runs import LEASE, Placement
 from tests.commandline import ROOT, Shell
+from tests.proc import arguments_below
 from tests.states import end
+from tests.verbs import set_job, take_many, take_one
 from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "security.rst").read_text()
@@ -147,15 +148,15 @@ def adopts(store, other):
 def recovers_older(bike, other):
     """A run of an older version, and a tag that lists a job which is not in flight under it."""
     admin, keys = other.client, other.keys
-    now = other.clock()
+    now = other.timeline.read_clock()
     for jobid in ("old:A", "listed:A"):
-        other.set(jobid, "EVERY:100@0.0", 4e9)
+        set_job(other, jobid, "EVERY:100@0.0", 4e9)
     admin.hset(keys.running, "old:A", f"oldtag {now - 60:.6f} {now + 60:.6f} {now - 60:.6f} 0 0 - work-A")
     admin.hset(keys.running, "mine:A", f"mixed {now - 60:.6f} {now + 60:.6f} {now - 60:.6f} 0 0 - work-A")
     admin.hset(keys.batches, "mixed", "\nmine:A\nlisted:A\n")
     admin.zadd(keys.leases, {"old:A": now - 30, "mixed": now - 30})
     admin.set(keys.inflight("mixed"), "\nmine:A\n")
-    bike.store.hold("mixed", ["listed:A"])  # as when its worker is heard of again just then
+    bike.store.upkeep.repair_tag("mixed", ["listed:A"])  # as when its worker is heard of again just then
     assert admin.hget(keys.batches, "mixed") == b"\nmine:A\n"
     bike.dispatch_due()
     assert not admin.exists(keys.running, keys.batches, keys.leases)
@@ -166,30 +167,30 @@ def dispatches(bike, helper):
     starts(bike, helper.client)
     store, other = bike.store, helper.store
     for n, due in enumerate((1050.0, 1060.0, 1200.0)):
-        other.set(f"{n}:A", "EVERY:100@0.0", due, now=1000.0)
+        set_job(other.at(1000.0), f"{n}:A", "EVERY:100@0.0", due)
     assert bike.dispatch_due(1100.0) == 2
-    other.take_many([("work-A", 500.0)], [1], "tag", 2, now=1100.0)
-    other.set("0:A", "EVERY:70@0.0", 1120.0, now=1110.0)
+    take_many(other.at(1100.0), [("work-A", 500.0)], [1], "tag", 2)
+    set_job(other.at(1110.0), "0:A", "EVERY:70@0.0", 1120.0)
     assert bike.dispatch_due(1121.0) == 0  # the two in flight are lost
-    assert other.inspect(["0:A"])[0].skipped["running"]
+    assert other.questions.inspect(["0:A"])[0].skipped["running"]
     assert bike.dispatch_due()
     settings = Settings(on_lost="stop", catchup="none")
     for tag in ("one", "two"):
-        run = other.take([("work-A", 500.0)], tag)
+        run = take_one(other, [("work-A", 500.0)], tag)
         helper.client.delete(store.keys.inflight(tag))
     Dispatcher(store, settings).dispatch_due(run.start + 2 * LEASE)
     assert len(list(helper.failures())) == 1
-    other.set("late:A", "EVERY:100@0.0", 1050.0, now=1000.0)
-    store.advance(1000.0)
+    set_job(other.at(1000.0), "late:A", "EVERY:100@0.0", 1050.0)
+    store.timeline.advance(1000.0)
     Dispatcher(store, settings).skip_missed()
-    assert other.inspect(["late:A"])[0].skipped["missed"]
+    assert other.questions.inspect(["late:A"])[0].skipped["missed"]
     crowd(helper)
-    other.set("crowd0:A", "EVERY:100@0.0", 1050.0, now=1000.0)
+    set_job(other.at(1000.0), "crowd0:A", "EVERY:100@0.0", 1050.0)
     assert bike.dispatch_due(1100.0) == 1
     recovers_older(bike, other)
     adopts(store, other)
     waits(store, helper.client)
-    other.set("wrong:A", "EVERY:100@0.0", 1050.0, now=1000.0)
+    set_job(other.at(1000.0), "wrong:A", "EVERY:100@0.0", 1050.0)
     names_a_wrong_type(store, helper.client, lambda: bike.dispatch_due(1100.0))
 
 
@@ -197,21 +198,21 @@ def works(bike, helper):
     """All that a worker may ever ask of Redis."""
     starts(bike, helper.client)
     store, other = bike.store, helper.store
-    other.set("again:A", "CONTINUE", "now")
+    set_job(other, "again:A", "CONTINUE", "now")
     assert bike.work_one() == "again:A"
-    other.set("late:A", "EVERY:1h@0.0", 1000.0)
+    set_job(other, "late:A", "EVERY:1h@0.0", 1000.0)
     for jobid in ("enough:A", "gone:A", "broken:A", "broken:2:A"):
-        other.set(jobid, "CONTINUE", "now")
+        set_job(other, jobid, "CONTINUE", "now")
     assert [bike.work_one() for _ in range(6)] == ["again:A", "late:A", "enough:A", "gone:A", "broken:A", "broken:2:A"]
     other.client.lpush(other.keys.queue("work-A"), "late:A")
-    runs = store.take_many([("work-A", 500.0)], [1], "tag", 2)
+    runs = take_many(store, [("work-A", 500.0)], [1], "tag", 2)
     assert [run.jobid for run in runs] == ["again:A", "late:A"]
-    again = store.take_many([("work-A", 500.0)], [1], "tag", 2, repeated=True)
+    again = take_many(store, [("work-A", 500.0)], [1], "tag", 2, repeated=True)
     assert sorted(again, key=lambda run: run.jobid) == runs
-    assert store.heartbeat(runs) == ["ok", "ok"]
-    assert store.release(runs[:1]) == ["queue"]
-    other.set("late:A", "EVERY:2h@0.0", 4e9)
-    assert end(store, runs[1], Outcome("next"), runs[1].start)[:2] == ("ok", "timeline")
+    assert store.runs.heartbeat(runs) == ["ok", "ok"]
+    assert store.runs.release(runs[:1]) == ["queue"]
+    set_job(other, "late:A", "EVERY:2h@0.0", 4e9)
+    assert end(store, runs[1], Placement("next"), runs[1].start)[:2] == ("ok", "timeline")
     crowd(helper)
     assert [bike.work_one() for _ in range(2)] == ["again:A", "crowd1:A"]
     adopts(store, other)
@@ -247,7 +248,7 @@ def asks(bike, helper):
     while helper.work_one():
         pass
     bike.requeue("job:A")
-    assert other.take([("work-A", 500.0)], "tag").jobid == "job:A"
+    assert take_one(other, [("work-A", 500.0)], "tag").jobid == "job:A"
     for schedule in ("EVERY:2h", "NOW", "EVERY:3h", "AT:4000000000"):
         assert bike.set("job:A", schedule)
     assert bike.tell("job:A")["working"]
@@ -271,7 +272,7 @@ def checks(bike, helper):
     """What fsck asks, and does."""
     assert bike.set("two:A", "EVERY:1h")
     assert bike.set("flying:A", "NOW")
-    assert helper.store.take([("work-A", 500.0)], "live").jobid == "flying:A"
+    assert take_one(helper.store, [("work-A", 500.0)], "live").jobid == "flying:A"
     damages(bike.store.keys, helper.client)
     assert list(bike.fsck())
     assert all(well for _, well in bike.repair())
@@ -395,16 +396,6 @@ def test_a_check_that_is_not_allowed_is_passed_over_with_a_warning(users, shells
     assert "info" in warning
 
 
-def processes_below(pid):
-    """The arguments of a process and of all that it has started."""
-    tasks = [*Path(f"/proc/{pid}/task").iterdir()]
-    children = [child for task in tasks for child in (task / "children").read_text().split()]
-    return [
-        Path(f"/proc/{pid}/cmdline").read_text(),
-        *(words for child in children for words in processes_below(child)),
-    ]
-
-
 @pytest.mark.parametrize("place", ["environment", "config", "command line"])
 def test_no_secret_stands_in_the_arguments_of_a_process(users, server_url, tmp_path, place):
     """Of none of ours where it was given otherwise; and never in those that we start."""
@@ -417,7 +408,7 @@ def test_no_secret_stands_in_the_arguments_of_a_process(users, server_url, tmp_p
     up = shell.start(*([f"--url={url}"] if place == "command line" else []), "up", "--processes=2")
     assert shell.run(*([f"--url={url}"] if place == "command line" else []), "set", "job:A", "NOW").returncode == 0
     wait_until(lambda: "worked job:A" in shell.log())
-    own, *children = processes_below(up.pid)
+    own, *children = arguments_below(up.pid)
     assert len(children) == 3
     shown = children if place == "command line" else [own, *children]
     assert [words for words in shown if PASSWORD in words or "TOKEN" in words] == []

@@ -1,4 +1,4 @@
-"""The worker of the quickstart: it says which job runs, and how late it is."""
+"""The worker of the quickstart: it prints which job runs, and how late the run starts."""
 
 import time
 
@@ -6,7 +6,7 @@ from redbike import RoundRobin, StopWork, current_run
 
 
 class Worker(RoundRobin):
-    """Works the queues of its init string, here fast and slow, the first twice as often."""
+    """Works the queues of its init string; .redbike.conf names fast twice and slow once."""
 
     greetings = 0
 

@@ -1,4 +1,4 @@
-"""The command line."""
+"""Run the command line of Redbike."""
 
 from redbike.cli.entry import main
 

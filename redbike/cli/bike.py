@@ -1,4 +1,4 @@
-"""The facade and the embedded server, as the config of a command wants them."""
+"""Open the facade, and find the embedded server, by the config of a command."""
 
 from typing import Any
 
@@ -6,20 +6,21 @@ from redbike.config import Config
 from redbike.redbike import Redbike
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
-from redbike.working.queues import RoundRobin
-from redbike.working.worker_class import load_placer
+from redbike.working.loader import load_placer
+from redbike.working.worker_class import RoundRobin
 
 
-def open_bike(config: Config, placing: bool = False, handler: Any = None) -> Redbike:
-    """Return the facade for a command that runs jobs by `handler`, or, `placing`, names queues, or only looks.
+def open_bike(config: Config, needs_queues: bool = False, handler: Any = None) -> Redbike:
+    """Return the facade for a command.
 
-    Only commands that name queues need the configured worker class; the others do not import it.
+    Pass `handler` if the command runs jobs, and `needs_queues` if it has to know the queues of jobs. Only then is the
+    configured worker class imported. Raise `RedbikeError` if it cannot be loaded, or the server cannot be used.
     """
-    durable = placing or handler is not None
+    needs_durability = needs_queues or handler is not None
     if handler is None:
-        spec = config.settings.worker if placing else None
+        spec = config.settings.worker if needs_queues else None
         handler = load_placer(spec, config.folder, RoundRobin) if spec else RoundRobin("A")
-    return Redbike.from_settings(handler, config.settings, connect(config.redis), durable)
+    return Redbike.from_settings(handler, config.settings, connect(config.redis), needs_durability)
 
 
 def find_embedded_server(config: Config) -> EmbeddedServer | None:

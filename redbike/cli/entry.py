@@ -39,7 +39,8 @@ Commands:
 
 Options:
   -c --config=<CONF>       The config file [default is .redbike.conf, if there is one].
-  --url=<URL>              The server: redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or embedded:
+  --url=<URL>              The server: redis://, unix://, redis+sentinel://, redis+cluster:// or embedded:;
+                           with TLS: rediss://, rediss+sentinel://, redis+clusters://
   -a --after=<TIMESTAMP>   From when occurrences count.
   --tz=<ZONE>              The zone of times that name none, such as Europe/Berlin.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
@@ -75,7 +76,7 @@ from redbike.processes.signals import reap_children
 if TYPE_CHECKING:
     from redbike.cli.arguments import Command
 
-# The family of each command is a module in this folder.
+# For each command, the module of this folder that runs it.
 COMMANDS = {
     "set": "set",
     "unset": "set",
@@ -96,7 +97,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command, and return its exit status. `argv` are its arguments, by default those of the process."""
     streams.prepare()
     reap_children()
     try:
@@ -105,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, such as head, has seen enough.
+        # The reader, such as head, has closed the pipe.
         streams.replace_by_null(sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
@@ -130,10 +131,10 @@ def _run(argv: list[str]) -> int:
 
 
 def _import_family(family: str) -> "Mapping[str, Command]":
-    """Import one family, and return its commands. Most families load redis-py; ``--help`` and ``next`` do without it.
+    """Import one family, and return its commands. Most families load redis-py; ``--help`` and ``next`` do not need it.
 
-    A family imports all that it needs here and now: when it loads a worker class, the current folder comes before the
-    installed packages.
+    A family imports all that it needs at once: after it has loaded a worker class, an import searches the current
+    folder before the installed packages.
     """
     match family:
         case "set":
@@ -150,7 +151,7 @@ def _import_family(family: str) -> "Mapping[str, Command]":
 
 
 def _explain_usage(argv: list[str]) -> int:
-    from redbike.cli.usage import diagnose
+    from redbike.cli.diagnosis import diagnose
 
     message, lines = diagnose(__doc__, argv)
     complain(message)

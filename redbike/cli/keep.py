@@ -1,4 +1,4 @@
-"""The commands that keep all in order: fsck, control, server."""
+"""Run the commands that check and control: fsck, control, server."""
 
 import json
 
@@ -10,23 +10,23 @@ from redbike.errors import BadConfig
 
 
 def check_jobs(arguments: Arguments, config: Config) -> int:
-    """Print what is wrong with the jobs, or with ``--repair`` what was done about it; fail if anything is left."""
-    bike = open_bike(config, placing=arguments["--repair"])
+    """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left."""
+    bike = open_bike(config, needs_queues=arguments["--repair"])
     status = DONE
-    for line, well in bike.repair() if arguments["--repair"] else ((line, False) for line in bike.fsck()):
+    for line, is_repaired in bike.repair() if arguments["--repair"] else ((line, False) for line in bike.fsck()):
         print(line)
-        status = status if well else FAILED
+        status = status if is_repaired else FAILED
     return status
 
 
 def send_signal(arguments: Arguments, config: Config) -> int:
-    """Give a signal to every dispatcher and worker."""
+    """Send a signal to every dispatcher and worker."""
     open_bike(config).control(arguments["<SIGNAL>"])
     return DONE
 
 
 def control_server(arguments: Arguments, config: Config) -> int:
-    """Start or stop the embedded server, or print how it is; fail if it does not run."""
+    """Start or stop the embedded server, or print its status, which fails if the server does not run."""
     server = find_embedded_server(config)
     if server is None:
         raise BadConfig("the embedded server is not in use: a server is configured, which is not ours to control")

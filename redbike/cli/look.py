@@ -1,10 +1,10 @@
-"""The commands that only look: statuses, schedules, tell, failures."""
+"""Run the commands that only read: statuses, schedules, tell, failures."""
 
 import csv
 import json
 import sys
 
-from redbike.cli.arguments import Arguments, Command, read_time
+from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, FAILED
 from redbike.config import Config
@@ -13,7 +13,7 @@ from redbike.config import Config
 def print_statuses(arguments: Arguments, config: Config) -> int:
     """Print the last event of every job, as CSV."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    rows.writerows(open_bike(config).get_statuses(read_time(arguments["--before"], config)))
+    rows.writerows(open_bike(config).get_statuses(parse_time(arguments["--before"], config)))
     return DONE
 
 
@@ -25,15 +25,15 @@ def print_schedules(arguments: Arguments, config: Config) -> int:
 
 
 def tell_job(arguments: Arguments, config: Config) -> int:
-    """Print all about one job, as JSON; fail if there is no such job."""
-    told = open_bike(config).tell(arguments["<JOBID>"])
-    print(json.dumps(told, indent=2, ensure_ascii=False))
-    known = told["status"] or told["schedule"] or told["working"]
-    return DONE if known else FAILED
+    """Print everything about one job, as JSON; fail if there is no such job."""
+    job = open_bike(config).tell(arguments["<JOBID>"])
+    print(json.dumps(job, indent=2, ensure_ascii=False))
+    exists = job["status"] or job["schedule"] or job["working"]
+    return DONE if exists else FAILED
 
 
 def print_failures(arguments: Arguments, config: Config) -> int:
-    """Print the failures that are kept, as JSON, one a line."""
+    """Print the failures that are kept, one JSON object a line."""
     for failure in open_bike(config).failures():
         print(json.dumps(failure, ensure_ascii=False))
     return DONE

@@ -1,22 +1,22 @@
-"""What a command says on standard error, and its exit status: neither is its output."""
+"""Write to standard error: messages and the log. Define the exit statuses."""
 
 import logging
 import sys
 import time
 from typing import Any, TextIO
 
-from redbike.texts import harmless, trace_of
+from redbike.texts import escape, format_traceback
 
 DONE, FAILED, BAD, INTERRUPTED = 0, 1, 2, 130
 
 
 def complain(message: str) -> None:
-    """Print `message` to standard error, in one line."""
-    print(f"redbike: {_visible(' '.join(message.splitlines()))}", file=sys.stderr)
+    """Print `message` to standard error, as one line."""
+    print(f"redbike: {_escape(' '.join(message.splitlines()))}", file=sys.stderr)
 
 
 def log_to(stream: TextIO, level: str) -> None:
-    """Write what is logged, from `level` on, to `stream` alone."""
+    """Write log records of `level` or higher to `stream`, and nowhere else."""
     formatter = _Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
     formatter.converter = time.gmtime
     handler = logging.StreamHandler(stream)
@@ -27,15 +27,15 @@ def log_to(stream: TextIO, level: str) -> None:
 
 
 class _Formatter(logging.Formatter):
-    """One line for each message of ours: whoever writes to Redis may put ids there that would forge or colour lines."""
+    """Formats each message of Redbike as one line, so that no job id can forge a line or control a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         line = super().formatMessage(record)
-        return _visible(line) if record.name.partition(".")[0] == "redbike" else line
+        return _escape(line) if record.name.partition(".")[0] == "redbike" else line
 
     def formatException(self, ei: Any) -> str:
-        return trace_of(ei[1]).rstrip("\n") if ei[1] else super().formatException(ei)
+        return format_traceback(ei[1]).rstrip("\n") if ei[1] else super().formatException(ei)
 
 
-def _visible(line: str) -> str:
-    return line if line.isprintable() else harmless(line.encode(errors="backslashreplace"))
+def _escape(line: str) -> str:
+    return line if line.isprintable() else escape(line.encode(errors="backslashreplace"))

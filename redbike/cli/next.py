@@ -1,9 +1,9 @@
-"""The command next: when a schedule, or a job, runs next. A schedule needs no server."""
+"""Run the command next: print when a schedule or a job runs next. For a schedule, no server is needed."""
 
 import time
 from typing import Any
 
-from redbike.cli.arguments import Arguments, Command, read_count, read_time
+from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.messages import DONE, complain
 from redbike.config import Config, check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
@@ -12,30 +12,30 @@ from redbike.schedule.parser import parse, parse_stored
 
 
 def print_next(arguments: Arguments, config: Config) -> int:
-    """Print what a schedule, or that of a job, says in words, and its coming instants."""
+    """Print a schedule in words, and its next due times; or do so for the schedule of a job."""
     now = time.time()
-    given, zone = arguments["<SCHEDULE>"], config.settings.timezone
+    text, zone = arguments["<SCHEDULE>"], config.settings.timezone
     zone = zone if arguments["--tz"] is None else check_zone(arguments["--tz"])
-    after = read_time(arguments["--after"], config, arguments["--tz"])
-    count = read_count(arguments, "--count", 5)
-    stored, where = None, ""
+    after = parse_time(arguments["--after"], config, arguments["--tz"])
+    count = parse_count(arguments, "--count", 5)
+    stored, state = None, ""
     try:
-        schedule = parse(given, zone, anchor=now)
+        schedule = parse(text, zone, anchor=now)
     except BadSchedule as error:
-        told = _find_job(given, config, error)
-        stored, (where, goes_on) = told["next_run"], describe_job(told, now)
+        job = _find_job(text, config, error)
+        stored, (state, goes_on) = job["next_run"], describe_job(job, now)
         if not goes_on:
-            print(where)
+            print(state)
             return DONE
-        schedule = parse_stored(told["schedule"])
-    for line in filter(None, (schedule.explain(), where)):
+        schedule = parse_stored(job["schedule"])
+    for line in filter(None, (schedule.explain(), state)):
         print(line)
-    if not where and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
+    if not state and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
         print("That is past: it is due at once when it is set.")
         return DONE
     local = schedule.timezone or zone
     start = now if after is None else after
-    lines = [] if where and schedule.is_immediate else list(list_runs(schedule, start, now, count, local, stored))
+    lines = [] if state and schedule.is_immediate else list(list_runs(schedule, start, now, count, local, stored))
     for line in lines:
         print(line)
     if len(lines) < count and not schedule.is_immediate:
@@ -44,21 +44,24 @@ def print_next(arguments: Arguments, config: Config) -> int:
 
 
 def _find_job(jobid: str, config: Config, error: BadSchedule) -> dict[str, Any]:
-    """What is told of the job of this id; raises `error`, why it is no schedule, if there is none, or no server."""
-    # Only now: this loads redis-py, and a schedule is to be told quickly.
+    """Return the answer of `Redbike.tell` for the job of this id.
+
+    If there is no such job, or no server, raise `error`, which says why the text is not a schedule.
+    """
+    # Imported here, as this loads redis-py, which a schedule does not need.
     from redbike.cli.bike import find_embedded_server, open_bike
 
     server = find_embedded_server(config)
     if server and not server.status()["running"]:
         raise error
     try:
-        told = open_bike(config).tell(jobid)
+        job = open_bike(config).tell(jobid)
     except (BadJobId, ServerError):
         raise error from None
-    if told["schedule"] is None and told["status"] is None:
+    if job["schedule"] is None and job["status"] is None:
         # Text with blanks is unlikely to be a job id.
         raise error if " " in jobid else BadSchedule(f"{error}; nor is there a job {jobid!r:.80}") from None
-    return told
+    return job
 
 
 COMMANDS: dict[str, Command] = {"next": print_next}

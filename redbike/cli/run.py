@@ -1,9 +1,9 @@
-"""The commands that go on until they are halted: dispatch, work, up."""
+"""Run the commands that go on until they are halted: dispatch, work, up."""
 
 import sys
 from pathlib import Path
 
-from redbike.cli.arguments import Arguments, Command, read_count, read_time
+from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import find_embedded_server, open_bike
 from redbike.cli.messages import DONE
 from redbike.cli.set import load_rows
@@ -12,13 +12,13 @@ from redbike.errors import BadConfig
 from redbike.processes import streams, supervisor
 from redbike.processes.child import watch_parent
 from redbike.redbike import Redbike
-from redbike.working.worker_class import check_spec, load_worker
+from redbike.working.loader import check_spec, load_worker
 
 
 def dispatch(arguments: Arguments, config: Config) -> int:
-    """Move due jobs to their queues."""
-    bike = open_bike(config, placing=True)
-    after = read_time(arguments["--after"], config)
+    """Move due jobs to their queues, until halted."""
+    bike = open_bike(config, needs_queues=True)
+    after = parse_time(arguments["--after"], config)
     watch_parent()
     streams.forgive_output()
     if arguments["--schedules"]:
@@ -28,9 +28,9 @@ def dispatch(arguments: Arguments, config: Config) -> int:
 
 
 def work(arguments: Arguments, config: Config) -> int:
-    """Work the jobs in the queues, in this process or in several."""
-    concurrency = None if arguments["--concurrency"] is None else read_count(arguments, "--concurrency")
-    processes = read_count(arguments, "--processes")
+    """Run the jobs in the queues, in this process or in several, until halted."""
+    concurrency = None if arguments["--concurrency"] is None else parse_count(arguments, "--concurrency")
+    processes = parse_count(arguments, "--processes")
     spec = _require_worker(config)
     streams.forgive_output()
     if processes == 1:
@@ -38,29 +38,29 @@ def work(arguments: Arguments, config: Config) -> int:
         watch_parent()
         open_bike(config, handler=handler).work(concurrency)
         return DONE
-    return _supervise(_name_workers(arguments, processes), arguments, open_bike(config))
+    return _supervise(_make_worker_commands(arguments, processes), arguments, open_bike(config))
 
 
 def run_all(arguments: Arguments, config: Config) -> int:
-    """Run a dispatcher and workers, with the embedded server if that is the one."""
-    processes = read_count(arguments, "--processes")
+    """Run a dispatcher and workers, until halted. Start the embedded server if that is the configured one."""
+    processes = parse_count(arguments, "--processes")
     _require_worker(config)
     streams.forgive_output()
     server = find_embedded_server(config)
-    started = server.start() if server else False
+    is_started = server.start() if server else False
     try:
-        bike = open_bike(config, placing=bool(arguments["--schedules"]))
+        bike = open_bike(config, needs_queues=bool(arguments["--schedules"]))
         if arguments["--schedules"]:
             load_rows(bike, arguments["--schedules"], None)
-        dispatcher = {"dispatch": _compose_child(arguments, "dispatch")}
-        return _supervise(dispatcher | _name_workers(arguments, processes), arguments, bike)
+        dispatcher = {"dispatch": _make_command(arguments, "dispatch")}
+        return _supervise(dispatcher | _make_worker_commands(arguments, processes), arguments, bike)
     finally:
-        if server and started:
+        if server and is_started:
             server.stop_if_unused()
 
 
 def _require_worker(config: Config) -> str:
-    """Return the specification of the worker class. Raises `BadConfig` if there is none; nothing is imported."""
+    """Return the specification of the worker class, without importing it. Raise `BadConfig` if there is none."""
     if not config.settings.worker:
         raise BadConfig("no worker: name one, as in 'package.module:Class(\"A:B\")', here or in the config file")
     check_spec(config.settings.worker)
@@ -72,26 +72,26 @@ def _supervise(commands: dict[str, list[str]], arguments: Arguments, bike: Redbi
         try:
             return bike.is_halted()
         finally:
-            # At the end of `up` it is asked who else uses the server.
+            # Keep no connection: at its end, `up` stops the server only if nobody else is connected.
             bike.client.close()
 
     bike.client.close()
-    # Not as an argument: every user of the machine may read those.
+    # Not as an argument: every user of the machine may read the arguments of a process.
     environment = {"REDBIKE_URL": arguments["--url"]} if arguments["--url"] else {}
     return supervisor.supervise(commands, environment, is_halted)
 
 
-def _name_workers(arguments: Arguments, processes: int) -> dict[str, list[str]]:
-    """Return the commands of that many workers, by their names."""
+def _make_worker_commands(arguments: Arguments, processes: int) -> dict[str, list[str]]:
+    """Return the commands of that many worker processes, by name."""
     concurrency = ["--concurrency", arguments["--concurrency"]] if arguments["--concurrency"] else []
-    return {f"work-{number}": [*_compose_child(arguments, "work"), *concurrency] for number in range(1, processes + 1)}
+    return {f"work-{number}": [*_make_command(arguments, "work"), *concurrency] for number in range(1, processes + 1)}
 
 
-def _compose_child(arguments: Arguments, command: str) -> list[str]:
+def _make_command(arguments: Arguments, command: str) -> list[str]:
     config = ["--config", arguments["--config"]] if arguments["--config"] else []
-    # One from the config file stays there: every user of the machine may read the arguments of a process.
+    # A worker in the config file stays there, as arguments are not secret.
     worker = [arguments["<WORKER>"]] if arguments["<WORKER>"] else []
-    # By its path, and without the current folder: a redbike.py or a queue.py there must not come in between.
+    # With a full path and -P: a redbike.py or a queue.py in the current folder must not be imported.
     return [sys.executable, "-P", str(Path(__file__).parents[1] / "__main__.py"), *config, command, *worker]
 
 

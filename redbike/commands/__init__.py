@@ -1,7 +1,7 @@
-"""A stock worker that runs command lines, for jobs that need no Python: ``redbike.commands:Commands('A', 'jobs.ini')``.
+"""Run command lines as jobs, without any Python: name the worker ``redbike.commands:Commands('A', 'jobs.ini')``.
 
-The INI file maps the first part of a job id, up to its first ``:``, to a command; ``backup`` below serves ``backup:A``
-and ``backup:db1:A``::
+The INI file has a command for the first part of a job id, up to its first ``:``. Below, the jobs ``backup:A`` and
+``backup:db1:A`` run the command ``backup``::
 
     [commands]
     backup: /usr/local/bin/backup --full
@@ -13,43 +13,48 @@ and ``backup:db1:A``::
     cwd = /var/lib/backup
     env.LANG = C.UTF-8
 
-A relative name of the file is looked for in the folder of the config file that names it, or in the current folder if it
-is given on the command line or in Python. The file is read once, when the worker starts; whoever only sets jobs or
-dispatches them does not need it.
+If the config file names the INI file by a relative name, Redbike looks for it in the folder of the config file. A
+relative name on the command line or in Python is looked for in the current folder. A worker reads the file once, when
+it starts. Commands that only set or dispatch jobs do not read it.
 
-A section that is named like a command may have:
+A section with the name of a command may have:
 
-- ``timeout``: how long it may take, in seconds or as ``1h30m``; without it there is no limit.
-- ``on-error``: what a failure does: ``reschedule`` (the job goes on to its next occurrence), ``stop`` (it is not run
-  any more) or ``retry`` (it is tried again, and then stopped). Without it, ``on-error`` of the config file counts;
-  where that is not given either, a recurring job is rescheduled, and one that runs once is stopped.
-- ``retries``: how often a run that failed is tried again before ``on-error`` decides, with growing pauses from the
-  ``backoff`` of the config file on. Without it, a run is only tried again with ``retry``.
-- ``on-timeout``: the same for a run that was ended because its time was over: ``reschedule``, ``stop`` or ``requeue``.
-- ``cwd``: the folder that it runs in, relative to that of the INI file; without it, the worker's current folder. A
-  program such as ``./run`` is looked for there.
-- ``env.NAME``: a variable of its environment, beside those of the worker.
-- ``backoff``: the pause after exit status 75 with ``CONTINUE``, in seconds or as ``5m``; 60 seconds without it.
+- ``timeout``: how long it may take, in seconds or as ``1h30m``. The default is no limit.
+- ``on-error``: what happens after a failure: ``reschedule`` (the job runs again at its next occurrence), ``stop``
+  (the job does not run any more) or ``retry`` (the run is retried, and then the job is stopped). The default is the
+  ``on-error`` of the config file. If that has none, a recurring job is rescheduled, and a job that runs once is
+  stopped.
+- ``retries``: how often a failed run is retried before ``on-error`` applies. The first pause is the ``backoff`` of
+  the config file, and the pauses grow. Without this key, a run is only retried with ``on-error: retry``.
+- ``on-timeout``: what happens after a timeout: ``reschedule``, ``stop`` or ``requeue``. The defaults are those of
+  ``on-error``, with the ``on-timeout`` of the config file.
+- ``cwd``: the folder to run it in, relative to the folder of the INI file. The default is the worker's current
+  folder. A program such as ``./run`` is looked for there.
+- ``env.NAME``: an environment variable, in addition to those of the worker.
+- ``backoff``: the pause after exit status 75 with ``CONTINUE``, in seconds or as ``5m``. The default is 60 seconds.
 
-A command line is split into words as a shell would, but no shell runs it: ``~``, ``$NAME``, ``*``, ``|`` and ``>`` mean
-nothing, in ``cwd`` and ``env.NAME`` neither. Who wants them writes ``sh -c '…'``. ``%`` means nothing special either: a
-``\\%`` of a crontab is written ``%`` here. A command finds its job in its environment, as ``REDBIKE_JOBID`` and
-``REDBIKE_DUE`` (epoch seconds). No part of a job id gets into a command line, so a shell never reads one as code.
-``REDBIKE_URL`` and ``REDIS_URL``, which may hold a password, are not passed on.
+A command line is split into words like in a shell, but no shell runs it. So ``~``, ``$NAME``, ``*``, ``|`` and ``>``
+have no special meaning, neither there nor in ``cwd`` and ``env.NAME``. To use them, write ``sh -c '…'``. ``%`` has no
+special meaning either: write ``%`` for the ``\\%`` of a crontab.
 
-- Exit status 0: the run is done.
-- Exit status 75 (``EX_TEMPFAIL``) with ``CONTINUE``: it is done too, and the job is due again after ``backoff``.
-- Any other, a signal, or a command that cannot be run: the run has failed, and ``on-error`` decides. The end of what it
-  printed is kept with the failure, see ``redbike failures``.
-- Its time is over: its process group gets SIGTERM and then SIGKILL, and ``on-timeout`` decides.
+A command gets its job id and due time (epoch seconds) as the environment variables ``REDBIKE_JOBID`` and
+``REDBIKE_DUE``. No part of a job id becomes part of a command line, so a shell never reads one as code. The variables
+``REDBIKE_URL`` and ``REDIS_URL`` are not passed on, as they may contain a password.
 
-A worker runs ten commands at once, unless ``--concurrency`` says otherwise. When it is told to stop, by one signal or
-HALT, it lets its commands end by themselves. When it ends at once, by a second signal, it ends their process groups
-first, and their jobs are run again. A worker that is killed by SIGKILL cannot do that: then the next run of each job
-waits on the same host until the process group of the last one is gone.
+- Exit status 0: the run has succeeded.
+- Exit status 75 (``EX_TEMPFAIL``) with ``CONTINUE``: the run has succeeded, and the job is due again after
+  ``backoff``.
+- Any other exit status, a signal, or a command that cannot be run: the run has failed, and ``on-error`` applies. The
+  end of its output is kept with the failure: see ``redbike failures``.
+- A timeout: its process group gets SIGTERM and then SIGKILL, and ``on-timeout`` applies.
 
-What a command prints is logged line by line, up to 64 KiB per run. A process that it leaves behind in the background is
-left alone after a run in time, but nobody reads what that prints any more.
+A worker runs ten commands at once, unless ``--concurrency`` says otherwise. After one signal or HALT, it waits until
+its commands have ended. After a second signal it ends their process groups at once, and their jobs run again. A
+worker that gets SIGKILL cannot end them. Then the next run of each job on the same host waits until the process group
+of the last run is gone.
+
+The output of a command is logged line by line, up to 64 KiB per run. A command that ends in time may leave processes
+running in the background, but their output is no longer read.
 """
 
 from redbike.commands.worker import Commands

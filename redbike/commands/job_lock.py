@@ -1,9 +1,9 @@
-"""One process of a job at a time on this host, also when its last worker was killed and could not end the command.
+"""Run one process of a job at a time on this host, also after a killed worker has left a command behind.
 
-1. A command inherits the lock on a file, and so do its children: the kernel releases it when they are gone.
-2. A run that ends in order removes the file: what it leaves behind in the background keeps nobody waiting.
-3. So a lock that is held was left by a worker that was killed or cut off, and the job's next run waits for it.
-4. Only processes of the command's group count. A daemon that it started, which has left the group, may run for years.
+1. A command inherits the lock on a file, and so do its children. The kernel releases it when they have all exited.
+2. A run that ends in order removes the file. So a background process that it leaves behind blocks no later run.
+3. So if a lock is held, a worker was killed or cut off. The job's next run waits until the lock is free.
+4. Only processes in the command's group count. A daemon that has left the group may run for years.
 """
 
 import contextlib
@@ -18,87 +18,87 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from redbike.commands.process_group import exists
+from redbike.commands.process_group import is_group_alive
 from redbike.errors import Overrun
 
 log = logging.getLogger("redbike.commands")
 
-POLL = 0.5  # seconds between two looks at a lock that is held
-LEFT = "(whose worker was killed or cut off)"
-HIGH = 64  # no descriptor below: scripts use small numbers themselves, as in ``exec 9> lockfile``
+POLL_INTERVAL = 0.5  # seconds between two attempts to take a lock
+REASON = "(whose worker was killed or cut off)"
+MIN_DESCRIPTOR = 64  # scripts use small numbers themselves, as in ``exec 9> lockfile``
 
 
 class JobLock:
-    """The lock of one job; without a descriptor where the system has none to give."""
+    """The lock of one job. It has no descriptor if no file could be locked."""
 
     def __init__(self, path: str = "", descriptor: int | None = None) -> None:
         self._path = path
         self._descriptor = descriptor
-        self._kept = False
+        self._is_kept = False
 
     @property
-    def inherited(self) -> list[int]:
+    def descriptors(self) -> list[int]:
         """The descriptors that the command must inherit."""
         return [] if self._descriptor is None else [self._descriptor]
 
-    def note(self, group: int) -> None:
-        """The command runs, as process group `group`."""
+    def record_group(self, pgid: int) -> None:
+        """Write the process group of the command to the file."""
         if self._descriptor is not None:
-            # Without the number the lock alone counts.
+            # If that fails, the lock still works, but a daemon that has left the group holds it too.
             with contextlib.suppress(OSError):
-                os.pwrite(self._descriptor, b"%d" % group, 0)
+                os.pwrite(self._descriptor, b"%d" % pgid, 0)
 
     def keep(self) -> None:
-        """Something is left of the command: let the next run wait for it."""
-        self._kept = True
+        """Keep the file at `release`: a process of the command is left, and the next run must wait for it."""
+        self._is_kept = True
 
     def release(self) -> None:
-        """The run has ended."""
+        """Release the lock, as the run has ended."""
         if self._descriptor is not None:
-            if not self._kept:
+            if not self._is_kept:
                 _remove(self._path, self._descriptor)
             os.close(self._descriptor)
 
 
 @contextlib.contextmanager
-def held(name: str, until: float, jobid: str) -> Iterator[JobLock]:
-    """Hold the lock `name`, for which it is waited until `until` of the monotonic clock, then `Overrun` is raised.
+def hold_lock(name: str, deadline: float, jobid: str) -> Iterator[JobLock]:
+    """Hold the lock `name`. Raise `Overrun` if it is not free by `deadline` (of the monotonic clock).
 
-    Where no file can be locked it goes on without, and says so once.
+    If the system can lock no file, log that once, and go on without a lock.
     """
-    lock = _acquire(name, until, jobid)
+    lock = _acquire(name, deadline, jobid)
     try:
         yield lock
     finally:
         lock.release()
 
 
-def name_of(*parts: str) -> str:
-    """A file name for a lock that is the same for the same `parts`."""
+def make_name(*parts: str) -> str:
+    """Return a file name for a lock: a hash of `parts`."""
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def _acquire(name: str, until: float, jobid: str) -> JobLock:
-    told = False
+def _acquire(name: str, deadline: float, jobid: str) -> JobLock:
+    has_warned = False
     while True:
         try:
-            lock = _try(os.path.join(_folder(), name))
+            lock = _try_lock(os.path.join(_make_folder(), name))
         except OSError as error:
-            _warn(f"a command whose worker is killed may run beside the job's next run: {error}")
+            _warn_once(f"a command whose worker is killed may run beside the job's next run: {error}")
             return JobLock()
         if lock is not None:
             return lock
-        left = until - time.monotonic()
+        left = deadline - time.monotonic()
         if left <= 0:
-            raise Overrun(f"the command of its last run {LEFT} has not ended")
-        if not told:
-            told = True
-            log.warning("%s: waits until the command of its last run %s has ended", jobid, LEFT)
-        time.sleep(min(POLL, left))
+            raise Overrun(f"the command of its last run {REASON} has not ended")
+        if not has_warned:
+            has_warned = True
+            log.warning("%s: waits until the command of its last run %s has ended", jobid, REASON)
+        time.sleep(min(POLL_INTERVAL, left))
 
 
-def _folder() -> str:
-    """A folder of this user alone; raises `OSError` if there can be none."""
+def _make_folder() -> str:
+    """Return the folder of the lock files, which only this user can enter; make it if needed. Raise `OSError`."""
     path = os.path.join(tempfile.gettempdir(), f"redbike-commands-{os.geteuid()}")
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
@@ -108,17 +108,17 @@ def _folder() -> str:
     return path
 
 
-def _try(path: str) -> JobLock | None:
-    """The lock on the file at `path`, or None if another process of the job holds it."""
+def _try_lock(path: str) -> JobLock | None:
+    """Return the lock on the file at `path`; None if another process of the job holds it."""
     while True:
         descriptor = _open(path)
         try:
             if _lock(descriptor):
-                if _is_at(path, descriptor):
+                if _is_same_file(path, descriptor):
                     os.ftruncate(descriptor, 0)
                     lock, descriptor = JobLock(path, descriptor), -1
                     return lock
-            elif not _is_left_behind(descriptor):
+            elif not _is_stale(descriptor):
                 return None
             else:
                 _remove(path, descriptor)
@@ -130,7 +130,7 @@ def _try(path: str) -> JobLock | None:
 def _open(path: str) -> int:
     low = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH)
+        return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, MIN_DESCRIPTOR)
     finally:
         os.close(low)
 
@@ -143,14 +143,14 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _is_left_behind(descriptor: int) -> bool:
-    """Whether those who hold the lock are none of the command's process group any more."""
-    group = os.pread(descriptor, 20, 0)
-    return group.isdigit() and not exists(int(group))
+def _is_stale(descriptor: int) -> bool:
+    """Tell whether the command's group is gone, so that only processes that have left the group hold the lock."""
+    pgid = os.pread(descriptor, 20, 0)
+    return pgid.isdigit() and not is_group_alive(int(pgid))
 
 
-def _is_at(path: str, descriptor: int) -> bool:
-    """Whether the file is still the one at `path`: it may have been removed since it was opened."""
+def _is_same_file(path: str, descriptor: int) -> bool:
+    """Tell whether the open file is still the one at `path`: another process may have removed that."""
     try:
         there, own = os.stat(path), os.fstat(descriptor)
     except FileNotFoundError:
@@ -160,11 +160,11 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 def _remove(path: str, descriptor: int) -> None:
     with contextlib.suppress(OSError):
-        if _is_at(path, descriptor):
+        if _is_same_file(path, descriptor):
             os.unlink(path)
 
 
 @functools.cache
-def _warn(message: str) -> None:
-    """Log `message`, once."""
+def _warn_once(message: str) -> None:
+    """Log `message`, but only the first time."""
     log.warning("%s", message)

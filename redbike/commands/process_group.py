@@ -1,7 +1,7 @@
-"""Commands as processes: each is started as a process group of its own, which is ended as a whole.
+"""Start each command as a process group of its own, and end it as a whole.
 
-The groups that run are known to the module, so that no way in which Python can end leaves one behind: not an exception,
-not ``sys.exit``, and not a signal whose handler calls `end_all`.
+The module keeps a list of the groups that run. So no group outlives this process when that ends by an exception, by
+``sys.exit``, or by a signal whose handler calls `end_all`.
 """
 
 import atexit
@@ -16,19 +16,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
-FAREWELL = 1.0  # seconds between SIGTERM and SIGKILL when the worker itself is about to end
-TICK = 0.02  # seconds between two looks at a process group that is being ended
+ABORT_GRACE = 1.0  # seconds between SIGTERM and SIGKILL when the worker itself is about to end
+POLL_INTERVAL = 0.02  # seconds between two checks whether a process group has ended
 
-# No lock guards these: `end_all` is called by a signal handler, which may have interrupted whoever would hold it.
+# No lock guards these: a signal handler calls `end_all`, and the code that it interrupts may hold the lock.
 _starting: set["ProcessGroup"] = set()
 _running: set["ProcessGroup"] = set()
-_ending = False
+_is_ending = False
 
 
 class ProcessGroup:
-    """A command that was started, with all that it starts itself and that does not leave its group.
+    """A running command, and all of its children that have not left its process group.
 
-    As a context manager it ends the group if an exception passes through. Raises `OSError` for what cannot be started.
+    As a context manager, it ends the group if an exception passes through. Raise `OSError` if the command cannot be
+    started.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class ProcessGroup:
         argv: Sequence[bytes],
         env: Mapping[bytes, bytes],
         cwd: bytes | None,
-        inherited: Sequence[int] = (),
+        descriptors: Sequence[int] = (),
     ) -> None:
         self.process: subprocess.Popen[bytes]
 
@@ -52,15 +53,15 @@ class ProcessGroup:
                     cwd=cwd,
                     env=env,
                     start_new_session=True,
-                    pass_fds=inherited,
+                    pass_fds=descriptors,
                 )
                 _running.add(self)
             finally:
                 _starting.discard(self)
 
-        _call_beside_signals(start)
-        if _ending:
-            # It was started while the others were ended already.
+        _call_without_signals(start)
+        if _is_ending:
+            # `end_all` did not see this group, as it started meanwhile.
             self._send(signal.SIGKILL)
 
     def __enter__(self) -> "ProcessGroup":
@@ -72,48 +73,51 @@ class ProcessGroup:
         _running.discard(self)
 
     @property
-    def number(self) -> int:
-        """The number of the process group, which is that of its first process."""
+    def pgid(self) -> int:
+        """The process group id, which is the process id of the command."""
         return self.process.pid
 
-    def is_left(self) -> bool:
-        """Whether anything is left of it: its number is not given to others for so long."""
+    def is_alive(self) -> bool:
+        """Tell whether any process of the group exists. Until then, the system gives its id to no other group."""
         self.process.poll()
-        return exists(self.number)
+        return is_group_alive(self.pgid)
 
     def end(self, grace: float, wait: Callable[[float], object]) -> None:
-        """End it: SIGTERM, then SIGKILL for what is left after `grace` seconds; `wait(seconds)` is called meanwhile."""
+        """Send SIGTERM, and SIGKILL to the processes that are left after `grace` seconds.
+
+        Call `wait(seconds)` between two checks.
+        """
         try:
             self._send(signal.SIGTERM)
-            until = time.monotonic() + grace
-            while self.is_left() and time.monotonic() < until:
-                wait(TICK)
+            deadline = time.monotonic() + grace
+            while self.is_alive() and time.monotonic() < deadline:
+                wait(POLL_INTERVAL)
         finally:
             self._kill()
 
     def _kill(self) -> None:
-        if self.is_left():
+        if self.is_alive():
             self._send(signal.SIGKILL)
-        # Bounded, as one that changed its user or hangs in the kernel cannot be ended by us.
+        # With a timeout: a process that has changed its user, or hangs in the kernel, cannot be killed from here.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1.0)
 
     def _send(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.number, number)
+            os.killpg(self.pgid, number)
 
 
-def exists(group: int) -> bool:
-    """Whether there is a process group of this number."""
+def is_group_alive(pgid: int) -> bool:
+    """Tell whether a process group with this id exists."""
     try:
-        os.killpg(group, 0)
+        os.killpg(pgid, 0)
     except OSError as error:
         return error.errno != errno.ESRCH
     return True
 
 
-def _call_beside_signals(action: Callable[[], None]) -> None:
-    """Call `action` where no signal handler interrupts it: these run in the main thread."""
+def _call_without_signals(action: Callable[[], None]) -> None:
+    """Call `action` outside the main thread, so that no signal handler can interrupt it."""
     if threading.current_thread() is threading.main_thread():
         with ThreadPoolExecutor(1) as pool:
             pool.submit(action).result()
@@ -122,38 +126,38 @@ def _call_beside_signals(action: Callable[[], None]) -> None:
 
 
 def end_all() -> None:
-    """End every group that runs, within about `FAREWELL`, because this process is about to end.
+    """End every group that runs, within about `ABORT_GRACE` seconds, as this process is about to end.
 
-    It takes no lock and logs nothing, so a signal handler may call it.
+    A signal handler may call it: it takes no lock and logs nothing.
     """
-    global _ending
-    _ending = True
-    until = time.monotonic() + FAREWELL
-    while _starting and time.monotonic() < until:
-        time.sleep(TICK)
+    global _is_ending
+    _is_ending = True
+    deadline = time.monotonic() + ABORT_GRACE
+    while _starting and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL)
     groups = list(_running)
     for group in groups:
         group._send(signal.SIGTERM)
-    while any(group.is_left() for group in groups) and time.monotonic() < until:
-        time.sleep(TICK)
+    while any(group.is_alive() for group in groups) and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL)
     for group in groups:
-        if group.is_left():
+        if group.is_alive():
             group._send(signal.SIGKILL)
 
 
 def wait_if_ending() -> None:
-    """Do not return once `end_all` was called: a command that it ended has neither failed nor is it done."""
-    while _ending:
+    """Never return once `end_all` was called: a command that it has ended did neither fail nor succeed."""
+    while _is_ending:
         time.sleep(1.0)
 
 
-def _forget() -> None:
-    """In a fork of this process: the groups are the parent's."""
-    global _ending
+def _reset_in_child() -> None:
+    """Forget the groups in a fork of this process: they belong to the parent."""
+    global _is_ending
     _starting.clear()
     _running.clear()
-    _ending = False
+    _is_ending = False
 
 
 atexit.register(end_all)
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_in_child)

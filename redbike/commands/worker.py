@@ -1,4 +1,4 @@
-"""The stock worker that runs command lines; `redbike.commands` tells its users about it."""
+"""Run command lines as jobs; see `redbike.commands` for how to use this worker."""
 
 import dataclasses
 import logging
@@ -8,32 +8,32 @@ import signal
 import time
 from functools import cached_property
 
-from redbike.commands.file import Command, read
-from redbike.commands.job_lock import JobLock, held, name_of
+from redbike.commands.file import Command, read_commands
+from redbike.commands.job_lock import JobLock, hold_lock, make_name
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.config import Settings
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.processes.signals import reap_children
 from redbike.schedule.parser import parse_stored
-from redbike.state.records import Run
-from redbike.texts import harmless_lines
-from redbike.working.queues import RoundRobin
+from redbike.state.runs import Run
+from redbike.texts import escape_lines
 from redbike.working.runner import current_run
+from redbike.working.worker_class import RoundRobin
 
 log = logging.getLogger("redbike.commands")
 
 SECRETS = (b"REDBIKE_URL", b"REDIS_URL")
-NO_TIMEOUT = 1e9  # seconds: the longest that a queue may have
+NO_TIMEOUT = 1e9  # seconds: the longest timeout that a queue may have
 
 
 class Commands(RoundRobin):
-    """Works the queues of `initstring`, as `RoundRobin` does, by running the commands of the INI file `filename`.
+    """Takes jobs from the queues of `initstring`, as `RoundRobin` does, and runs commands of the INI file `filename`.
 
-    The file is read once, by whoever needs a command first; that raises `BadConfig` if it cannot be used.
+    The first call that needs a command reads the file, once. It raises `BadConfig` for an invalid file.
     """
 
-    concurrency = 10  # a command mostly waits, and a long one must not delay the others
+    concurrency = 10  # a command mostly waits, and a slow one must not delay the others
     grace = 5.0  # seconds between SIGTERM and SIGKILL
 
     def __init__(self, initstring: str, filename: str) -> None:
@@ -48,14 +48,17 @@ class Commands(RoundRobin):
         self._path = os.path.join(folder, self._filename)
 
     def timeout(self, queue_name: str) -> float | None:
-        """The longest timeout of any command, with the time to end it, in seconds; `NO_TIMEOUT` if one has none."""
+        """Return the longest timeout of all commands plus `grace`, in seconds; `NO_TIMEOUT` if a command has none."""
         # Every queue may hold jobs for every command.
         timeouts = [math.inf if each.timeout is None else each.timeout for each in self._commands.values()]
         return min(NO_TIMEOUT, max(timeouts, default=math.inf) + self.grace)
 
     def settings_for(self, run: Run, settings: Settings) -> Settings:
-        """`settings` with those of the run's command; a recurring job goes on where none of them says otherwise."""
-        command = self._commands.get(_command_name(run.jobid), Command("", ()))
+        """Return `settings`, overridden by those of the run's command.
+
+        If neither has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
+        """
+        command = self._commands.get(_get_command_name(run.jobid), Command("", ()))
         default = "stop" if parse_stored(run.schedule).runs_once else "reschedule"
         on_error = command.on_error or settings.on_error or default
         retries = settings.retries if command.retries is None else command.retries
@@ -65,43 +68,46 @@ class Commands(RoundRobin):
         return dataclasses.replace(settings, on_error=on_error, retries=retries, on_timeout=on_timeout)
 
     def work(self, jobid: str) -> float | None:
-        """Run the command of `jobid` to its end; with ``CONTINUE``, its backoff in seconds for exit status 75.
+        """Run the command of `jobid` to its end. Return its backoff in seconds for exit status 75 with ``CONTINUE``.
 
-        Raises `Overrun` when its time was over, and `CommandFailed` for every other failure.
+        Raise `Overrun` if it has not ended in time, and `CommandFailed` for every other failure.
         """
-        command = self._command_for(jobid)
+        command = self._get_command(jobid)
         run = current_run()
         seconds = min(command.timeout or math.inf, run.deadline - run.now())
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
-        until = time.monotonic() + seconds
-        with held(name_of(os.path.realpath(self._path), run.prefix, jobid), until, jobid) as lock:
-            with start(command, jobid, run.due, lock) as group, Output(group.process, jobid) as output:
-                in_time = self._attend(group, output, until)
-            if not in_time and group.is_left():
+        deadline = time.monotonic() + seconds
+        with hold_lock(make_name(os.path.realpath(self._path), run.prefix, jobid), deadline, jobid) as lock:
+            with start_command(command, jobid, run.due, lock) as group, Output(group.process, jobid) as output:
+                is_in_time = self._wait_for_end(group, output, deadline)
+            if not is_in_time and group.is_alive():
                 lock.keep()
-        if not in_time:
-            raise Overrun(f"not done after {seconds:g} s", "\n".join(harmless_lines(output.tail)))
-        return verdict(command, group.process.returncode, output, parse_stored(run.schedule).allows_pause)
+        if not is_in_time:
+            raise Overrun(f"not done after {seconds:g} s", "\n".join(escape_lines(output.tail)))
+        return check_status(command, group.process.returncode, output, parse_stored(run.schedule).allows_pause)
 
     def abort(self) -> None:
-        """End every command that runs, children included, within about a second: this process is about to end."""
+        """End every command that runs, and its children, within about a second: this process is about to end."""
         end_all()
 
     @cached_property
     def _commands(self) -> dict[str, Command]:
-        return read(self._path)
+        return read_commands(self._path)
 
-    def _command_for(self, jobid: str) -> Command:
-        name = _command_name(jobid)
+    def _get_command(self, jobid: str) -> Command:
+        name = _get_command_name(jobid)
         if name not in self._commands:
             raise CommandFailed(f"no command {name!r} in {self._path}")
         return self._commands[name]
 
-    def _attend(self, group: ProcessGroup, output: Output, until: float) -> bool:
-        """Wait for the command; False if it has not ended by `until`. Whatever ends the wait ends the group too."""
+    def _wait_for_end(self, group: ProcessGroup, output: Output, deadline: float) -> bool:
+        """Wait for the command. If it has not ended by `deadline`, end its group and return False.
+
+        An exception ends the group too.
+        """
         try:
-            if output.follow(until):
+            if output.read_until_exit(deadline):
                 wait_if_ending()
                 return True
             log.warning("%s: its time is over, it is ended", output.jobid)
@@ -112,57 +118,60 @@ class Commands(RoundRobin):
         return False
 
 
-def _command_name(jobid: str) -> str:
+def _get_command_name(jobid: str) -> str:
     return jobid.partition(":")[0]
 
 
-def start(command: Command, jobid: str, due: float, lock: JobLock) -> ProcessGroup:
-    """Start `command`, which holds `lock` from then on."""
-    check_reaping()
-    own = {b"REDBIKE_JOBID": jobid.encode(), b"REDBIKE_DUE": timestamp(due).encode()}
+def start_command(command: Command, jobid: str, due: float, lock: JobLock) -> ProcessGroup:
+    """Start `command`, which inherits `lock`. Raise `CommandFailed` if it cannot be started."""
+    ensure_reaping()
+    own = {b"REDBIKE_JOBID": jobid.encode(), b"REDBIKE_DUE": format_timestamp(due).encode()}
     inherited = {name: value for name, value in os.environb.items() if name not in SECRETS}
     try:
-        group = ProcessGroup(command.argv, {**inherited, **command.env, **own}, command.cwd, lock.inherited)
+        group = ProcessGroup(command.argv, {**inherited, **command.env, **own}, command.cwd, lock.descriptors)
     except OSError as error:
-        culprit = os.fsdecode(error.filename or command.argv[0])
-        raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {culprit!r}") from None
-    lock.note(group.number)
+        path = os.fsdecode(error.filename or command.argv[0])
+        raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {path!r}") from None
+    lock.record_group(group.pgid)
     return group
 
 
-def check_reaping() -> None:
-    """Undo an ignored SIGCHLD, with which every exit status reads as 0; raise `CommandFailed` where that cannot be."""
+def ensure_reaping() -> None:
+    """Undo an ignored SIGCHLD: with it, every exit status reads as 0. Raise `CommandFailed` if that is impossible."""
     try:
         reap_children()
     except ValueError:
         raise CommandFailed("SIGCHLD is ignored in this process, so no exit status can be read") from None
 
 
-def timestamp(due: float) -> str:
-    """Epoch seconds as a shell can reckon with them: without a fraction unless there is one."""
+def format_timestamp(due: float) -> str:
+    """Return epoch seconds as a shell can calculate with them: a whole number has no fraction."""
     return f"{due:.6f}".rstrip("0").rstrip(".")
 
 
-def verdict(command: Command, status: int, output: Output, backs_off: bool) -> float | None:
-    """What `Commands.work` returns or raises for an exit status; a negative one is a signal."""
+def check_status(command: Command, status: int, output: Output, allows_pause: bool) -> float | None:
+    """Return the pause in seconds after exit status 75 if the schedule allows one; None if the command succeeded.
+
+    Raise `CommandFailed` for every other status; a negative one is a signal.
+    """
     if status == 0:
         return None
-    if status == os.EX_TEMPFAIL and backs_off:
+    if status == os.EX_TEMPFAIL and allows_pause:
         log.warning("%s: exit status 75; it is due again in %g s", output.jobid, command.backoff)
         return command.backoff
-    raise failure(status, harmless_lines(output.tail))
+    raise make_failure(status, escape_lines(output.tail))
 
 
-def failure(status: int, lines: list[str]) -> CommandFailed:
-    """The error for a command that failed, with its last line and all of `lines`."""
-    how = f"exit status {status}" if status > 0 else f"killed by {signal_name(-status)}"
+def make_failure(status: int, lines: list[str]) -> CommandFailed:
+    """Return the error for a failed command: the message quotes its last line, and the output is all of `lines`."""
+    reason = f"exit status {status}" if status > 0 else f"killed by {get_signal_name(-status)}"
     if not lines:
-        return CommandFailed(how)
-    return CommandFailed(f"{how}: {lines[-1].strip()[:300]}", "\n".join(lines))
+        return CommandFailed(reason)
+    return CommandFailed(f"{reason}: {lines[-1].strip()[:300]}", "\n".join(lines))
 
 
-def signal_name(number: int) -> str:
-    """``SIGKILL`` for 9; real-time signals have no name."""
+def get_signal_name(number: int) -> str:
+    """Return ``SIGKILL`` for 9. A real-time signal has only a number."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -17,10 +17,14 @@ from dataclasses import replace
 from redbike.errors import RedbikeError
 from redbike.keeping.listing import get_home, get_own_queue
 from redbike.running.policies import COUNT_LIMIT
-from redbike.schedule.kinds import END_OF_TIME, Schedule
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import parse
-from redbike.state.records import Due, RunRecord, State, Status, Streak, Waiting
+from redbike.state.jobs import Due
+from redbike.state.questions import JobState
+from redbike.state.records import NOTHING, OWED, SET, RunRecord, Status, Streak, Waiting, format_time
 from redbike.state.store import Store
+from redbike.words import Event, Skip
 
 TAG = re.compile(r"[!-~]+", re.ASCII)  # what a record can contain
 
@@ -39,14 +43,14 @@ class Correction:
         self._since = since
         self._first_due = first_due
 
-    def apply(self, state: State) -> State:
+    def apply(self, state: JobState) -> JobState:
         """Return `state` as it should be: unchanged if it is well, or if only the user can repair it."""
         queued = state.queued if get_home(state.waiting) else ""
         due = state.timeline if state.timeline is not None and 0 <= state.timeline < END_OF_TIME else None
         whole = replace(state, queued=queued, timeline=due, unreadable=())
         return self._place(replace(whole, running=self._correct_run(whole)))
 
-    def _place(self, state: State) -> State:
+    def _place(self, state: JobState) -> JobState:
         if state.schedule is None:
             return _clear_unscheduled(state)
         if state.running:
@@ -55,115 +59,117 @@ class Correction:
         if home:
             return _put_in_queue(state, home, read_event(state)[1])
         if state.timeline is not None:
-            return replace(_take_from_queues(state), status=_set_event(state, "TML"))
+            return replace(_take_from_queues(state), status=_set_event(state, Event.TML))
         return self._place_lost(_take_from_queues(state))
 
-    def _correct_run(self, state: State) -> str:
+    def _correct_run(self, state: JobState) -> str:
         """Return the record of the run in flight; make it again from its key if only that is left."""
         if get_home(state.run):
             return state.running
         event, moment = read_event(state)
         queue = get_own_queue(self._store, state.jobid)
         # Without a status only the key shows that it may run. A place on the timeline or in a list outweighs that.
-        in_flight = event == "WRK" or (
-            not event and state.timeline is None and not any(map(state.waits, state.entries))
+        in_flight = event == Event.WRK or (
+            not event and state.timeline is None and not any(map(state.count_entries, state.entries))
         )
         alive = state.inflight_ms > 0 and TAG.fullmatch(state.tag)
         if state.schedule is None or state.queued or not (queue and in_flight and alive):
             return ""
         deadline = state.now + state.inflight_ms / 1000
         streak = Streak.parse(state.streak)
-        anew = "-" if state.timeline is None else "set"
+        left = NOTHING if state.timeline is None else SET
         times = (state.now, deadline, moment)
-        return RunRecord(state.tag, *times, streak.failures, streak.losses, anew, queue).format()
+        return RunRecord(state.tag, *times, streak.failures, streak.losses, left, queue).format()
 
-    def _find_list(self, state: State) -> str | None:
+    def _find_list(self, state: JobState) -> str | None:
         """Return the queue whose list has a job without a record, if the job is owed that run; else None."""
-        standing = [name for name in state.entries if state.waits(name) > 0]
+        standing = [name for name in state.entries if state.count_entries(name) > 0]
         event, _ = read_event(state)
-        waits = event == "TML" and state.timeline is not None
-        stopped = event in ("STP", "DIE", "BAD") and state.timeline is None
+        waits = event == Event.TML and state.timeline is not None
+        stopped = event in (Event.STP, Event.DIE, Event.BAD) and state.timeline is None
         if not standing or waits or stopped:
             return None
         own = get_own_queue(self._store, state.jobid)
         return own if own in standing else standing[0]
 
-    def _place_lost(self, state: State) -> State:
+    def _place_lost(self, state: JobState) -> JobState:
         event, moment = read_event(state)
         try:
             schedule = parse(state.schedule or "")
         except RedbikeError:
             return state
-        if event in ("STP", "DIE", "BAD"):
+        if event in (Event.STP, Event.DIE, Event.BAD):
             return state
         tried = Streak.parse(state.streak).due
         due, missed = (tried, 0) if tried is not None else self._find_due(schedule, event, moment, state.now)
         if missed:
-            state = replace(state, skipped=state.skipped | {"missed": state.skipped.get("missed", 0) + missed})
+            state = replace(state, skipped=state.skipped | {Skip.MISSED: state.skipped.get(Skip.MISSED, 0) + missed})
         if due is None:
-            return replace(state, status=_set_event(state, "STP"))
+            return replace(state, status=_set_event(state, Event.STP))
         home = get_own_queue(self._store, state.jobid)
         if due <= state.now and home:
             return _put_in_queue(state, home, due)
-        return replace(state, timeline=due, status=_set_event(state, "TML"))
+        return replace(state, timeline=due, status=_set_event(state, Event.TML))
 
     def _find_due(self, schedule: Schedule, event: str, moment: float, now: float) -> tuple[float | None, int]:
         """Return when a job that is nowhere is due (None: never again), and how many occurrences that misses."""
         if schedule.never_runs:
             return None, 0
-        if event in ("ENQ", "WRK"):
+        if event in (Event.ENQ, Event.WRK):
             return moment, 0
-        since = moment if event == "TML" else min(self._since, now)
+        since = moment if event == Event.TML else min(self._since, now)
         due = self._first_due(schedule, since, now)
-        if due == "now" or (event == "TML" and schedule.next(since) is None):
+        if due == "now" or (event == Event.TML and schedule.next(since) is None):
             # No occurrence was left: it waited for the end of a pause.
             return now, 0
         passed = 0 if schedule.runs_once else schedule.count(since, now if due is None else due, COUNT_LIMIT)
         return due, max(0, passed - (due is not None))
 
 
-def read_event(state: State) -> tuple[str, float]:
+def read_event(state: JobState) -> tuple[str, float]:
     """Return the event of the status and its time, at most now; ``""`` and now if no status can be read."""
     status = Status.parse(state.status)
     return ("", state.now) if status is None else (status.event, min(status.time, state.now))
 
 
-def _set_event(state: State, event: str) -> str:
+def _set_event(state: JobState, event: str) -> str:
     return state.status or "" if read_event(state)[0] == event else f"{event}:{int(state.now)}"
 
 
-def _clear_unscheduled(state: State) -> State:
+def _clear_unscheduled(state: JobState) -> JobState:
     """Keep only the run in flight, and the status BAD of a schedule that was refused."""
-    status = state.status if (state.status or "").startswith("BAD:") else None
+    status = state.status if state.has_event(Event.BAD) else None
     return replace(_take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None)
 
 
-def _put_in_flight(state: State) -> State:
+def _put_in_flight(state: JobState) -> JobState:
     """Keep the run in flight. A different run that waited as well is owed when this one ends."""
     run, waiting = state.run, state.waiting
     assert run is not None
-    if waiting and waiting.due != run.due and run.next == "-":
-        run.next = f"due:{waiting.due:.6f}"
-    timeline = state.timeline if run.next in ("set", "once") else None
-    return replace(_take_from_queues(state), running=run.format(), timeline=timeline, status=_set_event(state, "WRK"))
+    if waiting and waiting.due != run.due and run.next == NOTHING:
+        run.next = f"{OWED}{format_time(waiting.due)}"
+    timeline = state.timeline if run.was_set else None
+    return replace(
+        _take_from_queues(state), running=run.format(), timeline=timeline, status=_set_event(state, Event.WRK)
+    )
 
 
-def _put_in_queue(state: State, home: str, due: float) -> State:
+def _put_in_queue(state: JobState, home: str, due: float) -> JobState:
     queued = state.queued or Waiting(due, home).format()
-    return replace(_correct_lists(state, home), queued=queued, timeline=None, status=_set_event(state, "ENQ"))
+    return replace(_correct_lists(state, home), queued=queued, timeline=None, status=_set_event(state, Event.ENQ))
 
 
-def _take_from_queues(state: State) -> State:
+def _take_from_queues(state: JobState) -> JobState:
     return replace(_correct_lists(state, ""), queued="")
 
 
-def _correct_lists(state: State, home: str) -> State:
+def _correct_lists(state: JobState, home: str) -> JobState:
     """Put it once into the list of `home`, and keep other entries only where they have a tombstone."""
     left = frozenset(name for name in state.tombstones if name != home and state.entries[name])
     return replace(state, entries={name: int(name == home or name in left) for name in state.entries}, tombstones=left)
 
 
-def describe_changes(found: State, wanted: State) -> Iterator[str]:
+def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
     """Yield in words what turns `found` into `wanted`."""
     if wanted.running != found.running:
         yield "its running record made anew" if wanted.running else "its running record removed"
@@ -184,7 +190,7 @@ def describe_changes(found: State, wanted: State) -> Iterator[str]:
     yield from _describe_counts(found, wanted)
 
 
-def _describe_counts(found: State, wanted: State) -> Iterator[str]:
+def _describe_counts(found: JobState, wanted: JobState) -> Iterator[str]:
     gone = {"streak": found.streak, "skipped": found.skipped, "failure": found.failure is not None}
     if found.schedule is None:
         yield from (f"its {name} removed" for name, there in gone.items() if there)

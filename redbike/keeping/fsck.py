@@ -21,8 +21,9 @@ from collections.abc import Iterator
 from redbike.keeping.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.keeping.listing import find_wrong_types, list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
-from redbike.state.records import text
-from redbike.state.store import Store, is_ahead
+from redbike.state.records import decode
+from redbike.state.store import Store
+from redbike.state.timeline import is_ahead
 
 log = logging.getLogger("redbike")
 
@@ -50,15 +51,15 @@ def fsck(store: Store) -> Iterator[str]:
         for state in page:
             for problem in check_job(looked_at.get(state.jobid, state)):
                 yield f"{state.jobid!r}: {problem}"
-    for held in find_bad_tags(store, listing):
-        yield f"the tag {held.tag!r}: {'; '.join(check_tag(held))}"
+    for tag in find_bad_tags(store, listing):
+        yield f"the tag {tag.tag!r}: {'; '.join(check_tag(tag))}"
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
     yield from (f"the key {store.keys.withdrawn!r} {describe_malformed(member)}" for member in listing.malformed)
 
 
 def find_instant_ahead(store: Store) -> str:
     """Return a complaint if the instant up to which all is dispatched is in the future, else ""."""
-    now, dispatched = store.horizon()
+    now, dispatched = store.timeline.read_dispatched()
     if dispatched is None or not is_ahead(dispatched, now):
         return ""
     return f"the key {store.keys.dispatched!r} says that all is dispatched up to {dispatched:.0f}, which is to come"
@@ -66,4 +67,4 @@ def find_instant_ahead(store: Store) -> str:
 
 def describe_malformed(member: bytes) -> str:
     """Return what is wrong with a tombstone of an older version that names no job and queue."""
-    return f"holds {text(member)!r}, which names no job and queue"
+    return f"holds {decode(member)!r}, which names no job and queue"

@@ -6,26 +6,31 @@ from itertools import islice
 
 from redbike.errors import RedbikeError
 from redbike.keeping.listing import Listing, get_home, get_own_queue
-from redbike.schedule.kinds import END_OF_TIME
+from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import parse
-from redbike.state.records import State, Status
-from redbike.state.store import PAGE, Store
+from redbike.state.namespace import PAGE
+from redbike.state.questions import JobState
+from redbike.state.records import Status
+from redbike.state.store import Store
+from redbike.words import Event
 
-PLACE_OF = {"TML": "timeline", "ENQ": "queue", "WRK": "in flight"}  # by event
+PLACE_OF = {Event.TML: "timeline", Event.ENQ: "queue", Event.WRK: "in flight"}  # by event
 
 
-def find_bad_jobs(store: Store, listing: Listing) -> Iterator[list[State]]:
+def find_bad_jobs(store: Store, listing: Listing) -> Iterator[list[JobState]]:
     """Yield the jobs with which something seems to be wrong, a page at a time.
 
     Each is inspected at one instant. Only its entries in lists come from the listing, maybe from before it moved.
     """
     jobids = iter(listing.jobs)
     while page := list(islice(jobids, PAGE)):
-        states = (_add_listed_entries(store, listing, state) for state in store.inspect(page, tags=listing.tag_of))
+        states = (
+            _add_listed_entries(store, listing, state) for state in store.questions.inspect(page, tags=listing.tag_of)
+        )
         yield [state for state in states if any(check_job(state))]
 
 
-def _add_listed_entries(store: Store, listing: Listing, state: State) -> State:
+def _add_listed_entries(store: Store, listing: Listing, state: JobState) -> JobState:
     """Return `state` with its entries as listed, also in the queue where it should have one or may get one."""
     home = get_home(state.waiting) or (get_own_queue(store, state.jobid) if state.schedule is not None else "")
     tombstones = listing.tombstones.get(state.jobid, frozenset())
@@ -33,13 +38,13 @@ def _add_listed_entries(store: Store, listing: Listing, state: State) -> State:
     return replace(state, entries=entries, tombstones=tombstones)
 
 
-def inspect_jobs(store: Store, listing: Listing, queues: Mapping[str, Iterable[str]]) -> list[State]:
+def inspect_jobs(store: Store, listing: Listing, queues: Mapping[str, Iterable[str]]) -> list[JobState]:
     """Inspect jobs at one instant, also in the lists of the named queues and of the queue where each belongs."""
     names = {jobid: sorted({*found, get_own_queue(store, jobid)} - {""}) for jobid, found in queues.items()}
-    return store.inspect(names, names, listing.tag_of)
+    return store.questions.inspect(names, names, listing.tag_of)
 
 
-def check_job(state: State) -> Iterator[str]:
+def check_job(state: JobState) -> Iterator[str]:
     """Yield what is wrong with one job, and with its entries in the lists that were searched."""
     yield from (f"its {what} cannot be read" for what in state.unreadable)
     if state.queued and get_home(state.waiting) is None:
@@ -55,17 +60,17 @@ def check_job(state: State) -> Iterator[str]:
         yield from _check_place(state)
 
 
-def list_places(state: State) -> list[str]:
+def list_places(state: JobState) -> list[str]:
     """List the places where the job is."""
     found = {"in flight": state.running, "queue": state.queued, "timeline": state.timeline is not None}
     return [place for place, there in found.items() if there]
 
 
-def check_entries(state: State) -> Iterator[str]:
+def check_entries(state: JobState) -> Iterator[str]:
     home = get_home(state.waiting)
     adopted = "a worker will adopt it" if state.schedule is not None else "a worker will throw it away"
     for name in state.entries:
-        found = state.waits(name)
+        found = state.count_entries(name)
         if found < 0:
             yield f"it has a tombstone in the queue {name!r}, but is not in it"
         elif found and name in state.tombstones:
@@ -78,20 +83,20 @@ def check_entries(state: State) -> Iterator[str]:
             yield f"it is recorded as queued, but is not in the queue {name!r}"
 
 
-def _check_unscheduled(state: State) -> Iterator[str]:
+def _check_unscheduled(state: JobState) -> Iterator[str]:
     here = [place for place in list_places(state) if place != "in flight"]
     if here:
         yield f"it was never set, or is unset, but is still in: {', '.join(here)}"
-    if state.status and not state.status.startswith("BAD:"):
+    if state.status and not state.has_event(Event.BAD):
         yield f"it has no schedule, but the status {state.status}"
     if state.streak or state.skipped or state.failure is not None:
         yield "it has no schedule, but counts or a failure"
 
 
-def _check_place(state: State) -> Iterator[str]:
+def _check_place(state: JobState) -> Iterator[str]:
     here = list_places(state)
     run = state.run
-    if len(here) > 1 and not (here == ["in flight", "timeline"] and run and run.next in ("set", "once")):
+    if len(here) > 1 and not (here == ["in flight", "timeline"] and run and run.was_set):
         yield f"it is in more than one place: {', '.join(here)}"
     if state.timeline is not None and not 0 <= state.timeline < END_OF_TIME:
         yield f"its due time on the timeline is out of bounds: {state.timeline:g}"
@@ -102,7 +107,7 @@ def _check_place(state: State) -> Iterator[str]:
         yield f"its schedule cannot be read: {error}"
 
 
-def _check_status(state: State, here: list[str]) -> Iterator[str]:
+def _check_status(state: JobState, here: list[str]) -> Iterator[str]:
     status = Status.parse(state.status)
     if status is None:
         yield f"it has no status, or a malformed one: {state.status!r}"

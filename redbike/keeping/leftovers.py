@@ -7,9 +7,9 @@
 import re
 from collections.abc import Callable, Collection
 
+from redbike.serving.refusals import translate_errors
 from redbike.state.keys import Keys
-from redbike.state.records import text
-from redbike.state.scripts import translated
+from redbike.state.records import decode
 from redbike.state.store import Store
 
 MEMBERS = "-members"
@@ -21,11 +21,11 @@ QueueFor = Callable[[str], str]
 def is_members(store: Store, key: str, queues: Collection[str], queue_for: QueueFor) -> bool:
     """Tell whether `key` is the set of ids that 0.13.1 kept beside a queue; nothing reads it any more."""
     name = _name(store.keys, key)
-    if not name.endswith(MEMBERS) or text(store.client.type(key)) != "set":
+    if not name.endswith(MEMBERS) or decode(store.client.type(key)) != "set":
         return False
     queue = name.removesuffix(MEMBERS)
     first = next(store.client.sscan_iter(key, count=1), None)
-    return queue in queues or (first is not None and queue_for(text(first)) == queue)
+    return queue in queues or (first is not None and queue_for(decode(first)) == queue)
 
 
 def is_run(store: Store, key: str, queue_for: QueueFor) -> bool:
@@ -33,14 +33,14 @@ def is_run(store: Store, key: str, queue_for: QueueFor) -> bool:
     name = _name(store.keys, key)
     if not any(queue_for(name[dash.end() :]) == name[: dash.start()] for dash in re.finditer("-", name)):
         return False
-    if text(store.client.type(key)) != "string" or store.client.pttl(key) < 0:
+    if decode(store.client.type(key)) != "string" or store.client.pttl(key) < 0:
         return False
-    return TAG.fullmatch(text(store.client.get(key))) is not None
+    return TAG.fullmatch(decode(store.client.get(key))) is not None
 
 
 def remove(store: Store, key: str) -> None:
     """Delete `key`."""
-    with translated():
+    with translate_errors():
         store.client.delete(key)
 
 

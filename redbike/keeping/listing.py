@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from redbike.keeping.leftovers import is_members, is_run
-from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, is_queue_name
-from redbike.state.records import RunRecord, Waiting, text
-from redbike.state.scripts import translated
-from redbike.state.store import GRACE, PAGE, SLACK, Store, jobs_of, literal
+from redbike.serving.refusals import translate_errors
+from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
+from redbike.state.namespace import PAGE
+from redbike.state.records import RunRecord, Waiting, decode, parse_batch
+from redbike.state.runs import GRACE, SLACK
+from redbike.state.store import Store
 
 # What is wrong with a key, or what an older version has left in it.
 EXPIRES = "expires"
@@ -49,7 +51,7 @@ class Listing:
 
 
 def get_home(record: Waiting | RunRecord | None) -> str | None:
-    """Return the queue that a record names; None without a record, or if no queue can have that name."""
+    """Return the queue that a record names. Return None if there is no record, or if it names no possible queue."""
     return record.queue if record and is_queue_name(record.queue) else None
 
 
@@ -64,30 +66,34 @@ def get_own_queue(store: Store, jobid: str) -> str:
 def find_wrong_types(store: Store) -> Iterator[str]:
     """Yield a line for each key of a wrong type; while there is one, jobs cannot be checked."""
     keys, client = store.keys, store.client
-    with translated():
+    with translate_errors():
         kinds = {f"{keys.prefix}-{name}": kind for name, kind in FIXED.items()}
-        if text(client.type(keys.queues)) == kinds[keys.queues]:
-            for name in map(text, client.smembers(keys.queues)):
+        if decode(client.type(keys.queues)) == kinds[keys.queues]:
+            for name in map(decode, client.smembers(keys.queues)):
                 kinds |= zip(keys.of_queue(name), OF_QUEUE, strict=True)
         for key, kind in kinds.items():
-            found = text(client.type(key))
+            found = decode(client.type(key))
             if found not in (kind, "none"):
                 yield f"the key {key!r} is a {found}, not a {kind}: nothing can be said of the jobs"
 
 
 def list_all(store: Store) -> Listing:
-    """List every id and every key, page by page."""
+    """List every id and every key, page by page. Raise `Unreachable` rather than leave out any."""
+    with translate_errors(), store.hold_connection() as held:
+        return _list_all(held)
+
+
+def _list_all(store: Store) -> Listing:
     listing, keys = Listing(), store.keys
-    with translated():
-        found = sorted(map(text, store.client.scan_iter(match=f"{literal(keys.prefix)}-*", count=PAGE)))
-        homes = {home for home in _list_jobs(store, listing) if home}
-        homes |= {*_list_withdrawn(store, listing), *_list_tombstone_queues(store, found)}
-        _list_inflight(store, listing, found)
-        # Read after the keys, so that it has also a queue that was used for the first time just now.
-        names = set(map(text, store.client.smembers(keys.queues)))
-        _list_keys(store, listing, found, names, homes)
-        for name in {*names, *homes, *listing.forgotten}:
-            _list_entries(store, listing, name)
+    found = sorted(map(decode, store.client.scan_iter(match=f"{escape_pattern(keys.prefix)}-*", count=PAGE)))
+    homes = {home for home in _list_jobs(store, listing) if home}
+    homes |= {*_list_withdrawn(store, listing), *_list_tombstone_queues(store, found)}
+    _list_inflight(store, listing, found)
+    # Read after the keys, so that it has also a queue that was used for the first time just now.
+    names = set(map(decode, store.client.smembers(keys.queues)))
+    _list_keys(store, listing, found, names, homes)
+    for name in {*names, *homes, *listing.forgotten}:
+        _list_entries(store, listing, name)
     return listing
 
 
@@ -97,34 +103,34 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     runs: dict[str, RunRecord] = {}
     for key in (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures):
         for jobid, value in client.hscan_iter(key, count=PAGE):
-            listing.jobs[text(jobid)] = None
+            listing.jobs[decode(jobid)] = None
             if key == keys.queued:
-                yield get_home(Waiting.parse(text(value)))
-            elif key == keys.running and (run := RunRecord.parse(text(value))):
-                runs[text(jobid)] = run
-                listing.add_tag(run.tag, [text(jobid)])
+                yield get_home(Waiting.parse(decode(value)))
+            elif key == keys.running and (run := RunRecord.parse(decode(value))):
+                runs[decode(jobid)] = run
+                listing.add_tag(run.tag, [decode(jobid)])
                 yield get_home(run)
     for key in (keys.timeline, keys.failure_times):
         for jobid, _ in client.zscan_iter(key, count=PAGE):
-            listing.jobs[text(jobid)] = None
+            listing.jobs[decode(jobid)] = None
     for name, _ in client.hscan_iter(keys.skipped, count=PAGE):
-        listing.jobs[text(name).partition(":")[2]] = None
+        listing.jobs[decode(name).partition(":")[2]] = None
     listed: set[str] = set()
     for tag, batch in client.hscan_iter(keys.batches, count=PAGE):
-        jobids = jobs_of(text(batch))
-        listed.update((text(tag), *jobids))
-        listing.add_tag(text(tag), jobids)
+        jobids = parse_batch(decode(batch))
+        listed.update((decode(tag), *jobids))
+        listing.add_tag(decode(tag), jobids)
     for member, lease in client.zscan_iter(keys.leases, count=PAGE):
-        old = runs.get(text(member))
-        if old and text(member) not in listed and lease <= old.deadline + GRACE + SLACK:
-            listing.old.add(text(member))
+        old = runs.get(decode(member))
+        if old and decode(member) not in listed and lease <= old.deadline + GRACE + SLACK:
+            listing.old.add(decode(member))
         else:
-            listing.add_tag(text(member), ())
+            listing.add_tag(decode(member), ())
 
 
 def _list_withdrawn(store: Store, listing: Listing) -> Iterator[str]:
     """List the tombstones of an older version; yield the queues that they name."""
-    for member, found in store.withdrawn():
+    for member, found in store.upkeep.list_withdrawn():
         if found:
             listing.add_tombstone(*found)
             yield found[1]
@@ -136,7 +142,7 @@ def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:
     """Yield the queues that have tombstones, also queues that were never used, if their name and keys allow."""
     base, others = store.keys.tombstones(""), _list_other_prefixes(found, {store.keys.schedules})
     for name in (key.removeprefix(base) for key in found if key.startswith(base) and not key.startswith(others)):
-        kinds = [text(store.client.type(key)) for key in store.keys.of_queue(name)]
+        kinds = [decode(store.client.type(key)) for key in store.keys.of_queue(name)]
         if is_queue_name(name) and all(kind in (own, "none") for kind, own in zip(kinds, OF_QUEUE, strict=True)):
             yield name
 
@@ -156,7 +162,7 @@ def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
         for key, left, batch in zip(page, replies[::2], replies[1::2], strict=True):
             if isinstance(batch, Exception) and not str(batch).startswith("WRONGTYPE"):
                 raise batch
-            held.append((left, key, [] if isinstance(batch, Exception) else jobs_of(text(batch))))
+            held.append((left, key, [] if isinstance(batch, Exception) else parse_batch(decode(batch))))
     # A job may have ended and have been taken again: the key of its later run lasts longer.
     for _, key, jobids in sorted(held, reverse=True):
         listing.add_tag(key.removeprefix(base), jobids)
@@ -169,7 +175,7 @@ def _list_other_prefixes(found: list[str], ours: set[str]) -> tuple[str, ...]:
 
 def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str], homes: set[str]) -> None:
     keys, client = store.keys, store.client
-    ours = {*keys.fixed(), *(key for name in names for key in keys.of_queue(name))}
+    ours = {*keys.list_fixed(), *(key for name in names for key in keys.of_queue(name))}
     others = _list_other_prefixes(found, ours)
     families = tuple(f"{keys.prefix}-{family}" for family in FAMILIES)
     for key in found:
@@ -181,7 +187,7 @@ def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str]
             if key.removeprefix(keys.tombstones("")) not in homes:
                 listing.keys.append((key, STRAY))
         elif not key.startswith((*families, *others)):
-            if text(client.type(key)) == "list" and (name in homes or _is_filled_queue(store, name)):
+            if decode(client.type(key)) == "list" and (name in homes or _is_filled_queue(store, name)):
                 listing.forgotten.append(name)
                 listing.keys.append((key, FORGOTTEN))
             elif is_members(store, key, {*names, *homes}, partial(get_own_queue, store)):
@@ -194,15 +200,15 @@ def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str]
 
 def _is_filled_queue(store: Store, name: str) -> bool:
     """Tell whether the first job of the list `name` belongs there; an older version may have filled it."""
-    return get_own_queue(store, text(store.client.lindex(store.keys.queue(name), 0))) == name
+    return get_own_queue(store, decode(store.client.lindex(store.keys.queue(name), 0))) == name
 
 
 def _list_entries(store: Store, listing: Listing, name: str) -> None:
     for jobid in store.client.sscan_iter(store.keys.tombstones(name), count=PAGE):
-        listing.add_tombstone(text(jobid), name)
+        listing.add_tombstone(decode(jobid), name)
     start = 0
     while page := store.client.lrange(store.keys.queue(name), start, start + PAGE - 1):
-        for jobid in map(text, page):
+        for jobid in map(decode, page):
             counts = listing.jobs[jobid] = listing.jobs.get(jobid) or {}
             counts[name] = counts.get(name, 0) + 1
         start += PAGE

@@ -2,12 +2,12 @@
 
 Something was lost or altered behind Redbike's back: the end of an append-only file, a key, an entry.
 
-`redbike.keeping.correction` computes how a job should be from how it was found, both as a `State`. ``lua/repair.lua``
-commits that in one step, if the job is still as it was found; dispatchers and workers go on meanwhile. A job that is
-well is never touched.
+`redbike.keeping.correction` computes how a job should be from how it was found, both as a `JobState`.
+``lua/repair.lua`` commits that in one step, if the job is still as it was found; dispatchers and workers go on
+meanwhile. A job that is well is never touched.
 
-Tags come after all jobs: ``lua/hold.lua`` gives each the list, the lease and the key that its runs in flight need, and
-removes those of a tag without runs. Tombstones of an older version are adopted before anything else.
+Tags come after all jobs: ``lua/repair_tag.lua`` gives each the list, the lease and the key that its runs in flight
+need, and removes those of a tag without runs. Tombstones of an older version are adopted before anything else.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ from redbike.keeping.jobs import check_job, find_bad_jobs, inspect_jobs
 from redbike.keeping.leftovers import remove
 from redbike.keeping.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
-from redbike.state.records import State
+from redbike.state.questions import JobState
 from redbike.state.store import Store
 
 TRIES = 5  # for a job that changes all the time; one that is well is not tried at all
@@ -38,19 +38,19 @@ class Repair:
         if wrong:
             yield from ((line, False) for line in wrong)
             return
-        self.store.adopt_tombstones()
+        self.store.upkeep.adopt_tombstones()
         listing = list_all(self.store)
         if ahead := find_instant_ahead(self.store):
-            self.store.advance(self.since, ahead=True)
+            self.store.timeline.advance(self.since, was_ahead=True)
             yield f"{ahead} -- repaired: it is now", True
         for page in find_bad_jobs(self.store, listing):
             yield from self._repair_jobs(page, listing)
         # Only now does each job have the run that it should have.
-        for held in list(find_bad_tags(self.store, listing)):
-            self.store.hold(held.tag, held.deadlines)
-            [now] = self.store.held({held.tag: held.deadlines})
+        for found in list(find_bad_tags(self.store, listing)):
+            self.store.upkeep.repair_tag(found.tag, found.deadlines)
+            [now] = self.store.questions.inspect_tags({found.tag: found.deadlines})
             done = "it has what its runs need" if now.deadlines else "nothing is left of it"
-            yield _format_line(f"the tag {held.tag!r}", check_tag(held), [done], check_tag(now))
+            yield _format_line(f"the tag {found.tag!r}", check_tag(found), [done], check_tag(now))
         for key, how in listing.keys:
             yield self._repair_key(key, how)
         for key, how in listing.leftovers:
@@ -58,15 +58,15 @@ class Repair:
                 remove(self.store, key)
                 yield f"the key {key!r} is left of redbike 0.13.1 -- repaired: it is removed", True
         for member in listing.malformed:
-            self.store.forget_withdrawn(member)
+            self.store.upkeep.forget_withdrawn(member)
             yield f"the key {self.store.keys.withdrawn!r} {describe_malformed(member)} -- repaired: it is removed", True
 
-    def _repair_jobs(self, found: list[State], listing: Listing) -> Iterator[tuple[str, bool]]:
+    def _repair_jobs(self, found: list[JobState], listing: Listing) -> Iterator[tuple[str, bool]]:
         """Repair a page of jobs in one pipeline; try again those that moved meanwhile."""
         states = found
         for _ in range(TRIES):
             pairs = [(state, self.correction.apply(state)) for state in states]
-            replies = iter(self.store.repair((state, wanted) for state, wanted in pairs if wanted != state))
+            replies = iter(self.store.upkeep.repair((state, wanted) for state, wanted in pairs if wanted != state))
             moved = []
             for state, wanted in pairs:
                 if wanted == state or next(replies):
@@ -78,16 +78,16 @@ class Repair:
 
     def _repair_key(self, key: str, how: str) -> tuple[str, bool]:
         if how == EXPIRES:
-            self.store.persist(key)
+            self.store.upkeep.persist(key)
             return f"the key {key!r} {how} -- repaired: not any more", True
         if how == FORGOTTEN:
             name = key.removeprefix(f"{self.store.keys.prefix}-")
-            self.store.know_queue(name)
+            self.store.upkeep.add_queue(name)
             return f"the key {key!r} {how} -- repaired: it is there again", True
         return f"the key {key!r} {how} -- not repaired: look at it, and delete it if nobody needs it", False
 
 
-def _report_job(found: State, now: State) -> Iterator[tuple[str, bool]]:
+def _report_job(found: JobState, now: JobState) -> Iterator[tuple[str, bool]]:
     """Yield the line for a job; none for a job that is well and only moved while it was listed."""
     if any(check_job(found)):
         yield _format_line(repr(found.jobid), check_job(found), describe_changes(found, now), check_job(now))

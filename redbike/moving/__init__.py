@@ -1,1 +1,1 @@
-"""Schedules from elsewhere: today the rows of a CSV file."""
+"""Read schedules from other sources: from the rows of a CSV file."""

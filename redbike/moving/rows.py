@@ -1,4 +1,4 @@
-"""The JOBID,SCHEDULE rows of a CSV file, which is read once and as a stream: a pipe or a FIFO will do."""
+"""Read the JOBID,SCHEDULE rows of a CSV file, once and as a stream, so that it may be a pipe or a FIFO."""
 
 import csv
 import io
@@ -14,24 +14,24 @@ Source = str | Path | IO[str] | IO[bytes]
 Row = tuple[str, str] | BadConfig
 
 BYTE_ORDER_MARK = "\ufeff"
-# The marks of UTF-16, as they are read in UTF-8 with surrogateescape.
-UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")
+# What becomes of a mark of UTF-16 if it is decoded as UTF-8 with surrogateescape.
+UTF_16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
 
 
-def rows(source: Source) -> Iterator[tuple[int, Row]]:
+def read_rows(source: Source) -> Iterator[tuple[int, Row]]:
     """Yield (line number, (job id, schedule)) for each row of `source`, a file name or an open text or binary file.
 
-    An invalid row yields a `BadConfig` in place of the pair. Raises `BadConfig` for a file that cannot be read.
+    An invalid row yields a `BadConfig` in place of the pair. Raise `BadConfig` for a file that cannot be read.
     """
     try:
-        with _open(source) as lines:
+        with _open_lines(source) as lines:
             yield from _parse(lines)
     except OSError as error:
-        raise _unreadable(source, str(error.strerror or error)) from None
+        raise _make_error(source, str(error.strerror or error)) from None
 
 
-def name_of(source: Source) -> str:
-    """Return what messages call `source`."""
+def get_name(source: Source) -> str:
+    """Return the name of `source` for messages."""
     if isinstance(source, str | Path):
         return str(source)
     name = getattr(source, "name", None)
@@ -39,27 +39,27 @@ def name_of(source: Source) -> str:
 
 
 @contextmanager
-def _open(source: Source) -> Iterator[Iterator[str]]:
-    """The lines of `source` with their ends; a file that was given open stays open."""
+def _open_lines(source: Source) -> Iterator[Iterator[str]]:
+    """Yield the lines of `source`, with their line ends. Do not close a file that the caller has opened."""
     if isinstance(source, str | Path):
         if "\0" in str(source):
-            raise _unreadable(source, "there is a NUL in its name")
-        with open(source, "rb") as file, _decoded(file) as text:
-            yield _checked(text, source)
+            raise _make_error(source, "there is a NUL in its name")
+        with open(source, "rb") as file, _decode(file) as text:
+            yield _check_encoding(text, source)
         return
     if not callable(getattr(source, "read", None)):
         raise BadConfig(f"cannot read rows from {source!r:.80}: a file name or an open file is needed")
     _check_blocking(source)
     if isinstance(source.read(0), str):
-        yield _checked(source, source)
+        yield _check_encoding(source, source)
     else:
-        with _decoded(source) as text:
-            yield _checked(text, source)
+        with _decode(source) as text:
+            yield _check_encoding(text, source)
 
 
 @contextmanager
-def _decoded(file: Any) -> Iterator[io.TextIOWrapper]:
-    # Bytes that are not UTF-8 survive, so that their row alone is refused.
+def _decode(file: Any) -> Iterator[io.TextIOWrapper]:
+    # Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
     text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="")
     try:
         yield text
@@ -67,29 +67,29 @@ def _decoded(file: Any) -> Iterator[io.TextIOWrapper]:
         text.detach()
 
 
-def _checked(lines: Any, source: Source) -> Iterator[str]:
-    """`lines` without a byte order mark, which spreadsheets like to begin with."""
+def _check_encoding(lines: Any, source: Source) -> Iterator[str]:
+    """Yield `lines` without the byte order mark that spreadsheets write. Raise `BadConfig` for UTF-16."""
     lines = iter(lines)
     first = next(lines, "")
-    if first.startswith(UTF_16):
-        raise _unreadable(source, "it is UTF-16, not UTF-8")
+    if first.startswith(UTF_16_MARKS):
+        raise _make_error(source, "it is UTF-16, not UTF-8")
     if first:
         yield first.removeprefix(BYTE_ORDER_MARK)
     yield from lines
 
 
 def _check_blocking(file: Any) -> None:
-    """A file in non-blocking mode seems to end wherever its writer pauses."""
+    """Raise `BadConfig` for a file in non-blocking mode: it seems to end whenever its writer pauses."""
     try:
-        blocking = os.get_blocking(file.fileno())
+        is_blocking = os.get_blocking(file.fileno())
     except (AttributeError, OSError, ValueError):
         return
-    if not blocking:
-        raise _unreadable(file, "it is in non-blocking mode, so its end cannot be told")
+    if not is_blocking:
+        raise _make_error(file, "it is in non-blocking mode, so its end cannot be told")
 
 
 def _parse(lines: Iterator[str]) -> Iterator[tuple[int, Row]]:
-    # Strict: a file that ends inside quotes is cut off, and the schedule there with it.
+    # Strict: if the file ends inside quotes, it was cut off, and its last schedule is incomplete.
     reader = csv.reader(lines, strict=True)
     while True:
         line = reader.line_num + 1
@@ -107,5 +107,5 @@ def _parse(lines: Iterator[str]) -> Iterator[tuple[int, Row]]:
             yield line, BadConfig(f"{','.join(row)[:80]!r} has {len(row)} columns, not JOBID,SCHEDULE{hint}")
 
 
-def _unreadable(source: Source, why: str) -> BadConfig:
-    return BadConfig(f"cannot read {name_of(source)!r}: {why}")
+def _make_error(source: Source, why: str) -> BadConfig:
+    return BadConfig(f"cannot read {get_name(source)!r}: {why}")

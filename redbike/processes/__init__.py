@@ -1,1 +1,1 @@
-"""What a process must do well: end by signals, write its output, fork, and supervise its children."""
+"""Handle signals, write output, end forked processes, and supervise children."""

@@ -1,10 +1,10 @@
-"""The child of a `redbike.processes.supervisor`: notice that the supervisor is gone, and report to it.
+"""Run as the child of a `redbike.processes.supervisor`: notice that the supervisor is gone, and report to it.
 
 1. The child's standard input ends when the supervisor ends. Then the child stops, as by SIGTERM.
-2. The child holds the reading end of its own output. So writing there causes no error when the supervisor is gone. From
-   then on the child reads it, so that writing does not block either.
-3. The child reports on a pipe that it runs, and that it was halted. An exit status cannot tell this, as a job may end
-   its worker with any status.
+2. The child also has the reading end of its own output open. So writing does not fail when the supervisor is gone.
+   From then on the child reads its own output, so that writing does not block either.
+3. The child reports on a pipe that it runs, and that it was halted. The exit status cannot report this, as a job may
+   end its worker with any status.
 """
 
 import contextlib
@@ -12,7 +12,8 @@ import os
 import signal
 import threading
 
-SUPERVISED = "REDBIKE_SUPERVISED"  # the environment variable with two descriptors: of the output, and of the reports
+# The environment variable with two descriptors: one to read the output, one to write reports.
+SUPERVISED = "REDBIKE_SUPERVISED"
 RUNNING, HALTED = b"R", b"H"
 
 _reports: int | None = None
@@ -27,7 +28,7 @@ def watch_parent() -> None:
     output, _reports = map(int, given.split(" "))
     for descriptor in (output, _reports):
         os.set_inheritable(descriptor, False)
-    # A copy: a job may close or redirect the standard input.
+    # A copy, as a job may close or redirect the standard input.
     threading.Thread(target=_watch, args=(os.dup(0), output), name="redbike-parent", daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""End a process that a job has forked: if it returns from ``work``, it must not become a second worker."""
+"""End a process that a job has forked. If it went on after ``work``, it would become a second worker."""
 
 import contextlib
 import logging
@@ -14,8 +14,8 @@ log = logging.getLogger("redbike.worker")
 def leave(jobid: str, error: BaseException | None) -> NoReturn:
     """End this process, a child of the worker that has returned from ``work`` or raised `error` there.
 
-    Its exit status is that of a Python program that ends in this way. Nothing is sent to Redis, as the connections
-    belong to the worker.
+    The exit status is that of a Python program that ends in the same way. It sends nothing to Redis, as the
+    connections belong to the worker.
     """
     status = 0 if error is None else 1
     if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):

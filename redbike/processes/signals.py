@@ -1,12 +1,12 @@
 """Handle the signals that end a process: SIGTERM, SIGINT and SIGHUP.
 
-1. The first signal asks the process to stop in order.
+1. After the first signal the process stops in order.
 2. A further signal ends it at once, but only if it comes at least `AGAIN` seconds after the first. A service manager
    signals every process of a service, and a supervisor passes its own signal on: the two must count as one.
 3. A process that a job forks gets back the handlers that were there before.
 
-A handler sets a `StopFlag`. It raises nothing: Python runs it between any two steps of a program, also in a finalizer,
-where an exception is printed and dropped. It takes no lock: the code that it interrupts may hold it.
+A handler sets a `StopFlag`. It raises nothing: Python may run it in a finalizer, where an exception is printed and
+dropped. It takes no lock: the code that it interrupts may hold that lock.
 """
 
 import _thread
@@ -40,7 +40,7 @@ def die(number: int) -> None:
 def abort_and_die(abort: Callable[[], object], number: int) -> None:
     """Call `abort`, wait for at most `LONGEST_ABORT` seconds, and end this process by the signal `number`.
 
-    `abort` runs in a thread of its own: this one may have been interrupted while it held a lock that `abort` needs.
+    `abort` runs in a thread of its own, as the interrupted thread may hold a lock that `abort` needs.
     """
     finished = _thread.allocate_lock()
     finished.acquire()
@@ -61,13 +61,13 @@ def abort_and_die(abort: Callable[[], object], number: int) -> None:
 
 
 def reap_children() -> None:
-    """Undo an ignored SIGCHLD, which is inherited: with it no exit status of a child can be read."""
+    """Undo an ignored SIGCHLD, which a process inherits: with it, the exit status of a child cannot be read."""
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 class StopFlag:
-    """Whether to stop. A signal handler may set it; that wakes any thread that waits for it, also in a poll."""
+    """A flag that tells whether to stop. A signal handler may set it; that wakes every thread that waits or polls."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -75,15 +75,15 @@ class StopFlag:
         weakref.finalize(self, _close, self._reader, self._writer)
 
     def fileno(self) -> int:
-        """Return a descriptor that can be read from as soon as the flag is set, and from then on."""
+        """Return a descriptor that is readable once the flag is set."""
         return self._reader
 
     def is_set(self) -> bool:
-        """Tell whether to stop."""
+        """Tell whether the flag is set."""
         return self._is_set
 
     def set(self) -> None:
-        """Stop."""
+        """Set the flag, for good."""
         if not self._is_set:
             self._is_set = True
             os.write(self._writer, b"!")
@@ -102,10 +102,10 @@ def _close(*descriptors: int) -> None:
 
 
 class SignalHandlers:
-    """Handlers of the signals that end a process, for the time of a ``with``. In other threads it does nothing.
+    """Handles the signals that end a process during a ``with`` in the main thread. Does nothing in other threads.
 
-    `first` is called with the number of the first signal, `again` with that of the next one that counts. Without
-    `again` that second signal ends the process, even if its main thread hangs in a call into C.
+    `first` is called with the number of the first signal, `again` with that of the second one that counts. Without
+    `again`, the second signal ends the process, even if its main thread hangs in a call into C.
     """
 
     def __init__(self, first: Callable[[int], None], again: Callable[[int], None] = die) -> None:
@@ -119,7 +119,7 @@ class SignalHandlers:
         if threading.current_thread() is threading.main_thread():
             _active.append(self)
             for number in ENDING:
-                # nohup makes a process ignore SIGHUP: leave it so.
+                # nohup makes a process ignore SIGHUP: keep that.
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                     self._replaced[number] = signal.signal(number, self._handle)
 
@@ -130,7 +130,7 @@ class SignalHandlers:
             _active.remove(self)
 
     def restore(self) -> None:
-        """Set the handlers that were there before."""
+        """Install the handlers that were installed before."""
         while self._replaced:
             number, handler = self._replaced.popitem()
             # None: the handler was not installed by Python.
@@ -159,7 +159,7 @@ class SignalHandlers:
 
 
 class _Masks(threading.local):
-    """The signals that the thread that forks had blocked before."""
+    """The signals that the forking thread had blocked before the fork."""
 
     before: set[int | signal.Signals] | None = None
 
@@ -168,7 +168,7 @@ _masks = _Masks()
 
 
 def _block_signals() -> None:
-    # Until the child has restored its handlers: it would lose a signal that comes before that.
+    # The child unblocks them after it has restored its handlers. Otherwise it could lose a signal before that.
     if _active:
         _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
 

@@ -1,4 +1,4 @@
-"""Make standard output and standard error safe: a failed write never changes what happens to a job.
+"""Make standard output and standard error safe: no job ends differently because a write has failed.
 
 - A stream that is closed from the start becomes the null device.
 - Writing to standard error never fails. Writing to standard output never fails in the commands that run jobs.
@@ -14,11 +14,11 @@ import sys
 from typing import Any
 
 ERRORS = "redbike"  # the name of our error handler for encodings
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # may pass; everything else that fails is final
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # temporary errors; every other error is final
 
 
 def prepare() -> None:
-    """Make the standard streams of this process usable, whatever it was started with."""
+    """Make the standard streams of this process usable, even if they were closed when it was started."""
     codecs.register_error(ERRORS, _escape)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -33,28 +33,28 @@ def prepare() -> None:
 
 
 def forgive_output() -> None:
-    """Discard from now on what cannot be written to standard output."""
+    """From now on, discard output that cannot be written to standard output."""
     for raw in _find_watched("stdout"):
         raw.is_forgiving = True
 
 
 def take_output_error() -> str | None:
-    """Return why standard output could not be written, None if it could; then discard what is written there."""
+    """Return why writing to standard output has failed; None if it has not. After a failure, discard further output."""
     error = next((raw.error for raw in _find_watched("stdout")), None)
     if error is None:
         return None
-    # Otherwise the interpreter would try again, and complain, when it ends.
+    # Otherwise the interpreter would retry when it ends, and print an error.
     replace_by_null(sys.stdout.fileno())
     return f"cannot write the output: {error.strerror}"
 
 
 def is_final(error: OSError) -> bool:
-    """Tell whether nothing can be written any more after `error`; a full disk may have room again."""
+    """Tell whether no later write can succeed after `error`. A full disk is not final."""
     return error.errno not in FULL
 
 
 def replace_by_null(descriptor: int) -> None:
-    """Let `descriptor` lead to the null device."""
+    """Redirect `descriptor` to the null device."""
     null = os.open(os.devnull, os.O_WRONLY)
     if null != descriptor:
         os.dup2(null, descriptor)
@@ -62,7 +62,7 @@ def replace_by_null(descriptor: int) -> None:
 
 
 def write_when_ready(descriptor: int, data: Any) -> int:
-    """Call `os.write`, and wait if another process has made the descriptor non-blocking."""
+    """Call `os.write`. Wait if the descriptor is full and another process has made it non-blocking."""
     while True:
         try:
             return os.write(descriptor, data)
@@ -73,7 +73,7 @@ def write_when_ready(descriptor: int, data: Any) -> int:
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
-    # Bytes that were not UTF-8 are written unchanged; other characters without an encoding are escaped.
+    # Bytes that were not UTF-8 are written unchanged. Other characters that cannot be encoded are escaped.
     try:
         return codecs.lookup_error("surrogateescape")(error)
     except UnicodeError:
@@ -85,7 +85,7 @@ def _open_null(number: int, name: str) -> None:
     with contextlib.suppress(OSError):
         if null != number:
             os.fstat(number)
-            # The number is in use for something else.
+            # Another file uses the number.
             number = null
     if null != number:
         os.dup2(null, number)
@@ -96,7 +96,7 @@ def _open_null(number: int, name: str) -> None:
 
 
 class _WatchedFile(io.FileIO):
-    """A descriptor that remembers why a write failed. A forgiving one discards the data instead."""
+    """A file that records why a write has failed. If it is forgiving, it discards the data instead."""
 
     is_forgiving = False
     error: OSError | None = None
@@ -117,7 +117,7 @@ class _WatchedFile(io.FileIO):
 
 
 def _find_watched(name: str) -> list[_WatchedFile]:
-    """Return the descriptor of a standard stream, if it is watched: a program may have replaced the stream."""
+    """Return the watched file of a standard stream; no file if a program has replaced the stream."""
     buffer = getattr(getattr(sys, name), "buffer", None)
     raw = getattr(buffer, "raw", buffer)
     return [raw] if isinstance(raw, _WatchedFile) else []

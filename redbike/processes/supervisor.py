@@ -1,10 +1,10 @@
 """Supervise several processes in one foreground command: start, restart and stop them, and print their output.
 
 1. Each child is a process group of its own. So Ctrl-C reaches only this process, which stops the children in order.
-2. Each line of a child is printed with the child's name in front. If the reader is too slow, lines are dropped; no
-   child ever waits for the reader.
-3. A child that ends unasked is started again after a pause, whatever its exit status. If one was halted, no child is
-   started again. If one cannot begin because of bad input, all are stopped.
+2. Each line of a child is printed after the child's name. If the reader is too slow, lines are dropped: no child ever
+   waits for the reader.
+3. A child that ends by itself is restarted after a pause, whatever its exit status. If one was halted, no child is
+   restarted. If one cannot begin because of bad input, all are stopped.
 4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.processes.child`.
 5. A second signal ends the children at once: by a second SIGTERM, and a few seconds later by SIGKILL.
 """
@@ -28,9 +28,9 @@ from redbike.processes.signals import AGAIN, SignalHandlers
 
 log = logging.getLogger("redbike")
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is started again
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is restarted
 BAD_INPUT = 2  # the exit status of a child for which a restart is useless
-COMPLAINT = b"redbike: "  # how its reason begins
+ERROR_PREFIX = b"redbike: "  # the beginning of a line that says why it cannot begin
 OUTPUT_TIMEOUT = 0.5  # seconds to wait for the rest of the output of a child that has ended
 KILL_TIMEOUT = 6.0  # seconds from a second signal to SIGKILL: more than an abort may take
 CHUNK = 64 * 1024  # bytes
@@ -41,7 +41,7 @@ def supervise(
 ) -> int:
     """Run `commands` (name → arguments) until they are halted or stopped; return the exit status.
 
-    `is_halted` tells whether there was a HALT. Raise `BadConfig` with the reason of a child that cannot begin.
+    `is_halted` tells whether there was a HALT. Raise `BadConfig` if a child cannot begin, with its reason.
     """
     supervisor = _Supervisor(commands, environment, is_halted)
     with _open_outlets() as supervisor.outlet:
@@ -50,7 +50,7 @@ def supervise(
 
 @contextlib.contextmanager
 def _open_outlets() -> Iterator[Outlet]:
-    """Yield an outlet for standard output; log handlers use outlets meanwhile, so that logging never blocks."""
+    """Yield an outlet for standard output. Meanwhile log handlers write to outlets, so that logging never blocks."""
     sys.stdout.flush()
     output = Outlet(sys.stdout.fileno())
     errors = output if os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()) else Outlet(sys.stderr.fileno())
@@ -67,11 +67,11 @@ def _open_outlets() -> Iterator[Outlet]:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """How a child ended: its exit status, its reports, and its complaint if that is not printed yet."""
+    """The end of a child: its exit status, its reports, and why it could not begin if that is not printed yet."""
 
     status: int
     reports: bytes
-    complaint: str
+    reason: str
 
 
 class _Supervisor:
@@ -85,25 +85,25 @@ class _Supervisor:
         self.is_halted = is_halted
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.stopping = threading.Event()
-        self.complaint = ""
+        self.reason = ""
         self.status = 0
         self._stopped_at: float | None = None  # when the children were told to stop
         self._stop_lock = threading.Lock()
-        # A thread reads this: a signal handler must not wait, but may put.
+        # A thread reads this, as a signal handler must not wait, but may put.
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def run(self) -> int:
         with SignalHandlers(self._signals.put, lambda number: self._signals.put(-number)):
-            obeying = threading.Thread(target=self._handle_signals)
-            keepers = [threading.Thread(target=self._keep_running, args=(name,)) for name in self.commands]
-            for thread in (obeying, *keepers):
+            signal_thread = threading.Thread(target=self._handle_signals)
+            threads = [threading.Thread(target=self._keep_running, args=(name,)) for name in self.commands]
+            for thread in (signal_thread, *threads):
                 thread.start()
-            for keeper in keepers:
-                keeper.join()
+            for thread in threads:
+                thread.join()
             self._signals.put(0)
-            obeying.join()
-        if self.complaint:
-            raise BadConfig(self.complaint)
+            signal_thread.join()
+        if self.reason:
+            raise BadConfig(self.reason)
         return self.status
 
     def _handle_signals(self) -> None:
@@ -126,18 +126,18 @@ class _Supervisor:
     def _stop_at_once(self) -> None:
         self._stop()
         assert self._stopped_at is not None
-        # Before that, a child ignores a second signal.
+        # A child ignores a second signal that comes earlier.
         time.sleep(max(0.0, self._stopped_at + 1.2 * AGAIN - time.monotonic()))
         self._send(signal.SIGTERM)
-        until = time.monotonic() + KILL_TIMEOUT
-        while time.monotonic() < until and any(child.poll() is None for child in self._list_running()):
+        deadline = time.monotonic() + KILL_TIMEOUT
+        while time.monotonic() < deadline and any(child.poll() is None for child in self._list_running()):
             time.sleep(0.02)
         for child in self._list_running():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
 
     def _list_running(self) -> list[subprocess.Popen[bytes]]:
-        # In the order of the commands: the dispatcher is first, so no more jobs come while the workers stop.
+        # In the order of the commands: the dispatcher stops first, so that the workers get no further jobs.
         children = [self.children[name] for name in self.commands if name in self.children]
         return [child for child in children if child.poll() is None]
 
@@ -156,14 +156,14 @@ class _Supervisor:
                 self._stop()
                 return
             if end.status == BAD_INPUT and RUNNING not in end.reports:
-                self.complaint = self.complaint or f"{name} cannot begin: {end.complaint or 'it did not say why'}"
+                self.reason = self.reason or f"{name} cannot begin: {end.reason or 'it did not say why'}"
                 self._stop()
                 return
             pause = FIRST_PAUSE if time.monotonic() - began > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
             log.error("%s %s; it is started again in %g s", name, _describe_exit(end.status), pause)
             self.stopping.wait(pause)
             if not self.stopping.is_set() and self._is_halted():
-                # Perhaps every child that noticed it has ended.
+                # A child that noticed the HALT may have ended without a report.
                 log.info("halted")
                 self._stop()
 
@@ -178,14 +178,14 @@ class _Supervisor:
         try:
             child, output, reports = self._start(name)
         except OSError as error:
-            # Too many processes, too many open files: that may pass.
+            # Too many processes, or too many open files: a retry may succeed.
             log.error("%s cannot be started: %s", name, error.strerror)
             return _End(1, b"", "")
         self.children[name] = child
         if self.stopping.is_set():
             child.terminate()
         reader = _Reader(name, output, reports, self.outlet)
-        # Do not wait for the end of its output: a process that a job has left behind may hold that open.
+        # Do not wait for the end of the output: a process that a job has left behind may keep it open.
         return reader.finish(child.wait())
 
     def _start(self, name: str) -> tuple[subprocess.Popen[bytes], int, int]:
@@ -195,25 +195,25 @@ class _Supervisor:
         try:
             for _ in range(2):
                 pipes += os.pipe()
-            output, printed, reports, reported = pipes
+            output, output_end, reports, reports_end = pipes
             os.set_blocking(reports, False)
             child = subprocess.Popen(
                 self.commands[name],
-                env=self.environment | {SUPERVISED: f"{output} {reported}"},
+                env=self.environment | {SUPERVISED: f"{output} {reports_end}"},
                 stdin=subprocess.PIPE,
-                stdout=printed,
+                stdout=output_end,
                 stderr=subprocess.STDOUT,
-                pass_fds=(output, reported),
+                pass_fds=(output, reports_end),
                 process_group=0,
             )
             return child, output, reports
         finally:
-            for descriptor in pipes if child is None else (printed, reported):
+            for descriptor in pipes if child is None else (output_end, reports_end):
                 os.close(descriptor)
 
 
 class _Reader(threading.Thread):
-    """Prints the output of a child and reads its reports, for as long as any process holds the output open."""
+    """Prints the output of a child, and reads its reports, as long as any process keeps the output open."""
 
     def __init__(self, name: str, output: int, reports: int, outlet: Outlet) -> None:
         super().__init__(name=f"redbike-{name}", daemon=True)
@@ -222,7 +222,7 @@ class _Reader(threading.Thread):
         self._reports: int | None = reports
         self._outlet = outlet
         self._received = b""
-        self._complaint: bytes | None = None
+        self._reason: bytes | None = None
         self._reports_lock = threading.Lock()
         self.start()
 
@@ -236,31 +236,31 @@ class _Reader(threading.Thread):
             self._print(line)
 
     def finish(self, status: int) -> _End:
-        """Return how the child ended, which has exited with `status`."""
+        """Return the end of the child, which has exited with `status`."""
         self.join(OUTPUT_TIMEOUT)
         reports = self._reports
         assert reports is not None
-        said = self._read_reports()
-        complaint = (self._complaint or b"").removeprefix(COMPLAINT).decode(errors="backslashreplace")
-        if RUNNING in said or status not in (BAD_INPUT, -signal.SIGTERM):
-            self._print_complaint()
+        received = self._read_reports()
+        reason = (self._reason or b"").removeprefix(ERROR_PREFIX).decode(errors="backslashreplace")
+        if RUNNING in received or status not in (BAD_INPUT, -signal.SIGTERM):
+            self._print_reason()
         with self._reports_lock:
             os.close(reports)
             self._reports = None
-        return _End(status, said, complaint)
+        return _End(status, received, reason)
 
     def _print(self, line: bytes) -> None:
-        self._print_complaint()
-        if line.startswith(COMPLAINT) and RUNNING not in self._read_reports():
-            # Perhaps the reason why it cannot begin: that is printed once, at the end.
-            self._complaint = line
+        self._print_reason()
+        if line.startswith(ERROR_PREFIX) and RUNNING not in self._read_reports():
+            # This may be the reason why it cannot begin, which is printed only once, at the end.
+            self._reason = line
         else:
             self._outlet.put(self._tag + line)
 
-    def _print_complaint(self) -> None:
-        complaint, self._complaint = self._complaint, None
-        if complaint is not None:
-            self._outlet.put(self._tag + complaint)
+    def _print_reason(self) -> None:
+        reason, self._reason = self._reason, None
+        if reason is not None:
+            self._outlet.put(self._tag + reason)
 
     def _read_reports(self) -> bytes:
         with self._reports_lock, contextlib.suppress(BlockingIOError):

@@ -19,17 +19,17 @@ from dataclasses import replace
 from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
-from redbike.running.policies import COUNT_LIMIT, describe, place_again, place_lost, place_suspect
+from redbike.running.policies import count_given_up, describe, place_again, place_lost, place_suspect
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Stop
 from redbike.schedule.parser import parse
-from redbike.state.records import Answer, Outcome, Run, Survey
+from redbike.state.namespace import PAGE, STEP
+from redbike.state.runs import Answer, EndedRun, Run
 from redbike.state.scripts import Pipeline
-from redbike.state.store import PAGE, STEP, Store, is_ahead
+from redbike.state.store import Store
+from redbike.state.timeline import DueJob, Survey, is_ahead
 
 log = logging.getLogger("redbike.dispatcher")
-
-Due = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue
 
 NAP = 1.0  # seconds: how often the time is kept
 LONGEST_SLEEP = 5.0  # seconds after which it looks again, whatever it was told
@@ -38,6 +38,7 @@ OVERSLEPT = 0.0002  # seconds that a sleep may take too long; it is awake for th
 ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clocks are added
 KEEPING = 0.05  # seconds that keeping the time may take
 AHEAD = 8  # steps that the server is busy with while the next ones are made
+SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
 GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
 
 
@@ -50,7 +51,7 @@ class Dispatcher:
         self.loop = Loop(store)
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
-        self._pipeline = Pipeline(store.client)
+        self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
         self._offset = float("-inf")  # Redis' clock less the monotonic one
@@ -72,22 +73,23 @@ class Dispatcher:
 
     def dispatch_due(self, now: float | None = None) -> int:
         """Move all that is due by `now` (default: Redis' clock), recover lost runs; return how many jobs moved."""
-        moved, due, before = 0, self._expected() if now is None else [], None
+        store = self.store if now is None else self.store.at(now)
+        moved, due, before = 0, self._list_expected() if now is None else [], None
         while True:
-            count, survey = self._move_and_survey(due, now, ahead=before is None or not before.lost)
+            count, survey = self._move_and_survey(store, due, ahead=before is None or not before.lost)
             moved += count
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
-                self.recover(before, now)
-            before, due = survey, self._with_queues(survey.due)
+                self._recover(store, before)
+            before, due = survey, self._find_queues(survey.due)
             if not due:
-                self.recover(survey, now)
+                self._recover(store, survey)
                 if len(survey.lost) < PAGE and not survey.old:
                     self._surveyed = survey
                     return moved
                 before = None
 
-    def _move_and_survey(self, due: Sequence[Due], now: float | None, ahead: bool) -> tuple[int, Survey]:
+    def _move_and_survey(self, store: Store, due: Sequence[DueJob], ahead: bool) -> tuple[int, Survey]:
         """Move jobs from the timeline to queues; return how many moved since the last time, and what to do next.
 
         With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
@@ -95,31 +97,31 @@ class Dispatcher:
         steps = [due[first : first + STEP] for first in range(0, len(due), STEP)]
         late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
         early = steps[: len(steps) - len(late)]
-        calls, moved = (self.store.dispatch_call(step, now) for step in early), []
+        calls, moved = (store.timeline.pack_dispatch(step) for step in early), []
         if len(early) == 1:
             # Workers take these few jobs before the survey keeps the server busy.
             moved = self._pipeline.run(calls)
         asked = time.monotonic()
-        *rest, surveyed = self._pipeline.run(itertools.chain(calls, [self.store.survey_call(now, sum(map(len, late)))]))
+        *rest, surveyed = self._pipeline.run(itertools.chain(calls, [store.timeline.pack_survey(sum(map(len, late)))]))
         moved += rest
         self._surveyed_at = time.monotonic()
         for step in late:
-            self._pipeline.send(self.store.dispatch_call(step, now))
-        survey = self.store.surveyed(surveyed)
+            self._pipeline.send(store.timeline.pack_dispatch(step))
+        survey = store.timeline.read_survey(surveyed)
         # Redis read its clock in between, so each survey narrows down the offset.
         self._offset = min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)
         if not survey.due:
             moved += self._pipeline.run([])
-        return sum(int(count) for _, count in moved), survey
+        return sum(map(store.timeline.read_dispatch, moved)), survey
 
-    def _expected(self) -> list[Due]:
+    def _list_expected(self) -> list[DueJob]:
         """Return the jobs that the last survey has announced and that are due by now."""
         if self._surveyed is None:
             return []
         reached = time.monotonic() + self._offset + ROUNDING
-        return self._with_queues(itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming))
+        return self._find_queues(itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming))
 
-    def _with_queues(self, jobs: Iterable[tuple[str, str]]) -> list[Due]:
+    def _find_queues(self, jobs: Iterable[tuple[str, str]]) -> list[DueJob]:
         found, errors = [], []
         for jobid, due in jobs:
             try:
@@ -135,42 +137,45 @@ class Dispatcher:
             log.error("%s%s: no queue, to be tried again: %s", first, more, describe(reason))
         return found
 
-    def recover(self, survey: Survey, now: float | None = None) -> None:
+    def _recover(self, store: Store, survey: Survey) -> None:
         """Move lost runs from in flight to where ``on-lost`` says: their worker stopped sending heartbeats."""
+        if self.loop.is_settling(SETTLING):
+            # Live workers could send no heartbeat either. If they do now, nothing is lost.
+            return
         if survey.old:
             # Adopt all of them first: a part of the runs of a tag would look as if it were all of them.
-            self.store.adopt(survey.old, now=now)
+            store.upkeep.adopt(survey.old)
             return
         for _, runs in itertools.groupby(survey.lost, lambda run: run.tag):
-            self._end_lost(list(runs), survey.now, now)
+            self._end_lost(store, list(runs), survey.now)
         for tag, jobids in survey.strays.items():
-            self.store.hold(tag, jobids, now)
+            store.upkeep.repair_tag(tag, jobids)
 
-    def _end_lost(self, runs: list[Run], asked: float, now: float | None) -> None:
+    def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""
         together = len(runs) > 1 and self.settings.on_lost == "requeue"
-        ended = [(run, place_suspect(run) if together else place_lost(run, self.settings, asked)) for run in runs]
-        placed, answers = ended, self._end_whole(ended, now)
+        ended = [(run, place_suspect(run) if together else place_lost(run, self.settings, now)) for run in runs]
+        placed, answers = ended, self._end_whole(store, ended)
         while any(answer.word == "changed" for answer in answers):
             placed = [
-                (replace(run, schedule=answer.detail), place_again(run, outcome, answer, self.settings, asked))
+                (replace(run, schedule=answer.detail), place_again(run, placement, answer, self.settings, now))
                 if answer.word == "changed"
                 else before
-                for (run, outcome), before, answer in zip(ended, placed, answers, strict=True)
+                for (run, placement), before, answer in zip(ended, placed, answers, strict=True)
             ]
-            answers = self._end_whole(placed, now)
+            answers = self._end_whole(store, placed)
         for run, answer in zip(runs, answers, strict=True):
             if answer.word == "ok":
                 count = "which was one of several" if together else f"loss {run.losses + 1} in a row"
                 log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
 
-    def _end_whole(self, ended: list[tuple[Run, Outcome]], now: float | None) -> list[Answer]:
-        (reply,) = self._pipeline.run([self.store.end_call(ended, now, whole=True)])
-        return self.store.ended(reply)
+    def _end_whole(self, store: Store, ended: list[EndedRun]) -> list[Answer]:
+        (reply,) = self._pipeline.run([store.runs.pack_end(ended, whole=True)])
+        return store.runs.read_end(reply)
 
     def skip_missed(self, after: float | None = None) -> None:
         """With ``catchup = none``, move jobs that came due while no dispatcher ran to their next occurrence."""
-        now, dispatched = self.store.horizon()
+        now, dispatched = self.store.timeline.read_dispatched()
         since = after
         if since is None and self._timefile:
             # With every policy, so that an invalid file is logged at once.
@@ -179,20 +184,18 @@ class Dispatcher:
             since = dispatched
         if self.settings.catchup != "none" or since is None or now - since < GAP:
             return
-        for jobid, due in self.store.missed(since, now):
+        for jobid, due in self.store.timeline.list_between(since, now):
             self._skip(jobid, due, now)
 
     def _skip(self, jobid: str, due: str, now: float) -> None:
-        stored = self.store.schedule(jobid) or Stop.text
+        stored = self.store.questions.read_schedule(jobid) or Stop.text
         try:
             schedule = parse(stored)
         except RedbikeError as error:
             log.error("%s: %s", jobid, error)
             return
-        if schedule.runs_once or schedule.allows_pause:
-            return
-        count = 1 + schedule.count(float(due), now, COUNT_LIMIT)
-        self.store.skip(jobid, due, schedule.text, schedule.next(now), count)
+        if count := count_given_up(schedule, float(due), now):
+            self.store.timeline.skip(jobid, due, schedule.text, schedule.next(now), count)
 
     def _turn(self) -> None:
         """One pass, then sleep until there is something to do."""
@@ -233,11 +236,11 @@ class Dispatcher:
         if self._timefile:
             self._timefile.write(until)
         assert self._surveyed is not None
-        self.store.advance(until, self._was_ahead())
+        self.store.timeline.advance(until, self._was_ahead())
         self._surveyed = replace(self._surveyed, dispatched=until)
 
     def _was_ahead(self) -> bool:
-        """Tell whether Redis' clock was ahead when the time was kept last."""
+        """Tell whether Redis' clock was ahead when a dispatcher noted last what it had dispatched; log that."""
         assert self._surveyed is not None
         dispatched, now = self._surveyed.dispatched, self._clock()
         if dispatched is None or not is_ahead(dispatched, now):

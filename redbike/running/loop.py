@@ -36,12 +36,14 @@ class Loop:
     def __init__(self, store: Store, abort: Callable[[], object] | None = None) -> None:
         self.store = store
         self.halted = False
-        self.seen_control = store.control()
-        store.adopt_tombstones()
+        self.control_at_start = store.read_control()
+        store.upkeep.adopt_tombstones()
         self.stopping = StopFlag()
+        store.scripts.is_stopping = self.stopping.is_set
         self._abort = abort
         self._aborting = False
         self._out = False
+        self._back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], Wakeup] = {}
 
@@ -86,9 +88,13 @@ class Loop:
                 pause, repeated = min(LONGEST_PAUSE, pause * 2), True
             else:
                 if self._out:
-                    self._out = False
+                    self._out, self._back_at = False, time.monotonic()
                     log.warning("Redis is back")
                 return result
+
+    def is_settling(self, seconds: float) -> bool:
+        """Tell whether Redis is back from an outage for less than so many seconds."""
+        return self._out or time.monotonic() - self._back_at < seconds
 
     def _endure(self, error: Unreachable, pause: float) -> None:
         if not self._out:
@@ -121,12 +127,12 @@ class Loop:
             wakeup = self._wakeups[keys] = Wakeup(self.store.client, keys, self.stopping)
         key, reply = wakeup.wait(seconds, script)
         if key == self.store.keys.halt:
-            self.check_halt(self.store.control())
+            self.check_halt(self.store.read_control())
         return key is not None, reply
 
     def check_halt(self, control: str) -> None:
         """Stop if `control` is a HALT that was given after this process had started."""
-        if control and control != self.seen_control and not self.stopping.is_set():
+        if control and control != self.control_at_start and not self.stopping.is_set():
             log.info("halted")
             self.halted = True
             child.report(child.HALTED)

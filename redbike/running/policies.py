@@ -1,7 +1,7 @@
 """The policies: where a job goes when a run of it has ended. All of them are pure functions.
 
-Each takes the run and Redis' clock, and returns the `Outcome` that ``lua/end.lua`` commits. Workers ask here for their
-own runs, and the dispatcher for the runs of a dead worker.
+Each takes the run and Redis' clock, and returns the `Placement` that ``lua/end.lua`` commits. Workers ask here for
+their own runs, and the dispatcher for the runs of a dead worker.
 
 If the job was set or requeued during its run, the script commits nothing. It replies with the schedule and with what
 was left behind. Then `place_again` computes the place from that, and the script is called again.
@@ -14,13 +14,15 @@ from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import parse, parse_stored
-from redbike.state.records import Answer, Due, Outcome, Run, Streak
-from redbike.texts import message_of, trace_of
+from redbike.schedule.parser import is_one_off, parse, parse_stored
+from redbike.state.jobs import Due
+from redbike.state.records import OWED, Streak
+from redbike.state.runs import Answer, Placement, Run
+from redbike.texts import format_traceback, get_message
 
 Why = Literal["", "overrun", "lost"]
 
-OWED, ON_TIMELINE = "due:", "+timeline"  # what was left behind for the end of a run, see `redbike.state.keys`
+ON_TIMELINE = "+timeline"  # behind what was left for the end of a run: the job is on the timeline
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
 MAX_PAUSE = 3600.0  # seconds between two tries
@@ -28,15 +30,15 @@ COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a 
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
 
-def place_done(run: Run, result: object, settings: Settings, now: float) -> Outcome:
+def place_done(run: Run, result: object, settings: Settings, now: float) -> Placement:
     """Place a job whose ``work`` returned `result`: by its schedule."""
     schedule = parse_stored(run.schedule)
     if schedule.allows_pause:
-        return Outcome("next", due=f"+{backoff(result):.6f}")
+        return Placement("next", due=f"+{read_pause(result):.6f}")
     return place_next(run, schedule, settings, now)
 
 
-def backoff(result: object) -> float:
+def read_pause(result: object) -> float:
     """Return the pause in seconds that ``work`` asked for by returning `result`. Raise `TypeError` or `ValueError`."""
     if result is None:
         return 0.0
@@ -48,19 +50,19 @@ def backoff(result: object) -> float:
     return float(result) + 0.0
 
 
-def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Outcome:
+def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Placement:
     """Place a job at its next occurrence, which is after `now` and after the one that was run; count those between."""
     if schedule.allows_pause:
-        return Outcome("next", due="+0", **kept)
+        return Placement("next", due="+0", **kept)
     after = run.goes_on_after
     next_due = schedule.next(after)
     if next_due is None or next_due > now:
-        return Outcome("next", due=next_due, **kept)
+        return Placement("next", due=next_due, **kept)
     missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
-        return Outcome("next", due=_pass_over(surplus, schedule, next_due), missed=surplus, **kept)
-    return Outcome("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
+        return Placement("next", due=_pass_over(surplus, schedule, next_due), missed=surplus, **kept)
+    return Placement("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
 
 
 def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> Due:
@@ -73,6 +75,13 @@ def find_first_due(schedule: Schedule, since: float, now: float, settings: Setti
     if settings.catchup == "none":
         return schedule.next(now)
     return _pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
+
+
+def count_given_up(schedule: Schedule, due: float, now: float) -> int:
+    """Return how many occurrences from `due` to `now` a job gives up with ``catchup = none``; 0 if it is only late."""
+    if schedule.runs_once or schedule.allows_pause:
+        return 0
+    return 1 + schedule.count(due, now, COUNT_LIMIT)
 
 
 def _pass_over(number: int, schedule: Schedule, due: float | None) -> float | None:
@@ -88,35 +97,35 @@ def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]
     return schedule.count(after, began, COUNT_LIMIT), schedule.count(max(began, after), until, COUNT_LIMIT)
 
 
-def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Placement:
     """Place a job whose ``work`` raised `error`: by ``on-error``."""
     if isinstance(error, CommandFailed):
         failure = make_failure(run, describe(error), "", now, error.output)
     else:
-        failure = make_failure(run, describe(error), trace_of(error), now)
+        failure = make_failure(run, describe(error), format_traceback(error), now)
     try:
         schedule = parse(run.schedule)
     except BadSchedule:
-        return Outcome("die", failure=failure)
+        return Placement("die", failure=failure)
     if settings.on_error == "retry" and run.failures < settings.retries:
         return _retry(run, settings)
     if settings.on_error != "reschedule":
-        return Outcome("die", failure=failure)
+        return Placement("die", failure=failure)
     if schedule.allows_pause:
         # At once would be a loop that does nothing but fail.
-        return Outcome("next", due=f"+{settings.backoff:.6f}", failure=failure)
+        return Placement("next", due=f"+{settings.backoff:.6f}", failure=failure)
     return _die_at_the_end(place_next(run, schedule, settings, now, failure=failure))
 
 
-def _die_at_the_end(outcome: Outcome) -> Outcome:
+def _die_at_the_end(placement: Placement) -> Placement:
     """Let a job that has failed, and has no further occurrence, fail for good."""
-    return replace(outcome, place="die") if outcome.place == "next" and outcome.due is None else outcome
+    return replace(placement, place="die") if placement.place == "next" and placement.due is None else placement
 
 
-def _retry(run: Run, settings: Settings) -> Outcome:
+def _retry(run: Run, settings: Settings) -> Placement:
     pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
     streak = format_next_try(run, failures=run.failures + 1, losses=0)
-    return Outcome("due", due=f"+{pause:.6f}", streak=streak, retried=True)
+    return Placement("due", due=f"+{pause:.6f}", streak=streak, retried=True)
 
 
 def format_next_try(run: Run, failures: int, losses: int) -> str:
@@ -124,41 +133,41 @@ def format_next_try(run: Run, failures: int, losses: int) -> str:
     return Streak(failures, losses, run.tries + 1, run.due, run.after).format()
 
 
-def place_overrun(run: Run, settings: Settings, now: float) -> Outcome:
+def place_overrun(run: Run, settings: Settings, now: float) -> Placement:
     """Place a job whose run outlived its deadline: by ``on-timeout``."""
     failure = make_failure(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
     if settings.on_timeout == "requeue":
         streak = format_next_try(run, run.failures, losses=0)
-        return Outcome("due", due=run.due, why="overrun", streak=streak, retried=True)
+        return Placement("due", due=run.due, why="overrun", streak=streak, retried=True)
     if settings.on_timeout == "reschedule":
         return _die_at_the_end(place_rescheduled(run, settings, now, why="overrun", failure=failure))
-    return Outcome("die", why="overrun", failure=failure)
+    return Placement("die", why="overrun", failure=failure)
 
 
-def place_lost(run: Run, settings: Settings, now: float) -> Outcome:
+def place_lost(run: Run, settings: Settings, now: float) -> Placement:
     """Place a job whose worker stopped sending heartbeats: by ``on-lost``. The third time in a row is the last."""
     losses = run.losses + 1
     failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
     if losses >= MAX_LOSSES or settings.on_lost == "stop":
-        return Outcome("die", why="lost", failure=failure)
+        return Placement("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
         streak = Streak(run.failures, losses).format()
         return _die_at_the_end(place_rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
-    return Outcome("due", due=run.due, why="lost", streak=format_next_try(run, run.failures, losses))
+    return Placement("due", due=run.due, why="lost", streak=format_next_try(run, run.failures, losses))
 
 
-def place_suspect(run: Run) -> Outcome:
+def place_suspect(run: Run) -> Placement:
     """Place a job whose worker died with several runs. Nobody knows which of them it had begun.
 
     So it counts as a loss for none of them. Each runs alone the next time: that shows which one kills its workers.
     """
     kept = Streak(run.failures, run.losses, run.tries, run.due if run.tries else None, run.after, alone=True)
-    return Outcome("due", due=run.due, why="lost", streak=kept.format())
+    return Placement("due", due=run.due, why="lost", streak=kept.format())
 
 
 def describe(error: BaseException) -> str:
     """Return one line for an exception: its type and its message; for a failed command the message alone."""
-    return message_of(error) if isinstance(error, CommandFailed) else texts.describe(error)
+    return get_message(error) if isinstance(error, CommandFailed) else texts.describe(error)
 
 
 def make_failure(run: Run, error: str, trace: str, now: float, output: str = "") -> dict[str, Any]:
@@ -174,50 +183,42 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
     return failure | {"output": output[-MAX_OUTPUT:]} if output else failure
 
 
-def place_again(run: Run, outcome: Outcome, changed: Answer, settings: Settings, now: float) -> Outcome:
+def place_again(run: Run, placement: Placement, changed: Answer, settings: Settings, now: float) -> Placement:
     """Place a job that was set during its run: what was set counts, not how the run ended."""
-    outcome = replace(outcome, left=changed.left)
+    placement = replace(placement, left=changed.left)
     if changed.left.startswith(OWED):
-        return place_owed(run, outcome, changed.detail)
+        return place_owed(run, placement, changed.detail)
     if changed.left.endswith(ON_TIMELINE):
-        return replace(outcome, place="stay", due=None, streak="")
+        return replace(placement, place="stay", due=None, streak="")
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, after=max(run.due, run.start))
-    placed = place_rescheduled(run, settings, now, why=outcome.why, failure=outcome.failure)
-    return replace(placed, left=changed.left, retried=outcome.retried)
+    placed = place_rescheduled(run, settings, now, why=placement.why, failure=placement.failure)
+    return replace(placed, left=changed.left, retried=placement.retried)
 
 
-def place_owed(run: Run, outcome: Outcome, schedule: str) -> Outcome:
+def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
     """Place a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
-    moment = outcome.left.removeprefix(OWED).removesuffix(ON_TIMELINE)
-    asked_for = replace(outcome, place="due", due=float(moment), streak="")
-    if runs_once(schedule):
+    moment = placement.left.removeprefix(OWED).removesuffix(ON_TIMELINE)
+    asked_for = replace(placement, place="due", due=float(moment), streak="")
+    if is_one_off(schedule):
         return asked_for
-    if outcome.place == "due":
+    if placement.place == "due":
         # If this run is to happen again, that is the one that was asked for.
-        tried = Streak.parse(outcome.streak).due
-        due = outcome.due if tried is None else tried
+        tried = Streak.parse(placement.streak).due
+        due = placement.due if tried is None else tried
         if isinstance(due, float):
-            return replace(asked_for, due=due, streak=outcome.streak)
+            return replace(asked_for, due=due, streak=placement.streak)
     after = run.due
-    if outcome.place == "next":
-        if not isinstance(outcome.due, float):
+    if placement.place == "next":
+        if not isinstance(placement.due, float):
             return asked_for
-        after = outcome.due - JUST_BEFORE
+        after = placement.due - JUST_BEFORE
     return replace(asked_for, streak=Streak(after=after).format()) if schedule == run.schedule else asked_for
 
 
-def runs_once(schedule: str) -> bool:
-    """Tell whether a job with this schedule runs once; False for an invalid text."""
-    try:
-        return parse_stored(schedule).runs_once
-    except BadSchedule:
-        return False
-
-
-def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Outcome:
+def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Placement:
     """Call `place_next` with the schedule as it stands; give the job up if that is invalid by now."""
     try:
         return place_next(run, parse(run.schedule), settings, now, why=why, **kept)
     except BadSchedule as error:
-        return Outcome("die", why=why, failure=make_failure(run, describe(error), "", now))
+        return Placement("die", why=why, failure=make_failure(run, describe(error), "", now))

@@ -32,7 +32,7 @@ class Timefile:
         `now` is Redis' clock. An instant after it was written by another clock.
         """
         try:
-            content = self._content()
+            content = self._format_content()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -66,7 +66,7 @@ class Timefile:
         self._complaints.clear()
         return True
 
-    def _content(self) -> bytes | None:
+    def _format_content(self) -> bytes | None:
         """Return the first bytes of the file; None if it is no regular file."""
         # Not blocking: a FIFO without a writer would hold us for ever.
         handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)

@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import redis
 
 from redbike.processes.signals import StopFlag
-from redbike.serving.line import Line, make_line, pack
-from redbike.state.keys import kinds_of
-from redbike.state.records import text
-from redbike.state.scripts import Call, Reply, name_wrong_key, packed, translated, worded
+from redbike.serving.cluster import MOVING, PAUSE
+from redbike.serving.line import Line, pack
+from redbike.serving.refusals import translate_errors
+from redbike.state.keys import list_kinds
+from redbike.state.records import decode
+from redbike.state.scripts import Call, Reply, decode_word, name_wrong_key, pack_call
 
 BLOCK = 5  # seconds for which the server holds a blocking pop
 SILENCE = BLOCK + 4  # seconds without a reply after which the server counts as gone
@@ -28,7 +29,7 @@ class Wakeup:
         self._client = client
         self._stopping = stopping
         self._keys = keys
-        self._line = make_line(client)
+        self._line = Line(client)
         self._pop = pack(["BLPOP", *keys, str(BLOCK)])
         self._call: Call | None = None  # the script behind the pending pop
         self._sent = 0.0  # when, by the monotonic clock
@@ -38,41 +39,41 @@ class Wakeup:
 
         Return the key of a list that had a token, or None, and the reply of the script, or None.
         """
-        with translated():
-            if self._line is None:
-                popped: Any = self._client.blpop(list(self._keys), timeout=max(0.01, min(seconds, 1.0)))
-                return (None if popped is None else text(popped[0])), None
+        with translate_errors():
             try:
-                return self._wait_pending(self._line, max(0.0, seconds), script)
+                return self._wait_pending(max(0.0, seconds), script)
             except BaseException:
                 # A reply may be left in the line, or half of one.
                 self._line.drop()
                 raise
 
-    def _wait_pending(
-        self, line: Line, seconds: float, script: Callable[[], Call] | None
-    ) -> tuple[str | None, Reply | None]:
+    def _wait_pending(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
+        line = self._line
         if not line.pending:
             self._sent = time.monotonic()
             self._call = script() if script else None
-            line.send(self._pop, *([packed(self._call)] if self._call else []))
+            line.send(self._pop, *([pack_call(self._call)] if self._call else []))
         if line.has_reply(seconds, self._stopping.fileno()):
             popped = line.receive()
             reply = line.receive() if line.pending else None
-            if isinstance(reply, redis.exceptions.NoScriptError):
+            if isinstance(reply, (redis.exceptions.NoScriptError, *MOVING)):
                 # Whoever waits runs it again without a pop, and loads it then.
                 reply = None
+            if isinstance(popped, MOVING) or str(popped).startswith("UNBLOCKED"):
+                # The caller looks for itself now, and finds the new master.
+                line.drop()
+                self._stopping.wait(PAUSE)
+                return None, None
             if isinstance(popped, Exception):
                 raise name_wrong_key(self._client, ((key, "list") for key in self._keys), popped)
             if isinstance(reply, Exception):
                 assert self._call is not None
-                raise name_wrong_key(self._client, kinds_of(self._call.keys), reply)
-            return popped and text(popped[0]), reply and worded(reply)
+                raise name_wrong_key(self._client, list_kinds(self._call.keys), reply)
+            return popped and decode(popped[0]), reply and decode_word(reply)
         if time.monotonic() - self._sent > SILENCE:
             raise redis.exceptions.ConnectionError("the server has not answered in time")
         return None, None
 
     def close(self) -> None:
         """Give up the pop."""
-        if self._line is not None:
-            self._line.drop()
+        self._line.drop()

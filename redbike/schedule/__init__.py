@@ -1,4 +1,4 @@
-"""Schedules: from a text to the instants at which its job runs. Nothing here knows Redis, and nothing reads a clock."""
+"""Parse a text to a schedule, and compute the instants at which its job runs; no module uses Redis or reads a clock."""
 
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse

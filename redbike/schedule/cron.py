@@ -1,12 +1,12 @@
-"""Find the next instant of a cron expression, as Debian's cron has it.
+"""Find the next instant of a cron expression, by the rules of Debian's cron.
 
 `redbike.schedule.crontab` has made a bit mask of each field. So to find the next run is to find the next bit:
 
-1. Local times are seconds since 1970-01-01T00:00 on the clock on the wall. So the day is their quotient by 86,400.
+1. A local time is the number of seconds since 1970-01-01T00:00 on the wall clock. So its day is its quotient by 86,400.
 2. The next local time that matches is the next bit of the day's minutes, or else the first of the next matching day.
-3. The offset in force makes an instant of it. Where clocks change, there are two kinds of expressions (cron(8),
-   "Debian-specific"). One whose minutes or hours begin with a star, or that has seconds, follows the clock. One at
-   fixed times runs once in a repeated hour; what a gap swallows runs once, at the first instant after the gap.
+3. The current offset converts it to an instant. When clocks change, there are two kinds of expressions (cron(8),
+   "Debian-specific"). If its minutes or hours begin with a star, or if it has seconds, it follows the clock. If its
+   times are fixed, it runs once in a repeated hour. Times in a gap run once, at the first instant after the gap.
 
 When both day fields are restricted, a day matches if either field does. But if one of the two begins with a star, a day
 matches only if both do (crontab(5)).
@@ -22,28 +22,28 @@ from redbike.schedule.bits import find_lowest
 from redbike.schedule.crontab import DayFields, parse_expression
 from redbike.schedule.zones import AHEAD, EPOCH_DAY, Offsets
 
-_FIRST = (date(2, 1, 1).toordinal() - EPOCH_DAY) * 86400  # some way from the ends of the calendar, for the offsets
+_FIRST = (date(2, 1, 1).toordinal() - EPOCH_DAY) * 86400  # not the first day, as offsets are added
 _LAST = (date(9999, 12, 24).toordinal() - EPOCH_DAY) * 86400
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each month, from 1
 _CYCLE = 4800  # months after which the calendar repeats: 400 years are whole weeks
-_BLOCKS = 256  # of 64 days each: 45 years
-_SWALLOWED = 3000  # searches for a local time that no gap swallows: some hundred years
-_NEAR = 200_000  # seconds within which a change of offset can bring back a local time
+_MAX_BLOCKS = 256  # of 64 days each: 45 years
+_MAX_SEARCHES = 3000  # for a local time that is not in a gap: some hundred years
+_NEAR = 200_000  # seconds; only a change of offset within them can repeat a local time
 
 
 class Cron:
     """A cron expression in `zone`; the values of ``H`` are hashed from `jobid`.
 
-    `fields` is the expression as it was read. Raise `BadSchedule`, quoting what is wrong.
+    `fields` is the parsed expression. Raise `BadSchedule`, which quotes the invalid part.
     """
 
     def __init__(self, expression: str, zone: Offsets, jobid: str = "") -> None:
         fields = self.fields = parse_expression(expression, jobid)
         self._zone = zone
         self._seconds = fields.seconds
-        self._moments = sum(fields.minutes << hour * 60 for hour in range(24) if fields.hours >> hour & 1)
+        self._minutes = sum(fields.minutes << hour * 60 for hour in range(24) if fields.hours >> hour & 1)
         self._first_second = find_lowest(fields.seconds)
-        self._opening = find_lowest(self._moments) * 60 + self._first_second
+        self._first_of_day = find_lowest(self._minutes) * 60 + self._first_second
         self._dates = _get_dates(fields.days, fields.years)
         self._is_daily = self._dates.is_every_day
         self._search = self._search_by_clock if fields.follows_clock else self._search_fixed
@@ -54,7 +54,7 @@ class Cron:
         """Return the first instant strictly after `after`, both in epoch seconds; None after the year 9999."""
         if not after < _LAST:
             return None
-        # A conditional takes a third of the time of max(), and this is where schedulers spend theirs.
+        # A conditional takes a third of the time of max(), and schedulers spend most of their time here.
         return self._search(floor(after) if after > _FIRST else _FIRST)
 
     def _search_fixed(self, after: int) -> float | None:
@@ -63,7 +63,7 @@ class Cron:
         local = after + offset
         wall = self._find_wall(local if local > reached else reached)
         while wall is not None:
-            # A local time later than `reached` whose instant is before the segment was swallowed by a gap.
+            # If a local time is later than `reached`, but its instant is before the segment, it is in a gap.
             instant = wall - offset if wall - offset > begin else begin
             if instant < end:
                 return float(instant)
@@ -71,9 +71,9 @@ class Cron:
         return None
 
     def _search_by_clock(self, after: int) -> float | None:
-        """Search for wildcards: every instant whose local time matches."""
+        """Search for times that follow the clock: every instant whose local time matches."""
         start = after
-        for _ in range(_SWALLOWED):
+        for _ in range(_MAX_SEARCHES):
             _, end, offset, _ = self._zone(start + 1)
             wall = self._find_wall(start + offset)
             if wall is None:
@@ -81,7 +81,7 @@ class Cron:
             instant = wall - offset
             if instant < end:
                 return float(instant)
-            # A change close by may bring back a local time that matches; one far away brings back none before `wall`.
+            # A change of offset soon after may repeat a matching local time. A later one repeats none before `wall`.
             start = (end if end - after < _NEAR else max(end, instant - AHEAD)) - 1
         return None
 
@@ -94,12 +94,12 @@ class Cron:
             if later is not None:
                 return day * 86400 + later
             found = day + 1 if self._is_daily else self._dates.find_day(day + 1)
-        return None if found is None else found * 86400 + self._opening
+        return None if found is None else found * 86400 + self._first_of_day
 
     def _find_second(self, second: int) -> int | None:
         """Return the first matching second of the day after `second`."""
         minute, second = divmod(second, 60)
-        rest = self._moments >> minute
+        rest = self._minutes >> minute
         if rest & 1:
             seconds = self._seconds >> second + 1
             if seconds:
@@ -116,15 +116,14 @@ class Dates:
         self._years = years
         self._blocks: dict[int, list[int]] = {}
         self._months: dict[tuple[int, int, int], int] = {}
-        all_months, all_days = (2 << 12) - 2, (2 << 31) - 2
-        self.is_every_day = years is None and _match_month(days, 1, 31, 0) == all_days and days.months == all_months
+        self.is_every_day = years is None and _match_all(days)
         self.is_empty = self._search(0) is None
 
     def find_day(self, day: int) -> int | None:
         """Return the first matching day from `day` on. Blocks of 64 days are cached."""
         days = self._blocks.get(day >> 6)
         if days is None:
-            if len(self._blocks) >= _BLOCKS:
+            if len(self._blocks) >= _MAX_BLOCKS:
                 self._blocks.clear()
             days = self._blocks[day >> 6] = self._list_block(day >> 6)
         place = bisect_left(days, day)
@@ -132,12 +131,12 @@ class Dates:
 
     def _list_block(self, number: int) -> list[int]:
         """List the matching days of a block, and the first one after them."""
-        found, last = list[int](), (number + 1 << 6) - 1
+        days, last = list[int](), (number + 1 << 6) - 1
         day = self._search(number << 6)
         while day is not None:
-            found.append(day)
+            days.append(day)
             day = self._search(day + 1) if day <= last else None
-        return found
+        return days
 
     def _search(self, day: int) -> int | None:
         """Return the first matching day from `day` on; None if the calendar's cycle or the year 9999 has none."""
@@ -184,6 +183,16 @@ class Dates:
 def _get_dates(days: DayFields, years: int | None) -> Dates:
     """Return the dates of these fields; expressions with the same fields share them."""
     return Dates(days, years)
+
+
+def _match_all(days: DayFields) -> bool:
+    """Tell whether every day matches, in months of any length that begin on any day of the week."""
+    if days.months != (2 << 12) - 2:
+        return False
+    if days.dom == (2 << 31) - 2 and (days.either or days.dow == (1 << 7) - 1):
+        return True
+    shapes = ((length, first) for length in (31, 30, 29, 28) for first in range(7))
+    return all(_match_month(days, 1, length, first) == (2 << length) - 2 for length, first in shapes)
 
 
 def _match_month(days: DayFields, month: int, length: int, first: int) -> int:

@@ -1,4 +1,4 @@
-"""Read a cron expression, as Debian's cron does (crontab(5)): each field becomes a bit mask, in which bit n is value n.
+"""Parse a cron expression, as Debian's cron does (crontab(5)). Each field becomes a mask, in which bit n is value n.
 
 An expression has five fields. A sixth one is seconds, a seventh one is years.
 """
@@ -29,8 +29,8 @@ class Field(NamedTuple):
 
     name: str
     low: int
-    high: int  # the highest value that can be written
-    top: int  # the highest value that is not another name of a lower one
+    high: int  # the highest value that is allowed
+    top: int  # the highest value; those up to `high` are other names for lower ones
     place: int  # in the expression, from 0
     names: tuple[str, ...] = ()  # of the values, from `low` on
 
@@ -60,12 +60,12 @@ class DayFields(NamedTuple):
     last: bool  # the last day of the month
     nearest: tuple[int, ...]  # the weekdays nearest to these days
     dow: int  # days of the week
-    nth: tuple[tuple[int, int], ...]  # (day of the week, which one in the month); 0 is the last
+    nth: tuple[tuple[int, int], ...]  # (day of the week, number in the month); 0 is the last
     either: bool  # True: a day matches when one of the fields does. False: when both do.
 
 
 class CronFields(NamedTuple):
-    """An expression that has been read."""
+    """A parsed expression."""
 
     text: str  # the expression, with a value in place of each ``H``
     minutes: int
@@ -73,11 +73,14 @@ class CronFields(NamedTuple):
     seconds: int
     days: DayFields
     years: int | None  # None for every year
-    follows_clock: bool  # where clocks change, it follows the clock on the wall (cron(8), "Debian-specific")
+    follows_clock: bool  # when clocks change, it follows the wall clock (cron(8), "Debian-specific")
 
 
 def parse_expression(expression: str, jobid: str) -> CronFields:
-    """Read `expression`; the values of ``H`` are hashed from `jobid`. Raise `BadSchedule`, quoting what is wrong."""
+    """Return the fields of `expression`. The values of ``H`` are hashed from `jobid`.
+
+    Raise `BadSchedule`, which quotes the invalid part.
+    """
     crc = crc32(jobid.encode("utf-8", "surrogatepass"))
     fields = [_replace_hashes(text, field, crc) for text, field in zip(expression.split(), FIELDS, strict=False)]
     full = expression.lower() if expression.startswith("@") else " ".join(fields)
@@ -133,7 +136,7 @@ def _parse_nearest(item: str) -> int:
 
 
 def _parse_nth(item: str) -> Iterator[tuple[int, int]]:
-    """Yield (day of the week, which one in the month) for an item such as ``fri#2`` or ``5l``; 0 is the last."""
+    """Yield (day of the week, number in the month) for an item such as ``fri#2`` or ``5l``; 0 is the last."""
     last = _LAST_DAY.fullmatch(item)
     if last:
         yield int(last[1] or last[2]) % 7, 0
@@ -149,7 +152,7 @@ def _parse_nth(item: str) -> Iterator[tuple[int, int]]:
 
 
 def _parse_field(text: str, field: Field) -> int:
-    """Return the mask of a field."""
+    """Return the mask of a field. Raise `BadSchedule`."""
     return _parse_cached(text, field.place) if len(text) < _CACHED_LENGTH else _parse_list(text, field)
 
 
@@ -203,7 +206,7 @@ def _replace_hashes(text: str, field: Field, crc: int) -> str:
 
 
 def _replace_hash(item: str, field: Field, crc: int) -> str:
-    """Return what croniter makes of H, H/15, H(0-29) and H(0-29)/10, so that schedules keep their times."""
+    """Return the item for H, H/15, H(0-29) or H(0-29)/10. The values are those of croniter, for older schedules."""
     found = _HASH.fullmatch(item)
     if not found:
         raise _make_error(item, field)

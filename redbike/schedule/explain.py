@@ -1,4 +1,4 @@
-"""Say in plain English when a schedule runs, for people who want to know whether a text means what they meant."""
+"""Explain in plain English when a schedule runs, so that people can check whether a text means what they want."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,14 +16,14 @@ MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
-FEW = 6  # times of day that are still listed one by one
+MAX_LISTED = 6  # times of day, or dates; more are not listed one by one
 
 
 # Cron.
 
 
 def explain_cron(cron: CronFields) -> str:
-    """Return the words for a cron expression, without its zone."""
+    """Explain a cron expression, without its zone."""
     parts = [
         _describe_clock(_list_bits(cron.hours), _list_bits(cron.minutes), _list_bits(cron.seconds)),
         _describe_cron_days(cron.days),
@@ -34,14 +34,14 @@ def explain_cron(cron: CronFields) -> str:
 
 
 def _describe_clock(hours: Sequence[int], minutes: Sequence[int], seconds: Sequence[int]) -> str:
-    """Say when in a day: list the times if they are few, else say how often in which hours."""
-    if len(hours) * len(minutes) * len(seconds) <= FEW:
+    """Describe the times of a day: list them if they are few, else describe how often they come in which hours."""
+    if len(hours) * len(minutes) * len(seconds) <= MAX_LISTED:
         times = (_format_time(hour, minute, second) for hour in hours for minute in minutes for second in seconds)
         return f"At {_join(times)}"
     often = _describe_often(minutes, 60, "minute", "of the hour")
     if seconds != [0]:
-        shown = _describe_often(seconds, 60, "second", "of the minute")
-        often = shown if len(minutes) == 60 else f"{shown} {_describe_minutes(minutes)}"
+        by_second = _describe_often(seconds, 60, "second", "of the minute")
+        often = by_second if len(minutes) == 60 else f"{by_second} {_describe_minutes(minutes)}"
     if len(hours) == 24:
         return _capitalize(often if len(minutes) > 1 or seconds != [0] else _describe_hourly(minutes[0]))
     return _capitalize(f"{often} {_describe_hours(hours)}")
@@ -86,12 +86,12 @@ def _describe_cron_days(days: DayFields) -> str:
     monthly = "" if days.dom == (2 << 31) - 2 else f"on {_join(by_month)} of the month"
     weekly = "" if days.dow == 127 else f"{_join(by_week)}{' of the month' * bool(days.nth)}"
     if monthly and weekly:
-        told = f"{monthly} or on {weekly}" if days.either else f"{monthly} if that is {_join_any(weekly)}"
+        text = f"{monthly} or on {weekly}" if days.either else f"{monthly} if that is {_join_any(weekly)}"
     else:
-        # Where either field is enough, one that is full lets every day through.
-        told = "" if days.either else monthly or (weekly and f"on {weekly}")
+        # If one matching field is enough, a field with all days matches every day.
+        text = "" if days.either else monthly or (weekly and f"on {weekly}")
     months = "" if days.months == (2 << 12) - 2 else f"in {_join_names(_list_bits(days.months >> 1), MONTHS)}"
-    return ", ".join(filter(None, (told, months))) or "every day"
+    return ", ".join(filter(None, (text, months))) or "every day"
 
 
 def _join_any(weekly: str) -> str:
@@ -102,15 +102,15 @@ def _join_any(weekly: str) -> str:
 
 
 def explain_recurrence(source: Recurrence) -> str:
-    """Return the words for a set of rules and dates, without its zone."""
+    """Explain a set of rules and dates, without its zone."""
     start = datetime(1970, 1, 1) + timedelta(seconds=source.start.wall)
-    told = [_capitalize("; and ".join(_describe_rule(rule, start) for rule in source.rules))] if source.rules else []
+    parts = [_capitalize("; and ".join(_describe_rule(rule, start) for rule in source.rules))] if source.rules else []
     if source.dates:
-        told.append(f"{'also ' if told else 'On '}{_describe_dates(source.dates, 'on ' if told else '')}")
-    told += [f"except {_describe_rule(rule, start)}" for rule in source.exrules]
+        parts.append(f"{'also ' if parts else 'On '}{_describe_dates(source.dates, 'on ' if parts else '')}")
+    parts += [f"except {_describe_rule(rule, start)}" for rule in source.exrules]
     if source.exdates:
-        told.append(f"except {_describe_dates(sorted(source.exdates), 'on ')}")
-    return f"{', '.join(told)}, from {_format_local(start)} on" if source.rules else ", ".join(told)
+        parts.append(f"except {_describe_dates(sorted(source.exdates), 'on ')}")
+    return f"{', '.join(parts)}, from {_format_local(start)} on" if source.rules else ", ".join(parts)
 
 
 def _describe_rule(rule: Rule, start: datetime) -> str:
@@ -176,12 +176,12 @@ def _describe_at(unit: str, values: Sequence[int]) -> str:
 
 def _describe_until(text: str) -> str:
     moment = parse_moment(text, text, last=NO_END)
-    said = _format_local(datetime(1970, 1, 1) + timedelta(seconds=moment.wall))
-    return said.rpartition(" at ")[0] if moment.is_date else said + " UTC" * moment.is_utc
+    local = _format_local(datetime(1970, 1, 1) + timedelta(seconds=moment.wall))
+    return local.rpartition(" at ")[0] if moment.is_date else local + " UTC" * moment.is_utc
 
 
 def _describe_dates(instants: Sequence[int], on: str) -> str:
-    if len(instants) > FEW:
+    if len(instants) > MAX_LISTED:
         return f"{on}{len(instants)} dates"
     return f"{on}{_join(format_moment(instant) + ' UTC' for instant in instants)}"
 

@@ -1,19 +1,21 @@
-"""The next runs of a schedule or a job, as lines for people: local time with its offset, UTC, and how long from now."""
+"""Format the next runs of a schedule or a job for people: the local time, UTC, and the time from now."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from redbike.schedule.kinds import END_OF_TIME, Schedule
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import END_OF_TIME
+from redbike.words import Event
 
 
 def list_runs(
     schedule: Schedule, after: float, now: float, count: int, zone: str, stored: float | None = None
 ) -> Iterator[str]:
-    """Yield up to `count` lines, for the due times strictly after `after` (epoch seconds), local in the IANA `zone`.
+    """Yield up to `count` lines: one for each due time strictly after `after` (epoch seconds). `zone` is an IANA zone.
 
-    `stored` is the due time of a job that exists. It comes first, since a retry or a pause may have moved it.
+    `stored` is the due time of an existing job. It comes first, as a retry or a pause may have changed it.
     """
     due = now if schedule.is_immediate else schedule.next(after)
     if stored is not None and (after <= now or stored > after):
@@ -22,39 +24,39 @@ def list_runs(
         if due is None:
             return
         yield _format_run(due, now, zone)
-        # As after a run: the first one after both.
+        # As after a run: the first due time that is after the last one and after now.
         due = schedule.next(due if stored is None else max(due, now))
 
 
-def describe_job(told: Mapping[str, Any], now: float) -> tuple[str, bool]:
+def describe_job(job: Mapping[str, Any], now: float) -> tuple[str, bool]:
     """Return a sentence on what a job does, from the answer of `Redbike.tell`, and whether its schedule goes on.
 
     The sentence is empty for a job that waits for its due time.
     """
-    event, _, since = (told["status"] or "").partition(":")
+    event, _, since = (job["status"] or "").partition(":")
     when = f"since {_format_instant(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
-    if told["schedule"] is None and event != "BAD":
+    if job["schedule"] is None and event != Event.BAD:
         return "It has no schedule; redbike fsck says more.", False
-    if told["working"]:
+    if job["working"]:
         return f"It runs {when}.", True
-    if "queued_for" in told:
+    if "queued_for" in job:
         return f"It waits for a worker {when}.", True
-    if told["next_run"] is not None:
-        if not 0 <= told["next_run"] < END_OF_TIME:
-            return f"Its next run is no time at all, {told['next_run']:g}; redbike fsck says more.", False
-        return ("It is due, and waits for a dispatcher." if told["next_run"] <= now else ""), True
-    if event == "BAD":
+    if job["next_run"] is not None:
+        if not 0 <= job["next_run"] < END_OF_TIME:
+            return f"Its next run is no time at all, {job['next_run']:g}; redbike fsck says more.", False
+        return ("It is due, and waits for a dispatcher." if job["next_run"] <= now else ""), True
+    if event == Event.BAD:
         return f"It was never scheduled, as its schedule is bad, {when}.", False
-    if event == "DIE":
+    if event == Event.DIE:
         return f"It has failed for good {when}, and is not scheduled.", False
-    if event == "STP":
+    if event == Event.STP:
         return f"It is stopped or has run out {when}, and is not scheduled.", False
     return "It is nowhere, though it should be; redbike fsck says more.", False
 
 
 def _format_run(due: float, now: float, zone: str) -> str:
     moment = datetime.fromtimestamp(due, UTC)
-    # At the very end of the calendar a zone may be in the year 10000 already.
+    # At the end of the calendar, the local time of a zone may be in the year 10000.
     local = (
         moment if moment.year == 9999 and (moment.month, moment.day) == (12, 31) else moment.astimezone(ZoneInfo(zone))
     )
@@ -66,7 +68,7 @@ def _format_instant(moment: float) -> str:
 
 
 def format_distance(seconds: float) -> str:
-    """Return a distance in time in its two largest units: ``in 2 d 3 h``, ``5 min 12 s ago``, ``now``."""
+    """Format a number of seconds from now in its two largest units: ``in 2 d 3 h``, ``5 min 12 s ago``, ``now``."""
     whole = round(abs(seconds))
     if whole == 0:
         return "now"
@@ -75,5 +77,5 @@ def format_distance(seconds: float) -> str:
         number, whole = divmod(whole, size)
         if number or parts:
             parts.append(f"{number} {name}" if number else "")
-    shown = " ".join(filter(None, parts[:2]))
-    return f"in {shown}" if seconds > 0 else f"{shown} ago"
+    text = " ".join(filter(None, parts[:2]))
+    return f"in {text}" if seconds > 0 else f"{text} ago"

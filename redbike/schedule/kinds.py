@@ -1,4 +1,4 @@
-"""The kinds of schedules. Each says when its job runs next, and how such a job behaves; no clock is read here.
+"""Define the kinds of schedules. Each computes when its job runs next, and says how such a job behaves.
 
 `text` is the complete form of a schedule, with the instant that it counts from and its time zone. So the text means the
 same instants wherever and whenever it is set again. `redbike.schedule.parser` makes a schedule of a text.
@@ -6,12 +6,13 @@ same instants wherever and whenever it is set again. `redbike.schedule.parser` m
 
 import math
 from abc import ABC, abstractmethod
+from datetime import UTC, datetime
+from typing import Self
 
 from redbike.schedule.cron import Cron
 from redbike.schedule.explain import explain_cron, explain_recurrence, format_duration, format_moment
+from redbike.schedule.moments import END_OF_TIME, EPOCH, parse_duration, parse_timestamp
 from redbike.schedule.rrule.recurrence import Recurrence
-
-END_OF_TIME = 253402300800.0  # the year 10000
 
 
 class Schedule(ABC):
@@ -20,11 +21,11 @@ class Schedule(ABC):
     text: str  # the complete form
     timezone: str | None = None  # the IANA zone whose clock it follows; None if it follows no clock
     is_immediate = False  # due at the moment when it is set
-    runs_once = False  # one run, which is still owed if it comes due while the job is in flight
+    runs_once = False  # one run, which is not skipped if it comes due while the job is in flight
     never_runs = False  # the job is stopped
     allows_pause = False  # a number that the worker returns is a pause before the next run
     is_command = False  # setting it takes effect even if the job has this schedule already
-    # How many characters of `text` stand before and after an anchor that was not given, but filled in by `parse`.
+    # If `parse` has added the anchor: the numbers of characters of `text` before it and after it.
     anchor_span: tuple[int, int] | None = None
 
     @abstractmethod
@@ -49,10 +50,30 @@ class Schedule(ABC):
         return self
 
 
-class Now(Schedule):
+class Keyword(Schedule):
+    """A schedule whose text begins with a keyword; with a colon if there is more behind it."""
+
+    keyword: str
+
+    @classmethod
+    def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
+        """Make a schedule from the text behind the keyword. Raise `BadSchedule`.
+
+        Times without a zone are in `timezone`. `anchor` (epoch seconds) is the instant to count from if `rest` has
+        none.
+        """
+        return cls()
+
+    @classmethod
+    def needs_anchor(cls, rest: str) -> bool:
+        """Tell whether the text behind the keyword has no instant to count from, but needs one."""
+        return False
+
+
+class Now(Keyword):
     """Run once, right away."""
 
-    text = "NOW"
+    keyword = text = "NOW"
     is_immediate = runs_once = is_command = True
 
     def next(self, after: float) -> float | None:
@@ -64,10 +85,10 @@ class Now(Schedule):
         return "Once, right away."
 
 
-class Continue(Schedule):
+class Continue(Keyword):
     """Run again as soon as a run has ended."""
 
-    text = "CONTINUE"
+    keyword = text = "CONTINUE"
     is_immediate = allows_pause = True
 
     def next(self, after: float) -> float | None:
@@ -83,10 +104,10 @@ class Continue(Schedule):
         return "Again as soon as a run is done, or after the pause that it asks for."
 
 
-class Stop(Schedule):
+class Stop(Keyword):
     """Do not run any more."""
 
-    text = "STOP"
+    keyword = text = "STOP"
     never_runs = is_command = True
 
     def next(self, after: float) -> float | None:
@@ -98,14 +119,23 @@ class Stop(Schedule):
         return "Not any more."
 
 
-class At(Schedule):
+class At(Keyword):
     """Run once, at `instant` (epoch seconds)."""
 
+    keyword = "AT:"
     runs_once = True
 
     def __init__(self, text: str, instant: float) -> None:
         self.text = text
         self.instant = instant
+
+    @classmethod
+    def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
+        """Make a schedule from a TIMESTAMP. Raise `BadSchedule`."""
+        instant = parse_timestamp(rest.strip(), timezone)
+        if EPOCH.fullmatch(rest.strip()):
+            return cls(f"AT:{rest.strip()}", instant)
+        return cls(f"AT:{datetime.fromtimestamp(instant, UTC).isoformat().replace('+00:00', 'Z')}", instant)
 
     def next(self, after: float) -> float | None:
         """Return the instant if it is after `after`."""
@@ -116,19 +146,36 @@ class At(Schedule):
         return f"Once, on {format_moment(self.instant)} UTC."
 
 
-class Every(Schedule):
+class Every(Keyword):
     """Run every `period` seconds, counted from `anchor` (epoch seconds)."""
+
+    keyword = "EVERY:"
 
     def __init__(self, text: str, period: float, anchor: float) -> None:
         self.text = text
         self.period = period
         self.anchor = anchor
 
+    @classmethod
+    def needs_anchor(cls, rest: str) -> bool:
+        """Tell whether there is no ``@TIMESTAMP``."""
+        return "@" not in rest
+
+    @classmethod
+    def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
+        """Make a schedule from DURATION[@TIMESTAMP]. Raise `BadSchedule`."""
+        duration, at, start = rest.strip().partition("@")
+        since = parse_timestamp(start, timezone) if at else anchor
+        anchor_text = start if at and EPOCH.fullmatch(start) else f"{since:.6f}".rstrip("0").rstrip(".")
+        every = cls(f"EVERY:{duration.lower()}@{anchor_text}", parse_duration(duration), float(anchor_text))
+        every.anchor_span = None if at else (len("EVERY:@") + len(duration), 0)
+        return every
+
     def next(self, after: float) -> float | None:
         """Return the first multiple of the period after both `after` and the anchor; None after the year 9999."""
         if not after < END_OF_TIME:
             return None
-        # The quotient is rounded, so the multiples around it are tried.
+        # The quotient is rounded, so try the multiples around it.
         steps = max(1, math.floor((max(after, self.anchor) - self.anchor) / self.period))
         due = next(due for due in (self.anchor + (steps + more) * self.period for more in range(4)) if due > after)
         return due if due < END_OF_TIME else None
@@ -181,3 +228,7 @@ class RecurrenceSchedule(Schedule):
     def explain(self) -> str:
         """Return a sentence in plain English that says when it runs."""
         return f"{explain_recurrence(self._recurrence)}, {self.timezone} time."
+
+
+# How `redbike.schedule.parser` finds the class of a text that begins with a keyword.
+KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, Every)}

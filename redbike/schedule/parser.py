@@ -1,35 +1,21 @@
-"""Make a schedule of a text."""
+"""Parse a text to a schedule."""
 
 import re
-from datetime import UTC, datetime
 from functools import lru_cache
 
 from redbike.errors import BadSchedule
 from redbike.schedule.cron import Cron
-from redbike.schedule.kinds import (
-    END_OF_TIME,
-    At,
-    Continue,
-    CronSchedule,
-    Every,
-    Now,
-    RecurrenceSchedule,
-    Schedule,
-    Stop,
-)
+from redbike.schedule.kinds import KEYWORDS, CronSchedule, Keyword, RecurrenceSchedule, Schedule
+from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.rrule.recurrence import Recurrence
-from redbike.schedule.zones import find_zone, load_zone_info
+from redbike.schedule.zones import find_zone
 
 MAX_TEXT = 8192  # bytes of UTF-8
 
-_KEYWORDS = {kind.text: kind for kind in (Now, Continue, Stop)}
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
-_ANCHORED = re.compile(r"\s*every:[^@]*$|(?!.*dtstart).*freq=", re.IGNORECASE | re.DOTALL)
+_UNANCHORED = re.compile(r"(?!.*dtstart).*freq=", re.IGNORECASE | re.DOTALL)
 _HASHED = re.compile(r"(?:^|[\s,])h(?![a-z])", re.IGNORECASE)
-_SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
-_DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
-_EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _CRON_ZONE = re.compile(r"CRON_TZ=(\S+)\s+", re.IGNORECASE)
 
 
@@ -43,9 +29,8 @@ def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | Non
     if not (isinstance(text, str) and isinstance(timezone, str) and isinstance(jobid, str)):
         raise BadSchedule(f"bad schedule {text!r:.80}: it, its zone and its job id must be texts")
     text = _check_size(text).strip(_BLANKS)
-    # An argument that does not matter for this text is left out of the cache key.
-    anchored = _ANCHORED.match(text) is not None
-    since = float(anchor or 0) if anchored else 0.0
+    # The cache key contains only the arguments that matter for this text.
+    since = float(anchor or 0) if _needs_anchor(text) else 0.0
     if not 0 <= since < END_OF_TIME:
         raise BadSchedule(f"bad schedule {text!r:.80}: {anchor!r:.40} is no instant to count from")
     return _parse(text, timezone, jobid if _HASHED.search(text) else "", since)
@@ -53,8 +38,16 @@ def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | Non
 
 @lru_cache(4096)
 def parse_stored(text: str) -> Schedule:
-    """Return `parse` of a complete text, as it is stored in Redis. Raise `BadSchedule`."""
+    """Return the schedule of a complete text, as Redis stores it; cached. Raise `BadSchedule`."""
     return parse(text)
+
+
+def is_one_off(text: str) -> bool:
+    """Tell whether a job with this stored schedule runs once; False for an invalid text."""
+    try:
+        return parse_stored(text).runs_once
+    except BadSchedule:
+        return False
 
 
 def check_text(schedule: object) -> None:
@@ -75,81 +68,33 @@ def _check_size(text: str) -> str:
     return text
 
 
+def _find_kind(text: str) -> tuple[type[Keyword] | None, str]:
+    """Return the kind of a text that begins with a keyword, and what is behind that; None if it has no keyword."""
+    keyword, colon, rest = text.partition(":")
+    return KEYWORDS.get(keyword.upper() + colon), rest
+
+
+def _needs_anchor(text: str) -> bool:
+    kind, rest = _find_kind(text)
+    return kind.needs_anchor(rest) if kind else _UNANCHORED.match(text) is not None
+
+
 @lru_cache(4096)
 def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
     if not text.isascii():
         # Some letters of other alphabets become ASCII in upper case.
         raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
-    keyword, colon, rest = text.partition(":")
-    upper = keyword.upper()
-    if not colon and upper in _KEYWORDS:
-        return _KEYWORDS[upper]()
-    if colon and upper == "AT":
-        return _parse_at(rest, timezone)
-    if colon and upper == "EVERY":
-        return _parse_every(rest, timezone, anchor)
+    kind, rest = _find_kind(text)
+    if kind:
+        return kind.parse(rest, timezone, anchor)
     if _RULE.search(text):
         return _parse_recurrence(text, timezone, anchor)
     return _parse_cron(text, timezone, jobid)
 
 
-def parse_timestamp(text: str, timezone: str = "UTC") -> float:
-    """Return the epoch seconds of epoch seconds or ISO 8601. The latter is in `timezone` if it names no zone.
-
-    Raise `BadSchedule`.
-    """
-    if not isinstance(text, str):
-        raise BadSchedule(f"bad timestamp {text!r:.80}: it must be a text")
-    if _EPOCH.fullmatch(text):
-        instant = float(text)
-    else:
-        try:
-            moment = datetime.fromisoformat(text)
-            instant = (moment if moment.tzinfo else moment.replace(tzinfo=load_zone_info(timezone))).timestamp()
-        except (ValueError, OverflowError) as error:
-            if isinstance(error, BadSchedule):
-                raise
-            raise BadSchedule(f"bad timestamp {text!r:.80}: epoch seconds or ISO 8601 is needed") from None
-    if not 0 <= instant < END_OF_TIME:
-        raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999")
-    return instant
-
-
-def _parse_at(rest: str, timezone: str) -> Schedule:
-    instant = parse_timestamp(rest.strip(), timezone)
-    if _EPOCH.fullmatch(rest.strip()):
-        return At(f"AT:{rest.strip()}", instant)
-    return At(f"AT:{datetime.fromtimestamp(instant, UTC).isoformat().replace('+00:00', 'Z')}", instant)
-
-
-def _parse_every(rest: str, timezone: str, anchor: float) -> Schedule:
-    duration, at, start = rest.strip().partition("@")
-    since = parse_timestamp(start, timezone) if at else anchor
-    kept = start if at and _EPOCH.fullmatch(start) else f"{since:.6f}".rstrip("0").rstrip(".")
-    every = Every(f"EVERY:{duration.lower()}@{kept}", _parse_duration(duration), float(kept))
-    every.anchor_span = None if at else (len("EVERY:@") + len(duration), 0)
-    return every
-
-
-def _parse_duration(duration: str) -> float:
-    """Return the seconds of a text such as 900, 15m or 1h30m. Raise `BadSchedule`."""
-    if _SECONDS.fullmatch(duration):
-        seconds = float(duration)
-    else:
-        found = _DURATION.fullmatch(duration)
-        if not found or not duration:
-            raise BadSchedule(f"bad duration {duration!r:.80}: 900, 15m, 1h30m, 1.5h or 2d is needed")
-        days, hours, minutes, rest = (float(number or 0) for number in found.groups())
-        # Six decimals of a second, a minute, an hour or a day are whole microseconds.
-        seconds = round(days * 86400 + hours * 3600 + minutes * 60 + rest, 6)
-    if not 0.001 <= seconds <= 1e10:
-        raise BadSchedule(f"bad duration {duration!r:.80}: 0.001 s to 1e10 s are allowed")
-    return seconds
-
-
 def _parse_recurrence(text: str, timezone: str, anchor: float) -> Schedule:
     schedule = RecurrenceSchedule(Recurrence(text, timezone, anchor, find_zone))
-    if _ANCHORED.match(text):
+    if _UNANCHORED.match(text):
         start, _, rest = schedule.text.partition("\n")
         schedule.anchor_span = start.index(":") + 1, len(rest) + 1
     return schedule

@@ -1,7 +1,7 @@
-"""Time zones: which offset is in force, and from when to when.
+"""Find the offset of a time zone at an instant, and from when to when it is in force.
 
-Local times are seconds since 1970-01-01T00:00 on the clock on the wall, and instants are epoch seconds. So a local time
-is an instant plus the offset, and a day is a quotient by 86,400.
+A local time is the number of seconds since 1970-01-01T00:00 on the wall clock. An instant is in epoch seconds. So a
+local time is an instant plus the offset, and a day is a quotient by 86,400.
 """
 
 import re
@@ -30,7 +30,7 @@ _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 
 @lru_cache(1024)
 def find_zone(name: str) -> Offsets:
-    """Return the IANA zone of that name, see `Zone`. Raise `BadSchedule`."""
+    """Return the offsets of the IANA zone of that name; cached. Raise `BadSchedule`."""
     return _get_utc if name == "UTC" else Zone(name)
 
 
@@ -43,8 +43,8 @@ class Zone:
 
     _BLOCK = 1 << 22  # seconds: 48 days and a half
     _STEPS = (1 << 18, 1 << 19)  # 3 days, and 6 since 1970
-    _MARGIN = 1 << 18  # a block begins this much earlier, so that it also has a change that was shortly before it
-    _KEPT = 4096
+    _MARGIN = 1 << 18  # seconds; a block begins this much earlier, so that it also has a change shortly before it
+    _MAX_BLOCKS = 4096
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -62,7 +62,7 @@ class Zone:
         return found[-1]
 
     def _load_block(self, number: int) -> tuple[Segment, ...]:
-        if len(self._blocks) >= self._KEPT:
+        if len(self._blocks) >= self._MAX_BLOCKS:
             self._blocks.clear()
         found = self._blocks[number] = tuple(self._find_segments(number << 22, (number + 1) << 22))
         return found
@@ -108,7 +108,7 @@ def resolve(wall: int, zone: Offsets) -> int:
 
 def load_zone_info(name: str) -> ZoneInfo:
     """Return the data of the IANA zone of that name. Raise `BadSchedule`."""
-    # The pattern refuses paths. These names depend on the machine, or count leap seconds.
+    # The pattern refuses paths. The listed names depend on the machine, or their zones count leap seconds.
     if not _ZONE.fullmatch(name) or name.partition("/")[0] in ("localtime", "posixrules", "posix", "right"):
         raise BadSchedule(f"unknown time zone {name!r:.80}")
     try:

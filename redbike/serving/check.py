@@ -4,63 +4,65 @@ from collections.abc import Mapping
 from typing import Any
 
 import redis
-from redis.cluster import RedisCluster
 from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
+from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
 
 from redbike.errors import ServerError, Unreachable
+from redbike.serving.cluster import SlotConnection
+from redbike.serving.refusals import describe_login, describe_outage
 
+# By the class of connections without TLS.
+TLS_SCHEMES = {
+    redis.Connection: "rediss",
+    SentinelManagedConnection: "rediss+sentinel",
+    SlotConnection: "redis+clusters",
+}
 OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
 
-def check_server(client: "redis.Redis", durable: bool = True) -> list[str]:
-    """Return warnings about the server; with `durable` also one if it keeps nothing on disk.
+def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[str]:
+    """Return warnings about the server; with `needs_durability` also one if it keeps nothing on disk.
 
     Raise `ServerError` if it is too old or refuses, `Unreachable` if it does not answer.
     """
     try:
-        answer, *told = _request_info(client)
-        # A server whose disk is full refuses even a ping, but it can still be read.
+        answer, *replies = _request_info(client)
+        # A server whose disk is full refuses even a ping, but not the commands that only read.
         if isinstance(answer, Exception) and not str(answer).startswith("MISCONF"):
             raise answer
     except redis.AuthenticationError as error:
-        raise ServerError(f"Redis refuses the login: {error}") from None
+        raise ServerError(describe_login(error)) from None
     except BusyLoadingError:
         return []
     except (ConnectionError, TimeoutError, OSError) as error:
-        # The message of a sentinel's client ends with the whole pool.
-        said = str(error).partition(" : <")[0]
+        message = describe_outage(error)
         raise Unreachable(
-            f"cannot reach Redis at {_describe_address(client)}: {said}{_hint_at_tls(client, said)}"
+            f"cannot reach Redis at {_describe_address(client)}: {message}{_hint_at_tls(client, message)}"
         ) from None
     except RedisError as error:
         raise ServerError(f"Redis at {_describe_address(client)} refuses: {error}") from None
-    refused = next((reply for reply in told if isinstance(reply, Exception)), None)
-    if refused is not None:
-        # Not every user may read this; if something is wrong, the scripts will fail.
-        return [f"the server's version and maxmemory-policy, which must be 'noeviction', are not checked: {refused}"]
-    server, memory, persistence = told
+    refusal = next((reply for reply in replies if isinstance(reply, Exception)), None)
+    if refusal is not None:
+        # Not every user may run INFO. If the version is too old, the scripts will fail.
+        return [f"the server's version and maxmemory-policy, which must be 'noeviction', are not checked: {refusal}"]
+    server, memory, persistence, replication = replies
+    is_node = "cluster" in (server.get("redis_mode"), server.get("server_mode"))
+    if is_node and "router" not in client.connection_pool.connection_kwargs:
+        place = _describe_address(client)
+        raise ServerError(f"the server at {place} is a node of a cluster: the url is redis+cluster://{place}")
     _check_version(server)
-    return [*_check_eviction(memory), *(_check_durability(client, persistence) if durable else [])]
+    endangered = _check_durability(client, persistence) if needs_durability else []
+    return [*_check_eviction(memory), *_check_role(replication), *endangered]
 
 
 def _request_info(client: "redis.Redis") -> list[Any]:
-    """Return the replies to PING and to INFO of three sections, in one round trip; a refusal is an exception there."""
-    sections = ("server", "memory", "persistence")
-    if isinstance(client, RedisCluster):
-        # A cluster's pipeline takes only commands with keys.
-        return [client.ping(), *(_info_or_error(client, section) for section in sections)]
+    """Return the replies to PING and to INFO of four sections, in one round trip; of a refusal, the exception."""
+    sections = ("server", "memory", "persistence", "replication")
     pipeline = client.pipeline(transaction=False)
     pipeline.ping()
     for section in sections:
         pipeline.info(section)
     return pipeline.execute(raise_on_error=False)
-
-
-def _info_or_error(client: Any, section: str) -> Any:
-    try:
-        return client.info(section)
-    except RedisError as error:
-        return error
 
 
 def _check_eviction(memory: Mapping[str, Any]) -> list[str]:
@@ -73,11 +75,18 @@ def _check_eviction(memory: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _check_role(replication: Mapping[str, Any]) -> list[str]:
+    if replication.get("role") != "slave":
+        return []
+    master = f"{replication.get('master_host')}:{replication.get('master_port')}"
+    return [f"the server is a replica of {master}: it takes no jobs; give the url of its master"]
+
+
 def _check_durability(client: "redis.Redis", persistence: Mapping[str, Any]) -> list[str]:
     if persistence.get("aof_enabled", 1):
         return []
     try:
-        # Asked for only if needed: a refusal is a line in the server's log each time.
+        # Sent only if needed: the server may write each refusal to its log.
         snapshots = client.config_get("save").get("save")
     except RedisError:
         return []
@@ -91,7 +100,7 @@ def _check_durability(client: "redis.Redis", persistence: Mapping[str, Any]) -> 
 
 def _check_version(info: Mapping[str, Any]) -> None:
     if not isinstance(info.get("redis_version"), str):
-        # An unknown server: if something is missing, the scripts will fail.
+        # An unknown server. If it lacks a command, the scripts will fail.
         return
     name = "valkey" if "valkey_version" in info else "redis"
     version = str(info[f"{name}_version"])
@@ -101,13 +110,17 @@ def _check_version(info: Mapping[str, Any]) -> None:
 
 
 def _describe_address(client: "redis.Redis") -> str:
-    pool = getattr(client, "connection_pool", None)
-    known = pool.connection_kwargs if pool else {}
-    return str(known.get("path") or f"{known.get('host', 'the cluster')}:{known.get('port', '')}".rstrip(":"))
+    pool = client.connection_pool
+    place = pool.connection_kwargs
+    if "router" in place:
+        return "the cluster"
+    if isinstance(pool, SentinelConnectionPool):
+        return "the master that the Sentinels name"
+    return str(place.get("path") or f"{place.get('host', 'localhost')}:{place.get('port', 6379)}")
 
 
-def _hint_at_tls(client: "redis.Redis", said: str) -> str:
+def _hint_at_tls(client: "redis.Redis", message: str) -> str:
     """Return a hint if TLS is off and the server hung up: it probably expects TLS."""
-    plain = getattr(getattr(client, "connection_pool", None), "connection_class", None) is redis.Connection
-    hung_up = "closed by server" in said or "reset by peer" in said
-    return " If it speaks TLS, the url begins with rediss://" if plain and hung_up else ""
+    scheme = TLS_SCHEMES.get(client.connection_pool.connection_class)
+    has_hung_up = any(words in message for words in ("closed by server", "closed connection", "reset by peer"))
+    return f" If it speaks TLS, the url begins with {scheme}://" if scheme and has_hung_up else ""

@@ -6,23 +6,25 @@ which know the tag, may retry.
 
 import inspect
 import queue
-import re
 import time
-from collections.abc import Mapping
-from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.connection import parse_url
-from redis.exceptions import ConnectionError, MaxConnectionsError, RedisClusterException, RedisError, TimeoutError
+from redis.exceptions import ConnectionError, MaxConnectionsError, RedisError
 from redis.retry import Retry
-from redis.sentinel import Sentinel, SentinelConnectionPool
+from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
-from redbike.errors import BadConfig, ServerError, Unreachable
+from redbike.errors import BadConfig, ServerError
+from redbike.serving.cluster import Address, Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
 from redbike.serving.embedded import EmbeddedServer
 from redbike.serving.options import check_names, convert, parse_options
+from redbike.serving.sentinels import Sentinels
+from redbike.serving.urls import check_login, parse_addresses, parse_login, redact
 
 OUR_OPTIONS: dict[str, Any] = {
     "decode_responses": False,
@@ -34,7 +36,7 @@ TIMEOUTS = {"socket_timeout": 5.0, "socket_connect_timeout": 5.0}
 REVIVE_TIMEOUT = 2.0  # seconds that a client waits until the embedded server is started again
 CONNECTION_TIMEOUT = 5.0  # seconds that a thread waits for a connection if the user has limited their number
 NO_LIMIT = 2**31  # connections
-ENOUGH = 10_000  # connections: with a limit above this no thread has to wait for one
+ENOUGH = 10_000  # connections; no thread ever waits for one if the limit is higher than this
 DEFAULT_LIMIT = redis.ConnectionPool().max_connections  # redis-py's own
 
 
@@ -50,22 +52,12 @@ def connect(redis_config: "str | Mapping[str, Any] | redis.Redis | None") -> "re
     if isinstance(redis_config, Mapping):
         return _connect_arguments(redis_config)
     if isinstance(redis_config, RedisCluster):
-        return redis_config
+        return _copy_cluster(redis_config)
     if isinstance(redis_config, redis.Redis):
         return _copy_client(redis_config)
     if any(each.__module__.startswith("redis.asyncio") for each in type(redis_config).__mro__):
         raise BadConfig("bad redis_config: an asyncio client cannot be used: give a redis.Redis, a URL or a dict")
     raise BadConfig(f"bad redis_config {type(redis_config).__name__}: a URL, a dict or a redis client is needed")
-
-
-def redact(url: str) -> str:
-    """Return `url` without its password, wherever the password is, also for a malformed URL."""
-    url = re.sub(r"([^?&=]*password[^?&=]*=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
-    login, at, place = url.rpartition("@")
-    if not at:
-        return url
-    # All before the last @ counts as login: / ? # and @ in a password are often not escaped.
-    return re.sub(r"((?:[^/:@]*:?/+)?)([^:]*:)?.*", r"\1\2***", login, count=1, flags=re.DOTALL) + at + place
 
 
 def _make_fixed_settings() -> dict[str, Any]:
@@ -75,34 +67,25 @@ def _make_fixed_settings() -> dict[str, Any]:
 
 def _connect_url(url: str) -> "redis.Redis":
     scheme, _, rest = url.partition(":")
-    makers = {
+    connectors = {
         "redis": _connect_plain,
         "rediss": _connect_plain,
         "unix": _connect_plain,
         "redis+sentinel": _connect_sentinel,
+        "rediss+sentinel": _connect_sentinel,
         "redis+cluster": _connect_cluster,
+        "redis+clusters": _connect_cluster,
     }
     if scheme == "embedded":
         return _connect_embedded(rest)
-    if scheme not in makers or not rest.startswith("//"):
-        kinds = ", ".join(f"{name}://" for name in makers)
+    if scheme not in connectors or not rest.startswith("//"):
+        kinds = ", ".join(f"{name}://" for name in connectors)
         raise BadConfig(f"bad url {redact(url)!r}: it begins with none of {kinds}, embedded:")
-    _check_login(url)
+    check_login(url)
     try:
-        return makers[scheme](url)
+        return connectors[scheme](url)
     except (ValueError, TypeError, RedisError) as error:
         raise BadConfig(f"bad url {redact(url)!r}: {error}") from None
-
-
-def _check_login(url: str) -> None:
-    """Raise `BadConfig` for an unescaped login: its rest would be read as a host or a path."""
-    try:
-        place = urlsplit(url).netloc
-    except ValueError:
-        place = ""
-    login = url.partition("://")[2].rpartition("@")[0]
-    if login and place and "@" not in place and "=" not in login:
-        raise BadConfig(f"bad url {redact(url)!r}: / ? # [ ] % in a password are written as %2F %3F %23 %5B %5D %25")
 
 
 def _connect_embedded(folder: str) -> "redis.Redis":
@@ -151,37 +134,61 @@ def _connect_plain(url: str) -> "redis.Redis":
 
 
 def _connect_sentinel(url: str) -> "redis.Redis":
-    parts, options = urlsplit(url), parse_options(url)
-    login, _, places = parts.netloc.rpartition("@")
-    user, _, password = login.partition(":")
+    parts, options = urlsplit(url), parse_options(url, "sentinel_username", "sentinel_password")
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
-        raise BadConfig("redis+sentinel://h1:p,h2:p/service/db is needed")
-    own = {"username": unquote(user) or None, "password": unquote(password) or None, "db": int(db or 0)}
-    common = {"max_connections": NO_LIMIT} | TIMEOUTS | own | options | _make_fixed_settings()
-    timeouts = {name: common[name] for name in TIMEOUTS} | _make_fixed_settings()
-    sentinels = [_split_address(place, 26379) for place in places.split(",")]
-    sentinel: Any = Sentinel(sentinels, sentinel_kwargs=timeouts)  # type: ignore[no-untyped-call]
+        raise BadConfig(f"{parts.scheme}://h1:p,h2:p/service/db is needed")
+    login = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    common = {"max_connections": NO_LIMIT} | TIMEOUTS | parse_login(parts) | options | _make_fixed_settings()
+    common["db"] = int(db or 0)
+    shared = {name: value for name, value in common.items() if name in TIMEOUTS or name.startswith("ssl_")}
+    if parts.scheme == "rediss+sentinel":
+        shared["ssl"] = True
+        common["connection_class"] = SentinelManagedSSLConnection
+    sentinels = parse_addresses(parts.netloc.rpartition("@")[2], 26379)
+    own = shared | login | _make_fixed_settings()
+    sentinel: Any = Sentinels(sentinels, sentinel_kwargs=own)  # type: ignore[no-untyped-call]
     client: redis.Redis = sentinel.master_for(service, **common)
     _check_arguments(client.connection_pool)
     return client
 
 
 def _connect_cluster(url: str) -> "redis.Redis":
-    plain = "redis" + url.partition("?")[0].removeprefix("redis+cluster")
-    options = {"max_connections": NO_LIMIT} | TIMEOUTS | parse_options(url) | OUR_OPTIONS
-    try:
-        # A cluster's client is no redis.Redis to the type checker, but has the commands of one.
-        return cast("redis.Redis", RedisCluster.from_url(plain, **options))
-    except (ConnectionError, TimeoutError, RedisClusterException) as error:
-        raise Unreachable(f"cannot reach the cluster at {redact(url)}: {error}") from None
+    parts, options = urlsplit(url), parse_options(url)
+    if parts.path.strip("/"):
+        raise BadConfig(f"{parts.scheme}://h1:p,h2:p is needed, without a path")
+    nodes = parse_addresses(parts.netloc.rpartition("@")[2], 6379)
+    arguments = {"socket_keepalive": True} | TIMEOUTS | options | parse_login(parts)
+    return _make_cluster_client(nodes, parts.scheme == "redis+clusters", arguments)
 
 
-def _split_address(place: str, default: int) -> tuple[str, int]:
-    host, colon, port = place.rpartition(":")
-    if not colon or not port.isdecimal():
-        return place, default
-    return host, int(port)
+def _copy_cluster(client: RedisCluster) -> "redis.Redis":
+    """Return a client for the same cluster with our settings; do not change the given one."""
+    nodes = [(str(node.host), int(node.port)) for node in client.get_nodes()]  # type: ignore[no-untyped-call]
+    given = client.get_connection_kwargs()  # type: ignore[no-untyped-call]
+    names = inspect.signature(redis.Redis.__init__).parameters.keys() - {"host", "port", "ssl", "event_dispatcher"}
+    arguments = {name: value for name, value in given.items() if name in names}
+    is_encrypted = given.get("ssl") or issubclass(given.get("connection_class", redis.Connection), redis.SSLConnection)
+    return _make_cluster_client(nodes, bool(is_encrypted), TIMEOUTS | arguments)
+
+
+def _make_cluster_client(nodes: Iterable[Address], is_encrypted: bool, arguments: dict[str, Any]) -> "redis.Redis":
+    limit = arguments.pop("max_connections", None)
+    plain_class = redis.SSLConnection if is_encrypted else redis.Connection
+    router = Router(nodes, plain_class, arguments | _make_fixed_settings())
+    return _make_client(SlotSSLConnection if is_encrypted else SlotConnection, limit, router=router, **arguments)
+
+
+def aim_at(client: "redis.Redis", prefix: str) -> str:
+    """Let `client` lead to the server that has the keys of `prefix`; return the prefix.
+
+    In a cluster that is the master of their slot, and the prefix gets braces if it has none.
+    """
+    router = client.connection_pool.connection_kwargs.get("router")
+    if router is None:
+        return prefix
+    router.aim_at(add_braces(prefix))
+    return add_braces(prefix)
 
 
 def _connect_arguments(given: Mapping[str, Any]) -> "redis.Redis":
@@ -203,12 +210,15 @@ def _copy_client(client: "redis.Redis") -> "redis.Redis":
     """Return a client for the same server with our settings; do not change the given one."""
     pool = client.connection_pool
     arguments = dict(pool.connection_kwargs)
+    if router := arguments.get("router"):
+        # Another Redbike may have another prefix, and so another slot.
+        arguments["router"] = router.copy()
     if isinstance(pool, SentinelConnectionPool):
         del arguments["connection_pool"]
         arguments |= {"is_master": pool.is_master, "check_connection": pool.check_connection} | _make_fixed_settings()
         arguments |= {"connection_class": pool.connection_class, "max_connections": _get_limit(pool) or NO_LIMIT}
-        its: Any = SentinelConnectionPool
-        return redis.Redis.from_pool(its(pool.service_name, pool.sentinel_manager, **arguments))
+        make_pool: Any = SentinelConnectionPool
+        return redis.Redis.from_pool(make_pool(pool.service_name, pool.sentinel_manager, **arguments))
     return _make_client(pool.connection_class, _get_limit(pool), **arguments)
 
 
@@ -223,7 +233,7 @@ def _make_client(
     connection_class: Any = redis.Connection, max_connections: int | None = None, **arguments: Any
 ) -> "redis.Redis":
     """Return a client. Its number of connections has no limit, unless the user gave one."""
-    arguments |= _make_fixed_settings()
+    arguments |= _make_fixed_settings() | ({"retry": make_retry()} if "router" in arguments else {})
     if max_connections is not None and not (isinstance(max_connections, int) and max_connections > 0):
         raise BadConfig(f"bad connection setting max_connections {max_connections!r}: 1 or more is needed")
     pool: redis.ConnectionPool
@@ -236,16 +246,16 @@ def _make_client(
 
 
 def _check_arguments(pool: Any) -> None:
-    """Raise `BadConfig` for an option that connections do not take; redis-py itself would find out only later."""
+    """Raise `BadConfig` for an option that connections do not take. Redis-py would raise only when it connects."""
     try:
         pool.connection_class(**pool.connection_kwargs)
     except TypeError as error:
-        what, _, name = str(error).rpartition("keyword argument ")
-        raise BadConfig(f"{name} is no option for such a server" if what else str(error)) from None
+        prefix, _, name = str(error).rpartition("keyword argument ")
+        raise BadConfig(f"{name} is no option for such a server" if prefix else str(error)) from None
 
 
 class _LimitedPool(redis.BlockingConnectionPool):
-    """Lets a thread wait for a connection when all are in use, and names the limit if none becomes free."""
+    """A pool with a limit: a thread waits while all connections are in use. The error for a timeout names the limit."""
 
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
         try:

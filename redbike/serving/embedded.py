@@ -3,10 +3,10 @@
 The first process that needs the server starts it. The server outlives that process.
 
 1. A file lock protects the data. A process that starts the server takes the lock and passes it on to the server, which
-   holds it until it ends, in whatever way. So no second server is ever started on the same data. A server that is
-   loading or does not answer is waited for, never killed.
+   holds it until it ends, even by a kill. So no second server is ever started on the same data. If a server is loading
+   or does not answer, processes wait for it and never kill it.
 2. It listens on a Unix socket only, which only this user may open.
-3. It is durable: the append-only file is on, nothing is evicted. After a kill nothing that was acknowledged is lost.
+3. It is durable: the append-only file is on, and nothing is evicted. A kill loses no acknowledged write.
 4. A client that finds it gone starts it again, unless `EmbeddedServer.stop` has ended it.
 """
 
@@ -59,8 +59,8 @@ class EmbeddedServer:
         self.logfile = self.folder / "server.log"
         self.pidfile = self.folder / "server.pid"
         self._lockfile = self.folder / "lock"
-        self._log_size = 0  # bytes of the log before its last start
-        self._stopped = self.folder / "stopped"  # there from `stop` to the next `start`
+        self._log_size = 0  # bytes of the log before the last start
+        self._stop_marker = self.folder / "stopped"  # exists from `stop` to the next `start`
 
     @property
     def url(self) -> str:
@@ -68,9 +68,9 @@ class EmbeddedServer:
         return f"unix://{quote(os.fsencode(self.socket))}"
 
     def start(self) -> bool:
-        """Start it and wait until it answers; return False if it runs already.
+        """Start the server, and wait until it answers; return False if it runs already.
 
-        Wait without a limit for a server that is loading or does not answer, and log that. Raise `ServerError` if it
+        If the server is loading or does not answer, log that, and wait without a timeout. Raise `ServerError` if it
         ends or cannot be started.
         """
         began = time.monotonic()
@@ -84,12 +84,12 @@ class EmbeddedServer:
             return self._wait_until_ready(probe, began, health)
 
     def _wait_until_ready(self, probe: Probe, began: float, health: Health) -> bool:
-        told, process = False, None
+        has_warned, process = False, None
         while True:
             if process is None:
                 process = self._spawn_if_free()
-            if not told and time.monotonic() - began >= PATIENCE:
-                told = True
+            if not has_warned and time.monotonic() - began >= PATIENCE:
+                has_warned = True
                 log.warning("the embedded server in %s %s; waiting", self.folder, self._describe_health(health))
             health = probe.check(PATIENCE)
             if health is Health.READY:
@@ -100,12 +100,12 @@ class EmbeddedServer:
                 time.sleep(POLL_INTERVAL)
 
     def revive(self) -> None:
-        """Start it again for a client that found it gone, and wait until its socket is there.
+        """Start the server again for a client that found it gone, and wait until its socket exists.
 
-        Do not wait if another process is starting it. Raise `ServerError` if `stop` has ended it, or if it cannot be
+        Do not wait if another process is starting it. Raise `ServerError` if it was ended by `stop`, or cannot be
         started.
         """
-        if self._stopped.exists():
+        if self._stop_marker.exists():
             raise ServerError(f"the embedded server in {self.folder} was stopped: 'redbike server start' starts it")
         # A clean-up of the temporary folder may have removed the link.
         self.link_short_path()
@@ -120,7 +120,7 @@ class EmbeddedServer:
                 time.sleep(POLL_INTERVAL)
 
     def stop(self) -> bool:
-        """Stop it, with all data on disk, and wait until it is gone; return False if it did not run.
+        """Stop the server, with all data on disk, and wait until it is gone; return False if it did not run.
 
         Clients leave it stopped until the next `start`. Raise `ServerError` if it does not stop.
         """
@@ -128,17 +128,17 @@ class EmbeddedServer:
             return False
         with contextlib.suppress(OSError):
             # A full disk must not prevent the stop.
-            self._stopped.touch(mode=0o600)
+            self._stop_marker.touch(mode=0o600)
         return self._terminate()
 
     def stop_if_unused(self) -> bool:
-        """Stop it if nobody else is connected, and wait until it is gone; return whether it was stopped.
+        """Stop the server if nobody else is connected, and wait until it is gone; return True if it was stopped.
 
         A client that was about to connect starts it again.
         """
         deadline = time.monotonic() + PATIENCE / 2
         while self._has_users():
-            # A client that has just ended may still be on its list.
+            # The server may still list a client that has just ended.
             if time.monotonic() > deadline:
                 return False
             time.sleep(POLL_INTERVAL)
@@ -147,8 +147,8 @@ class EmbeddedServer:
     def status(self) -> dict[str, Any]:
         """Return ``running``, ``folder`` and ``url``.
 
-        If it runs also ``pid``, ``server``, ``version`` and ``memory`` (bytes); while it loads also ``loading`` (per
-        cent). If it does not answer, ``answers`` (False) replaces all but ``pid``.
+        If it runs, add ``pid``, ``server``, ``version`` and ``memory`` (bytes); if it loads, ``loading`` (per cent).
+        If it runs but does not answer, add only ``pid`` and ``answers`` (False).
         """
         status: dict[str, Any] = {"running": False, "folder": str(self.folder), "url": self.url}
         try:
@@ -172,11 +172,14 @@ class EmbeddedServer:
             link_short_path(self.socket.parent, self.folder)
 
     def _spawn_if_free(self, unless_stopped: bool = False) -> "subprocess.Popen[bytes] | None":
-        """Start its process; return None if a server has the lock, or if one of an older version without it runs."""
+        """Start the process. Return None if another process has the lock, or if a server of an older version runs.
+
+        Older versions have no lock, but a pid file.
+        """
         with self._translate_errors(), self._lock() as lock:
-            if lock is None or self._read_pid_file() is not None or (unless_stopped and self._stopped.exists()):
+            if lock is None or self._read_pid_file() is not None or (unless_stopped and self._stop_marker.exists()):
                 return None
-            self._stopped.unlink(missing_ok=True)
+            self._stop_marker.unlink(missing_ok=True)
             if self._has_short_path:
                 remove_old_folder(self.socket.parent)
                 self.link_short_path()
@@ -188,15 +191,15 @@ class EmbeddedServer:
         places = {"dir": self.folder, "unixsocket": socket, "logfile": self.logfile, "pidfile": self.pidfile}
         settings = SETTINGS | {name: str(place) for name, place in places.items()}
         arguments = [word for name, value in settings.items() for word in (f"--{name}", value.strip('"'))]
-        with open(self.logfile, "ab") as words:
-            self._log_size = words.tell()
-            # In a session of its own, so that Ctrl-C in the terminal does not reach it.
+        with open(self.logfile, "ab") as log_file:
+            self._log_size = log_file.tell()
+            # A new session, so that Ctrl-C in the terminal does not reach the server.
             return subprocess.Popen(
                 [binary, *arguments],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
+                stdout=log_file,
+                stderr=log_file,
                 start_new_session=True,
                 pass_fds=[lock],
             )
@@ -239,7 +242,7 @@ class EmbeddedServer:
             os.kill(pid, signal.SIGTERM)
         while is_alive(pid):
             if time.monotonic() > deadline:
-                raise ServerError(f"the embedded server in {self.folder} {_explain_no_stop(pid)}")
+                raise ServerError(f"the embedded server in {self.folder} {_explain_timeout(pid)}")
             time.sleep(POLL_INTERVAL)
         return True
 
@@ -261,26 +264,26 @@ class EmbeddedServer:
         return "is loading its data" if percent is None else f"is loading its data ({percent:.0f} %)"
 
     def _find_pid(self) -> int | None:
-        """Return the process of the server: the one that listens, or else the one in the file, if it is starting."""
+        """Return the process id of the server: of the process that listens; while it starts, that of the pid file."""
         listening = find_listening_pid(self.socket)
         return self._read_pid_file() if listening is None else listening
 
     def _read_pid_file(self) -> int | None:
         try:
             pid = int(self.pidfile.read_text(encoding="ascii"))
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            here = os.path.samefile(f"/proc/{pid}/cwd", self.folder)
+            command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            is_here = os.path.samefile(f"/proc/{pid}/cwd", self.folder)
         except (OSError, ValueError):
             return None
-        # After a reboot the number may be another program's.
-        return pid if here and b"redis.sock" in words and is_alive(pid) else None
+        # After a reboot another program may have the number.
+        return pid if is_here and b"redis.sock" in command_line and is_alive(pid) else None
 
     def _explain_exit(self, process: "subprocess.Popen[bytes]") -> str:
-        """Return why its process, which has ended, did not start: the last line of its log."""
+        """Return why the process has ended in place of starting: the last line of its log."""
         lines = []
-        with contextlib.suppress(OSError), open(self.logfile, "rb") as words:
-            words.seek(self._log_size)
-            lines = words.read().decode(errors="replace").split("\n")
+        with contextlib.suppress(OSError), open(self.logfile, "rb") as log_file:
+            log_file.seek(self._log_size)
+            lines = log_file.read().decode(errors="replace").split("\n")
         last = next(filter(str.strip, reversed(lines)), f"it ended with status {process.returncode}, and says nothing")
         full = "; no space is left on its disk" if shutil.disk_usage(self.folder).free < MIN_FREE_DISK else ""
         return f"the embedded server in {self.folder} does not start: {last.strip()}{full}"
@@ -290,7 +293,7 @@ class EmbeddedServer:
         return self.socket.parent != self.folder
 
 
-def _explain_no_stop(pid: int) -> str:
+def _explain_timeout(pid: int) -> str:
     if is_suspended(pid):
         return f"is suspended (process {pid}): it stops when it is continued, as by kill -CONT {pid}"
     return f"(process {pid}) was told to stop, and has not yet"

@@ -1,7 +1,10 @@
 """Convert redis-py's arguments from text: from the options of a URL, or from the config file."""
 
 import difflib
-from collections.abc import Mapping
+import re
+import socket
+import ssl
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -45,19 +48,49 @@ _TEXTS = {
     "ssl_certfile",
     "ssl_ciphers",
     "ssl_keyfile",
+    "ssl_ocsp_expected_cert",
     "ssl_password",
     "unix_socket_path",
     "username",
 }
-NAMES = sorted({*_NUMBERS, *_SWITCHES, *_TEXTS})
-# A URL has these in another place, or they are for a pool that is not used.
+
+
+def _parse_tls_version(text: str) -> ssl.TLSVersion:
+    if text.isdecimal():
+        return ssl.TLSVersion(int(text))
+    return ssl.TLSVersion[text.replace(".", "_")]
+
+
+def _parse_flags(text: str) -> list[ssl.VerifyFlags]:
+    return [ssl.VerifyFlags[name.strip()] for name in text.split(",")]
+
+
+def _parse_keepalive(text: str) -> dict[int, int]:
+    found = [re.fullmatch(r"(TCP_KEEP[A-Z]+)=(\d+)", pair.strip(), re.ASCII) for pair in text.split(",")]
+    if not all(found):
+        raise ValueError(text)
+    return {getattr(socket, pair[1]): int(pair[2]) for pair in found if pair}
+
+
+# By name: how the text is parsed, and what it looks like.
+_PARSED: dict[str, tuple[Callable[[str], Any], str]] = {
+    "socket_keepalive_options": (_parse_keepalive, "TCP_KEEPIDLE=60,TCP_KEEPINTVL=10,TCP_KEEPCNT=3"),
+    "ssl_exclude_verify_flags": (_parse_flags, "VERIFY_X509_STRICT,VERIFY_X509_PARTIAL_CHAIN"),
+    "ssl_include_verify_flags": (_parse_flags, "VERIFY_X509_STRICT,VERIFY_X509_PARTIAL_CHAIN"),
+    "ssl_min_version": (_parse_tls_version, "TLSv1.2 or TLSv1.3"),
+}
+NAMES = sorted({*_NUMBERS, *_SWITCHES, *_TEXTS, *_PARSED})
+# A URL has these in another part, or they are for a pool that Redbike does not use.
 _NOT_IN_URLS = {"host", "port", "ssl", "timeout", "unix_socket_path"}
-# Ignored, as only the loops retry; a URL may be shared with other programs.
-_OF_NO_EFFECT = {"retry_on_error", "retry_on_timeout"}
+# Ignored and not refused, as other programs may use the same URL. Only the loops retry.
+_IGNORED = {"retry_on_error", "retry_on_timeout"}
 
 
 def convert(name: str, value: Any) -> Any:
-    """Convert a text to the type that redis-py takes; return other values unchanged. Raise `BadConfig`."""
+    """Return `value` of the option `name` in the type that redis-py needs. Raise `BadConfig` for an invalid text.
+
+    A value that is not a text is returned unchanged.
+    """
     if not isinstance(value, str) or name in _TEXTS:
         return value
     if name in _NUMBERS:
@@ -69,24 +102,37 @@ def convert(name: str, value: Any) -> Any:
         if value.lower() not in _BOOLEANS:
             raise BadConfig(f"bad connection setting {name} {value!r}: yes or no is needed")
         return _BOOLEANS[value.lower()]
+    if name in _PARSED:
+        parse, example = _PARSED[name]
+        try:
+            return parse(value)
+        except (ValueError, KeyError, AttributeError):
+            raise BadConfig(f"bad connection setting {name} {value!r}: such as {example} is needed") from None
     raise BadConfig(f"the connection setting {name!r} cannot be given as a text")
 
 
-def check_names(given: Mapping[str, Any], known: set[str]) -> None:
+def check_names(given: Mapping[str, Any], names: set[str]) -> None:
     """Raise `BadConfig` for a connection setting that redis-py does not know; suggest the most similar one."""
     for name in sorted(given):
-        if name not in known:
-            raise BadConfig(f"unknown connection setting {quoted(name)}{suggest_name(name, sorted(known))}")
+        if name not in names:
+            raise BadConfig(f"unknown connection setting {quoted(name)}{suggest_name(name, sorted(names))}")
 
 
-def parse_options(url: str) -> dict[str, Any]:
-    """Return the options behind the ``?`` of `url`, converted. Raise `BadConfig` for an unknown one."""
+def parse_options(url: str, *others: str) -> dict[str, Any]:
+    """Return the options behind the ``?`` of `url`, converted. Raise `BadConfig` for an unknown one.
+
+    `others` are the names of options, texts, that are not redis-py's own.
+    """
     options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
-    known = ({*NAMES, *URL_QUERY_ARGUMENT_PARSERS}) - _NOT_IN_URLS
+    names = ({*NAMES, *URL_QUERY_ARGUMENT_PARSERS, *others}) - _NOT_IN_URLS
     for name in options:
-        if name not in known:
-            raise BadConfig(f"unknown option {quoted(name)}{suggest_name(name, sorted(known))}")
-    return {name: _convert_option(name, value) for name, value in options.items() if name not in _OF_NO_EFFECT}
+        if name not in names:
+            raise BadConfig(f"unknown option {quoted(name)}{suggest_name(name, sorted(names))}")
+    return {
+        name: value if name in others else _convert_option(name, value)
+        for name, value in options.items()
+        if name not in _IGNORED
+    }
 
 
 def _convert_option(name: str, value: str) -> Any:
@@ -94,7 +140,7 @@ def _convert_option(name: str, value: str) -> Any:
     return convert(name, value) if name in NAMES else parsers[name](value)
 
 
-def suggest_name(name: str, known: list[str]) -> str:
-    """Return a hint at the most similar name of `known`, "" if none is similar."""
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; is {near[0]!r} meant?" if near else ""
+def suggest_name(name: str, names: list[str]) -> str:
+    """Return a hint with the most similar one of `names`; "" if none is similar."""
+    similar = difflib.get_close_matches(name, names, 1)
+    return f"; is {similar[0]!r} meant?" if similar else ""

@@ -12,7 +12,7 @@ LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 104 to 108
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder` if needed, and let nobody else enter it. Raise `ServerError` if it is not this user's own."""
+    """Make `folder` if needed, so that only this user can enter it. Raise `ServerError` if another user owns it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -22,7 +22,7 @@ def make_private(folder: Path) -> None:
 
 
 def find_short_path(folder: Path) -> Path:
-    """Return `folder`. If its path is too long for a socket, return a link in the temporary folder instead."""
+    """Return `folder`; if its path is too long for a socket, the path of a link in the temporary folder."""
     name = f"redbike-{os.getuid()}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
     paths = (folder, Path(tempfile.gettempdir(), name), Path("/tmp", name))
     return next((path for path in paths if len(os.fsencode(path / "redis.sock")) <= LONGEST_SOCKET_PATH), paths[-1])
@@ -43,7 +43,7 @@ def link_short_path(path: Path, folder: Path) -> None:
 
 
 def remove_old_folder(path: Path) -> None:
-    """Remove the folder that older versions had in the place of the link."""
+    """Remove the folder that older versions made at the path of the link."""
     if path.is_dir() and not path.is_symlink():
         (path / "redis.sock").unlink(missing_ok=True)
         path.rmdir()

@@ -1,6 +1,6 @@
 """Check the health of a server on a Unix socket: it answers, loads its data, is silent, or is absent.
 
-This module speaks to the socket itself. A client of redis-py would need several replies to find out as much.
+This module does not use redis-py, whose client needs several replies before it can tell as much.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class Health(Enum):
-    """How a server is."""
+    """The health of a server."""
 
     READY = auto()
     LOADING = auto()
@@ -55,19 +55,19 @@ class Probe:
 
 
 def read_loaded_percent(path: Path) -> float | None:
-    """Return how much of its data a loading server has read, in per cent; None if it does not answer."""
+    """Return how much of its data a loading server has loaded, in per cent; None if it does not answer."""
     try:
         with _connect(str(path), 1.0) as connection:
             connection.sendall(b"INFO persistence\r\n")
-            said = connection.recv(65536)
+            reply = connection.recv(65536)
     except OSError:
         return None
-    found = re.search(rb"loading_loaded_perc:([\d.]+)", said)
+    found = re.search(rb"loading_loaded_perc:([\d.]+)", reply)
     return float(found[1]) if found else None
 
 
 def find_listening_pid(path: Path) -> int | None:
-    """Return the process that listens on the socket at `path`; None if none does, or the kernel does not know."""
+    """Return the id of the process that listens on the socket at `path`; None if none does, or if it is unknown."""
     try:
         with _connect(str(path), 1.0) as connection:
             pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -78,14 +78,14 @@ def find_listening_pid(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process of that number runs; a zombie does not."""
+    """Tell whether a process with this id runs; a zombie does not."""
     state, threads = _read_state(pid)
     # The first thread may have ended while others still run and hold the files open.
     return bool(state) and (state not in "ZX" or threads > 1)
 
 
 def is_suspended(pid: int) -> bool:
-    """Tell whether a signal has suspended it, so that it handles no signal until it is continued."""
+    """Tell whether a process is suspended by a signal. It handles no other signal until it is continued."""
     return _read_state(pid)[0] == "T"
 
 
@@ -96,7 +96,7 @@ def _read_state(pid: int) -> tuple[str, int]:
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # Before these fields is the name of the program in brackets, which may contain anything.
+            # These fields come after the name of the program in brackets, which may itself contain brackets.
             fields = file.read().rpartition(b")")[2].split()
         return fields[0].decode("ascii"), int(fields[17])
     except (OSError, IndexError):

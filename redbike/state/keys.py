@@ -14,7 +14,7 @@ key (after the prefix)    type    content
 ``-leases``               zset    tag, scored by when its worker counts as dead without a further heartbeat
 ``-inflight-<tag>``       string  the job ids that were taken under the tag; expires at the last of their deadlines
 ``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that are to be tried again
-``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; reasons in `SKIPS`
+``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; reasons in `Skip`
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
 ``-queues``               set     names of the queues that were ever used
@@ -61,7 +61,6 @@ from redbike.errors import BadJobId, BadQueueName
 
 MAX_JOBID = 512  # bytes of UTF-8
 MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
-SKIPS = ("missed", "running", "withdrawn")
 
 # Every key whose name does not depend on a queue or a run, and its type. All scripts are given them in this order.
 FIXED = {
@@ -90,7 +89,11 @@ FAMILIES = ("inflight-", "wake-", "tombstones-")
 
 
 class Keys:
-    """The names of the keys under one prefix; `given` are those that every script gets, in the order of `GIVEN`."""
+    """The names of the keys under one prefix.
+
+    `given` are those that every script gets, in the order of `GIVEN`; `list_given(names)` are these and the keys of the
+    queues of these names, which are a tuple.
+    """
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -99,8 +102,12 @@ class Keys:
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = self.given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = self.given[12:]
         self.withdrawn, self.inflight_base = others
+        self.list_given = lru_cache(1024)(self._list_given)
 
-    def fixed(self) -> list[str]:
+    def _list_given(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return (*self.given, *(key for name in names for key in self.of_queue(name)))
+
+    def list_fixed(self) -> list[str]:
         """Every key whose name does not depend on a queue or a run."""
         return [f"{self.prefix}-{name}" for name in FIXED]
 
@@ -125,10 +132,15 @@ class Keys:
         return f"{self.inflight_base}{tag}"
 
 
-def kinds_of(keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+def list_kinds(keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The keys that a script is given, those in `GIVEN` and then those of queues, each with the type that it has."""
     fixed, of_queues = keys[: len(FIXED)], keys[len(GIVEN) :]
     return zip([*fixed, *of_queues], chain(FIXED.values(), cycle(OF_QUEUE)), strict=False)
+
+
+def escape_pattern(prefix: str) -> str:
+    """Return `prefix` as a pattern of SCAN that stands for nothing else."""
+    return re.sub(r"([\[\]*?\\])", r"\\\1", prefix)
 
 
 # C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
@@ -173,11 +185,11 @@ def check_queue_name(name: str) -> str:
     """Return `name` if a queue can have it, else raise `BadQueueName`: no key of ours may be hit by it."""
     if not isinstance(name, str):
         raise BadQueueName(f"bad queue name {name!r}: not a text")
-    return _checked_queue_name(name)
+    return _check_name(name)
 
 
 @lru_cache(4096)
-def _checked_queue_name(name: str) -> str:
+def _check_name(name: str) -> str:
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""The transitions: each is one Lua script in ``lua/``, called by its verb; a reply begins with a word.
+"""The transitions: each is one Lua script in ``lua/``. Its file has the name of the verb. Its reply begins with a word.
 
 What the server gets as the text of a script is put together of four parts, behind its ``#!lua`` line:
 
-1. a line that gives the keys of `redbike.state.keys.GIVEN` names in Lua,
+1. lines that give the keys of `redbike.state.keys.GIVEN`, and the words of `redbike.words`, names in Lua,
 2. ``_records.lua``, which reads and writes records,
 3. ``_prelude.lua``, which decodes what the script is given, and makes its changes,
 4. the script itself.
@@ -11,7 +11,8 @@ See ``docs/scripts.rst`` for how to write one.
 """
 
 import hashlib
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,34 +22,14 @@ from typing import Any
 import redis
 from redis import exceptions
 
-from redbike.errors import NoSuchJob, ServerError, Unreachable
-from redbike.serving.line import drop_idle_connections, has_room, make_line, pack, pack_word
-from redbike.state.keys import GIVEN, kinds_of
+from redbike.errors import NoSuchJob, Unreachable
+from redbike.serving.cluster import MOVING, PATIENCE, PAUSE
+from redbike.serving.line import Line, drop_idle_connections, has_room, pack, pack_word
+from redbike.serving.refusals import make_refusal, translate_errors
+from redbike.state.keys import GIVEN, list_kinds
+from redbike.words import Event, Skip
 
 Reply = list[Any]
-
-# What a server says while it starts, fails over, saves or is full: it may be asked again later. UNBLOCKED is what
-# those hear that wait on one that becomes a replica.
-PASSING = (
-    "LOADING",
-    "READONLY",
-    "UNBLOCKED",
-    "MASTERDOWN",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "BUSY",
-    "OOM",
-    "MISCONF",
-    "NOREPLICAS",
-)
-# The same by redis-py, which has classes for some of them; NOSCRIPT once more after the script was loaded: it was
-# forgotten again in between.
-NOT_READY = (
-    exceptions.ReadOnlyError,
-    exceptions.BusyLoadingError,
-    exceptions.ClusterDownError,
-    exceptions.NoScriptError,
-)
 
 
 @dataclass(frozen=True)
@@ -67,7 +48,10 @@ def _load() -> dict[str, Script]:
     folder = resources.files("redbike.state") / "lua"
     texts = {file.name.removesuffix(".lua"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
     names = ", ".join(name.rstrip("-").replace("-", "_") for name in GIVEN)
-    head = f"local FIXED, {names} = {len(GIVEN)}, unpack(KEYS)\n{texts.pop('_records')}{texts.pop('_prelude')}"
+    words = [*Event, *Skip]
+    constants = f"local {', '.join(word.name for word in words)} = {', '.join(map(repr, map(str, words)))}\n"
+    keys = f"local FIXED, {names} = {len(GIVEN)}, unpack(KEYS)\n"
+    head = keys + constants + texts.pop("_records") + texts.pop("_prelude")
     scripts = {}
     for verb, text in texts.items():
         shebang, _, body = text.partition("\n")
@@ -76,34 +60,6 @@ def _load() -> dict[str, Script]:
 
 
 SCRIPTS = _load()
-
-
-class translated:
-    """Turns what redis-py raises into `Unreachable` (worth another try) or `ServerError` (not)."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, exceptions.MaxConnectionsError):
-            raise ServerError(f"max_connections is too low for what this process does: {error}") from error
-        if isinstance(error, exceptions.AuthenticationError):
-            raise ServerError(f"Redis refuses the login: {error}") from None
-        if isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError, OSError)):
-            raise Unreachable(f"cannot reach Redis: {error}") from error
-        if isinstance(error, exceptions.ResponseError):
-            raise refusal(error) from error
-
-
-def refusal(error: Exception) -> ServerError:
-    """Return our error for one that the server replied with."""
-    # redis-py strips the first word of the errors that it has classes for.
-    if isinstance(error, NOT_READY):
-        return Unreachable(f"Redis is not ready: {error}")
-    if isinstance(error, exceptions.OutOfMemoryError):
-        return Unreachable(f"Redis is out of memory: {error}")
-    kind = Unreachable if str(error).startswith(PASSING) else ServerError
-    return kind(f"Redis refuses: {error}")
 
 
 def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], error: Exception) -> Exception:
@@ -138,6 +94,7 @@ class Scripts:
 
     def __init__(self, client: "redis.Redis") -> None:
         self.client = client
+        self.is_stopping: Callable[[], bool] = lambda: False  # of the loop that runs them, if there is one
         self._keeps = has_room(client)
         self._idle: list[Pipeline] = []  # as many as threads have run scripts at the same time
 
@@ -150,7 +107,7 @@ class Scripts:
         try:
             pipeline = self._idle.pop()
         except IndexError:
-            pipeline = Pipeline(self.client)
+            pipeline = Pipeline(self.client, lambda: self.is_stopping())
         try:
             return pipeline.run(calls)
         finally:
@@ -171,11 +128,13 @@ class Pipeline:
     """A connection that one thread keeps. Scripts may be sent over it before earlier ones have been answered.
 
     After an error the next call gets a new connection. Then nobody knows whether the unanswered scripts have run.
+    While `is_stopping()`, it does not wait for a slot of a cluster that moves.
     """
 
-    def __init__(self, client: "redis.Redis") -> None:
+    def __init__(self, client: "redis.Redis", is_stopping: Callable[[], bool] = lambda: False) -> None:
         self._client = client
-        self._line = make_line(client)
+        self._is_stopping = is_stopping
+        self._line = Line(client)
         self._sent: list[Call] = []  # those without an answer
 
     @property
@@ -185,7 +144,7 @@ class Pipeline:
 
     def send(self, call: Call) -> None:
         """Send a script; the next `run` returns its reply."""
-        with translated():
+        with translate_errors():
             try:
                 self._send(call)
             except BaseException:
@@ -197,16 +156,16 @@ class Pipeline:
 
         If one fails, raise its error after all were sent.
         """
-        with translated():
+        with translate_errors():
             try:
                 # The server runs one while the next is made.
                 for call in calls:
                     self._send(call)
-                sent, replies = self._received()
+                sent, replies = self._receive_all()
                 if [reply for reply in replies if isinstance(reply, Exception)]:
-                    replies = self._repeated(sent, replies)
+                    self._repeat_refused(sent, replies)
             except exceptions.ResponseError as error:
-                if self._sent or isinstance(refusal(error), Unreachable):
+                if self._sent or isinstance(make_refusal(error), Unreachable):
                     # Replies may be left in it; or the server may be a replica now, and the name lead to another one.
                     self._drop()
                 raise
@@ -214,63 +173,76 @@ class Pipeline:
                 # Nobody else must read the replies that may be left in it.
                 self._drop()
                 raise
-        return [worded(reply) for reply in replies]
+        return [decode_word(reply) for reply in replies]
 
     def close(self) -> None:
         """Give the connection back."""
-        if self._line is not None:
-            self._line.close()
+        self._line.close()
         self._sent = []
 
     def _drop(self) -> None:
-        if self._line is not None:
-            self._line.drop()
+        self._line.drop()
         self._sent = []
 
-    def _repeated(self, sent: list[Call], replies: list[Any]) -> list[Any]:
-        """Send those again that the server did not know, and return all replies. Raise any other error."""
-        unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
-        for verb in {sent[i].verb for i in unknown}:
-            self._client.script_load(SCRIPTS[verb].text)
-        for i in unknown:
-            self._send(sent[i])
-        for i, reply in zip(unknown, self._received()[1], strict=True):
-            replies[i] = reply
+    def _repeat_refused(self, sent: list[Call], replies: list[Any]) -> None:
+        """Send those again that the server has not run, and fill in their replies. Raise any other error.
+
+        It may not have known the script, or not have the slot of the keys any more, which is on the move then.
+        """
+        patience = time.monotonic() + PATIENCE
+        is_loaded = is_tried = False
+        while time.monotonic() < patience and not (self._is_stopping() and is_tried):
+            unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
+            moving = [i for i, reply in enumerate(replies) if isinstance(reply, MOVING)]
+            if moving:
+                self._line.drop()
+                time.sleep(PAUSE)
+            elif is_loaded or not unknown:
+                break
+            else:
+                self._load({sent[i].verb for i in unknown})
+            is_loaded, is_tried = not moving, True
+            again = sorted(unknown + moving)
+            for i in again:
+                self._send(sent[i])
+            for i, reply in zip(again, self._receive_all()[1], strict=True):
+                replies[i] = reply
         for call, reply in zip(sent, replies, strict=True):
             if isinstance(reply, Exception):
-                raise name_wrong_key(self._client, kinds_of(call.keys), reply)
-        return replies
+                raise name_wrong_key(self._client, list_kinds(call.keys), reply)
+
+    def _load(self, verbs: Iterable[str]) -> None:
+        """Make these scripts known to the server at the end of this line, and to no other."""
+        for verb in verbs:
+            self._line.send(pack(["SCRIPT", "LOAD", SCRIPTS[verb].text]))
+        for _ in range(self._line.pending):
+            reply = self._line.receive()
+            if isinstance(reply, Exception):
+                raise reply
 
     def _send(self, call: Call) -> None:
-        if self._line is not None:
-            self._line.send(packed(call))
+        self._line.send(pack_call(call))
         self._sent.append(call)
 
-    def _received(self) -> tuple[list[Call], list[Any]]:
+    def _receive_all(self) -> tuple[list[Call], list[Any]]:
         sent = self._sent
-        if self._line is not None:
-            replies = [self._line.receive() for _ in sent]
-        else:
-            pipeline = self._client.pipeline(transaction=False)
-            for call in sent:
-                pipeline.evalsha(SCRIPTS[call.verb].digest, len(call.keys), *call.keys, call.given)
-            replies = list(pipeline.execute(raise_on_error=False))
+        replies = [self._line.receive() for _ in sent]
         self._sent = []
         return sent, replies
 
 
-def packed(call: Call) -> bytes:
+def pack_call(call: Call) -> bytes:
     """Return the call as the server reads it."""
-    return _head(call.verb, call.keys) + pack_word(call.given)
+    return _pack_head(call.verb, call.keys) + pack_word(call.given)
 
 
 @lru_cache(1024)
-def _head(verb: str, keys: tuple[str, ...]) -> bytes:
+def _pack_head(verb: str, keys: tuple[str, ...]) -> bytes:
     # The keys are most of a request, and mostly those of the last one.
     return pack(["EVALSHA", SCRIPTS[verb].digest, str(len(keys)), *keys], further=1)
 
 
-def worded(reply: list[Any]) -> Reply:
+def decode_word(reply: list[Any]) -> Reply:
     """Decode the first word of a script's reply. Raise `NoSuchJob` for ``missing``."""
     word = reply[0].decode()
     if word == "missing":

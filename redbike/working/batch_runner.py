@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
-from redbike.state.records import EndedRun
-from redbike.state.store import LEASE
+from redbike.state.runs import LEASE, EndedRun
 from redbike.working.batch import TOGETHER, UNTOLD, Batch, Watch
 from redbike.working.ends import Ends
 from redbike.working.heartbeat import Heartbeat
@@ -69,9 +68,9 @@ class BatchRunner:
                 return
             # Only now: what is given back takes no turn.
             self._queues.advance(run.queue)
-            outcome = self._runner.run(run)
+            placement = self._runner.run(run)
             batch.over.add(id(run))
-            batch.done.append((run, outcome))
+            batch.done.append((run, placement))
             if self._runner.spent > UNTOLD or len(batch.done) >= TOGETHER:
                 self._source.send_ends(_drain(batch.done.popleft))
                 self._runner.spent = 0.0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from redbike.config import Settings
 from redbike.running.loop import Loop
 from redbike.running.policies import place_again, place_overrun
-from redbike.state.records import Answer, EndedRun, Outcome, Run
+from redbike.state.runs import Answer, EndedRun, Placement, Run
 from redbike.state.scripts import Reply
 from redbike.state.store import Store
 
@@ -23,28 +23,27 @@ class Ends:
         self._loop = loop
         self._settings_for = settings_for
 
-    def end(self, ended: Sequence[EndedRun], now: float | None = None, patience: float | None = None) -> None:
+    def end(self, ended: Sequence[EndedRun], patience: float | None = None) -> None:
         """End runs that were taken together, until Redis answers. Raise `Unreachable` after `patience` seconds."""
         if ended:
-            self._loop.retry_until_up(lambda _: self._end_once(ended, now), patience)
+            self._loop.retry_until_up(lambda _: self._end_once(ended), patience)
 
-    def _end_once(self, ended: Sequence[EndedRun], now: float | None) -> None:
-        self.follow_up(ended, [self._store.scripts.run(self._store.end_call(ended, now))], now)
+    def _end_once(self, ended: Sequence[EndedRun]) -> None:
+        self.follow_up(ended, [self._store.scripts.run(self._store.runs.pack_end(ended))])
 
-    def follow_up(self, ended: Sequence[EndedRun], replies: Sequence[Reply], now: float | None = None) -> None:
+    def follow_up(self, ended: Sequence[EndedRun], replies: Sequence[Reply]) -> None:
         """Read what the server replied to the ends of these runs, and end again those that it did not accept."""
-        answers = [answer for reply in replies for answer in self._store.ended(reply)]
-        for (run, outcome), answer in zip(ended, answers, strict=True):
+        answers = [answer for reply in replies for answer in self._store.runs.read_end(reply)]
+        for (run, placement), answer in zip(ended, answers, strict=True):
             if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
-                self._follow_up_one(run, outcome, answer, now)
+                self._follow_up_one(run, placement, answer)
 
-    def _follow_up_one(self, run: Run, outcome: Outcome, answer: Answer, now: float | None) -> None:
+    def _follow_up_one(self, run: Run, placement: Placement, answer: Answer) -> None:
         if answer.word == "overrun" and run.was_in_time:
             # Redis was away, and has heard of it late.
-            answer = self._store.end(run, outcome, now, late=time.monotonic() - run.over)
+            answer = self._store.runs.end(run, placement, late=time.monotonic() - run.over)
         if answer.word in ("changed", "overrun"):
-            clock = run.now if now is None else lambda: now
-            answer = commit(self._store, run, outcome, self._settings_for(run), clock, now, answer)
+            answer = commit(self._store, run, placement, self._settings_for(run), answer)
         if answer.word == "ok":
             log.debug("%s: run %s ended, now %s", run.jobid, run.tag, answer.detail)
         else:
@@ -55,29 +54,21 @@ class Ends:
         """End a run that has outlived its deadline; its `work` may go on, but its end will change nothing."""
         log.error("%s: overran its timeout of %g s", run.jobid, run.deadline - run.start)
         settings = self._settings_for(run)
-        commit(self._store, run, place_overrun(run, settings, run.now()), settings, run.now)
+        commit(self._store, run, place_overrun(run, settings, run.now()), settings)
 
 
-def commit(
-    store: Store,
-    run: Run,
-    outcome: Outcome,
-    settings: Settings,
-    clock: Callable[[], float],
-    now: float | None = None,
-    answer: Answer | None = None,
-) -> Answer:
-    """End `run` with `outcome`, and compute it again for as long as the script says that it does not fit any more.
+def commit(store: Store, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None) -> Answer:
+    """End `run`, and compute its placement again for as long as the script says that it no longer fits.
 
     `answer` is what the script has said already, if it was asked. Return what it says in the end.
     """
-    answer = answer or store.end(run, outcome, now)
+    answer = answer or store.runs.end(run, placement)
     while answer.word in ("changed", "overrun"):
         if answer.word == "overrun":
-            outcome = place_overrun(run, settings, clock())
-            answer = store.end(run, outcome, now)
+            placement = place_overrun(run, settings, run.now())
+            answer = store.runs.end(run, placement)
         else:
             # From how the run itself has ended: what was computed for the last change need not hold for this one.
-            placed = place_again(run, outcome, answer, settings, clock())
-            answer = store.end(replace(run, schedule=answer.detail), placed, now)
+            placed = place_again(run, placement, answer, settings, run.now())
+            answer = store.runs.end(replace(run, schedule=answer.detail), placed)
     return answer

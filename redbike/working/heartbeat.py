@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from redbike.errors import RedbikeError, Unreachable
-from redbike.state.records import Run
-from redbike.state.store import LEASE, Store
+from redbike.state.runs import LEASE, Run
+from redbike.state.store import Store
 
 log = logging.getLogger("redbike.heartbeat")
 
@@ -37,7 +37,7 @@ class Heartbeat:
             self._thread = threading.Thread(target=self._beat_on, name="redbike-heartbeat", daemon=True)
             self._thread.start()
         with self._changed:
-            if self._due(run) < self._wake_at:
+            if self._find_due(run) < self._wake_at:
                 self._changed.notify()
 
     def remove(self, run: Run) -> None:
@@ -52,14 +52,14 @@ class Heartbeat:
         if self._thread is not None:
             self._thread.join()
 
-    def _due(self, run: Run) -> float:
+    def _find_due(self, run: Run) -> float:
         # Monotonic, because the host's clock may jump. A moment late, so that the deadline has surely passed.
         deadline = run.received + (run.deadline - run.start) + 0.01
         return min(time.monotonic() + INTERVAL, deadline)
 
     def _next_look(self, runs: list[Run]) -> float:
         if runs:
-            return min(map(self._due, runs))
+            return min(map(self._find_due, runs))
         # The run that woke the thread has ended. It does not rest at once, or else each of the next runs would wake it.
         return time.monotonic() + INTERVAL if self._wake_at == float("inf") else float("inf")
 
@@ -80,7 +80,7 @@ class Heartbeat:
         if not runs:
             return
         try:
-            for run, word in zip(runs, self._store.heartbeat(runs), strict=True):
+            for run, word in zip(runs, self._store.runs.heartbeat(runs), strict=True):
                 if word == "ok" or (run.tag, run.jobid) not in self._runs:
                     continue
                 if word == "overrun":

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from redbike.errors import Unreachable
 from redbike.running.loop import Loop
-from redbike.state.records import Outcome, Run
+from redbike.state.runs import Placement, Run
 from redbike.working.ends import Ends
 from redbike.working.queues import Queues
 from redbike.working.source import Source
@@ -19,7 +19,7 @@ class Pool:
     """Runs `size` jobs at once by `run`, which says where a job goes then."""
 
     def __init__(
-        self, size: int, loop: Loop, queues: Queues, source: Source, ends: Ends, run: Callable[[Run], Outcome]
+        self, size: int, loop: Loop, queues: Queues, source: Source, ends: Ends, run: Callable[[Run], Placement]
     ) -> None:
         self._loop = loop
         self._queues = queues
@@ -39,7 +39,7 @@ class Pool:
         while not self._free.acquire(timeout=1.0):
             if self._loop.stopping.is_set():
                 return
-            self._loop.check_halt(self._loop.store.control())
+            self._loop.check_halt(self._loop.store.read_control())
         runs: list[Run] = []
         try:
             if not self._loop.stopping.is_set():
@@ -53,8 +53,7 @@ class Pool:
 
     def _run_to_its_end(self, run: Run) -> None:
         try:
-            outcome = self._run(run)
-            self._ends.end([(run, outcome)])
+            self._ends.end([(run, self._run(run))])
         except Unreachable as error:
             log.error("%s: its end could not be told, it will count as lost: %s", run.jobid, error)
         except Exception:

@@ -2,107 +2,20 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
 
-from redbike.errors import BadConfig, BadJobId, RedbikeError
+from redbike.errors import BadConfig, RedbikeError
 from redbike.state.keys import check_queue_name
+from redbike.state.runs import Look
 from redbike.texts import describe
+from redbike.working.worker_class import WorkerClass
 
 log = logging.getLogger("redbike.worker")
 
 ENDLESS = 1_000_000  # names: an iterator that gives more counts as endless
 REREAD = 0.5  # seconds: older names are read again
-MOST_AT_ONCE = 1000  # jobs in one process
 WINDOW = 32  # turns in one request: its cost must not grow with the number of queues
-
-
-class Handler(Protocol):
-    """What a worker class must have. `work` may be a coroutine function.
-
-    It may also have:
-
-    - ``settings_for(run, settings) -> Settings``: Return the settings of one run, for example another ``on_error`` for
-      some job ids. `run` is what `redbike.current_run` returns.
-    - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
-    - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
-      is called if the config file names the worker.
-    - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in
-      any thread, while `work` goes on in others. What `work` returns or raises after that changes nothing.
-    """
-
-    def queue_for(self, jobid: str) -> str:
-        """Return the name of the queue for `jobid`."""
-        ...
-
-    def queue_names(self) -> Iterable[str]:
-        """Return the names of the queues to work, in turn. A name that comes twice is worked twice as often.
-
-        It is called again at least once a second between jobs.
-        """
-        ...
-
-    def work(self, jobid: str) -> Any:
-        """Do the job. The number returned with ``CONTINUE`` is a pause in seconds."""
-        ...
-
-    def timeout(self, queue_name: str) -> float | None:
-        """Return the seconds that a job of the queue may take; None means the default."""
-        ...
-
-
-class RoundRobin:
-    """Works queues in turn: ``RoundRobin("A:A:B")`` takes from A twice as often as from B while both have jobs.
-
-    The part of a job id after its last ``:`` says its queue: ``backup:A`` waits in the queue named ``work-A``.
-    """
-
-    def __init__(self, initstring: str) -> None:
-        names = initstring.split(":") if isinstance(initstring, str) else [""]
-        if not all(names):
-            raise BadConfig(f"bad queues {initstring!r}: names with colons between them, as in 'A:A:B', are needed")
-        for name in names:
-            check_queue_name(f"work-{name}")
-        self.initstring = initstring
-
-    def name_queue(self, code: str) -> str:
-        """Return the name of the queue for `code`, which is a part of the init string or the end of a job id."""
-        return f"work-{code}"
-
-    def queue_for(self, jobid: str) -> str:
-        """Return the queue of `jobid`. Raise `BadJobId` for an id that ends in ``:``."""
-        code = jobid.rpartition(":")[2]
-        if not code:
-            raise BadJobId(f"bad job id {jobid!r}: nothing after its last ':' names a queue")
-        return self.name_queue(code)
-
-    def queue_names(self) -> Iterable[str]:
-        """Return the queues, in the order of the init string."""
-        return [self.name_queue(code) for code in self.initstring.split(":")]
-
-    def work(self, jobid: str) -> Any:
-        """Do the job. Your class overrides this."""
-        raise NotImplementedError(f"{type(self).__name__} has no work() of its own")
-
-    def timeout(self, queue_name: str) -> float | None:
-        """Return the seconds that a job may take; None means the default."""
-        return None
-
-
-def default_concurrency(handler: Handler) -> int:
-    """Return how many jobs of `handler` run at once by default. Raise `BadConfig` for an invalid number."""
-    number = getattr(handler, "concurrency", 1)
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_AT_ONCE:
-        raise BadConfig(f"bad concurrency {number!r:.80} of {type(handler).__name__}: 1 to {MOST_AT_ONCE} are allowed")
-    return number
-
-
-class Look(NamedTuple):
-    """One look into queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1."""
-
-    queues: list[tuple[str, float]]
-    turns: list[int]
 
 
 class Queues:
@@ -112,8 +25,10 @@ class Queues:
     So the weights are exact while there are jobs, and no turn is lost while any queue has one.
     """
 
-    def __init__(self, handler: Handler, default_timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._handler = handler
+    def __init__(
+        self, worker: WorkerClass, default_timeout: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._worker = worker
         self._default = default_timeout
         self._clock = clock
         self._names: list[str] = []
@@ -180,7 +95,7 @@ class Queues:
         self._complaint = complaint
 
     def _read(self) -> bool:
-        given = self._handler.queue_names()
+        given = self._worker.queue_names()
         if isinstance(given, str):
             raise BadConfig(f"queue_names() gives the text {given!r:.80}: a list of names is needed")
         names = list(islice(given, ENDLESS + 1))
@@ -195,7 +110,7 @@ class Queues:
         return True
 
     def _timeout(self, name: str) -> float:
-        seconds = self._handler.timeout(name)
+        seconds = self._worker.timeout(name)
         if seconds is None:
             return self._default
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds <= 1e9:

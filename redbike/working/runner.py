@@ -14,11 +14,11 @@ from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
 from redbike.processes.forks import leave
 from redbike.running.policies import describe, make_failure, place_done, place_failed, place_overrun
-from redbike.state.records import Outcome, Run
-from redbike.texts import message_of
+from redbike.state.runs import Placement, Run
+from redbike.texts import get_message
 from redbike.working.coroutines import Coroutines
-from redbike.working.queues import Handler
 from redbike.working.tracebacks import Tracebacks
+from redbike.working.worker_class import WorkerClass
 
 log = logging.getLogger("redbike.worker")
 
@@ -36,11 +36,11 @@ def current_run() -> Run:
 class Runner:
     """Runs jobs, from any thread; coroutines in an event loop of its own."""
 
-    def __init__(self, handler: Handler, settings: Settings) -> None:
-        self.handler = handler
+    def __init__(self, worker: WorkerClass, settings: Settings) -> None:
+        self.worker = worker
         self.settings = settings
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
-        self._settings_for = getattr(handler, "settings_for", None)  # looked up once, not for every job
+        self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
 
@@ -58,23 +58,23 @@ class Runner:
             return self.settings
         return settings
 
-    def run(self, run: Run, now: float | None = None) -> Outcome:
-        """Call ``work`` for `run`; return where its job goes then. Tests give `now`, Redis' clock afterwards."""
+    def run(self, run: Run) -> Placement:
+        """Call ``work`` for `run`; return where its job goes then."""
         settings = self.settings if self._settings_for is None else self.settings_for(run)
         token = _current.set(run)
         try:
-            return place_done(run, self._work(run), settings, run.now() if now is None else now)
+            return place_done(run, self._work(run), settings, run.now())
         except BaseException as error:
             if _interrupts_caller(error):
                 raise
-            return self._judge(run, error, settings, run.now() if now is None else now)
+            return self._place_raised(run, error, settings)
         finally:
             _current.reset(token)
 
     def _work(self, run: Run) -> object:
         began, process = time.monotonic(), os.getpid()
         try:
-            result = self.handler.work(run.jobid)
+            result = self.worker.work(run.jobid)
             if result is not None and inspect.isawaitable(result):
                 result = self._coroutines.run(result, run.jobid, run.deadline - run.now())
         except BaseException as error:
@@ -88,37 +88,37 @@ class Runner:
             leave(run.jobid, None)
         return result
 
-    def _judge(self, run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+    def _place_raised(self, run: Run, error: BaseException, settings: Settings) -> Placement:
         """Return where the job goes after ``work`` has raised `error`."""
         try:
-            return self._outcome_of(run, error, settings, now)
+            return self._place_by_error(run, error, settings)
         except BaseException as another:
             # The exception is the user's own: looking at it may raise anything, and the run must end all the same.
             log.error("%s: it raised what cannot be looked at: %s", run.jobid, texts.describe(another))
-            return place_failed(run, RedbikeError("it raised what cannot be looked at"), settings, now)
+            return place_failed(run, RedbikeError("it raised what cannot be looked at"), settings, run.now())
 
-    def _outcome_of(self, run: Run, error: BaseException, settings: Settings, now: float) -> Outcome:
+    def _place_by_error(self, run: Run, error: BaseException, settings: Settings) -> Placement:
         if isinstance(error, StopWork):
-            log.info("%s: stopped by its worker: %s", run.jobid, message_of(error))
-            return Outcome("stop")
+            log.info("%s: stopped by its worker: %s", run.jobid, get_message(error))
+            return Placement("stop")
         if isinstance(error, UnsetJob):
-            log.info("%s: unset by its worker: %s", run.jobid, message_of(error))
-            return Outcome("unset")
+            log.info("%s: unset by its worker: %s", run.jobid, get_message(error))
+            return Placement("unset")
         if isinstance(error, Overrun):
-            log.error("%s: gave up when its time was over: %s", run.jobid, message_of(error))
-            return self._given_up(run, error, settings)
+            log.error("%s: gave up when its time was over: %s", run.jobid, get_message(error))
+            return self._place_given_up(run, error, settings)
         if isinstance(error, BadSchedule):
-            log.error("%s: %s", run.jobid, message_of(error))
-            return Outcome("die", failure=make_failure(run, describe(error), "", run.now()))
-        shown = None if isinstance(error, CommandFailed) else self._tracebacks.fresh(error, run.queue)
+            log.error("%s: %s", run.jobid, get_message(error))
+            return Placement("die", failure=make_failure(run, describe(error), "", run.now()))
+        shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
         log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
-        return place_failed(run, error, settings, now)
+        return place_failed(run, error, settings, run.now())
 
-    def _given_up(self, run: Run, error: Overrun, settings: Settings) -> Outcome:
+    def _place_given_up(self, run: Run, error: Overrun, settings: Settings) -> Placement:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
-        outcome = replace(place_overrun(run, settings, run.now()), why="")
-        failure = None if outcome.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
-        return replace(outcome, failure=failure)
+        placement = replace(place_overrun(run, settings, run.now()), why="")
+        failure = None if placement.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
+        return replace(placement, failure=failure)
 
 
 def _interrupts_caller(error: BaseException) -> bool:

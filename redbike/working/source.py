@@ -11,12 +11,13 @@ from typing import Literal
 
 from redbike.errors import Unreachable
 from redbike.running.loop import Loop
-from redbike.state.records import EndedRun, Run
+from redbike.state.namespace import make_tag
+from redbike.state.runs import EndedRun, Look, Run
 from redbike.state.scripts import Call, Pipeline, Reply
-from redbike.state.store import Store, new_tag
+from redbike.state.store import Store
 from redbike.working.batch import STALE
 from redbike.working.ends import Ends
-from redbike.working.queues import Look, Queues
+from redbike.working.queues import Queues
 
 NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, and which queues there are
 
@@ -29,7 +30,7 @@ class Source:
         self._loop = loop
         self._queues = queues
         self._ends = ends
-        self._pipeline = Pipeline(store.client)
+        self._pipeline = Pipeline(store.client, loop.stopping.is_set)
         self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
@@ -49,42 +50,45 @@ class Source:
         return []
 
     def _take_from(self, look: Look, most: int) -> list[Run]:
-        tag, seen, known = self._ahead or new_tag(), self._loop.seen_control, not self._ahead
+        tag, is_new = self._ahead or make_tag(), not self._ahead
 
         def ask(repeated: bool) -> Reply:
             self._asked = time.monotonic()
             reply = ["again"]
             while reply[0] == "again":
-                (reply,) = self._pipeline.run([self._store.take_call(*look, tag, most, seen, repeated or not known)])
+                (reply,) = self._pipeline.run([self._pack_take(look, tag, most, repeated or not is_new)])
             return reply
 
         reply = self._loop.retry_until_up(ask)
         self._ahead = ""
-        return self._check_halt(self._store.taken(reply, tag))
+        return self._check_halt(self._store.runs.read_take(reply, tag))
+
+    def _pack_take(self, look: Look, tag: str, most: int, repeated: bool = False) -> Call:
+        return self._store.runs.pack_take(look, tag, most, self._loop.control_at_start, repeated)
 
     def _check_halt(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
-            self._loop.check_halt(self._store.control())
+            self._loop.check_halt(self._store.read_control())
             return []
         return taken
 
     def wait(self) -> list[Run]:
         """Block until a queue may have something; return what the server has taken for this worker at that instant."""
         # The look first: it may read the names of the queues again.
-        look, seen = next(self._queues.looks()), self._loop.seen_control
+        look = next(self._queues.looks())
         wakes = [self._store.keys.wake(name) for name in self._queues.names()]
 
         def take() -> Call:
             # One job only: if this process is suspended by then, it is held up.
-            self._ahead = new_tag()
-            return self._store.take_call(*look, self._ahead, 1, seen)
+            self._ahead = make_tag()
+            return self._pack_take(look, self._ahead, 1)
 
         woken, runs = False, list[Run]()
         while not (woken or runs or self._loop.stopping.is_set()):
             self._asked = time.monotonic()
             woken, reply = self._loop.wait_and_run(wakes, NAP, take)
             if reply is not None:
-                runs, self._ahead = self._check_halt(self._store.taken(reply, self._ahead)), ""
+                runs, self._ahead = self._check_halt(self._store.runs.read_take(reply, self._ahead)), ""
                 # It does not look into all when there are very many.
                 woken = woken or len(look.queues) < len(wakes)
             elif not woken and self._queues.refresh():
@@ -102,15 +106,14 @@ class Source:
         self._loop.close()
         if not self._ahead:
             return []
-        look, seen = next(self._queues.looks()), self._loop.seen_control
-        call = self._store.take_call(*look, self._ahead, 0, seen, repeated=True)
+        call = self._pack_take(next(self._queues.looks()), self._ahead, 0, repeated=True)
         (reply,) = self._loop.retry_until_up(lambda _: self._pipeline.run([call]))
-        taken, self._ahead = self._store.taken(reply, self._ahead), ""
+        taken, self._ahead = self._store.runs.read_take(reply, self._ahead), ""
         return [run for run in taken if isinstance(run, Run)]
 
     def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
         """Give back runs that have not begun; return the words of ``lua/release.lua``."""
-        return self._loop.retry_until_up(lambda _: self._store.release(runs), patience)
+        return self._loop.retry_until_up(lambda _: self._store.runs.release(runs), patience)
 
     @property
     def fresh_until(self) -> float:
@@ -122,7 +125,7 @@ class Source:
         if not runs or time.monotonic() <= self.fresh_until:
             return runs
         asked = time.monotonic()
-        words = self._loop.retry_until_up(lambda _: self._store.heartbeat(runs))
+        words = self._loop.retry_until_up(lambda _: self._store.runs.heartbeat(runs))
         self._asked = asked
         return [run for run, word in zip(runs, words, strict=True) if word == "ok"]
 
@@ -133,7 +136,7 @@ class Source:
             # The thread that splits batches was faster.
             return
         try:
-            self._pipeline.send(self._store.end_call(ended))
+            self._pipeline.send(self._store.runs.pack_end(ended))
         except Unreachable:
             # A worker that was killed now would have all of them run again: so no further one before they are ended.
             self.end([])
@@ -143,9 +146,9 @@ class Source:
         if self._loop.stopping.is_set() or not (ended or self._unheard):
             self.end(ended)
             return self.take(most)
-        tag, look, seen = new_tag(), next(self._queues.looks()), self._loop.seen_control
-        reply = self.end(ended, lambda again: self._store.take_call(*look, tag, most, seen, again))
-        return self._check_halt(self._store.taken(reply, tag))
+        tag, look = make_tag(), next(self._queues.looks())
+        reply = self.end(ended, lambda repeated: self._pack_take(look, tag, most, repeated))
+        return self._check_halt(self._store.runs.read_take(reply, tag))
 
     def end(self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None) -> Reply:
         """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`."""
@@ -157,7 +160,7 @@ class Source:
                 self._asked = time.monotonic()
             # Without an answer it is not known whether it did what it was told: once more does no harm.
             rest = ended[told:] if self._pipeline.unanswered else ended
-            calls = [self._store.end_call(rest)] if rest else []
+            calls = [self._store.runs.pack_end(rest)] if rest else []
             return self._pipeline.run([*calls, then(repeated)] if then else calls)
 
         replies = self._loop.retry_until_up(ask) if ended or then else []

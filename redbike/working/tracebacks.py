@@ -22,7 +22,7 @@ class Tracebacks:
         self._logged: OrderedDict[Hashable, float] = OrderedDict()
         self._changing = threading.Lock()
 
-    def fresh(self, error: BaseException, queue: str) -> BaseException | None:
+    def keep_if_new(self, error: BaseException, queue: str) -> BaseException | None:
         """Return `error`, which a job of `queue` raised, for ``exc_info``; None if its traceback was logged lately."""
         lines = tuple((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
         path, now = (queue, type(error), lines), self._clock()

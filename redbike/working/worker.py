@@ -12,29 +12,30 @@ import time
 
 from redbike.config import Settings
 from redbike.running.loop import Loop
-from redbike.state.records import EndedRun, Outcome, Run
-from redbike.state.store import LEASE, Store, new_tag
+from redbike.state.namespace import make_tag
+from redbike.state.runs import LEASE, EndedRun, Placement, Run
+from redbike.state.store import Store
 from redbike.working.batch import LONG_ENOUGH, Batch, Pace
 from redbike.working.batch_runner import BatchRunner
 from redbike.working.ends import Ends
 from redbike.working.heartbeat import Heartbeat
 from redbike.working.pool import Pool
-from redbike.working.queues import Handler, Queues
+from redbike.working.queues import Queues
 from redbike.working.runner import Runner
 from redbike.working.source import Source
+from redbike.working.worker_class import WorkerClass
 
 
 class Worker:
-    """Works jobs with `handler`, `concurrency` at once."""
+    """Works jobs by the methods of `worker`, an instance of a worker class, `concurrency` at once."""
 
-    def __init__(self, store: Store, handler: Handler, settings: Settings, concurrency: int = 1) -> None:
+    def __init__(self, store: Store, worker: WorkerClass, settings: Settings, concurrency: int = 1) -> None:
         self.store = store
-        self.handler = handler
         self.settings = settings
         self.concurrency = concurrency
-        self.loop = Loop(store, getattr(handler, "abort", None))
-        self.queues = Queues(handler, settings.default_timeout)
-        self.runner = Runner(handler, settings)
+        self.loop = Loop(store, getattr(worker, "abort", None))
+        self.queues = Queues(worker, settings.default_timeout)
+        self.runner = Runner(worker, settings)
         self.ends = Ends(store, self.loop, self.runner.settings_for)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun)
         self.source = Source(store, self.loop, self.queues, self.ends)
@@ -52,17 +53,16 @@ class Worker:
         self.heartbeat.stop()
         self.source.close()
 
-    def work_one(self, now: float | None = None) -> str | None:
+    def work_one(self) -> str | None:
         """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
-        for queues, _ in self.queues.looks():
-            run = self.store.take(queues, new_tag(), self.loop.seen_control, now=now)
-            if run != "empty":
+        for look in self.queues.looks():
+            taken = self.store.runs.take(look, make_tag(), 1, self.loop.control_at_start)
+            if taken:
                 break
-        if isinstance(run, str):
+        if taken == "halted" or not taken:
             return None
-        self.queues.advance(run.queue)
-        outcome = self._run(run, now)
-        self.ends.end([(run, outcome)], now, patience=LEASE)
+        run = taken[0]
+        self.ends.end(self._run_one(run), patience=LEASE)
         return run.jobid
 
     def _turn(self) -> None:
@@ -89,10 +89,10 @@ class Worker:
         self.queues.advance(run.queue)
         return [(run, self._run(run))]
 
-    def _run(self, run: Run, now: float | None = None) -> Outcome:
+    def _run(self, run: Run) -> Placement:
         """Run the job, with a heartbeat; return where it goes then."""
         self.heartbeat.add(run)
         try:
-            return self.runner.run(run, now)
+            return self.runner.run(run)
         finally:
             self.heartbeat.remove(run)

@@ -1,110 +1,93 @@
-"""From a worker specification, ``package.module:Class('init string')``, to a worker, or to what names its queues."""
+"""What a worker class is: it names queues, says which jobs wait in which, and does the jobs."""
 
-import ast
-import importlib
-import inspect
-import os
-import re
-import sys
-import sysconfig
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
-from redbike.errors import BadConfig, RedbikeError
-from redbike.texts import describe
+from redbike.errors import BadConfig, BadJobId
+from redbike.state.keys import check_queue_name
 
 METHODS = ("queue_for", "queue_names", "work", "timeout")
-PLACING = ("queue_for", "name_queue")  # the methods of the stock worker that name a queue
+MOST_AT_ONCE = 1000  # jobs in one process
 
 
-def load_worker(spec: str, folder: str | None = None) -> Any:
-    """Make the worker that `spec`, ``package.module:Class('init string')``, describes.
+class WorkerClass(Protocol):
+    """What an instance of a worker class must have. `work` may be a coroutine function.
 
-    Modules in the current folder are found. `spec` is never evaluated as code: the module is imported, and the class
-    called with the literal arguments. Raises `BadConfig` if that fails, or if the class lacks one of the methods of a
-    worker class. No message shows an argument: it may be a password.
+    It may also have:
 
-    A worker class with a method ``use_folder`` is given `folder`, where its relative file names are to be looked for.
+    - ``settings_for(run, settings) -> Settings``: Return the settings of one run, for example another ``on_error`` for
+      some job ids. `run` is what `redbike.current_run` returns.
+    - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
+    - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
+      is called if the config file names the worker.
+    - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in
+      any thread, while `work` goes on in others. What `work` returns or raises after that changes nothing.
     """
-    maker, arguments, keywords = _find_class(spec)
-    wrong = f"bad worker {shown(spec)!r}"
-    try:
-        worker = maker(*arguments, **keywords)
-        if folder is not None and callable(getattr(worker, "use_folder", None)):
-            worker.use_folder(folder)
-    except RedbikeError as error:
-        # Ours quote what is wrong, which is the name of a queue or a file.
-        raise BadConfig(f"{wrong}: {describe(error)}") from error
-    except (Exception, SystemExit) as error:
-        raise BadConfig(f"{wrong}: {_without(describe(error), [*arguments, *keywords.values()])}") from error
-    return worker
+
+    def queue_for(self, jobid: str) -> str:
+        """Return the name of the queue for `jobid`."""
+        ...
+
+    def queue_names(self) -> Iterable[str]:
+        """Return the names of the queues to work, in turn. A name that comes twice is worked twice as often.
+
+        It is called again at least once a second between jobs.
+        """
+        ...
+
+    def work(self, jobid: str) -> Any:
+        """Do the job. The number returned with ``CONTINUE`` is a pause in seconds."""
+        ...
+
+    def timeout(self, queue_name: str) -> float | None:
+        """Return the seconds that a job of the queue may take; None means the default."""
+        ...
 
 
-def load_placer(spec: str, folder: str | None, stock: type) -> Any:
-    """Make what names the queues as the worker that `spec` describes does; for those who do not work themselves.
+class RoundRobin:
+    """Works queues in turn: ``RoundRobin("A:A:B")`` takes from A twice as often as from B while both have jobs.
 
-    That is an instance of `stock` where the class has the `queue_for` of `stock`, or one that needs no instance. So a
-    class that binds a port, or opens a file for itself alone, is made by those who work, and by nobody beside them.
+    The part of a job id after its last ``:`` says its queue: ``backup:A`` waits in the queue named ``work-A``.
     """
-    maker, _, _ = _find_class(spec)
-    own = inspect.getattr_static(maker, "queue_for")
-    if all(inspect.getattr_static(maker, name, None) is getattr(stock, name) for name in PLACING):
-        return stock("A")
-    if isinstance(own, staticmethod | classmethod):
-        placer = stock("A")
-        placer.queue_for = maker.queue_for  # type: ignore[attr-defined]
-        return placer
-    try:
-        return load_worker(spec, folder)
-    except BadConfig as error:
-        raise BadConfig(
-            f"{error}; it is made here too, because it has a queue_for() of its own that is no staticmethod"
-        ) from error
 
+    def __init__(self, initstring: str) -> None:
+        names = initstring.split(":") if isinstance(initstring, str) else [""]
+        if not all(names):
+            raise BadConfig(f"bad queues {initstring!r}: names with colons between them, as in 'A:A:B', are needed")
+        for name in names:
+            check_queue_name(f"work-{name}")
+        self.initstring = initstring
 
-def check_spec(spec: str) -> None:
-    """Raise `BadConfig` for a text that is no worker specification; nothing is imported."""
-    _parse_worker(spec)
+    def name_queue(self, code: str) -> str:
+        """Return the name of the queue for `code`, which is a part of the init string or the end of a job id."""
+        return f"work-{code}"
 
+    def queue_for(self, jobid: str) -> str:
+        """Return the queue of `jobid`. Raise `BadJobId` for an id that ends in ``:``."""
+        code = jobid.rpartition(":")[2]
+        if not code:
+            raise BadJobId(f"bad job id {jobid!r}: nothing after its last ':' names a queue")
+        return self.name_queue(code)
 
-def _find_class(spec: str) -> tuple[type, list[Any], dict[str, Any]]:
-    """The class that `spec` names, and its arguments."""
-    module_name, name, arguments, keywords = _parse_worker(spec)
-    wrong = f"bad worker {shown(spec)!r}"
-    _find_local_modules()
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
-        # The module is the user's own: it may raise anything.
-        reason = _hidden(module_name) or f"importing {module_name} fails: {describe(error)}"
-        raise BadConfig(f"{wrong}: {reason}") from error
-    maker = getattr(module, name, None)
-    # Nothing but a worker class is ever called: os:system('…') is an import path and a literal too.
-    if not isinstance(maker, type):
-        raise BadConfig(f"{wrong}: {_hidden(module_name) or f'{module_name} has no class {name!r}'}")
-    if missing := _missing_method(maker):
-        raise BadConfig(f"{wrong}: {name} has no method {missing}()")
-    return maker, arguments, keywords
+    def queue_names(self) -> Iterable[str]:
+        """Return the queues, in the order of the init string."""
+        return [self.name_queue(code) for code in self.initstring.split(":")]
 
+    def work(self, jobid: str) -> Any:
+        """Do the job. Your class overrides this."""
+        raise NotImplementedError(f"{type(self).__name__} has no work() of its own")
 
-def _find_local_modules() -> None:
-    """Let modules of the current folder be found, behind those of Python: a queue.py there must not hide Python's."""
-    if "" in sys.path or os.getcwd() in sys.path:
-        return
-    library = sysconfig.get_path("platstdlib")
-    own = {sysconfig.get_path("stdlib"), library, os.path.join(library, "lib-dynload")}
-    places = [place for place, path in enumerate(sys.path, 1) if path in own]
-    sys.path.insert(max(places, default=0), os.getcwd())
-
-
-def _hidden(module_name: str) -> str | None:
-    """What to say of a module of the current folder that cannot be imported, as another one has its name."""
-    name = module_name.partition(".")[0]
-    found = getattr(sys.modules.get(name), "__file__", None)
-    local = next((path for path in (f"{name}.py", name) if os.path.exists(path)), None)
-    if not local or not found or Path(found).is_relative_to(os.getcwd()):
+    def timeout(self, queue_name: str) -> float | None:
+        """Return the seconds that a job may take; None means the default."""
         return None
-    return f"{local!r} in the current folder is hidden by the module {name!r} of {found!r}: give it another name"
+
+
+def read_concurrency(worker: WorkerClass) -> int:
+    """Return how many jobs of `worker` run at once by default. Raise `BadConfig` for an invalid number."""
+    number = getattr(worker, "concurrency", 1)
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_AT_ONCE:
+        raise BadConfig(f"bad concurrency {number!r:.80} of {type(worker).__name__}: 1 to {MOST_AT_ONCE} are allowed")
+    return number
 
 
 def check_worker(worker: object) -> None:
@@ -112,51 +95,10 @@ def check_worker(worker: object) -> None:
     if isinstance(worker, type):
         name = worker.__name__
         raise BadConfig(f"bad worker: {name} is a class, an instance is needed, such as {name}('A')")
-    if missing := _missing_method(worker):
+    if missing := find_missing_method(worker):
         raise BadConfig(f"bad worker: {type(worker).__name__} has no method {missing}()")
 
 
-def shown(spec: str) -> str:
-    """Return a worker specification as messages quote it: the module and the class, without the arguments."""
-    head = re.match(r"[\w.:/-]*", spec)
-    rest = spec[head.end() :] if head else spec
-    return f"{spec[: len(spec) - len(rest)]}{'(…)' if rest[:1] == '(' else '…' * bool(rest)}"
-
-
-def _missing_method(worker: object) -> str | None:
+def find_missing_method(worker: object) -> str | None:
+    """Return the name of a method that a worker class must have, and that `worker` lacks; None if it has all."""
     return next((method for method in METHODS if not callable(getattr(worker, method, None))), None)
-
-
-def _without(message: str, values: list[Any]) -> str:
-    """`message` without the literals that are in `values`, at any depth."""
-    for value in values:
-        if isinstance(value, dict):
-            message = _without(message, [*value, *value.values()])
-        elif isinstance(value, list | tuple | set):
-            message = _without(message, list(value))
-        elif value not in (None, True, False, "", b""):
-            message = message.replace(repr(value), "…")
-            # A short one in the middle of other words gives nothing away.
-            message = re.sub(rf"(?<!\w){re.escape(str(value))}(?!\w)", "…", message)
-            message = message.replace(str(value), "…") if len(str(value)) >= 4 else message
-    return message
-
-
-def _parse_worker(spec: str) -> tuple[str, str, list[Any], dict[str, Any]]:
-    wrong = BadConfig(f"bad worker {shown(spec)!r}: package.module:Class('init string') is needed")
-    module_name, colon, call = spec.partition(":")
-    if not colon or not all(part.isidentifier() for part in module_name.split(".")):
-        raise wrong
-    try:
-        node = ast.parse(call.strip(), mode="eval").body
-        if isinstance(node, ast.Name):
-            return module_name, node.id, [], {}
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            raise wrong
-        arguments = [ast.literal_eval(argument) for argument in node.args]
-        keywords = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg}
-        if len(keywords) != len(node.keywords):
-            raise wrong
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        raise wrong from None
-    return module_name, node.func.id, arguments, keywords

@@ -17,7 +17,7 @@ from redbike.config import load
 from redbike.errors import NoSuchJob, Unreachable
 from redbike.redbike import Redbike
 from redbike.serving.connection import connect
-from redbike.working.queues import RoundRobin
+from redbike.working.worker_class import RoundRobin
 from tests.chaos import population
 from tests.chaos.journal import Journal
 

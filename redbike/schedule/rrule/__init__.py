@@ -1,1 +1,1 @@
-"""iCal recurrence (RFC 5545): from content lines to the instants at which they recur."""
+"""Parse iCal recurrence (RFC 5545), and compute its instants."""

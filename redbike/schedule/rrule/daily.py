@@ -11,14 +11,14 @@ from redbike.schedule.rrule.rule import DAILY, LAST, YEARLY, Rule, resolve_until
 from redbike.schedule.zones import AHEAD, Offsets, resolve
 
 # The budgets of a search and of a count, for a schedule of one rule; together they take about 20 ms.
-_PERIODS = 2000
+_MAX_PERIODS = 2000
 _COUNTED_PERIODS = 4000
 _COUNTED_YEARS = 8000
-_FEW = 4  # up to so many places are found faster one by one
+_FEW = 4  # up to this number, it is faster to find places one by one
 
 
 class DailyEvaluator(Evaluator):
-    """A rule of whole days or longer: its occurrences are local times."""
+    """Evaluates a rule of days or longer periods: its occurrences are local times."""
 
     def __init__(self, rule: Rule, start: int, zone: Offsets, share: int) -> None:
         self._rule = rule
@@ -35,21 +35,21 @@ class DailyEvaluator(Evaluator):
         self._places_by_size: dict[int, Sequence[int]] = {}
         self._last_set: tuple[int, int, list[int]] = 0, 0, []  # first day of a period, first day after it, local times
         halved = 2 if rule.freq == YEARLY else 1
-        self._periods, self._counted = _PERIODS // share // halved, _COUNTED_PERIODS // share // halved
+        self._periods, self._counted = _MAX_PERIODS // share // halved, _COUNTED_PERIODS // share // halved
         self._before = resolve(start, zone) - 1
         if self._search(self._before) is None:
             raise BadSchedule(f"bad rule {quoted(rule.text)}: it can never occur")
         self._until = min(resolve_until(rule, zone), self._find_last(rule.count) if rule.count else LAST)
 
     def _search(self, after: int) -> int | None:
-        """Search without an end; local times become instants segment by segment."""
+        """Search segment by segment, and convert local times to instants."""
         begin, end, offset, reached = self._zone(after)
         while True:
             opening = begin + offset
             wall = self._find_wall(max(after + offset, reached, opening - 1))
             due = LAST if wall is None else wall - offset
             if reached + 1 < opening:
-                # The segment begins with a gap, whose local times are read with the offset before it.
+                # The segment begins after a gap. Local times in the gap are converted with the offset before it.
                 before = reached + 1 - begin
                 wall = self._find_wall(max(after + before, reached))
                 due = due if wall is None or wall >= opening else min(due, wall - before)
@@ -88,7 +88,10 @@ class DailyEvaluator(Evaluator):
         return None
 
     def _iterate_sets(self, day: int, most: int) -> Iterator[tuple[int, int, int, Sequence[int]]]:
-        """Yield up to `most` periods with days from `day` on: first day, first day after it, mask of days, places."""
+        """Yield the periods from `day` on that have days of the rule, up to `most` of them.
+
+        Of each, yield its first day, the first day after it, a mask of its days, and the places of BYSETPOS in it.
+        """
         stop = day
         for _ in range(most):
             found = self._days.find_day(stop)
@@ -111,7 +114,7 @@ class DailyEvaluator(Evaluator):
         return [days[day] * 86400 + self._times.get(time) for day, time in pairs]
 
     def occurs_at(self, due: int) -> bool:
-        """Tell whether it occurs at `due`: whether the rule has a local time that becomes `due`."""
+        """Tell whether the rule occurs at `due`: whether it has a local time that is converted to `due`."""
         begin, _, offset, reached = self._zone(due)
         gap = reached + 1 - begin - offset
         return self._before < due <= self._until and (
@@ -128,11 +131,11 @@ class DailyEvaluator(Evaluator):
         return wall in self._choose(low, mask, places)
 
     def covers(self, other: Evaluator) -> bool:
-        """Return False: this is not examined."""
+        """Return False: this is unknown."""
         return False
 
     def find_uncovered(self, due: int) -> int | None:
-        """Return the next second."""
+        """Return the second after `due`."""
         return due + 1
 
     def _find_last(self, count: int) -> int:
@@ -141,7 +144,7 @@ class DailyEvaluator(Evaluator):
         return LAST if wall is None else resolve(wall, self._zone)
 
     def _find_last_by_day(self, count: int) -> int | None:
-        """Find the local time by adding up whole years; None if it is too far away."""
+        """Return the local time of occurrence number `count`, by adding up whole years; None if it is too far away."""
         day, second = divmod(self._start - 1, 86400)
         year, times = get_year_of(day), self._times
         jan1, mask = self._days.get_year(year)
@@ -149,16 +152,16 @@ class DailyEvaluator(Evaluator):
         left += times.rank(second) if mask >> day - jan1 & 1 else 0
         for later in range(year, min(year + self._years, 10_000)):
             jan1, mask = self._days.get_year(later)
-            held = mask.bit_count() * times.count
-            if left <= held:
+            size = mask.bit_count() * times.count
+            if left <= size:
                 place, time = divmod(left - 1, times.count)
                 return (jan1 + find_nth(mask, place)) * 86400 + times.get(time)
-            left -= held
+            left -= size
         self._check_reach(jan1)
         return None
 
     def _find_last_by_set(self, count: int) -> int | None:
-        """Find the local time period by period; None if it is too far away."""
+        """Return the local time of occurrence number `count`, period by period; None if it is too far away."""
         missed, low = None, self._start // 86400
         for low, _, mask, places in self._iterate_sets(self._start // 86400, self._counted):
             if missed is None:
@@ -171,6 +174,6 @@ class DailyEvaluator(Evaluator):
         return None
 
     def _check_reach(self, day: int) -> None:
-        """Raise `BadSchedule` for a count that was given up before the horizon."""
+        """Raise `BadSchedule` if counting was given up on a day before the horizon."""
         if day * 86400 < min(get_count_horizon(self._start), LAST - 400 * 86400):
             raise make_count_error(self._rule)

@@ -1,4 +1,4 @@
-"""The days and the times of day that a rule lets through."""
+"""Find the days and the times of day that match a rule."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,11 @@ from redbike.schedule.bits import find_lowest, find_nth, make_span, pick_bits, r
 from redbike.schedule.rrule.rule import DAILY, FIRST_DAY, HOURLY, LAST_DAY, MONTHLY, WEEKLY, YEARLY, Rule
 from redbike.schedule.zones import EPOCH_DAY
 
-YEARS = 3000  # that a search looks at
+YEARS = 3000  # the most years of one search
 
 
 class Days:
-    """The days that a rule lets through. Bit n of the mask of a year is its day n, from 0.
+    """The days that match a rule. Bit n of the mask of a year is its day n, from 0.
 
     Days are counted from 1970-01-01. `share` is the number of rules that share the budget of a search.
     """
@@ -29,10 +29,10 @@ class Days:
         self.is_unlimited = rule.freq >= HOURLY and not any(parts)
         self._opening = get_year_of(start)
         self._stride = rule.interval if rule.freq == YEARLY and not rule.weeks else 1
-        self._gated = rule.freq < HOURLY and (rule.interval > 1 or bool(rule.weeks))
+        self._is_gated = rule.freq < HOURLY and (rule.interval > 1 or bool(rule.weeks))
 
     def find_day(self, day: int) -> int | None:
-        """Return the first day from `day` on; None when there is none within reach."""
+        """Return the first matching day from `day` on; None if the search finds none."""
         if self.is_unlimited:
             return day
         if day > LAST_DAY:
@@ -50,7 +50,7 @@ class Days:
         return None
 
     def get_mask(self, low: int, high: int) -> int:
-        """Return the mask of the days from `low` to before `high`: bit n is n days after `low`."""
+        """Return the mask of the matching days from `low` to `high` - 1: bit n is n days after `low`."""
         mask = 0
         for year in range(get_year_of(max(low, FIRST_DAY)), get_year_of(min(high - 1, LAST_DAY)) + 1):
             jan1, days = self._years.get(year) or self.get_year(year)
@@ -73,13 +73,13 @@ class Days:
         return opens(year), opens(year + 1)
 
     def get_year(self, year: int) -> tuple[int, int]:
-        """Return 1 January and the mask of a year; cached."""
+        """Return the day of 1 January, and the mask of the matching days of the year; cached."""
         jan1 = get_jan1(year)
         shape = (jan1 + 3) % 7, _is_leap(year - 1), _is_leap(year), _is_leap(year + 1)
         mask = self._shapes.get(shape)
         if mask is None:
             mask = self._shapes[shape] = self._mask_parts(year, jan1)
-        if mask and self._gated:
+        if mask and self._is_gated:
             mask &= self._mask_active(year, jan1)
         if len(self._years) > 512:
             self._years.clear()
@@ -87,7 +87,7 @@ class Days:
         return jan1, mask
 
     def _mask_parts(self, year: int, jan1: int) -> int:
-        """Return the days that all parts let through."""
+        """Return the mask of the days of a year that match all parts."""
         rule, months = self._rule, _get_months(_is_leap(year))
         length = 365 + _is_leap(year)
         mask = (1 << length) - 1
@@ -104,7 +104,10 @@ class Days:
         return mask
 
     def _mask_weekdays(self, jan1: int, length: int, months: Sequence[tuple[int, int]]) -> int:
-        """Return the days of BYDAY. Numbers count in the month; with YEARLY and without BYMONTH, in the year."""
+        """Return the mask of the days of BYDAY.
+
+        A number counts weekdays of the month; with YEARLY and without BYMONTH, of the year.
+        """
         spans = [(0, length)] if self._rule.freq == YEARLY and not self._rule.months else months
         mask = 0
         for nth, weekday in self._rule.weekdays:
@@ -120,7 +123,7 @@ class Days:
         return mask
 
     def _mask_weeks(self, year: int, jan1: int) -> int:
-        """Return the days of BYWEEKNO. The weeks of a neighbouring year may begin or end in this calendar year."""
+        """Return the mask of the days of BYWEEKNO. A week of a neighbouring year may have days in this year."""
         mask = 0
         for numbered in (year - 1, year, year + 1):
             first = self._find_week_one(numbered)
@@ -139,7 +142,7 @@ class Days:
         return jan1 - past if past <= 3 else jan1 + 7 - past
 
     def _mask_active(self, year: int, jan1: int) -> int:
-        """Return the days whose period INTERVAL does not leave out."""
+        """Return the mask of the days in periods that INTERVAL does not skip."""
         rule, start = self._rule, self._start
         if rule.freq == DAILY:
             return repeat_bits(1, rule.interval, jan1 - start)
@@ -160,7 +163,7 @@ class Days:
             return make_span(0, 366) if active[0] else 0
         opens = [max(0, self._find_week_one(year + step) - jan1) for step in range(2)]
         weeks = zip(active, [0, *opens], [*opens, 366], strict=True)
-        return sum(make_span(low, high) for passes, low, high in weeks if passes)
+        return sum(make_span(low, high) for is_active, low, high in weeks if is_active)
 
 
 class Times:
@@ -197,7 +200,7 @@ class Times:
 
 
 def pick_places(positions: Iterable[int], size: int) -> list[int]:
-    """Return the places, from 0, that BYSETPOS picks from a set of `size`."""
+    """Return the sorted places, from 0, that the `positions` of BYSETPOS pick in a set of `size`."""
     places = {position - 1 if position > 0 else size + position for position in positions}
     return sorted(place for place in places if 0 <= place < size)
 

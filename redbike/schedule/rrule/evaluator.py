@@ -1,15 +1,15 @@
-"""The interface of the evaluators of a rule."""
+"""Define the interface of the evaluators of a rule."""
 
 from abc import ABC, abstractmethod
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.rrule.rule import LAST, Rule
 
-_FAR = 4_102_444_800  # the year 2100; also the seconds after DTSTART from which on a COUNT is no limit
+_FAR = 4_102_444_800  # the year 2100; also the seconds after DTSTART after which a COUNT is ignored
 
 
 def get_count_horizon(start: int) -> int:
-    """Return the instant until which a COUNT must be reached to be a limit; the rule starts at `start`."""
+    """Return the instant after which a COUNT is ignored, for a rule that starts at `start`."""
     return max(_FAR, start + _FAR)
 
 
@@ -22,11 +22,11 @@ class Evaluator(ABC):
     """Finds the occurrences of a rule. All instants are whole epoch seconds."""
 
     _before: int  # the second before DTSTART
-    _until: int  # the last instant that UNTIL and COUNT leave
-    _answer = (0, 0)  # an instant, and what comes after it: the answer for all instants in between
+    _until: int  # the last instant that UNTIL and COUNT allow
+    _answer = (0, 0)  # an instant, and the next occurrence: the cached answer for all instants in between
 
     def next(self, after: int) -> int | None:
-        """Return the first occurrence after `after`; None when there is none."""
+        """Return the first occurrence strictly after `after`; None if there is none."""
         if after >= self._until:
             return None
         after = max(after, self._before)
@@ -38,7 +38,7 @@ class Evaluator(ABC):
 
     @abstractmethod
     def _search(self, after: int) -> int | None:
-        """Return the first occurrence after `after`, which is `_before` or later; UNTIL and COUNT do not count."""
+        """Return the first occurrence after `after`, which is `_before` or later. Ignore UNTIL and COUNT."""
 
     @abstractmethod
     def occurs_at(self, due: int) -> bool:
@@ -46,8 +46,11 @@ class Evaluator(ABC):
 
     @abstractmethod
     def covers(self, other: "Evaluator") -> bool:
-        """Tell whether it has all occurrences of `other` while its own local time passes; False if that is unknown."""
+        """Tell whether it has all occurrences of `other` at local times that its own BYxxx parts match.
+
+        Return False if that is unknown.
+        """
 
     @abstractmethod
     def find_uncovered(self, due: int) -> int | None:
-        """Return the first instant after `due` that it may not cover; None if the search gives up."""
+        """Return the first instant after `due` that the rule may not cover; None if the search gives up."""

@@ -2,17 +2,17 @@
 
 The search for the next occurrence does not walk from DTSTART:
 
-1. One mask of 366 bits has the days of a year that the BYxxx parts let through. It depends only on the weekday of
+1. One mask of 366 bits has the days of a year that match the BYxxx parts. It depends only on the weekday of
    1 January and on the leap years around, so a few masks are enough for all years. INTERVAL clears the bits of the
-   periods that it leaves out. The next day is the next bit.
+   periods that it skips. The next day is the next bit.
 2. **DAILY and longer** (`DailyEvaluator`): the times of day are the same every day. So the next local time is the next
-   time of the day, or the first one of the next day. With BYSETPOS it is one of those that are chosen in its period.
-   It becomes an instant by 3.3.5: in a gap by the offset before the gap, in a repeated hour the first time.
+   time of the day, or the first one of the next day. With BYSETPOS it is the next picked time of the period.
+   It is converted to an instant by 3.3.5: in a gap with the offset before the gap, in a repeated hour to the first one.
 3. **HOURLY, MINUTELY, SECONDLY** (`SubdailyEvaluator`): periods are elapsed time from DTSTART, so a repeated hour has
-   occurrences twice. A period counts when its local time passes the BYxxx parts. From one that fails, the search jumps
-   to the next local time that may pass, and from there to the next period.
-4. COUNT becomes the last occurrence when the rule is parsed: by adding up whole years (2.) or days (3.), with BYSETPOS
-   period by period. UNTIL is an instant too. If it is a date, it includes that day.
+   occurrences twice. A period counts if its local time matches the BYxxx parts. If it does not, the search jumps
+   to the next local time that may match, and from there to the next period.
+4. When the rule is parsed, COUNT is converted to the instant of the last occurrence: by adding up whole years (2.) or
+   days (3.), or with BYSETPOS period by period. UNTIL is an instant too. If it is a date, it includes that day.
 
 The standard leaves some choices. Missing parts come from DTSTART. YEARLY with BYMONTHDAY means every month. The period
 of BYWEEKNO is the week-numbering year. A part that the standard forbids in its place is a limit there; the number
@@ -42,16 +42,16 @@ from redbike.schedule.rrule.subdaily import SubdailyEvaluator
 from redbike.schedule.zones import EPOCH_DAY, Offsets, resolve
 
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule
-_EXCLUDED = 3000  # occurrences cancelled in a row, for a schedule of one rule: about 10 ms
-_SPARSE = 20 * 86400  # seconds after which the next one costs more, as years and offsets are new to it
+_MAX_EXCLUDED = 3000  # occurrences that are cancelled in a row, for a schedule of one rule: about 10 ms
+_SPARSE = 20 * 86400  # seconds; a step that is longer costs more, as years and offsets are not cached
 
 
 class Recurrence:
     """The recurrence set of `text`: its rules and dates, without its exceptions.
 
     Floating times are in `timezone`. A text without DTSTART starts at the instant `anchor` (epoch seconds). `zones`
-    finds a zone by name. The attribute `text` is the complete form, whose first line is DTSTART. A set has run out if
-    its exceptions cancel thousands of occurrences in a row. Raise `BadSchedule`, quoting what is wrong.
+    finds a zone by name. The attribute `text` is the complete form, whose first line is DTSTART. If exceptions cancel
+    thousands of occurrences in a row, the set ends there. Raise `BadSchedule`, which quotes the invalid part.
     """
 
     def __init__(self, text: str, timezone: str, anchor: float, zones: Callable[[str], Offsets]) -> None:
@@ -75,11 +75,11 @@ class Recurrence:
         self._exrules = [_make_evaluator(rule, self.start.wall, self.zone, share) for rule in self.exrules]
         self._only = self._rules[0] if len(self._rules) == 1 and not self.dates else None
         self._has_exceptions = bool(self._exrules or self.exdates)
-        # The search jumps past such an exception at once, as it cancels all that its local times include.
+        # These cancel every occurrence at the local times that match them, so the search jumps past those at once.
         self._covering = [rule for rule in self._exrules if not self.dates and all(map(rule.covers, self._rules))]
-        self._budget = _EXCLUDED // max(1, share)
-        endless = any(rule.count is None and rule.until is None for rule in self.rules)
-        if endless and self.next(FIRST) is None:
+        self._budget = _MAX_EXCLUDED // max(1, share)
+        is_endless = any(rule.count is None and rule.until is None for rule in self.rules)
+        if is_endless and self.next(FIRST) is None:
             raise BadSchedule(f"bad rule {quoted(self.text)}: its exceptions leave nothing")
 
     def next(self, after: float) -> float | None:
@@ -140,7 +140,7 @@ def _format_start(timezone: str, wall: int) -> Line:
 
 
 def _add_times(line: Line) -> Line:
-    """Return the line with its dates as midnights, as DTSTART is stored."""
+    """Return the line with a time of midnight for each date, as DTSTART has a time too."""
     if line.name not in ("RDATE", "EXDATE"):
         return line
     values = (value if "T" in value else f"{value}T000000" for value in line.value.split(","))

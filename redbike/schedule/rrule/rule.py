@@ -1,4 +1,4 @@
-"""The content lines of a recurrence (RFC 5545, 3.1, 3.3.10, 3.8.2.4, 3.8.5) as data; nothing is computed here."""
+"""Parse the content lines of a recurrence (RFC 5545, 3.1, 3.3.10, 3.8.2.4, 3.8.5); nothing is computed here."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SE
 YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY, SECONDLY = range(7)
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
-# Some way from the ends of the calendar, for weeks and offsets.
+# Not the very ends of the calendar, as weeks and offsets reach further.
 FIRST_DAY = date(3, 1, 1).toordinal() - EPOCH_DAY
 LAST_DAY = date(9999, 12, 24).toordinal() - EPOCH_DAY
 FIRST, LAST = FIRST_DAY * 86400, LAST_DAY * 86400
@@ -42,7 +42,7 @@ class Rule:
     weeks: tuple[int, ...] = ()
     yeardays: tuple[int, ...] = ()
     monthdays: tuple[int, ...] = ()
-    weekdays: tuple[tuple[int, int], ...] = ()  # (which one in the month or year, or 0 for all; day of the week)
+    weekdays: tuple[tuple[int, int], ...] = ()  # (number in the month or year, or 0 for every one; day of the week)
     hours: tuple[int, ...] = ()
     minutes: tuple[int, ...] = ()
     seconds: tuple[int, ...] = ()
@@ -156,7 +156,10 @@ def _parse_parts(text: str) -> dict[str, str]:
 
 
 def _parse_numbers(parts: dict[str, str], name: str, low: int, high: int) -> tuple[int, ...]:
-    """Return the numbers of a part. Where they may be negative, 0 is invalid. INTERVAL and COUNT have one."""
+    """Return the numbers of a part, from `low` to `high`; none if the part is missing. Raise `BadSchedule`.
+
+    If `low` is negative, 0 is invalid. INTERVAL and COUNT may have only one number.
+    """
     found = []
     for item in parts[name].split(",") if name in parts else ():
         number = int(item) if _NUMBER.fullmatch(item) else None
@@ -169,7 +172,10 @@ def _parse_numbers(parts: dict[str, str], name: str, low: int, high: int) -> tup
 
 
 def _parse_weekday(text: str, freq: int) -> tuple[int, int]:
-    """Return (which one, day of the week from Monday). The number counts only in a month or a year."""
+    """Return (number, day of the week) for a text such as ``2MO``: the second Monday. Monday is 0.
+
+    The number is 0 if the text has none, or if `freq` is shorter than MONTHLY. Raise `BadSchedule`.
+    """
     found = _WEEKDAY.fullmatch(text)
     if not found or found[2] not in WEEKDAYS or (found[1] and not 1 <= abs(int(found[1])) <= 53):
         raise BadSchedule(f"bad weekday {quoted(text)} in a rule: MO or, of 53 at most, 1MO or -1MO is needed")

@@ -14,12 +14,12 @@ _SIXTY = (1 << 60) - 1
 # The budgets of a search and of a count, for a schedule of one rule; together they take about 20 ms.
 _STEPS = 4000
 _COUNTED = 20_000
-_SPARSE = 20 * 86400  # seconds after which a step costs more, as years and offsets are new to it
-_NEW_DAY = 50  # steps that it costs to count the seconds of a day of a new shape
+_SPARSE = 20 * 86400  # seconds; a step that is longer costs more, as years and offsets are not cached
+_NEW_DAY = 50  # steps; the cost of counting the seconds of a day of a new shape
 
 
 class SubdailyEvaluator(Evaluator):
-    """A rule of hours, minutes or seconds. Periods are elapsed time; the local clock decides which of them count."""
+    """Evaluates a rule of hours, minutes or seconds: periods are elapsed time, and local times filter them."""
 
     def __init__(self, rule: Rule, start: int, zone: Offsets, share: int) -> None:
         self._rule = rule
@@ -29,13 +29,14 @@ class SubdailyEvaluator(Evaluator):
         self._days = Days(rule, start // 86400, share)
         self._steps = _STEPS // share
         self._counted = _COUNTED // share
-        # BYMINUTE and BYSECOND limit the periods, or each period is expanded to them, as offsets from its start.
+        # BYMINUTE and BYSECOND filter the periods. But if they are finer than a period, they expand it to offsets from
+        # its start.
         self._minutes = _mask_minutes(rule)
         self._seconds = make_mask(rule.seconds) if rule.freq == SECONDLY and rule.seconds else _SIXTY
         self._base, self._offsets = _find_offsets(rule, start)
-        # No part limits the periods. If each has one occurrence, like DTSTART, it is whole steps away from DTSTART.
-        self._passes_always = self._days.is_unlimited and self._minutes == _ALL_DAY and self._seconds == _SIXTY
-        self._is_regular = self._passes_always and self._offsets == (start % self._base,)
+        # No part filters the periods. If each has one occurrence, like DTSTART, that is whole steps away from DTSTART.
+        self._matches_always = self._days.is_unlimited and self._minutes == _ALL_DAY and self._seconds == _SIXTY
+        self._is_regular = self._matches_always and self._offsets == (start % self._base,)
         self._units = _mask_units(self._unit, self._minutes, self._seconds) if rule.count else 0
         self._start = resolve(start, zone)
         self._before = self._start - 1
@@ -45,7 +46,7 @@ class SubdailyEvaluator(Evaluator):
         self._until = min(resolve_until(rule, zone), self._find_last(rule.count) if rule.count else LAST)
 
     def _search(self, after: int) -> int | None:
-        """Search from period to period, without an end."""
+        """Search from period to period."""
         if self._is_regular:
             due = self._start + ((after - self._start) // self._step + 1) * self._step
             if self._base == 1 or self._zone(due)[2] % self._base == self._phase:
@@ -60,12 +61,12 @@ class SubdailyEvaluator(Evaluator):
                 return None
             segment = self._zone(at)
             wall = at + segment[2]
-            passing = self._find_passing(wall)
-            if passing is None:
+            match = self._find_match(wall)
+            if match is None:
                 return None
             before = at
-            if passing > wall:
-                at = _jump(passing, segment)
+            if match > wall:
+                at = _jump(match, segment)
                 continue
             for due in self._expand(at, segment):
                 if due > after:
@@ -74,7 +75,7 @@ class SubdailyEvaluator(Evaluator):
         return None
 
     def occurs_at(self, due: int) -> bool:
-        """Tell whether it occurs at `due`: whether a period close by passes and expands to it."""
+        """Tell whether the rule occurs at `due`: whether a period close by matches and expands to it."""
         if not self._before < due <= self._until:
             return False
         at = self._align(max(self._start, due - self._base + 1))
@@ -82,14 +83,14 @@ class SubdailyEvaluator(Evaluator):
             segment = self._zone(at)
             wall = at + segment[2]
             day = wall // 86400
-            passes = self._days.get_mask(day, day + 1) and self._find_passing(wall) == wall
-            if passes and due in self._expand(at, segment):
+            is_match = self._days.get_mask(day, day + 1) and self._find_match(wall) == wall
+            if is_match and due in self._expand(at, segment):
                 return True
             at += self._step
         return False
 
     def covers(self, other: Evaluator) -> bool:
-        """Tell whether it has the periods of `other`, and all that those expand to."""
+        """Tell whether the rule has the periods of `other`, and all occurrences that those expand to."""
         if (
             not isinstance(other, SubdailyEvaluator)
             or other._unit != self._unit
@@ -99,32 +100,32 @@ class SubdailyEvaluator(Evaluator):
         return set(other._offsets) <= set(self._offsets)
 
     def find_uncovered(self, due: int) -> int | None:
-        """Return the first instant after `due` whose local time does not pass; None if the search gives up."""
+        """Return the first instant from `due` on whose local time does not match; None if the search gives up."""
         for _ in range(self._steps):
             if due > self._until:
                 return due
             segment = self._zone(due)
             wall = due + segment[2]
-            failing = self._find_failing(wall)
-            if failing == wall:
+            mismatch = self._find_mismatch(wall)
+            if mismatch == wall:
                 return due
-            due = _jump(failing, segment)
+            due = _jump(mismatch, segment)
         return None
 
-    def _find_failing(self, wall: int) -> int:
-        """Return the first local time from `wall` on that may fail to pass."""
-        if self._find_passing(wall) != wall or self._seconds != _SIXTY:
-            return wall if self._find_passing(wall) != wall else wall + 1
+    def _find_mismatch(self, wall: int) -> int:
+        """Return the first local time from `wall` on that may not match."""
+        if self._find_match(wall) != wall or self._seconds != _SIXTY:
+            return wall if self._find_match(wall) != wall else wall + 1
         day, second = divmod(wall, 86400)
         minute = second // 60
         return day * 86400 + min(1440, minute + find_lowest(~(self._minutes >> minute))) * 60
 
     def _align(self, at: int) -> int:
-        """Return the first period from the instant `at` on."""
+        """Return the start of the first period that begins at the instant `at` or later."""
         return self._start - (self._start - at) // self._step * self._step
 
-    def _find_passing(self, wall: int) -> int | None:
-        """Return the first local time from `wall` on that may pass: `wall` itself if it does."""
+    def _find_match(self, wall: int) -> int | None:
+        """Return the first local time from `wall` on that may match; `wall` itself if it does. None if none does."""
         day, second = divmod(wall, 86400)
         found = self._days.find_day(day)
         if found != day:
@@ -137,14 +138,14 @@ class SubdailyEvaluator(Evaluator):
         return wall if rest & 1 else wall + (find_lowest(rest) if rest else 60 - second)
 
     def _expand(self, at: int, segment: Segment) -> Iterator[int]:
-        """Yield the occurrences of the period at `at`, which passes, in order."""
+        """Yield the occurrences of the matching period at `at`, in order."""
         begin, end, offset, reached = segment
         opening = at - (at + offset) % self._base
         for seconds in self._offsets:
             due = opening + seconds
             if begin <= due < end or self._zone(due)[2] == offset:
                 yield due
-            # The offset changes within the period: what a gap swallows is read with the offset before it (3.3.5).
+            # The offset changes within the period. Times in a gap are converted with the offset before it (3.3.5).
             elif due < begin and due + offset > reached:
                 yield begin + due + offset - reached - 1
             elif due >= end and due + offset < end + self._zone(end)[2]:
@@ -153,7 +154,7 @@ class SubdailyEvaluator(Evaluator):
     def _find_last(self, count: int) -> int:
         """Return the instant of occurrence number `count`, counted from DTSTART; `LAST` if it is too far away."""
         at, segment = self._start, self._zone(self._start)
-        if self._find_passing(at + segment[2]) == at + segment[2]:
+        if self._find_match(at + segment[2]) == at + segment[2]:
             first = [due for due in self._expand(at, segment) if due >= at]
             if count <= len(first):
                 return first[count - 1]
@@ -165,11 +166,11 @@ class SubdailyEvaluator(Evaluator):
         return found - (found + self._zone(found)[2]) % self._base + self._offsets[place]
 
     def _find_period(self, number: int, at: int) -> int | None:
-        """Return the passing period that has `number` others before it from `at` on; None if it is too far away.
+        """Return the matching period from `at` on that has `number` others before it; None if it is too far away.
 
         Add up days: many at once if all have the same periods, else one by one.
         """
-        if self._passes_always:
+        if self._matches_always:
             instant = self._align(at) + number * self._step
             return instant if instant < LAST else None
         counts: dict[tuple[int, int], int] = {}
@@ -204,7 +205,7 @@ class SubdailyEvaluator(Evaluator):
         raise make_count_error(self._rule)
 
     def _count_alike(self, at: int, day: int, segment: Segment) -> int:
-        """Count the following days that pass, if all of them have the same periods; else return 0."""
+        """Count the matching days that follow in the segment, if all have the same periods; else return 0."""
         whole = self._count_days_left(at, segment) if 86400 % self._step == 0 else 0
         return (
             (self._days.get_mask(day, day + whole).bit_count() if not self._days.is_unlimited else whole)
@@ -221,20 +222,20 @@ class SubdailyEvaluator(Evaluator):
         step = self._rule.interval
         if number < 64:
             return sum(1 << first + place * step for place in range(number))
-        mask, held = 1, 1
-        while held < number:
-            mask, held = mask | mask << held * step, 2 * held
+        mask, size = 1, 1
+        while size < number:
+            mask, size = mask | mask << size * step, 2 * size
         return (mask & make_span(0, number * step)) << first
 
 
 def _mask_minutes(rule: Rule) -> int:
-    """Return the minutes of the day at which a period passes, before it is expanded."""
+    """Return the mask of the minutes of the day at which a period matches, before it is expanded."""
     minutes = make_mask(rule.minutes) if rule.minutes and rule.freq > HOURLY else _SIXTY
     return sum(minutes << hour * 60 for hour in set(rule.hours) or range(24))
 
 
 def _mask_units(unit: int, minutes: int, seconds: int) -> int:
-    """Return the periods of a day that pass, if there were one for every `unit` seconds."""
+    """Return the mask of the matching periods of a day, as if one began every `unit` seconds."""
     if unit == 60:
         return minutes
     if unit == 3600:
@@ -259,6 +260,6 @@ def _find_offsets(rule: Rule, start: int) -> tuple[int, tuple[int, ...]]:
 
 
 def _jump(wall: int, segment: Segment) -> int:
-    """Return the instant of a later local time, or an earlier one at which the offset has changed."""
+    """Return the instant of the later local time `wall`; an earlier instant if the offset changes before that."""
     _, end, offset, _ = segment
     return wall - offset if wall - offset < end else max(end, wall - offset - AHEAD)

@@ -24,7 +24,7 @@ local function token(list) if call('LLEN', list) == 0 then change('LPUSH', list,
 local function enqueue(job, due, home)
   note(homes, job, due .. ' ' .. home.name)
   home.pushed[#home.pushed + 1] = job
-  mark(job, 'ENQ')
+  mark(job, ENQ)
 end
 local function push(home)  -- a job has its old entry again, if that is there as a tombstone
   local length, buried, jobs, back = call('LLEN', home.list), call('SCARD', home.tombstones) > 0, home.pushed, {}

@@ -18,6 +18,7 @@ end
 local function begin_of(tag, start, deadline) return tag .. ' ' .. start .. ' ' .. deadline .. ' ' end
 local function end_of(home) return ' - ' .. home end
 
+local function event_of(status) return string.match(status or '', '^(%u+):') end
 local function due_of(record) return string.match(record or '', '^(%d+%.%d+) .') end  -- of a job in a queue
 local function waiting_of(record) return string.match(record or '', WAITING) end  -- due time, queue
 
@@ -37,6 +38,10 @@ end
 local function streak_record_of(streak, due)
   local tried = streak.tries .. ' ' .. (due or streak.due) .. ' ' .. streak.after
   return streak.failures .. ' ' .. streak.losses .. ' ' .. tried .. (streak.alone and ' alone' or '')
+end
+
+local function skip_fields(job)  -- of the hash of skips
+  return {MISSED .. ':' .. job, RUNNING .. ':' .. job, WITHDRAWN .. ':' .. job}
 end
 
 local function each_with(jobs, value)  -- pairs of a field and its value, for commands that take them

@@ -12,7 +12,7 @@ local entries = call('HMGET', queued, unpack(jobs))
 local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
 
 local function overtake(job, due, run)  -- the last occurrence is still running
-  if run.next ~= 'once' then return count('running', job, 1) end
+  if run.next ~= 'once' then return count(RUNNING, job, 1) end
   run.next = 'due:' .. stamp(due)
   change('HSET', running, {job, record_of(run)})
 end

@@ -2,11 +2,11 @@
 -- end: in flight → timeline, queue, stopped or (unknown), for runs of one tag, however each of them ended.
 -- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most: failures that are kept;
 --        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
---        there are several; schedules: that from which its place was computed; dues: '' (never), '+n' (in n seconds)
---        or a time; how: {job: its outcome, see records.py}
+--        there are several; schedules: that from which its place was computed; dues: '' (never), 'spent' (never, for a
+--        one-off), '+n' (in n seconds) or a time; how: {job: how it ended, see runs.py}
 -- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule
---         and what was left behind}; a word is a place, or why it is not there, see `Answer` in records.py
-local USUAL, TRIMMED = {}, 1000  -- an outcome that needs no further words; oldest failures that are dropped, at most
+--         and what was left behind}; a word is a place, or why it is not there, see `Answer` in runs.py
+local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local lease, trying, failing = call('ZSCORE', leases, tag), call('HLEN', streaks) > 0, call('HLEN', failures) > 0
@@ -33,19 +33,19 @@ local function placement(job, how, due, schedule, home)
   local place = how.place
   if place == 'unset' then
     for _, key in ipairs({schedules, statuses, streaks, failures}) do change('HDEL', key, {job}) end
-    change('HDEL', skipped, {'missed:' .. job, 'running:' .. job, 'withdrawn:' .. job})
+    change('HDEL', skipped, skip_fields(job))
     change('ZREM', failure_times, {job})
     return 'unset'
-  elseif place == 'stop' or place == 'die' or due == '' and place ~= 'stay' then
+  elseif place == 'stop' or place == 'die' or (due == '' or due == 'spent') and place ~= 'stay' then
     -- A one-off that has ended would run again wherever its text is set again.
-    if place == 'stop' or schedule == 'NOW' or schedule:sub(1, 3) == 'AT:' then stops[#stops + 1] = job end
-    mark(job, place == 'die' and 'DIE' or 'STP')
+    if place == 'stop' or due == 'spent' then stops[#stops + 1] = job end
+    mark(job, place == 'die' and DIE or STP)
     return 'stopped'
   end
   local at = due:sub(1, 1) == '+' and now + due or tonumber(due)
   if at and at <= now then enqueue(job, how.tried or stamp(at), home) return 'queue' end  -- a try keeps its due time
   if at then note(waits, stamp(at), job) end
-  mark(job, 'TML')
+  mark(job, TML)
   return 'timeline'
 end
 for i = 1, #jobs do

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- inspect: all that is kept of one job, at one instant; changes nothing.
--- given  job; queues: those in whose lists it is looked for; skips: its fields in the hash of skips; tag: under which
---        it is listed as in flight, if it has no record of a run
+-- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in flight, if it has no
+--        record of a run
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
 --         left to the in-flight key of that tag, streak, skipped: [count, …], failure, now, entries: how often it is in
 --         each list, dead: for each list 1 if it has a tombstone there}; what is not there is missing
@@ -15,6 +15,6 @@ return {'ok', cjson.encode({
   schedule = call('HGET', schedules, job) or nil, status = call('HGET', statuses, job) or nil,
   timeline = call('ZSCORE', timeline, job) or nil, queued = call('HGET', queued, job) or nil, running = record,
   tag = tag, lease = tag and call('ZSCORE', leases, tag) or nil, hold = tag and call('PTTL', inflight .. tag),
-  streak = call('HGET', streaks, job) or nil, skipped = call('HMGET', skipped, unpack(given.skips)),
+  streak = call('HGET', streaks, job) or nil, skipped = call('HMGET', skipped, unpack(skip_fields(job))),
   failure = call('HGET', failures, job) or nil, now = stamp(now), entries = entries, dead = dead
 })}

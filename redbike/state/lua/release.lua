@@ -14,7 +14,7 @@ for i = #jobs, 1, -1 do
     if words[i] ~= 'kept' then gone[#gone + 1] = job end
     if words[i] == 'queue' then
       note(homes, job, run.due .. ' ' .. run.home)
-      mark(job, 'ENQ')
+      mark(job, ENQ)
       change('RPUSH', queue[run.home].list, {job})
       queue[run.home].used = true
     end

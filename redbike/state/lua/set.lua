@@ -35,10 +35,10 @@ local function set_in_flight(job, run, due, same)
   elseif not same or not due then
     run.next = due and due > now and job.once and 'once' or 'set'
     if due and due > now then note(waits, stamp(due), job.id) else change('ZREM', timeline, {job.id}) end
-    if owed then count('withdrawn', job.id, 1) end
+    if owed then count(WITHDRAWN, job.id, 1) end
   end
   change('HSET', running, {job.id, record_of(run)})
-  if call('HEXISTS', statuses, job.id) == 0 then mark(job.id, 'WRK') end  -- it was unset during the run
+  if call('HEXISTS', statuses, job.id) == 0 then mark(job.id, WRK) end  -- it was unset during the run
 end
 
 local function set_idle(job, due, place, same, known)
@@ -47,15 +47,15 @@ local function set_idle(job, due, place, same, known)
   if place then  -- nothing is looked for in a list: its entry stays there, as a tombstone
     change('HDEL', queued, {job.id})
     change('SADD', home.tombstones, {job.id})
-    count('withdrawn', job.id, 1)
+    count(WITHDRAWN, job.id, 1)
   end
   if due and due > now then
     note(waits, stamp(due), job.id)
-    mark(job.id, 'TML')
+    mark(job.id, TML)
     return
   end
   if known then gone[#gone + 1] = job.id end
-  if due then enqueue(job.id, stamp(due), home) else mark(job.id, 'STP') end
+  if due then enqueue(job.id, stamp(due), home) else mark(job.id, STP) end
 end
 
 for i, job in ipairs(given.jobs) do
@@ -63,7 +63,7 @@ for i, job in ipairs(given.jobs) do
   local due = job.due == 'now' and now or job.due
   local refused = refusal(job, home)
   local kept = job.keeps and same and (run or home or call('ZSCORE', timeline, id)
-    or job.rests and (call('HGET', statuses, id) or ''):sub(1, 4) == 'DIE:')
+    or job.rests and event_of(call('HGET', statuses, id)) == DIE)
   if refused then
     note(reply, id, refused)
   elseif not kept then

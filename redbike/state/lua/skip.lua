@@ -6,7 +6,7 @@ local job = given.job
 if tonumber(call('ZSCORE', timeline, job) or nil) ~= tonumber(given.due) then return {'stale'} end
 if call('HGET', schedules, job) ~= given.schedule then return {'stale'} end
 if streak_of(call('HGET', streaks, job)).due ~= '-' then return {'stale'} end
-count('missed', job, given.count)
+count(MISSED, job, given.count)
 if given.next then note(waits, stamp(given.next), job) else change('ZREM', timeline, {job}) end
-if call('HEXISTS', running, job) == 0 then mark(job, given.next and 'TML' or 'STP') end
+if call('HEXISTS', running, job) == 0 then mark(job, given.next and TML or STP) end
 return write({'ok'})

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that has one.
--- given  tag; seen: the control signal that the worker found when it started; repeated: whether this tag may have been
+-- given  tag; control: the signal that the worker found when it started; repeated: whether this tag may have been
 --        served already; most: how many jobs, 0 for no others; queues, timeouts: names, and seconds for a job of each;
 --        turns: their numbers, over and over; lease, grace: seconds without a sign of life, and after the deadline
 -- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its streak}, jobs, and of each: due time, schedule,
@@ -16,11 +16,11 @@ for i, job in ipairs(own) do
   dues[i], homes[i], texts[i] = run.due, run.home, call('HGET', schedules, job) or ''
 end
 if #own > 0 then return {'ok', cjson.encode({started, deadlines, kept, own, dues, texts, homes})} end
-if (signal or given.seen) ~= given.seen then return {'halted'} end
+if (signal or given.control) ~= given.control then return {'halted'} end
 -- The oldest entries are lined up, turn by turn; a queue that has no more is passed over.
 local jobs, home_of, turns, looked, look, position, idle = {}, {}, {}, 0, most, 0, 0
 for number, home in ipairs(queue) do
-  home.length, home.left, home.seen, home.used = call('LLEN', home.list), 0, 0, 0
+  home.length, home.left, home.scanned, home.used = call('LLEN', home.list), 0, 0, 0
   if home.length > 0 then
     home.deadline = stamp(now + given.timeouts[number])
     home.head, home.tail = begin_of(given.tag, started, home.deadline), end_of(home.name)
@@ -33,9 +33,9 @@ if #turns == 0 or most == 0 then return {'empty'} end
 while looked < look and idle < #turns do
   position, idle = position % #turns + 1, idle + 1
   local home = turns[position]
-  if home.left == 0 and home.seen < home.length then
-    home.jobs = call('LRANGE', home.list, -home.seen - math.ceil(look / #turns), -home.seen - 1)
-    home.left, home.seen = #home.jobs, home.seen + #home.jobs
+  if home.left == 0 and home.scanned < home.length then
+    home.jobs = call('LRANGE', home.list, -home.scanned - math.ceil(look / #turns), -home.scanned - 1)
+    home.left, home.scanned = #home.jobs, home.scanned + #home.jobs
   end
   for _ = 1, math.min(home.left, #turns == 1 and look - looked or 1) do
     looked, idle, home.left = looked + 1, 0, home.left - 1
@@ -79,7 +79,7 @@ for _, home in ipairs(queue) do
   end
 end
 if size == 0 then return write({'again'}) end
-marks.WRK = names
+marks[WRK] = names
 change('HDEL', queued, names)
 change('HSET', running, runs)
 change('HSET', batches, {given.tag, batch_of(names)})

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
--- given  job; queues: its own; skips: its fields in the hash of skips
+-- given  job; queues: its own
 -- returns {'ok'}, {'missing'}, or {'elsewhere', queue} when the job waits in another queue than the one declared
 local job = given.job
 local _, home = waiting_of(call('HGET', queued, job))
@@ -17,5 +17,5 @@ elseif record then
 end
 for _, key in ipairs({schedules, statuses, queued, streaks, failures}) do change('HDEL', key, {job}) end
 for _, key in ipairs({timeline, failure_times}) do change('ZREM', key, {job}) end
-change('HDEL', skipped, given.skips)
+change('HDEL', skipped, skip_fields(job))
 return write({known > 0 and 'ok' or 'missing'})

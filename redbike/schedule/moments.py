@@ -1,0 +1,51 @@
+"""Parse what schedules and options have in common: instants and durations."""
+
+import re
+from datetime import datetime
+
+from redbike.errors import BadSchedule
+from redbike.schedule.zones import load_zone_info
+
+END_OF_TIME = 253402300800.0  # the year 10000
+
+EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
+_SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
+_DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
+
+
+def parse_timestamp(text: str, timezone: str = "UTC") -> float:
+    """Return the epoch seconds of a TIMESTAMP.
+
+    `text` is epoch seconds or ISO 8601. The latter is in `timezone` if it has no zone. Raise `BadSchedule`.
+    """
+    if not isinstance(text, str):
+        raise BadSchedule(f"bad timestamp {text!r:.80}: it must be a text")
+    if EPOCH.fullmatch(text):
+        instant = float(text)
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+            instant = (moment if moment.tzinfo else moment.replace(tzinfo=load_zone_info(timezone))).timestamp()
+        except (ValueError, OverflowError) as error:
+            if isinstance(error, BadSchedule):
+                raise
+            raise BadSchedule(f"bad timestamp {text!r:.80}: epoch seconds or ISO 8601 is needed") from None
+    if not 0 <= instant < END_OF_TIME:
+        raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999")
+    return instant
+
+
+def parse_duration(duration: str) -> float:
+    """Return the seconds of a text such as 900, 15m or 1h30m. Raise `BadSchedule`."""
+    if _SECONDS.fullmatch(duration):
+        seconds = float(duration)
+    else:
+        found = _DURATION.fullmatch(duration)
+        if not found or not duration:
+            raise BadSchedule(f"bad duration {duration!r:.80}: 900, 15m, 1h30m, 1.5h or 2d is needed")
+        days, hours, minutes, rest = (float(number or 0) for number in found.groups())
+        # Six decimals of a second, a minute, an hour or a day are whole microseconds.
+        seconds = round(days * 86400 + hours * 3600 + minutes * 60 + rest, 6)
+    if not 0.001 <= seconds <= 1e10:
+        raise BadSchedule(f"bad duration {duration!r:.80}: 0.001 s to 1e10 s are allowed")
+    return seconds

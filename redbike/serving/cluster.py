@@ -1,0 +1,167 @@
+"""Reach the one server of a cluster that has the keys of a prefix.
+
+All keys of a prefix are in one slot. So a client needs only the master of that slot, and everything is as on a single
+server. A connection asks the nodes for that master whenever it connects. When the slot moves, or a replica takes over,
+the server replies ``MOVED``, or hangs up: then the connection connects again, to the new master.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import redis
+from redis.backoff import ConstantBackoff
+from redis.crc import key_slot
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    ConnectionError,
+    MovedError,
+    NoPermissionError,
+    ResponseError,
+    TimeoutError,
+    TryAgainError,
+)
+from redis.retry import Retry
+
+Address = tuple[str, int]
+
+ANSWER = 1.0  # seconds for a node to say which master has the slot
+FRESH = 1.0  # seconds for which the address of a master is reused
+PATIENCE = 10.0  # seconds that a request waits while its slot moves from one master to another
+PAUSE = 0.05  # seconds between two tries
+# The server has not run the request, because the slot is moving or has moved.
+MOVING = (MovedError, AskError, TryAgainError)
+
+
+def make_retry() -> Retry:
+    """Return what lets redis-py repeat a command that the server has not run, as its slot is moving."""
+    return Retry(ConstantBackoff(PAUSE), round(PATIENCE / PAUSE), supported_errors=MOVING)
+
+
+class Router:
+    """Finds the master of a slot. `nodes` are some nodes of the cluster, `arguments` those of connections to them.
+
+    Threads share it. Without a slot, any node will do.
+    """
+
+    def __init__(self, nodes: Iterable[Address], connection_class: Any, arguments: Mapping[str, Any]) -> None:
+        self.given = list(nodes)
+        self.slot: int | None = None
+        self._connection_class = connection_class
+        # A node that is suspended must not hold up the question for long: others know the same.
+        self._arguments = dict(arguments) | {
+            name: min(arguments.get(name) or ANSWER, ANSWER) for name in ("socket_timeout", "socket_connect_timeout")
+        }
+        self._known: list[Address] = []  # the nodes that the cluster named last
+        self._found: tuple[Address, float] | None = None  # a master, and until when it is reused
+        self._changing = threading.Lock()
+
+    def copy(self) -> "Router":
+        """Return a router of the same cluster, without a slot."""
+        return Router([*self._known, *self.given], self._connection_class, self._arguments)
+
+    def aim_at(self, key: str) -> None:
+        """Find the master of the slot of `key` from now on."""
+        self.slot = int(key_slot(key.encode()))
+        self._found = None
+
+    def find(self) -> Address:
+        """Return the address of the master of the slot. Raise `ConnectionError` if no node knows one."""
+        with self._changing:
+            if self._found and time.monotonic() < self._found[1]:
+                return self._found[0]
+            address = self._ask_nodes()
+            self._found = address, time.monotonic() + FRESH
+            return address
+
+    def follow(self, moved: MovedError) -> None:
+        """Take the node that a reply ``MOVED`` names for the master."""
+        with self._changing:
+            names_master = moved.slot_id == self.slot and moved.host
+            self._found = ((moved.host, moved.port), time.monotonic() + FRESH) if names_master else None
+
+    def forget(self) -> None:
+        """Ask the nodes again the next time."""
+        with self._changing:
+            self._found = None
+
+    def _ask_nodes(self) -> Address:
+        errors = []
+        # In any order, as some may be gone, and others not know yet what has changed.
+        known = random.sample(self._known, len(self._known))
+        for node in dict.fromkeys([*known, *self.given]):
+            try:
+                found = self._read_slots(node, self._request_slots(node))
+            except (AuthenticationError, NoPermissionError):
+                raise
+            except (ConnectionError, TimeoutError, OSError, ResponseError) as error:
+                errors.append(f"{node[0]}:{node[1]}: {error}")
+            else:
+                if found:
+                    return found
+                errors.append(f"{node[0]}:{node[1]} knows no master of slot {self.slot}")
+        raise ConnectionError("; ".join(errors))
+
+    def _request_slots(self, node: Address) -> list[Any]:
+        connection = self._connection_class(host=node[0], port=node[1], **self._arguments)
+        try:
+            connection.connect()
+            connection.send_command("CLUSTER", "SLOTS")
+            return list(connection.read_response(disable_decoding=True))
+        finally:
+            connection.disconnect()
+
+    def _read_slots(self, node: Address, slots: list[Any]) -> Address | None:
+        """Return the master of the slot; remember all nodes that the reply names. `node` is the one that replied."""
+        named, master = [], None
+        for first, last, *nodes in slots:
+            addresses = [_read_address(node, host, port) for host, port, *_ in nodes]
+            named += [address for address in addresses if address]
+            if self.slot is None or first <= self.slot <= last:
+                master = master or addresses[0]
+        self._known = list(dict.fromkeys(named))
+        return master
+
+
+def _read_address(node: Address, host: bytes | None, port: int) -> Address | None:
+    """Return an address in a reply of `node`, which does not name itself if it does not know its own name."""
+    if host == b"?":
+        return None
+    return (host.decode() if host else node[0]), port
+
+
+class SlotConnection(redis.Connection):
+    """A connection to the master of the slot of `router`, whichever that is when it connects."""
+
+    def __init__(self, router: Router, **arguments: Any) -> None:
+        super().__init__(**arguments)  # type: ignore[no-untyped-call]
+        self._router = router
+
+    def _connect(self) -> Any:
+        self.host, self.port = self._router.find()
+        try:
+            return super()._connect()  # type: ignore[no-untyped-call]
+        except BaseException:
+            self._router.forget()
+            raise
+
+    def read_response(self, *arguments: Any, **options: Any) -> Any:
+        """Return the next reply; follow the slot if it has moved."""
+        try:
+            return super().read_response(*arguments, **options)
+        except MovedError as error:
+            self._router.follow(error)
+            raise
+
+
+class SlotSSLConnection(SlotConnection, redis.SSLConnection):
+    """The same with TLS."""
+
+
+def add_braces(prefix: str) -> str:
+    """Return `prefix` in braces, unless it has some: so all keys that begin with it are in one slot."""
+    begin = prefix.find("{")
+    return prefix if begin >= 0 and prefix.find("}", begin) > begin + 1 else f"{{{prefix}}}"

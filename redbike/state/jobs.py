@@ -1,0 +1,87 @@
+"""The transitions that users ask for: a job is set, unset, run once more, or rejected for its schedule."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from redbike.errors import BadJobId
+from redbike.state.namespace import STEP, Namespace, make_tag, number_queues
+from redbike.state.records import decode, pair_up
+from redbike.state.scripts import Call, Reply
+
+Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
+
+
+@dataclass(slots=True)
+class Job:
+    """A job to set."""
+
+    jobid: str
+    schedule: str  # in its complete stored form
+    due: Due  # first
+    once: bool  # the run is owed if it comes due while an earlier one is in flight
+    queue: str
+    keeps: bool = False  # left where it is, if it has this schedule already
+    rests: bool = False  # so also if it has failed for good
+    # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
+    anchor_span: tuple[int, int] | None = None
+
+
+class Jobs:
+    """Sets, unsets, requeues and rejects jobs. `queue_for` names the queue of a job id."""
+
+    def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
+        self._namespace = namespace
+        self._queue_for = queue_for
+
+    def set(self, jobs: Sequence[Job], from_now: bool = False) -> list[tuple[Job, str]]:
+        """Set jobs, none of them twice, in one round trip, `STEP` in each step.
+
+        Return those that were left as they are, each with the queue in which it waits, which is not its own: another
+        worker class may have put it there. With that queue in place of its own it can be set. If occurrences count
+        `from_now`, those whose due time has passed meanwhile are left too, with "" for the queue.
+        """
+        steps = (jobs[first : first + STEP] for first in range(0, len(jobs), STEP))
+        elsewhere: dict[str, str] = {}
+        for reply in self._namespace.scripts.run_all(self._pack_set(step, from_now) for step in steps):
+            if len(reply) > 1:
+                elsewhere.update(pair_up(list(map(decode, reply[1:]))))
+        return [(job, elsewhere[job.jobid]) for job in jobs if job.jobid in elsewhere] if elsewhere else []
+
+    def _pack_set(self, jobs: Sequence[Job], from_now: bool) -> Call:
+        numbers = number_queues(job.queue for job in jobs)
+        given = [_format_job(job, numbers[job.queue]) for job in jobs]
+        return self._namespace.pack("set", numbers, request=make_tag(), from_now=from_now, jobs=given)
+
+    def reject(self, jobid: str) -> None:
+        """Leave the status ``BAD`` for a job that was never set."""
+        self._namespace.run("reject", job=jobid)
+
+    def unset(self, jobid: str) -> None:
+        """Forget `jobid`; a run in flight completes. Raise `NoSuchJob` if there is nothing to forget."""
+        # Another worker class may have put the job into a queue of another name: then that one is declared instead.
+        try:
+            name = self._queue_for(jobid)
+        except BadJobId:
+            # An older version may have stored an id for which there is no queue: then any will do.
+            name = "-"
+        reply: Reply = ["elsewhere", name.encode()]
+        while reply[0] == "elsewhere":
+            reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
+
+    def requeue(self, jobid: str) -> None:
+        """Run `jobid` once now, whatever its schedule, and forget its failure. Raise `NoSuchJob`."""
+        self._namespace.run("requeue", [self._queue_for(jobid)], job=jobid, request=make_tag())
+
+
+def _format_job(job: Job, queue: int) -> dict[str, Any]:
+    """Return a job for ``lua/set.lua``."""
+    given: dict[str, Any] = {"id": job.jobid, "schedule": job.schedule, "queue": queue}
+    if job.due is not None:
+        given["due"] = job.due
+    for name in ("once", "keeps", "rests"):
+        if getattr(job, name):
+            given[name] = True
+    if job.anchor_span is not None:
+        given["span"] = job.anchor_span
+    return given

@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- repair_tag: what is kept of a tag → as its runs in flight need it; nothing of one that has none.
+-- given  tag; jobs: those that may be in flight under it, besides those that it lists; lease, grace: seconds without a
+--        sign of life, after a deadline; slack: seconds by which a lease may be too long
+-- returns {'ok'}
+local tag, last = given.tag, 0
+local own, runs = runs_of(tag, given.jobs)
+for _, run in pairs(runs) do last = math.max(last, run.deadline) end
+local key, lease = inflight .. tag, tonumber(call('ZSCORE', leases, tag) or nil)
+if #own == 0 then
+  change('HDEL', batches, {tag})
+  change('ZREM', leases, {tag})
+  change('DEL', key, {})
+  return write({'ok'})
+end
+local batch, left = batch_of(own), math.floor((last - now) * 1000)
+change('HSET', batches, {tag, batch})
+-- Not at once: if its worker is alive, the next heartbeat renews it.
+if not lease or lease > last + given.grace + given.slack then
+  change('ZADD', leases, {stamp(math.min(now + given.lease, last + given.grace)), tag})
+end
+local named = {}
+for _, job in ipairs(call('TYPE', key).ok == 'string' and jobs_of(call('GET', key)) or {}) do named[job] = true end
+local whole = call('PTTL', key) >= 0
+for _, job in ipairs(own) do whole = whole and named[job] end
+if left <= 0 then
+  change('DEL', key, {})
+elseif not whole then
+  change('PSETEX', key, {left, batch})  -- whatever it is
+end
+return write({'ok'})

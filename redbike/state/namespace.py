@@ -1,0 +1,65 @@
+"""What the classes of transitions share: the keys under one prefix, and the way to the scripts that change them."""
+
+import base64
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from redbike.state.keys import Keys
+from redbike.state.records import decode
+from redbike.state.scripts import Call, Reply, Scripts, name_wrong_key
+
+PAGE = 500  # entries of a hash or a list in one request
+STEP = 100  # jobs that one script sets or moves: the server serves nobody else meanwhile
+
+# Bytes that are not UTF-8 are passed on as they are.
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The keys under one prefix of one server. With `now` the clock of all scripts is stopped at that instant."""
+
+    client: "redis.Redis"
+    keys: Keys
+    scripts: Scripts
+    now: float | None = None
+
+    def pack(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Call:
+        """Return the call of a script, with what it is given, by name, and with the keys of `queues`."""
+        if self.now is not None:
+            given.setdefault("now", self.now)
+        names = tuple(queues)
+        if names:
+            given["queues"] = names
+        return Call(verb, self.keys.list_given(names), _encode(given))
+
+    def run(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Reply:
+        """Run one script, and return its reply."""
+        return self.scripts.run(self.pack(verb, queues, **given))
+
+    def fetch(self, command: Callable[[str], Any], key: str, kind: str) -> Any:
+        """Return what a command replies for a key of this type. The error for another type names the key."""
+        try:
+            return command(key)
+        except redis.ResponseError as error:
+            raise name_wrong_key(self.client, [(key, kind)], error) from error
+
+
+def make_tag() -> str:
+    """Return a name for one request or run that no other will have."""
+    return base64.urlsafe_b64encode(os.urandom(12)).decode()
+
+
+def number_queues(names: Iterable[str]) -> dict[str, int]:
+    """Return the names of queues, each once, with the numbers from 1 by which scripts know them."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names), 1)}
+
+
+def read_json(value: bytes) -> Any:
+    """Return what a script has packed as JSON: the client reads that ten times as fast as as many replies."""
+    return json.loads(decode(value))

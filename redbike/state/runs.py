@@ -1,0 +1,232 @@
+"""The transitions of runs: a worker takes jobs from queues, sends heartbeats for them, and ends or releases them.
+
+Runs that are taken together have one tag, and so one lease.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from redbike.schedule.parser import is_one_off
+from redbike.state.namespace import Namespace, number_queues, read_json
+from redbike.state.records import Streak, decode, format_time
+from redbike.state.scripts import Call, Reply
+from redbike.words import Skip
+
+LEASE = 12.0  # seconds without a heartbeat after which a worker counts as dead
+GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
+SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
+
+_PLACES = ("timeline", "queue", "stopped", "unset")  # where `end` may bring a job
+
+
+@dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
+class Run:
+    """A run in flight, as its worker holds it. Times are epoch seconds by Redis' clock."""
+
+    jobid: str
+    due: float
+    tag: str
+    start: float
+    deadline: float
+    failures: int  # runs in a row that raised, before this one
+    losses: int  # runs in a row whose worker died, before this one
+    schedule: str  # the text at the time when the run was taken
+    queue: str
+    prefix: str = field(default="", compare=False)  # of the keys: two prefixes may have jobs of the same id
+    received: float = field(default_factory=time.monotonic, compare=False)
+    over: float = field(default=0.0, compare=False)  # when its work was over, by the monotonic clock; 0.0 before
+    tries: int = 0  # of the same occurrence, before this one
+    after: float | None = None  # after when the schedule goes on, if that is not `due`
+
+    @property
+    def attempt(self) -> int:
+        """The number of this try of the same occurrence, from 1."""
+        return 1 + self.tries
+
+    @property
+    def goes_on_after(self) -> float:
+        """The instant after which the schedule has its next occurrence."""
+        return self.due if self.after is None else self.after
+
+    @property
+    def was_in_time(self) -> bool:
+        """Tell whether its work was over before its deadline."""
+        return 0.0 < self.over < self.received + self.deadline - self.start
+
+    def now(self) -> float:
+        """Return Redis' clock, as far as this process knows it without a request; only drift can put it ahead."""
+        return self.start + time.monotonic() - self.received
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where a job goes when its run has ended, and what is kept of that; see ``lua/end.lua``."""
+
+    # next: at `due`, computed from the schedule; due: at `due`, whatever the schedule; stay: on the timeline, where
+    # somebody has put it during the run.
+    place: Literal["next", "due", "stay", "stop", "die", "unset"]
+    due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
+    why: Literal["", "overrun", "lost"] = ""  # "": the worker is done
+    streak: str = ""  # the record of a `Streak`
+    failure: dict[str, Any] | None = None
+    missed: int = 0  # occurrences that were skipped while none ran
+    overlapped: int = 0  # and while this one did
+    retried: bool = False  # the worker is done and has failed, but that is no failure yet
+    # What was left behind during the run, as far as the place was computed with it: `next` of the record, with
+    # "+timeline" at its end if the job is there.
+    left: str = "-"
+
+
+EndedRun = tuple[Run, Placement]
+
+
+class Answer(NamedTuple):
+    """What a script replied to the end of a run.
+
+    - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``stopped`` or ``unset``.
+    - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
+      ``alive``: it is not lost, or not overrun. ``kept``: others must be computed again first. Nothing was changed.
+    - ``changed``: nothing was changed either. The place must be computed again, from the schedule in `detail`, and from
+      what was left behind for the end of the run, in `left`.
+    """
+
+    word: str
+    detail: str = ""
+    left: str = "-"
+
+
+class Look(NamedTuple):
+    """One look into queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1.
+
+    The first job is looked for in the queue of the first turn, and in the next ones if that has none. So it goes on,
+    over and over.
+    """
+
+    queues: Sequence[tuple[str, float]]
+    turns: Sequence[int]
+
+
+class Runs:
+    """Takes jobs, and ends their runs. Of the failures, the last `failures_limit` are kept."""
+
+    def __init__(self, namespace: Namespace, failures_limit: int) -> None:
+        self._namespace = namespace
+        self._failures_limit = failures_limit
+
+    def take(self, look: Look, tag: str, most: int, control: str = "") -> list[Run] | Literal["halted"]:
+        """Take up to `most` jobs in one step, all under `tag`, in the order in which they are to be run.
+
+        `control` is the signal that was there when the worker started, and does not concern it.
+        """
+        call = self.pack_take(look, tag, most, control)
+        reply: Reply = ["again"]
+        while reply[0] == "again":
+            reply = self._namespace.scripts.run(call)
+        return self.read_take(reply, tag)
+
+    def pack_take(self, look: Look, tag: str, most: int, control: str = "", repeated: bool = False) -> Call:
+        """Ask for jobs. A request whose reply was lost is `repeated` with its tag: it gets the same jobs again."""
+        names, timeouts = [name for name, _ in look.queues], [timeout for _, timeout in look.queues]
+        given = {"tag": tag, "control": control, "most": most, "repeated": repeated, "lease": LEASE, "grace": GRACE}
+        return self._namespace.pack("take", names, timeouts=timeouts, turns=list(look.turns), **given)
+
+    def read_take(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
+        """Read the reply to `pack_take`; none if it is ``again``: the caller repeats the request as it was."""
+        if reply[0] != "ok":
+            return "halted" if reply[0] == "halted" else []
+        received, prefix = time.monotonic(), self._namespace.keys.prefix
+        start, ends, streaks, jobids, dues, schedules, homes = read_json(reply[1])
+        began, runs = float(start), []
+        deadlines = {name: float(deadline) for name, deadline in ends.items()}
+        columns = (jobids, dues, homes if len(deadlines) > 1 else [*deadlines] * len(jobids), schedules)
+        for jobid, due, home, schedule in zip(*columns, strict=True):
+            run = Run(jobid, float(due), tag, began, deadlines[home], 0, 0, schedule, home, prefix, received)
+            if jobid in streaks:
+                kept = Streak.parse(streaks[jobid])
+                run.failures, run.losses, run.tries, run.after = kept.failures, kept.losses, kept.tries, kept.after
+            runs.append(run)
+        return runs
+
+    def end(self, run: Run, placement: Placement, late: float = 0.0) -> Answer:
+        """End `run`. `late` is for how many seconds it has been over; it must have been in time then."""
+        return self.read_end(self._namespace.scripts.run(self.pack_end([(run, placement)], late)))[0]
+
+    def pack_end(self, ended: Sequence[EndedRun], late: float = 0.0, whole: bool = False) -> Call:
+        """End runs that were taken together, each where its placement says.
+
+        If they are to end as a `whole`, none does for as long as the place of one must be computed again.
+        """
+        numbers = number_queues(run.queue for run, _ in ended)
+        jobs, homes, schedules, dues, hows = [], [], [], [], {}
+        for run, placement in ended:
+            jobs.append(run.jobid)
+            if len(numbers) > 1:
+                homes.append(run.queue)
+            schedules.append(run.schedule)
+            dues.append(_format_due(run, placement))
+            if how := _format_how(placement):
+                hows[run.jobid] = how
+        deadline = min(run.deadline for run, _ in ended)
+        given = {"tag": ended[0][0].tag, "late": late, "most": self._failures_limit, "how": hows, "deadline": deadline}
+        if whole:
+            given["whole"] = True
+        return self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
+
+    def read_end(self, reply: Reply) -> list[Answer]:
+        """Read the reply to `pack_end`: the answer for each run."""
+        changed = iter(reply[2:])
+        return [
+            Answer(word, decode(next(changed)), decode(next(changed)))
+            if word == "changed"
+            else Answer("kept")
+            if reply[0] == "kept"
+            else Answer("ok", word)
+            if word in _PLACES
+            else Answer(word)
+            for word in decode(reply[1]).split(" ")
+        ]
+
+    def release(self, runs: Sequence[Run]) -> list[str]:
+        """Give back runs that were taken together and have not begun; return the words of ``lua/release.lua``."""
+        numbers = number_queues(run.queue for run in runs)
+        reply = self._namespace.run("release", numbers, tag=runs[0].tag, jobs=[run.jobid for run in runs])
+        return decode(reply[1]).split(" ")
+
+    def heartbeat(self, runs: Sequence[Run]) -> list[str]:
+        """Say that the worker of `runs` lives; return ``ok``, ``overrun`` or ``stale`` for each."""
+        jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
+        reply = self._namespace.run("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)
+        return [decode(word) for word in reply[1:]]
+
+
+def _format_due(run: Run, placement: Placement) -> str:
+    """Return when a job is due next, for ``lua/end.lua``."""
+    if placement.due is None:
+        return "spent" if is_one_off(run.schedule) else ""
+    return placement.due if isinstance(placement.due, str) else format_time(placement.due)
+
+
+def _format_how(placement: Placement) -> dict[str, Any]:
+    """Return how a run ended, for ``lua/end.lua``; nothing if it is done and the job goes where its schedule says."""
+    how: dict[str, Any] = {}
+    if placement.place != "next":
+        how["place"] = placement.place
+    if placement.why:
+        how["why"] = placement.why
+    if placement.left != "-":
+        how["left"] = placement.left
+    if placement.streak:
+        how["streak"] = placement.streak
+        if (tried := Streak.parse(placement.streak).due) is not None:
+            how["tried"] = format_time(tried)
+    if placement.failure is not None:
+        how["failure"] = json.dumps(placement.failure)
+    if placement.missed or placement.overlapped:
+        skipped = {Skip.MISSED: placement.missed, Skip.RUNNING: placement.overlapped}
+        how["skipped"] = {reason: number for reason, number in skipped.items() if number}
+    if placement.retried:
+        how["retried"] = True
+    return how

@@ -1,0 +1,139 @@
+"""The transitions of the dispatcher: it surveys what is due, and moves jobs from the timeline to queues."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from redbike.serving.refusals import translate_errors
+from redbike.state.namespace import PAGE, Namespace, number_queues, read_json
+from redbike.state.records import RunRecord, Streak, decode, pair_up, parse_number
+from redbike.state.runs import Run
+from redbike.state.scripts import Call, Reply
+
+CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
+MOST_DUE = 4 * PAGE  # due jobs in a survey
+MOST_COMING = 50  # jobs that are due next in a survey
+
+DueJob = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue; "" if it has none
+
+# The columns of ``lua/survey.lua`` for the jobs of a lost tag.
+_COLUMNS = ("jobs", "runs", "schedules", "streaks")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a dispatcher has to do. Times are epoch seconds by Redis' clock."""
+
+    now: float
+    control: str
+    dispatched: float | None
+    next_lease: float | None
+    due: list[tuple[str, str]]  # job id and due time, the latter as Redis spells it
+    coming: list[tuple[str, str]]  # the same, of some of those that are due next, in order
+    lost: list[Run]  # those that were taken together one behind the other
+    strays: dict[str, list[str]]  # by lost tag: jobs that it lists, but that are not in flight under it
+    old: list[str]  # lost jobs in flight that a worker of an older version has taken
+
+    @property
+    def next_due(self) -> float | None:
+        """The instant at which the next job is due; None if there is none."""
+        return float(self.coming[0][1]) if self.coming else None
+
+
+def is_ahead(instant: float, now: float) -> bool:
+    """Tell whether `instant` comes from a clock that was ahead of the one that says `now`: do not believe it."""
+    return instant > now + CLOCKS_DIFFER
+
+
+class Timeline:
+    """Surveys and dispatches what is due."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def pack_survey(self, passed_over: int = 0) -> Call:
+        """Ask what is due, `MOST_DUE` jobs at most without the first `passed_over`, and for `PAGE` lost runs."""
+        return self._namespace.pack("survey", due=MOST_DUE, passed_over=passed_over, lost=PAGE, coming=MOST_COMING)
+
+    def read_survey(self, reply: Reply) -> Survey:
+        """Read the reply to `pack_survey`."""
+        found = read_json(reply[1])
+        lost: list[Run] = []
+        strays: dict[str, list[str]] = {}
+        old: list[str] = []
+        # Lua has one kind of table: an empty one is an object.
+        for tag in found["lost"] or ():
+            if not tag["jobs"]:
+                old.append(tag["tag"])
+                continue
+            # By job: a damaged list may have one twice.
+            rows = {row[0]: row for row in zip(*(tag[name] for name in _COLUMNS), strict=True)}
+            read = (self._read_lost_run(*row) for row in rows.values())
+            runs = [run for run in read if run and run.tag == tag["tag"]]
+            lost += runs
+            if len(runs) < len(rows):
+                strays[tag["tag"]] = tag["jobs"]
+        return Survey(
+            now=float(found["now"]),
+            control=found.get("control", ""),
+            dispatched=parse_number(found.get("dispatched")),
+            next_lease=parse_number(found.get("next_lease")),
+            due=pair_up(found["due"] or ()),
+            coming=pair_up(found["coming"] or ()),
+            lost=lost,
+            strays=strays,
+            old=old,
+        )
+
+    def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str) -> Run | None:
+        # What is not there is False.
+        found, kept = RunRecord.parse(record or ""), Streak.parse(streak or "")
+        if found is None:
+            return None
+        times = (found.due, found.tag, found.start, found.deadline)
+        known = (jobid, *times, found.failures, found.losses, schedule or "", found.queue, self._namespace.keys.prefix)
+        return Run(*known, tries=kept.tries, after=kept.after)
+
+    def pack_dispatch(self, due: Sequence[DueJob]) -> Call:
+        """Move jobs to their queues in one step; those that are not due then any more are passed over."""
+        numbers = number_queues(name for _, _, name in due if name)
+        jobs, dues, homes = zip(*due, strict=True) if due else ((), (), ())
+        return self._namespace.pack("dispatch", numbers, jobs=jobs, dues=dues, homes=homes)
+
+    def read_dispatch(self, reply: Reply) -> int:
+        """Return how many jobs moved, from the reply to `pack_dispatch`."""
+        return int(reply[1])
+
+    def skip(self, jobid: str, due: str, schedule: str, next_due: float | None, count: int) -> bool:
+        """Give up `count` past occurrences of a job on the timeline; return False if it has moved on meanwhile."""
+        given: dict[str, Any] = {"job": jobid, "due": due, "schedule": schedule, "count": count}
+        if next_due is not None:
+            given["next"] = next_due
+        return bool(self._namespace.run("skip", **given)[0] == "ok")
+
+    def list_between(self, since: float, until: float) -> list[tuple[str, str]]:
+        """Return the jobs that are due after `since` and by `until`, with their due times as texts."""
+        client, bounds = self._namespace.client, (f"({since:.6f}", f"{until:.6f}")
+        with translate_errors():
+            # As numbers: RESP3 has no other spelling.
+            rows = client.zrange(self._namespace.keys.timeline, *bounds, byscore=True, withscores=True)
+        return [(decode(jobid), repr(due)) for jobid, due in cast(list[tuple[bytes, float]], rows)]
+
+    def advance(self, until: float, was_ahead: bool = False) -> None:
+        """Note that everything due by `until` was dispatched. Only if the clock `was_ahead`, it may go back."""
+        self._namespace.run("advance", now=until, ahead=was_ahead)
+
+    def read_clock(self) -> float:
+        """Return Redis' clock, in epoch seconds."""
+        with translate_errors():
+            seconds, micros = self._namespace.client.time()
+        return float(seconds + micros / 1e6)
+
+    def read_dispatched(self) -> tuple[float, float | None]:
+        """Return Redis' clock, and the instant up to which all is dispatched; None if there was no dispatcher yet."""
+        with translate_errors():
+            pipeline = self._namespace.client.pipeline(transaction=False)
+            pipeline.time()
+            pipeline.zscore(self._namespace.keys.dispatched, "until")
+            (seconds, micros), dispatched = pipeline.execute()
+        return seconds + micros / 1e6, dispatched

@@ -1,0 +1,22 @@
+"""The words that Redis holds and users see, each defined once. The scripts get them as constants of the same names."""
+
+from enum import StrEnum
+
+
+class Event(StrEnum):
+    """The last event of a job, as its status has it."""
+
+    TML = "TML"  # it is on the timeline: it was set, or has ended and runs again
+    ENQ = "ENQ"  # it is in a queue
+    WRK = "WRK"  # it is in flight
+    STP = "STP"  # it is stopped: nothing is left to run
+    DIE = "DIE"  # it is stopped, because it failed
+    BAD = "BAD"  # its schedule was refused, and it has no other
+
+
+class Skip(StrEnum):
+    """Why an occurrence was not run."""
+
+    MISSED = "missed"  # nobody could run it in time
+    RUNNING = "running"  # the last run was still going on
+    WITHDRAWN = "withdrawn"  # it was in a queue, or owed, when the job was set again

@@ -1,0 +1,401 @@
+"""Commands, their output, and their exit status."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from redbike.cli.entry import COMMANDS
+from redbike.cli.entry import __doc__ as usage
+from tests.commandline import Shell
+from tests.proc import children_of, is_gone
+from tests.waiting import wait_until
+
+WORKER = """
+import time
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print(f"worked {jobid}", flush=True)
+        if jobid.startswith("long"):
+            time.sleep(3)
+"""
+
+
+@pytest.fixture
+def jobs(shell):
+    (shell.folder / "jobs.py").write_text(WORKER)
+    return shell
+
+
+def lines(done):
+    return done.stdout.splitlines()
+
+
+def refused(done, status, *words):
+    """It failed with one clear line, and no more."""
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("redbike: ")
+    for word in words:
+        assert word in done.stderr
+
+
+def test_help_shows_every_command(shell):
+    done = shell.run("--help")
+    assert done.returncode == 0
+    assert done.stdout.strip() == usage.strip()
+    for command in COMMANDS:
+        assert f"redbike [options] {command}" in usage
+        assert f"\n  {command} " in usage.partition("Commands:")[2]
+    assert shell.run("--version").stdout.strip()
+
+
+def test_set_tell_unset(shell):
+    assert shell.run("set", "job:A", "0 3 * * *", "--tz", "Europe/Berlin").returncode == 0
+    told = shell.run("tell", "job:A")
+    assert told.returncode == 0
+    answer = json.loads(told.stdout)
+    assert list(answer) == ["status", "next_run", "schedule", "working"]
+    assert answer["schedule"] == "CRON_TZ=Europe/Berlin 0 3 * * *"
+    assert shell.run("unset", "job:A").returncode == 0
+    gone = shell.run("tell", "job:A")
+    assert gone.returncode == 1
+    assert json.loads(gone.stdout) == {"status": None, "next_run": None, "schedule": None, "working": False}
+
+
+def test_an_id_that_looks_like_an_option_needs_two_dashes(shell):
+    assert shell.run("set", "--", "--help", "NOW").returncode == 0
+    assert json.loads(shell.run("tell", "--", "--help").stdout)["schedule"] == "NOW"
+
+
+def test_a_bad_schedule_is_quoted_and_exits_2(shell):
+    refused(shell.run("set", "job:A", "every day"), 2, "every day")
+    assert lines(shell.run("statuses"))[0].startswith("job:A,BAD,")
+
+
+def test_a_schedule_with_nothing_left_says_so(shell):
+    done = shell.run("set", "--after=2002-01-01", "job:A", "AT:2001-01-01T00:00:00Z")
+    assert done.returncode == 0
+    assert "nothing is left" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "quoted"),
+    [
+        (("set", "job:A", "NOW", "--after=soon"), "soon"),
+        (("set", "job:A", "0 3 * * *", "--tz=Mars/Olympus"), "Mars/Olympus"),
+        (("set", "", "NOW"), "''"),
+        (("set", "a\nb", "NOW"), "a\\nb"),
+        (("set", "a:", "NOW"), "a:"),
+        (("statuses", "--before=yesterday"), "yesterday"),
+        (("control", "STOP"), "STOP"),
+        (("work",), "no worker"),
+        (("work", "os:system('touch pwned')"), "os:system"),
+        (("work", "subprocess:Popen('touch pwned', shell=True)"), "subprocess:Popen"),
+        (("work", ":__import__('os').system('touch pwned')"), "__import__"),
+        (("work", "jobs:Worker(open('pwned', 'w'))"), "jobs:Worker"),
+        (("work", "jobs:Worker('A')", "--concurrency=0"), "0"),
+        (("work", "jobs:Worker('A')", "--processes=many"), "many"),
+        (("load", "nowhere.csv"), "nowhere.csv"),
+        (("dispatch", "--schedules=nowhere.csv"), "nowhere.csv"),
+        (("--config=nowhere.conf", "statuses"), "nowhere.conf"),
+        (("--url=gopher://x", "statuses"), "gopher://x"),
+        (("server", "status"), "not in use"),
+    ],
+)
+def test_bad_input_is_quoted_in_one_line_and_exits_2(jobs, arguments, quoted):
+    refused(jobs.run(*arguments), 2, quoted)
+    assert jobs.run("statuses").stdout == ""
+    assert not (jobs.folder / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "quoted"),
+    [
+        (("--url=unix:///nowhere/redis.sock", "statuses"), "/nowhere/redis.sock"),
+        (("--url=redis://user:secret@127.0.0.1:1/0", "statuses"), "127.0.0.1:1"),
+        (("requeue", "nobody:A"), "nobody:A"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line_and_exits_1(shell, arguments, quoted):
+    done = shell.run(*arguments)
+    refused(done, 1, quoted)
+    assert "secret" not in done.stderr
+
+
+def test_schedules_are_read_back_unchanged(shell):
+    texts = {
+        "a:A": "EVERY:15m",
+        "b:A": "RRULE:FREQ=DAILY;COUNT=3",
+        "c:A": "*/5 * * * *",
+        'd, "e":A': "AT:2030-01-01T00:00:00+01:00",
+        "é:A": "CONTINUE",
+    }
+    for jobid, text in texts.items():
+        assert shell.run("set", jobid, text).returncode == 0
+    dumped = shell.run("schedules").stdout
+    (shell.folder / "dump.csv").write_text(dumped)
+    for jobid in texts:
+        shell.run("unset", jobid)
+    assert shell.run("load", "dump.csv").returncode == 0
+    assert sorted(csv.reader(shell.run("schedules").stdout.splitlines())) == sorted(csv.reader(dumped.splitlines()))
+
+
+def test_a_load_with_three_bad_rows_of_two_hundred(jobs):
+    """197 run, three are named by line and reason, and nothing else is harmed."""
+    rows = [f"{n}:A,NOW" for n in range(200)]
+    rows[9], rows[99], rows[199] = "9:A,every day", "99:A", ",NOW"
+    (jobs.folder / "jobs.csv").write_text("\n".join(rows) + "\n")
+    assert jobs.run("set", "99:A", "EVERY:1h").returncode == 0
+    before = jobs.run("tell", "99:A").stdout
+
+    done = jobs.run("load", "jobs.csv")
+    assert done.returncode == 2
+    named = done.stderr.splitlines()
+    assert len(named) == 4
+    assert "line 10: '9:A'" in named[0]
+    assert "every day" in named[0]
+    assert "line 100:" in named[1]
+    assert "1 columns" in named[1]
+    assert "line 200:" in named[2]
+    assert "bad job id" in named[2]
+    assert "197 jobs set, 3 rows refused" in named[3]
+
+    jobs.start("work", "jobs:Worker('A')")
+    wait_until(lambda: len(jobs.log().splitlines()) >= 197)
+    assert set(jobs.log().split()) - {"worked"} == {f"{n}:A" for n in range(199)} - {"9:A", "99:A"}
+    assert jobs.run("tell", "99:A").stdout == before
+    assert jobs.run("fsck").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (b"\xef\xbb\xbfjob:A,NOW\r\n", 0, ()),
+        (b"", 0, ()),
+        (b"\n\njob:A,NOW\n\n", 0, ()),
+        ("job:A,NOW\n".encode("utf-16"), 2, ("UTF-16",)),
+        (b"job:A\n", 2, ("line 1", "1 columns")),
+        (b"job:A,NOW,3\n", 2, ("line 1", "3 columns")),
+        (b"j\xffb:A,NOW\nok:A,NOW\n", 2, ("line 1", "not UTF-8")),
+        (b"job:A," + b"x" * 200_000 + b"\nok:A,NOW\n", 2, ("line 1",)),
+        (b"=cmd|'/C calc'!A1,NOW\n", 0, ()),
+    ],
+)
+def test_a_csv_file_as_spreadsheets_and_enemies_make_it(shell, content, status, words):
+    (shell.folder / "jobs.csv").write_bytes(content)
+    done = shell.run("load", "jobs.csv")
+    assert done.returncode == status, done.stderr
+    for word in words:
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+    if b"ok:A" in content:
+        assert json.loads(shell.run("tell", "ok:A").stdout)["schedule"] == "NOW"
+
+
+def test_dispatch_and_work_until_halt(jobs):
+    loops = [jobs.start("dispatch", log="dispatch"), jobs.start("work", "jobs:Worker('A')", "--concurrency=2")]
+    jobs.run("set", "job:A", f"AT:{time.time() + 3}")
+    wait_until(lambda: "worked job:A" in jobs.log())
+    assert jobs.run("control", "HALT").returncode == 0
+    began = time.monotonic()
+    assert [loop.wait(timeout=5) for loop in loops] == [0, 0]
+    assert time.monotonic() - began < 1.5
+    assert "Traceback" not in jobs.log() + jobs.log("dispatch")
+    later = jobs.start("work", "jobs:Worker('A')")
+    jobs.run("set", "job2:A", "NOW")
+    wait_until(lambda: "worked job2:A" in jobs.log())
+    assert later.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", [("dispatch",), ("work", "jobs:Worker('A')"), ("up", "jobs:Worker('A')")])
+def test_a_signal_ends_an_idle_process_within_a_second(jobs, command, number):
+    process = jobs.start(*command)
+    job = f"AT:{time.time() + 3}" if command[0] == "dispatch" else "NOW"
+    jobs.run("set", "job:A", job)
+    wait_until(lambda: not json.loads(jobs.run("tell", "job:A").stdout)["status"].startswith(("TML", "WRK")))
+    if command[0] != "dispatch":
+        wait_until(lambda: "worked" in jobs.log())
+    process.send_signal(number)
+    began = time.monotonic()
+    assert process.wait(timeout=10) == 0
+    assert time.monotonic() - began < 1.5
+    assert "Traceback" not in jobs.log()
+
+
+def test_a_signal_lets_the_current_job_finish(jobs):
+    jobs.run("set", "long:A", "NOW")
+    worker = jobs.start("work", "jobs:Worker('A')")
+    wait_until(lambda: "worked" in jobs.log())
+    worker.terminate()
+    assert worker.wait(timeout=10) == 0
+    assert json.loads(jobs.run("tell", "long:A").stdout)["status"].startswith("STP:")
+
+
+def test_processes_share_the_work_and_stop_together(jobs):
+    worker = jobs.start("work", "jobs:Worker('A')", "--processes=2")
+    for n in range(4):
+        jobs.run("set", f"long{n}:A", "NOW")
+    wait_until(lambda: "work-1   | worked" in jobs.log() and "work-2   | worked" in jobs.log())
+    worker.terminate()
+    assert worker.wait(timeout=10) == 0
+
+
+def test_a_crashed_process_is_started_again(jobs):
+    (jobs.folder / "jobs.py").write_text(
+        "import os\nfrom redbike import RoundRobin\n"
+        "class Worker(RoundRobin):\n"
+        "    def work(self, jobid):\n"
+        "        print('worked', jobid, flush=True)\n"
+        "        if jobid == 'fatal:A': os._exit(3)\n"
+    )
+    up = jobs.start("up", "jobs:Worker('A')")
+    jobs.run("set", "fatal:A", "NOW")
+    wait_until(lambda: "started again" in jobs.log())
+    jobs.run("unset", "fatal:A")
+    jobs.run("set", "good:A", "NOW")
+    wait_until(lambda: "worked good:A" in jobs.log())
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+
+
+def test_children_stop_when_their_supervisor_is_killed(jobs):
+    up = jobs.start("up", "jobs:Worker('A')")
+    jobs.run("set", "job:A", "NOW")
+    wait_until(lambda: "worked" in jobs.log())
+    children = children_of(up.pid)
+    assert len(children) == 2
+    up.kill()
+    up.wait()
+    wait_until(lambda: all(map(is_gone, children)))
+
+
+def test_failures_and_requeue(jobs):
+    (jobs.folder / "jobs.py").write_text(
+        "from redbike import RoundRobin\n"
+        "class Worker(RoundRobin):\n"
+        "    def work(self, jobid):\n"
+        "        raise ValueError('as ordered')\n"
+    )
+    jobs.run("set", "job:A", "NOW")
+    jobs.start("work", "jobs:Worker('A')")
+    wait_until(lambda: jobs.run("failures").stdout)
+    [line] = lines(jobs.run("failures"))
+    failure = json.loads(line)
+    assert (failure["jobid"], failure["error"]) == ("job:A", "ValueError: as ordered")
+    assert "raise ValueError" in failure["traceback"]
+    assert jobs.run("requeue", "job:A").returncode == 0
+    wait_until(lambda: jobs.log().count("ERROR job:A: ValueError: as ordered") == 2)
+
+
+def test_fsck_prints_what_is_wrong_and_exits_1(shell, client):
+    shell.run("set", "job:A", "NOW")
+    assert shell.run("fsck").returncode == 0
+    client.lpush("redbike-work-A", "job:A")
+    done = shell.run("fsck")
+    assert done.returncode == 1
+    assert lines(done) == ["'job:A': it is 2 times in the queue 'work-A'"]
+
+
+def test_the_embedded_server_is_used_where_no_url_is(tmp_path):
+    shell = Shell(tmp_path, None)
+    assert json.loads(shell.run("server", "status").stdout)["running"] is False
+    assert shell.run("set", "job:A", "EVERY:1h").returncode == 0
+    assert json.loads(shell.run("server", "status").stdout)["running"] is True
+    assert shell.run("server", "stop").stdout == "stopped\n"
+    assert shell.run("tell", "job:A").returncode == 0
+    assert shell.run("server", "stop").stdout == "stopped\n"
+    assert shell.run("server", "stop").stdout == "it was not running\n"
+    assert (tmp_path / ".redbike").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_password_in_a_url_is_never_shown(shell):
+    url = "redis://user:hunter2@127.0.0.1:1/0?password=hunter3"
+    for command in (("statuses",), ("set", "job:A", "NOW"), ("fsck",), ("no-such-command",)):
+        done = shell.run(f"--url={url}", *command)
+        assert "hunter" not in done.stdout + done.stderr
+
+
+def test_output_to_a_closed_pipe_is_no_error_message(shell):
+    (shell.folder / "many.csv").write_text("".join(f"{n}:A,EVERY:1h\n" for n in range(20_000)))
+    assert shell.run("load", "many.csv").returncode == 0
+    command = f"{sys.executable} -m redbike schedules | head -n 1"
+    done = subprocess.run(command, shell=True, cwd=shell.folder, env=shell.environment, capture_output=True, text=True)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+def test_command_lines_are_worked_without_python_code(jobs):
+    (jobs.folder / "commands.ini").write_text(
+        "[commands]\n"
+        """hello: sh -c 'echo hello from "$REDBIKE_JOBID"'\n"""
+        "broken: sh -c 'echo no luck; exit 3'\n"
+        "busy: sh -c 'exit 75'\n"
+        "slow: sleep 60\n"
+        "[slow]\ntimeout: 0.3\n"
+        "[busy]\nbackoff: 500\n"
+    )
+    rows = {"hello:$(touch pwned);:A": "NOW", "broken:A": "NOW", "busy:A": "CONTINUE", "slow:A": "NOW", "none:A": "NOW"}
+    for jobid, schedule in rows.items():
+        assert jobs.run("set", "--", jobid, schedule).returncode == 0
+    jobs.start("work", "redbike.commands:Commands('A', 'commands.ini')")
+    wait_until(lambda: not {"ENQ", "WRK"} & set(",".join(lines(jobs.run("statuses"))).split(",")))
+    status = {jobid: json.loads(jobs.run("tell", "--", jobid).stdout)["status"][:3] for jobid in rows}
+    assert status == dict(zip(rows, ["STP", "DIE", "TML", "DIE", "DIE"], strict=True))
+    assert "hello from hello:$(touch pwned);:A" in jobs.log()
+    assert not (jobs.folder / "pwned").exists()
+    errors = {failure["jobid"]: failure["error"] for failure in map(json.loads, lines(jobs.run("failures")))}
+    assert "exit status 3: no luck" in errors["broken:A"]
+    assert "no command 'none'" in errors["none:A"]
+    assert "0.3" in errors["slow:A"]
+    busy = json.loads(jobs.run("tell", "busy:A").stdout)
+    assert busy["next_run"] == pytest.approx(time.time() + 500, abs=60)
+    assert jobs.run("fsck").returncode == 0
+
+
+def test_next_shows_the_coming_instants_and_says_them_in_words(tmp_path):
+    # There is no server at this address: none is needed.
+    shell = Shell(tmp_path, "unix:///nowhere/redis.sock")
+    done = shell.run("next", "30 1 * * *", "--count=2", "--tz=Europe/Berlin", "--after=2030-10-26T12:00:00Z")
+    assert done.returncode == 0
+    sentence, *instants = lines(done)
+    assert "01:30" in sentence
+    assert [line.split("  ")[:2] for line in instants] == [
+        ["2030-10-27T01:30:00+02:00", "2030-10-26T23:30:00Z"],
+        ["2030-10-28T01:30:00+01:00", "2030-10-28T00:30:00Z"],
+    ]
+    assert all(line.split("  ")[2].startswith("in ") for line in instants)
+    refused(shell.run("next", "every day"), 2, "every day")
+    refused(shell.run("next", "0 3 * * *", "--count=none"), 2, "none")
+
+
+def test_next_says_when_nothing_follows_and_reads_times_in_the_zone_that_is_given(tmp_path):
+    shell = Shell(tmp_path, "unix:///nowhere/redis.sock")
+    over = shell.run("next", "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=1")
+    assert (over.returncode, over.stderr) == (0, "redbike: no further runs\n")
+    assert shell.run("next", "CONTINUE").stderr == ""
+    after = shell.run("next", "0 * * * *", "--tz=Asia/Tokyo", "--after=2026-01-01T00:00", "--count=1")
+    assert lines(after)[1].startswith("2026-01-01T01:00:00+09:00")
+    last = shell.run("next", "AT:9999-12-31T23:59:59Z", "--tz=Asia/Tokyo", "--count=1")
+    assert last.returncode == 0
+    assert "9999-12-31T23:59:59Z" in last.stdout
+
+
+def test_a_job_in_utc_stays_in_utc_where_that_is_not_the_default(tmp_path, shell):
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone = Europe/Berlin\n")
+    shell.run("set", "utc:A", "0 3 * * *", "--tz=UTC")
+    assert "T03:00:00+00:00" in lines(shell.run("next", "utc:A"))[1]
+    exported = shell.run("schedules").stdout
+    assert exported == "utc:A,CRON_TZ=UTC 0 3 * * *\n"
+    (shell.folder / "jobs.csv").write_text(exported)
+    shell.run("load", "jobs.csv")
+    assert shell.run("schedules").stdout == exported

@@ -1,0 +1,141 @@
+"""``redbike next`` of a job: what it does now, and when it runs as it is."""
+
+import json
+import time
+
+import pytest
+
+from redbike import Redbike, RoundRobin, StopWork
+from redbike.schedule.forecast import describe_job
+from tests.verbs import set_job
+from tests.waiting import wait_until
+
+WORKER = """
+import time
+from redbike import RoundRobin, StopWork
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print(f"working {jobid}", flush=True)
+        time.sleep(30)
+"""
+
+
+class Handler(RoundRobin):
+    def work(self, jobid):
+        if jobid == "broken:A":
+            raise ValueError("as ordered")
+        if jobid == "enough:A":
+            raise StopWork
+        return 300
+
+
+@pytest.fixture
+def bike(client, server_url):
+    return Redbike(Handler("A"), redis_config=server_url)
+
+
+def lines(done):
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def utc(moment):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+
+
+def test_next_of_a_stored_job(shell):
+    shell.run("set", "job:A", "0 3 * * *", "--tz=Asia/Tokyo")
+    told = json.loads(shell.run("tell", "job:A").stdout)["next_run"]
+    sentence, first, *_ = lines(shell.run("next", "job:A"))
+    assert "Tokyo" in sentence
+    assert "T03:00:00+09:00" in first
+    assert utc(told) in first
+    unknown = shell.run("next", "nobody:A")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "nor is there a job 'nobody:A'" in unknown.stderr
+    assert "job" not in shell.run("next", "0 0 30 2 *").stderr
+
+
+@pytest.mark.parametrize(
+    ("jobid", "schedule", "said"),
+    [
+        ("job:A", "STOP", "(STP)"),
+        ("job:A", "NOW", "(STP)"),
+        ("job:A", "RRULE:FREQ=DAILY;COUNT=1", "(STP)"),
+        ("enough:A", "EVERY:1h@0", "(STP)"),
+        ("broken:A", "EVERY:1h@0", "has failed for good"),
+        ("job:A", "every day", "its schedule is bad"),
+    ],
+)
+def test_a_job_that_will_not_run_says_so_and_lists_no_runs(shell, bike, jobid, schedule, said):
+    bike.set(jobid, schedule, after=0)
+    while bike.work_one():
+        pass
+    [line] = lines(shell.run("next", jobid))
+    assert said in line
+    assert utc(time.time())[:10] in line
+
+
+def test_a_job_in_a_queue_says_so_before_its_coming_runs(shell, bike):
+    bike.set("job:A", "EVERY:1h@0", after=0)
+    explained, where, first, *_ = lines(shell.run("next", "job:A"))
+    assert explained.startswith("Every hour")
+    assert where.startswith("It waits for a worker since")
+    assert first.split("  ")[1] > utc(time.time())
+    bike.set("once:A", "NOW")
+    [_, where] = lines(shell.run("next", "once:A"))
+    assert where.startswith("It waits for a worker since")
+
+
+def test_a_job_that_runs_says_so_before_its_coming_runs(shell, bike):
+    (shell.folder / "jobs.py").write_text(WORKER)
+    bike.set("job:A", "EVERY:1h@0", after=0)
+    shell.start("work", "jobs:Worker('A')")
+    wait_until(lambda: "working" in shell.log())
+    _, where, first, *_ = lines(shell.run("next", "job:A"))
+    assert where.startswith("It runs since")
+    assert first.split("  ")[1] > utc(time.time())
+
+
+def test_the_stored_next_run_stands_first_wherever_it_differs_from_the_schedule(shell, bike):
+    later = (time.time() + 10 * 86400) // 86400 * 86400
+    bike.set("job:A", "0 0 * * *", after=later)
+    _, first, second, *_ = lines(shell.run("next", "job:A"))
+    assert utc(later + 86400) in first
+    assert utc(later + 2 * 86400) in second
+    _, only = lines(shell.run("next", "job:A", "--count=1", f"--after={later + 86400}"))
+    assert utc(later + 2 * 86400) in only
+
+
+def test_a_pause_is_the_next_run_of_continue(shell, bike):
+    bike.set("job:A", "CONTINUE")
+    assert bike.work_one() == "job:A"
+    _, first = lines(shell.run("next", "job:A"))
+    assert utc(bike.tell("job:A")["next_run"])[:16] in first
+
+
+def test_a_due_job_waits_for_a_dispatcher(shell, bike):
+    set_job(bike.store.at(1000.0), "job:A", "EVERY:1h@0", 1050.0)
+    _, where, *_ = lines(shell.run("next", "job:A"))
+    assert where == "It is due, and waits for a dispatcher."
+
+
+def test_a_job_that_is_nowhere_is_for_fsck(shell, bike, client):
+    told = {"status": "TML:1", "schedule": None, "working": False, "next_run": 5.0}
+    assert describe_job(told, 9.0) == ("It has no schedule; redbike fsck says more.", False)
+    # A damaged status.
+    assert (
+        "now, and is not"
+        in describe_job(told | {"status": "STP:99999999999999", "schedule": "NOW", "next_run": None}, 9.0)[0]
+    )
+    bike.set("job:A", "EVERY:1h")
+    client.zrem("redbike-timeline", "job:A")
+    [line] = lines(shell.run("next", "job:A"))
+    assert "fsck" in line
+
+
+def test_a_one_off_that_is_past_is_told_to_be_due_at_once(shell):
+    explained, said = lines(shell.run("next", "AT:2020-01-01T00:00:00Z"))
+    assert explained.startswith("Once")
+    assert "due at once" in said

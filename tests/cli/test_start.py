@@ -1,0 +1,79 @@
+"""What answers without a server starts quickly: it imports nothing that takes long. Nothing is timed here."""
+
+import pydoc
+import subprocess
+import sys
+
+import pytest
+
+import redbike
+from redbike.cli import entry, keep, look, run
+from redbike.cli import next as next_
+from redbike.cli import set as set_
+from tests.commandline import ROOT
+
+HEAVY = {"asyncio", "email", "importlib.metadata", "importlib.resources", "redis", "socket", "ssl", "subprocess"}
+ANY_COMMAND = {"cli", "config", "errors", "processes", "texts", "words"}
+FAMILIES = {"keep": keep, "look": look, "next": next_, "run": run, "set": set_}
+
+
+def imports(folder, *arguments):
+    """The modules that a process with these arguments for Python imports, and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    lines = [line.split("|") for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line[2].strip() for line in lines}, done.stdout
+
+
+def rooms(modules):
+    return {name.split(".")[1] for name in modules if name.startswith("redbike.")}
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_and_version_import_no_more_than_the_command_line(tmp_path, argument):
+    modules, printed = imports(tmp_path, "-m", "redbike", argument)
+    assert printed
+    assert modules & HEAVY == set()
+    assert rooms(modules) <= ANY_COMMAND
+
+
+@pytest.mark.parametrize("schedule", ["0 3 * * *", "RRULE:FREQ=DAILY", "EVERY:1h", "AT:2030-01-01T00:00:00Z", "NOW"])
+def test_next_of_a_schedule_imports_nothing_of_servers(tmp_path, schedule):
+    modules, printed = imports(tmp_path, "-m", "redbike", "next", "--tz=Europe/Berlin", schedule)
+    assert printed
+    assert modules & HEAVY == set()
+    assert rooms(modules) <= ANY_COMMAND | {"schedule"}
+
+
+def test_the_package_itself_imports_only_its_errors(tmp_path):
+    modules, printed = imports(tmp_path, "-c", "import redbike; print(redbike.__version__, redbike.BadSchedule)")
+    assert printed
+    assert modules & HEAVY == set()
+    assert rooms(modules) == {"errors"}
+    modules, _ = imports(tmp_path, "-c", "import redbike; redbike.Redbike")
+    assert "redis" in modules
+
+
+def test_every_command_is_in_its_family():
+    assert {command: family for family in FAMILIES for command in FAMILIES[family].COMMANDS} == entry.COMMANDS
+
+
+def test_every_public_name_is_there_however_it_is_asked_for(tmp_path):
+    said = "from redbike import *\nprint(*sorted(name for name in dir() if name[0] != '_'))"
+    _, printed = imports(tmp_path, "-c", said)
+    assert printed.split() == sorted(redbike.__all__)
+    _, printed = imports(tmp_path, "-c", "import redbike; print(*dir(redbike))")
+    assert {*redbike.__all__, "__version__", "errors"} <= set(printed.split())
+    told = pydoc.plain(pydoc.render_doc(redbike))
+    for name in redbike.__all__:
+        assert getattr(redbike, name) is getattr(redbike, name)
+        assert name in told
+    with pytest.raises(AttributeError, match="module 'redbike' has no attribute 'Nobody'"):
+        print(redbike.Nobody)

@@ -1,0 +1,259 @@
+"""Output never decides what becomes of a job: readers that are gone, stalled or full, and streams that are closed."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.processes.outlet import LINE_LIMIT, Lines, Outlet
+from tests.proc import children_of, is_gone, worker_of
+from tests.waiting import wait_until
+
+WORKER = """
+import os, subprocess, sys, time
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        with open("begun", "a") as file:
+            print(jobid, file=file)
+        name = jobid.partition(":")[0]
+        while name == "long" and not os.path.exists("go"):
+            time.sleep(0.01)
+        if name == "flood":
+            for number in range(20):
+                os.write(1, (b"x" * 999 + b"\\n") * 1000)
+        if name == "endless":
+            for number in range(300):
+                os.write(1, b"y" * 1_000_000)
+        for number in range(100):
+            print("line", number, "of", jobid, flush=True)
+        print("warning", file=sys.stderr, flush=True)
+        if name == "child":
+            subprocess.run(["sh", "-c", "echo from a child"], check=True)
+
+    def timeout(self, queue_name):
+        return 1000.0
+"""
+
+
+@pytest.fixture
+def jobs(shell, server_url):
+    (shell.folder / "jobs.py").write_text(WORKER)
+    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    return shell
+
+
+def status_of(jobs, jobid):
+    return (jobs.bike.tell(jobid)["status"] or "")[:3]
+
+
+def begun(jobs):
+    path = jobs.folder / "begun"
+    return path.read_text().split() if path.exists() else []
+
+
+def run_to_its_end(jobs, jobid):
+    assert jobs.bike.set(jobid, "NOW")
+    wait_until(lambda: status_of(jobs, jobid) not in ("TML", "ENQ", "WRK"), timeout=30)
+    assert status_of(jobs, jobid) == "STP"
+
+
+def popen(jobs, *arguments, **more):
+    command = [sys.executable, "-m", "redbike", *arguments]
+    process = subprocess.Popen(command, cwd=jobs.folder, env=jobs.environment, **more)
+    jobs.started.append(process)
+    return process
+
+
+@pytest.mark.parametrize("command", ["work", "up"])
+def test_a_reader_that_goes_away_costs_no_job(jobs, command):
+    process = popen(jobs, command, "jobs:Worker('A')", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    run_to_its_end(jobs, "first:A")
+    process.stdout.close()
+    for number in range(3):
+        run_to_its_end(jobs, f"child:{number}:A")
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+
+
+def test_a_reader_that_stalls_costs_no_job_and_no_memory(jobs):
+    up = popen(jobs, "up", "jobs:Worker('A')", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    run_to_its_end(jobs, "plain:A")
+    before = memory_of(up.pid)
+    for number in range(3):
+        run_to_its_end(jobs, f"flood:{number}:A")
+    assert memory_of(up.pid) < before + 16e6
+    os.kill(worker_of(up.pid), signal.SIGKILL)
+    run_to_its_end(jobs, "after:A")
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+
+
+def memory_of(pid):
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_three_hundred_megabytes_without_a_line_end(jobs):
+    up = jobs.start("up", "jobs:Worker('A')")
+    run_to_its_end(jobs, "plain:A")
+    before = memory_of(up.pid)
+    run_to_its_end(jobs, "endless:A")
+    wait_until(lambda: "bytes more were left out" in jobs.log())
+    assert memory_of(up.pid) < before + 16e6
+    assert len(jobs.log()) < 200_000
+    assert "line 99 of endless:A" in jobs.log()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_a_job_that_prints_outlives_its_supervisor(jobs, number):
+    up = popen(jobs, "up", "jobs:Worker('A')", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert jobs.bike.set("long:A", "NOW")
+    wait_until(lambda: "long:A" in begun(jobs))
+    children = children_of(up.pid)
+    up.send_signal(number)
+    if number == signal.SIGKILL:
+        up.wait()
+        up.stdout.close()
+    (jobs.folder / "go").touch()
+    wait_until(lambda: all(map(is_gone, children)))
+    assert status_of(jobs, "long:A") == "STP"
+    assert list(jobs.bike.failures()) == []
+
+
+def test_a_flood_after_the_supervisor_was_killed_holds_nothing_up(jobs):
+    worker = WORKER.replace('if name == "flood":', 'if name == "long":')
+    (jobs.folder / "jobs.py").write_text(worker)
+    up = jobs.start("up", "jobs:Worker('A')")
+    jobs.bike.set("long:A", "NOW")
+    wait_until(lambda: "long:A" in begun(jobs))
+    children = children_of(up.pid)
+    up.kill()
+    up.wait()
+    (jobs.folder / "go").touch()
+    wait_until(lambda: all(map(is_gone, children)))
+    assert status_of(jobs, "long:A") == "STP"
+
+
+def test_a_terminal_that_is_closed_costs_no_job(jobs):
+    leader, follower = pty.openpty()
+    worker = popen(jobs, "work", "jobs:Worker('A')", stdout=follower, stderr=follower)
+    os.close(follower)
+    jobs.bike.set("long:A", "NOW")
+    wait_until(lambda: "long:A" in begun(jobs))
+    os.close(leader)
+    (jobs.folder / "go").touch()
+    run_to_its_end(jobs, "child:A")
+    assert status_of(jobs, "long:A") == "STP"
+    assert worker.poll() is None
+
+
+@pytest.mark.parametrize("streams", [">/dev/full", "2>/dev/full", ">&-", "2>&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("command", ["work", "up"])
+def test_a_full_disk_or_a_closed_stream_costs_no_job(jobs, command, streams):
+    line = f"exec {sys.executable} -m redbike {command} \"jobs:Worker('A')\" {streams}"
+    process = subprocess.Popen(
+        line, shell=True, cwd=jobs.folder, env=jobs.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    jobs.started.append(process)
+    run_to_its_end(jobs, "plain:A")
+    process.terminate()
+    out, err = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert b"Traceback" not in out + err
+    assert b"Exception" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("command", "streams", "status", "said"),
+    [
+        ("schedules", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
+        ("statuses", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
+        ("tell job:A", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
+        ("--help", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
+        ("--version", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
+        ("schedules", ">&-", 0, ""),
+        ("schedules", "2>&-", 0, ""),
+        ("tell nobody:A", ">&- 2>&-", 1, ""),
+        ("--help", ">&-", 0, ""),
+        ("set job:A NONSENSE", "2>/dev/full", 2, ""),
+        ("set job:A NONSENSE", "2>&-", 2, ""),
+        ("set job:A NOW", ">&- 2>&- <&-", 0, ""),
+    ],
+)
+def test_one_shot_commands_with_a_full_disk_or_a_closed_stream(jobs, command, streams, status, said):
+    assert jobs.run("set", "job:A", "EVERY:1h").returncode == 0
+    line = f"{sys.executable} -m redbike {command} {streams}"
+    done = subprocess.run(line, shell=True, cwd=jobs.folder, env=jobs.environment, capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stderr == said
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "gbk", "utf-8"])
+def test_text_that_the_locale_cannot_write_is_spelled_out(jobs, encoding):
+    jobs.environment["PYTHONIOENCODING"] = encoding
+    (jobs.folder / "jobs.py").write_text(
+        "from redbike import RoundRobin\n"
+        "class Worker(RoundRobin):\n"
+        "    def work(self, jobid):\n"
+        "        print('half', chr(0xd800), chr(0xe9), chr(0x1f6b2), flush=True)\n"
+    )
+    worker = jobs.start("work", "jobs:Worker('A')")
+    run_to_its_end(jobs, "job:A")
+    assert "half \\ud800" in (jobs.folder / "log").read_bytes().decode(encoding)
+    assert worker.poll() is None
+
+
+def test_lines_are_cut_where_they_end():
+    lines = Lines()
+    assert list(lines.feed(b"one\ntw")) == [b"one"]
+    assert list(lines.feed(b"o\n\nthree")) == [b"two", b""]
+    assert list(lines.finish()) == [b"three"]
+    assert list(lines.finish()) == []
+
+
+def test_a_line_that_is_too_long_says_how_much_is_left_out():
+    lines = Lines()
+    for _ in range(3):
+        assert list(lines.feed(b"x" * LINE_LIMIT)) == []
+    (line,) = lines.feed(b"\n")
+    assert line == b"x" * LINE_LIMIT + f" … {2 * LINE_LIMIT} bytes more were left out".encode()
+    assert list(lines.feed(b"next\n")) == [b"next"]
+
+
+def test_an_outlet_counts_what_it_leaves_out_and_goes_on():
+    read, write = os.pipe()
+    outlet = Outlet(write, limit=200_000)
+    for number in range(10_000):
+        outlet.put(b"%d " % number + b"x" * 100)
+    received, sent = b"", 10_000
+    with open(read, "rb", buffering=0) as reader:
+        while b"left out" not in received:
+            received += reader.read(65536)
+            outlet.put(b"%d again" % sent)
+            sent += 1
+        outlet.close()
+        os.close(write)
+        received += reader.read()
+    came = missing = 0
+    for line in received.decode().splitlines():
+        if "left out" in line:
+            missing += int(line.split()[1])
+        else:
+            assert int(line.split()[0]) == came + missing
+            came += 1
+    assert came + missing == sent
+    assert missing > 5_000
+
+
+def test_an_outlet_whose_reader_never_reads_is_given_up():
+    read, write = os.pipe()
+    outlet = Outlet(write)
+    outlet.put(b"x" * 1_000_000)
+    outlet.close(patience=0.2)
+    os.close(read)

@@ -1,0 +1,330 @@
+"""No command outlives its worker unseen: workers that end in every way, and the runs after those that were killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from redbike.commands import job_lock
+from redbike.commands.job_lock import hold_lock, make_name
+from redbike.commands.process_group import ProcessGroup
+from redbike.config import Settings
+from redbike.errors import Overrun
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.runs import LEASE
+from redbike.state.store import Store
+from redbike.working.worker_class import RoundRobin
+from tests.commandline import ROOT, Shell
+from tests.commands.test_commands import LONG, Lifeline
+from tests.verbs import set_job
+from tests.waiting import wait_until
+
+SPEC = "redbike.commands:Commands('A', 'commands.ini')"
+# It and its child hold the lifeline open; neither ends by SIGTERM alone in the second one.
+OBEDIENT = "sh -c '(echo up; exec sleep 300) > lifeline & wait'"
+STUBBORN = """sh -c 'trap "" TERM; (echo up; sleep 300) > lifeline & wait; sleep 300'"""
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    line = Lifeline(tmp_path / "lifeline")
+    yield line
+    os.close(line.handle)
+
+
+def assert_alone(seconds: float, condition: Callable[[], object]) -> None:
+    """`condition` holds all the time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        assert condition()
+        time.sleep(0.02)
+
+
+# Every way in which Python ends
+
+SCRIPT = """
+import os, signal, sys, threading
+from redbike import Redbike
+from redbike.commands.worker import Commands
+
+worker = Commands("A", "commands.ini")
+bike = Redbike(worker, redis_config={url!r}, prefix={prefix!r})
+
+def abort(*_):
+    worker.abort()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+signal.signal(signal.SIGUSR1, abort)
+{body}
+"""
+
+
+@pytest.fixture
+def script(client, prefix: str, server_url: str, tmp_path: Path) -> Callable[[str, str], subprocess.Popen[str]]:
+    """Starts a program whose worker runs x:A, a command `line`; `body` says how it works."""
+
+    def started(body: str, line: str) -> "subprocess.Popen[str]":
+        (tmp_path / "commands.ini").write_text(f"[commands]\nx = {line}\n[x]\ncwd = .\n")
+        set_job(Store(client, prefix, RoundRobin("A").queue_for), "x:A", "NOW", "now", once=True)
+        (tmp_path / "program.py").write_text(SCRIPT.format(url=server_url, prefix=prefix, body=body))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+        return subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, env=environment, text=True)
+
+    return started
+
+
+@pytest.mark.parametrize("line", [OBEDIENT, STUBBORN])
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_abort_ends_all_commands_and_tells_nobody_how(
+    script, client, prefix: str, lifeline: Lifeline, concurrency: int, line: str
+) -> None:
+    program = script(f"bike.work(concurrency={concurrency})", line)
+    assert lifeline.wait()
+    program.send_signal(signal.SIGUSR1)
+    began = time.monotonic()
+    assert program.wait(timeout=LONG) == -signal.SIGKILL
+    assert time.monotonic() - began < 5.0
+    lifeline.assert_cut()
+    # So it is recovered like the run of any other worker that is gone.
+    state = Store(client, prefix, RoundRobin("A").queue_for).questions.inspect(["x:A"])[0]
+    assert state.running
+    assert state.failure is None
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise ValueError('mine')", "pass"])
+@pytest.mark.parametrize("line", [OBEDIENT, STUBBORN])
+def test_the_end_of_the_interpreter_ends_all_commands(script, lifeline: Lifeline, ending: str, line: str) -> None:
+    go = lifeline.path.with_name("go")
+    os.mkfifo(go)
+    program = script(f"threading.Thread(target=bike.work_one, daemon=True).start()\nopen('go').read()\n{ending}", line)
+    assert lifeline.wait()
+    go.write_text("go")
+    program.wait(timeout=LONG)
+    lifeline.assert_cut()
+
+
+def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path: Path) -> None:
+    with ProcessGroup([b"sleep", b"300"], os.environb, None) as group:
+        child = os.fork()
+        if child == 0:
+            from redbike.commands import process_group
+
+            process_group.end_all()
+            os._exit(process_group._is_ending is False)
+        os.waitpid(child, 0)
+        assert group.is_alive()
+        group.end(0.0, time.sleep)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("bike.work_one()", "exit status 3"),
+        ("thread = threading.Thread(target=bike.work_one); thread.start(); thread.join()", "SIGCHLD"),
+    ],
+)
+def test_an_ignored_sigchld_does_not_make_a_failure_a_success(
+    script, client, prefix: str, body: str, said: str
+) -> None:
+    program = script(f"signal.signal(signal.SIGCHLD, signal.SIG_IGN); {body}", "sh -c 'exit 3'")
+    assert program.wait(timeout=LONG) == 0
+    state = Store(client, prefix, RoundRobin("A").queue_for).questions.inspect(["x:A"])[0]
+    assert said in state.failure["error"]
+
+
+# The next run of a job whose worker was killed
+
+
+@pytest.fixture
+def jobs(shell: Shell) -> Iterator[Shell]:
+    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    shell.environment["TMPDIR"] = str(shell.folder)
+    os.mkfifo(shell.folder / "gate")
+    # Whoever opens it for both needs nobody at the other end.
+    gate = os.open(shell.folder / "gate", os.O_RDWR)
+    yield shell
+    os.write(gate, b"\n" * 10)
+    os.close(gate)
+
+
+def open_gate(shell: Shell) -> None:
+    (shell.folder / "gate").write_text("go\n")
+
+
+def kill(worker: "subprocess.Popen[str]") -> None:
+    worker.kill()
+    worker.wait()
+
+
+def recover(client) -> None:
+    """What a dispatcher does when nothing is heard of a worker for a while, at once."""
+    store = Store(client, "redbike", RoundRobin("A").queue_for)
+    Dispatcher(store, Settings()).dispatch_due(now=store.timeline.read_dispatched()[0] + 2 * LEASE)
+    assert store.questions.inspect(["x:A"])[0].queued
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs: Shell, client) -> None:
+    (jobs.folder / "commands.ini").write_text(
+        "[commands]\nx = sh -c 'echo >> started; (read line < gate; echo >> ended) & wait'\n"
+    )
+    started, ended = jobs.folder / "started", jobs.folder / "ended"
+    first = jobs.start("work", log="first")
+    jobs.run("set", "x:A", "NOW")
+    wait_until(lambda: lines(started) == 1)
+    kill(first)
+    recover(client)
+    second = jobs.start("work", log="second")
+    wait_until(lambda: "waits until the command of its last run" in jobs.log("second"))
+    assert_alone(1.5, lambda: lines(started) == 1)
+    open_gate(jobs)
+    wait_until(lambda: lines(started) == 2)
+    assert lines(ended) == 1
+    assert jobs.log("second").count("waits until") == 1
+    open_gate(jobs)
+    wait_until(lambda: lines(ended) == 2)
+    second.terminate()
+    assert second.wait(timeout=10) == 0
+
+
+def test_the_wait_counts_as_time_of_the_run(jobs: Shell, client) -> None:
+    (jobs.folder / "commands.ini").write_text(
+        "[commands]\nx = sh -c 'echo >> started; read line < gate'\n[x]\ntimeout = 2\n"
+    )
+    first = jobs.start("work", log="first")
+    jobs.run("set", "x:A", "NOW")
+    wait_until(lambda: lines(jobs.folder / "started") == 1)
+    kill(first)
+    recover(client)
+    jobs.start("work", log="second")
+    wait_until(lambda: "has not ended" in jobs.log("second"))
+    assert lines(jobs.folder / "started") == 1
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """The names of the files in the folder for locks, which is one of the test's own."""
+    folder = tmp_path / "locks"
+    folder.mkdir(0o700)
+    monkeypatch.setattr(job_lock, "_make_folder", lambda: str(folder))
+    return lambda: sorted(os.listdir(folder))
+
+
+def leave(name: str, line: str) -> ProcessGroup:
+    """Run a shell with `line` under the lock `name`, as a worker that is then killed."""
+    with hold_lock(name, time.monotonic() + LONG, "x:A") as lock:
+        group = ProcessGroup([b"sh", b"-c", line.encode()], os.environb, None, lock.descriptors)
+        lock.record_group(group.pgid)
+        # The descriptor is closed, as the kernel does for a process that is killed.
+        lock.keep()
+    return group
+
+
+def test_a_lock_is_held_until_the_last_process_of_the_group_is_gone(locks: Callable[[], list[str]]) -> None:
+    group = leave("one", "(trap '' TERM; sleep 300) & echo up; exec sleep 300")
+    assert group.process.stdout is not None
+    assert group.process.stdout.read(3) == b"up\n"
+    with pytest.raises(Overrun), hold_lock("one", time.monotonic() + 0.1, "x:A"):
+        pass
+    with hold_lock("two", time.monotonic(), "x:A"):
+        assert locks() == ["one", "two"]
+    # The first process ends, its child goes on.
+    os.kill(group.pgid, signal.SIGKILL)
+    group.process.wait()
+    with pytest.raises(Overrun), hold_lock("one", time.monotonic() + 0.1, "x:A"):
+        pass
+    threading.Timer(0.3, os.killpg, (group.pgid, signal.SIGKILL)).start()
+    with hold_lock("one", time.monotonic() + LONG, "x:A"):
+        pass
+    assert locks() == []
+
+
+def test_a_daemon_that_the_command_has_started_holds_nobody_up(locks: Callable[[], list[str]]) -> None:
+    group = leave("one", "setsid sleep 300 & echo $!")
+    assert group.process.stdout is not None
+    daemon = int(group.process.stdout.readline())
+    group.process.wait()
+    wait_until(lambda: not group.is_alive())
+    try:
+        with hold_lock("one", time.monotonic() + 1.0, "x:A"):
+            pass
+    finally:
+        os.kill(daemon, signal.SIGKILL)
+
+
+def test_what_a_run_in_time_leaves_behind_holds_nobody_up(locks: Callable[[], list[str]]) -> None:
+    with hold_lock("one", time.monotonic(), "x:A") as lock:
+        group = ProcessGroup([b"sh", b"-c", b"sleep 300 &"], os.environb, None, lock.descriptors)
+        lock.record_group(group.pgid)
+        group.process.wait()
+    assert locks() == []
+    with hold_lock("one", time.monotonic(), "x:A"):
+        assert group.is_alive()
+    group.end(0.0, time.sleep)
+
+
+def test_one_of_many_holds_a_lock(locks: Callable[[], list[str]]) -> None:
+    inside = most = 0
+    counting = threading.Lock()
+
+    def work() -> None:
+        nonlocal inside, most
+        with hold_lock("one", time.monotonic() + LONG, "x:A"):
+            with counting:
+                inside += 1
+                most = max(most, inside)
+            with counting:
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert locks() == []
+
+
+def test_a_script_may_use_small_descriptors_itself(locks: Callable[[], list[str]]) -> None:
+    with hold_lock("one", time.monotonic(), "x:A") as lock:
+        assert min(lock.descriptors) >= 64
+
+
+def test_the_name_of_a_lock_is_that_of_the_job_under_its_prefix() -> None:
+    names = {make_name("/a.ini", "p", "x:A"), make_name("/a.ini", "q", "x:A"), make_name("/a.ini", "p", "y:A")}
+    names |= {make_name("/b.ini", "p", "x:A"), make_name("/a.ini", "p", "x:\udc80A")}
+    assert len(names) == 5
+    assert all(name.isalnum() for name in names)
+
+
+def own(folder: Path) -> None:
+    folder.mkdir(0o755)
+
+
+def link(folder: Path) -> None:
+    folder.with_name("elsewhere").mkdir(0o700)
+    folder.symlink_to(folder.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("prepare", [Path.touch, own, link])
+def test_without_a_private_folder_it_goes_on_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, prepare: Callable[[Path], None]
+) -> None:
+    monkeypatch.setattr(job_lock.tempfile, "gettempdir", lambda: str(tmp_path))
+    prepare(tmp_path / f"redbike-commands-{os.geteuid()}")
+    job_lock._warn_once.cache_clear()
+    for _ in range(2):
+        with hold_lock("one", time.monotonic(), "x:A") as lock:
+            lock.record_group(1)
+            assert lock.descriptors == []
+    (record,) = caplog.records
+    assert "may run beside" in record.getMessage()

@@ -1,0 +1,107 @@
+"""Signals to a worker of commands: the first lets them end by themselves, the second ends them with it."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from redbike.state.store import Store
+from redbike.working.worker_class import RoundRobin
+from tests.commandline import Shell
+from tests.commands.test_commands import Lifeline
+from tests.proc import is_gone, worker_of
+from tests.waiting import wait_until
+
+SPEC = "redbike.commands:Commands('A', 'commands.ini')"
+STUBBORN = """sh -c 'trap "" TERM HUP INT; (echo up; sleep 300) > lifeline & echo > started; wait; sleep 300'"""
+GATED = "sh -c 'echo > started; read line < gate; echo > ended'"
+
+
+@pytest.fixture
+def jobs(shell: Shell) -> Iterator[Shell]:
+    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    (shell.folder / "commands.ini").write_text(
+        f"[commands]\nstubborn = {STUBBORN}\ngated = {GATED}\n[stubborn]\ncwd = .\n"
+    )
+    shell.environment["TMPDIR"] = str(shell.folder)
+    os.mkfifo(shell.folder / "gate")
+    # Whoever opens it for both needs nobody at the other end.
+    gate = os.open(shell.folder / "gate", os.O_RDWR)
+    yield shell
+    os.write(gate, b"\n")
+    os.close(gate)
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    line = Lifeline(tmp_path / "lifeline")
+    yield line
+    os.close(line.handle)
+
+
+def start(jobs: Shell, jobid: str, *arguments: str) -> "subprocess.Popen[str]":
+    """Start a process, and wait until the command of `jobid` runs."""
+    process = jobs.start(*arguments)
+    jobs.run("set", jobid, "NOW")
+    wait_until((jobs.folder / "started").exists)
+    return process
+
+
+def signal_until_gone(process: "subprocess.Popen[str]", number: int) -> None:
+    """Signal a process over and over: what comes within a second of the first one counts as the same."""
+
+    def gone() -> bool:
+        process.send_signal(number)
+        return process.poll() is not None
+
+    wait_until(gone)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("arguments", [("work",), ("work", "--concurrency=1"), ("up",)], ids=" ".join)
+def test_a_second_signal_ends_the_commands_too(
+    jobs: Shell, client, lifeline: Lifeline, arguments: tuple[str, ...], number: int
+) -> None:
+    process = start(jobs, "stubborn:A", *arguments)
+    signal_until_gone(process, number)
+    lifeline.assert_cut()
+    # Its run is recovered like that of any other worker that is gone.
+    state = Store(client, "redbike", RoundRobin("A").queue_for).questions.inspect(["stubborn:A"])[0]
+    assert state.running
+    assert state.failure is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("arguments", [("work",), ("work", "--concurrency=1"), ("up",)], ids=" ".join)
+def test_the_first_signal_lets_the_commands_end_by_themselves(
+    jobs: Shell, arguments: tuple[str, ...], number: int
+) -> None:
+    process = start(jobs, "gated:A", *arguments)
+    process.send_signal(number)
+    wait_until(lambda: "stopping after" in jobs.log())
+    (jobs.folder / "gate").write_text("go\n")
+    assert process.wait(timeout=10) == 0
+    assert (jobs.folder / "ended").exists()
+    assert "STP" in jobs.run("statuses").stdout
+
+
+def test_the_command_of_a_worker_whose_up_is_killed_ends_by_itself(jobs: Shell) -> None:
+    up = start(jobs, "gated:A", "up")
+    worker = worker_of(up.pid)
+    up.kill()
+    (jobs.folder / "gate").write_text("go\n")
+    wait_until(lambda: is_gone(worker))
+    assert (jobs.folder / "ended").exists()
+    assert "STP" in jobs.run("statuses").stdout
+
+
+def test_a_worker_that_fails_still_listens_while_its_commands_end(jobs: Shell, client, lifeline: Lifeline) -> None:
+    worker = start(jobs, "stubborn:A", "work")
+    # Nobody can take from a queue that is no list.
+    client.set("redbike-work-A", "damaged")
+    wait_until(lambda: not [each for each in client.client_list() if each["cmd"] == "blpop"])
+    signal_until_gone(worker, signal.SIGTERM)
+    lifeline.assert_cut()

@@ -1,0 +1,157 @@
+"""Commands as an administrator runs them: where the file is looked for, who needs it, and how many run at once."""
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from redbike.commands.worker import Commands
+from redbike.config import load
+from redbike.errors import BadConfig
+from redbike.redbike import Redbike
+from redbike.working.loader import load_worker
+from redbike.working.worker_class import RoundRobin, read_concurrency
+from tests.commandline import Shell
+from tests.waiting import wait_until
+
+SPEC = "redbike.commands:Commands('A', 'commands.ini')"
+
+
+@pytest.fixture
+def jobs(shell: Shell):
+    """The command line with a config file that names the commands of a file that is not there."""
+    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    shell.environment["TMPDIR"] = str(shell.folder)
+    return shell
+
+
+def status(shell: Shell, jobid: str) -> str:
+    return (json.loads(shell.run("tell", jobid).stdout)["status"] or "")[:3]
+
+
+# Who needs the file
+
+
+def test_only_who_runs_commands_needs_the_file(jobs: Shell) -> None:
+    (jobs.folder / "jobs.csv").write_text("a:A,NOW\nb:A,NOW\n")
+    for arguments in (
+        ("set", "c:A", "0 3 * * *"),
+        ("load", "jobs.csv"),
+        ("requeue", "c:A"),
+        ("unset", "c:A"),
+        ("fsck",),
+        ("fsck", "--repair"),
+        ("statuses",),
+        ("tell", "a:A"),
+    ):
+        done = jobs.run(*arguments)
+        assert (done.returncode, done.stderr) == (0, "") or arguments[0] == "load", arguments
+        assert "commands.ini" not in done.stderr
+    dispatcher = jobs.start("dispatch")
+    jobs.run("set", "late:A", "EVERY:1s")
+    wait_until(lambda: status(jobs, "late:A") == "ENQ")
+    dispatcher.terminate()
+    assert dispatcher.wait() == 0
+
+
+@pytest.mark.parametrize("text", [None, "[commands]\nx = 'open\n"])
+@pytest.mark.parametrize("arguments", [("work",), ("work", "--processes=2"), ("up",)])
+def test_a_worker_says_in_one_line_that_it_cannot_use_the_file(
+    jobs: Shell, text: str | None, arguments: tuple[str, ...]
+) -> None:
+    if text is not None:
+        (jobs.folder / "commands.ini").write_text(text)
+    done = jobs.run(*arguments)
+    assert done.returncode == 2
+    told = [line for line in (done.stdout + done.stderr).splitlines() if "commands.ini" in line]
+    assert told
+    assert "Traceback" not in done.stdout + done.stderr
+    if arguments == ("work",):
+        (line,) = told
+        assert line.startswith("redbike: ")
+
+
+# Where it is looked for
+
+
+def test_a_file_that_the_config_file_names_is_beside_it(jobs: Shell) -> None:
+    etc = jobs.folder / "etc"
+    etc.mkdir()
+    (jobs.folder / ".redbike.conf").rename(etc / "redbike.conf")
+    (etc / "commands.ini").write_text("[commands]\nhello = echo from beside the config file\n")
+    jobs.run("--config=etc/redbike.conf", "set", "hello:A", "NOW")
+    jobs.start("--config=etc/redbike.conf", "work")
+    wait_until(lambda: status(jobs, "hello:A") == "STP")
+    assert "hello:A: from beside the config file" in jobs.log()
+
+
+def test_a_file_that_the_command_line_names_is_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    monkeypatch.chdir(tmp_path)
+    (etc / "redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    (tmp_path / "commands.ini").write_text("[commands]\nhere = true\n[here]\ntimeout = 1\n")
+    (etc / "commands.ini").write_text("[commands]\nthere = true\n[there]\ntimeout = 2\n")
+    for given, seconds in ((None, 7.0), (SPEC, 6.0)):
+        config = load("etc/redbike.conf", {}, worker=given)
+        assert config.settings.worker is not None
+        assert load_worker(config.settings.worker, config.folder).timeout("work-A") == seconds
+
+
+def test_a_worker_class_that_takes_no_folder_is_given_none() -> None:
+    assert isinstance(load_worker("redbike:RoundRobin('A')", "/etc"), RoundRobin)
+
+
+# How many at once
+
+
+class Wrong(RoundRobin):
+    """Says that so many jobs run at once."""
+
+    def __init__(self, concurrency: object) -> None:
+        super().__init__("A")
+        self.concurrency = concurrency
+
+
+def test_commands_run_ten_at_once_and_other_worker_classes_one() -> None:
+    assert read_concurrency(Commands("A", "commands.ini")) == 10
+    assert read_concurrency(RoundRobin("A")) == 1
+    assert read_concurrency(Wrong(3)) == 3
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, "4", None, True, 1001])
+def test_a_bad_number_of_jobs_at_once_is_refused(client, prefix: str, number: object) -> None:
+    with pytest.raises(BadConfig, match="bad concurrency"):
+        Redbike(Wrong(number), prefix=prefix, redis_config=client).work()
+
+
+def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs: Shell) -> None:
+    os.mkfifo(jobs.folder / "gate")
+    (jobs.folder / "commands.ini").write_text(
+        "[commands]\nbackup = sh -c 'echo > started; read line < gate'\nhealth = true\n"
+    )
+    worker = jobs.start("work")
+    jobs.run("set", "backup:A", "NOW")
+    wait_until((jobs.folder / "started").exists)
+    jobs.run("set", "health:A", "NOW")
+    wait_until(lambda: status(jobs, "health:A") == "STP")
+    assert status(jobs, "backup:A") == "WRK"
+    assert "working up to 10 jobs at once in this process" in jobs.log()
+    # It is told to stop, and lets the backup end by itself.
+    worker.send_signal(signal.SIGTERM)
+    threading.Thread(target=(jobs.folder / "gate").write_text, args=("go\n",)).start()
+    assert worker.wait(timeout=10) == 0
+    assert status(jobs, "backup:A") == "STP"
+
+
+def test_up_says_how_many_jobs_run_at_once(jobs: Shell) -> None:
+    (jobs.folder / "commands.ini").write_text("[commands]\nhello = true\n")
+    up = jobs.start("up", "--concurrency=3")
+    wait_until(lambda: "working up to 3 jobs at once in this process" in jobs.log())
+    up.terminate()
+    assert up.wait(timeout=10) == 0

@@ -1,0 +1,143 @@
+"""Files of rows, as names, open files, pipes and FIFOs: each is read once, and nothing of it is lost silently."""
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.errors import BadConfig
+from redbike.moving.rows import read_rows
+from tests.waiting import wait_until
+
+MANY = "".join(f"{n}:A,EVERY:1h\n" for n in range(1000))
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(RoundRobin("A"), prefix, client)
+
+
+def summary(done):
+    return done.stderr.splitlines()[-1]
+
+
+def ids(shell):
+    return {line.partition(",")[0] for line in shell.run("schedules").stdout.splitlines()}
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_a_pipe_is_read_from_its_beginning_to_its_end(shell, name):
+    done = shell.run("load", name, input=MANY)
+    assert done.returncode == 0
+    assert "1000 jobs set" in summary(done)
+    assert ids(shell) == {f"{n}:A" for n in range(1000)}
+
+
+def test_a_fifo_is_read_while_its_writer_writes_and_ends_with_it(shell):
+    fifo = shell.folder / "jobs.csv"
+    os.mkfifo(fifo)
+    load = shell.start("load", "jobs.csv")
+    with open(fifo, "w") as writer:
+        writer.write(MANY)
+    assert load.wait(timeout=10) == 0
+    assert "jobs.csv: 1000 jobs set" in shell.log()
+    assert len(ids(shell)) == 1000
+
+
+def test_ctrl_c_ends_the_wait_for_rows(shell):
+    fifo = shell.folder / "jobs.csv"
+    os.mkfifo(fifo)
+    load = shell.start("load", "jobs.csv")
+    writers = []
+
+    def has_reader():
+        with contextlib.suppress(OSError):
+            writers.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        return writers
+
+    wait_until(has_reader)
+    load.send_signal(signal.SIGINT)
+    assert load.wait(timeout=5) == 130
+    assert shell.log() == ""
+    os.close(writers[0])
+
+
+def test_standard_input_that_is_closed_is_said_in_one_line(shell):
+    command = [sys.executable, "-m", "redbike", "load", "-"]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, "redbike: cannot read standard input: it is closed\n")
+
+
+def test_a_load_says_how_many_it_has_set(shell):
+    (shell.folder / "jobs.csv").write_text("a:A,NOW\nb:A,never\n")
+    assert summary(shell.run("load", "jobs.csv")) == "redbike: jobs.csv: 1 job set, 1 row refused"
+    assert summary(shell.run("load", "-", input="")) == "redbike: standard input: 0 jobs set"
+
+
+def test_a_last_line_without_its_end_is_a_row_and_a_torn_one_is_refused():
+    assert list(read_rows(io.StringIO("a:A,NOW\nb:A,STOP"))) == [(1, ("a:A", "NOW")), (2, ("b:A", "STOP"))]
+    [(_, first), (line, torn)] = read_rows(io.StringIO("a:A,NOW\nb:A"))
+    assert (first, line) == (("a:A", "NOW"), 2)
+    assert "1 columns" in str(torn)
+
+
+def test_a_schedule_with_commas_needs_quotes_and_is_told_so():
+    [(_, torn), (_, whole)] = read_rows(io.StringIO('a:A,0,30 * * * *\na:A,"0,30 * * * *"\n'))
+    assert "a schedule with commas in it needs quotes" in str(torn)
+    assert whole == ("a:A", "0,30 * * * *")
+
+
+def test_a_file_that_ends_inside_quotes_is_cut_off_and_its_last_row_refused():
+    [(line, cut)] = read_rows(io.StringIO('a:A,"DTSTART:20300101T090000Z\nRRULE:FREQ=DAILY;COUNT=1'))
+    assert line == 1
+    assert "unexpected end of data" in str(cut)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_open_files_of_either_kind_are_read_and_stay_open(end, mark):
+    content = f"{mark}é:A,NOW{end}b:A,STOP{end}"
+    for file in (io.StringIO(content, newline=""), io.BytesIO(content.encode())):
+        assert [row for _, row in read_rows(file)] == [("é:A", "NOW"), ("b:A", "STOP")]
+        assert not file.closed
+
+
+def test_an_open_file_is_loaded_in_python(bike, tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("a:A,EVERY:1h\nb:A,never\n")
+    with open(path, "rb") as file:
+        assert [(line, jobid, result is True) for line, jobid, result in bike.load(file)] == [
+            (1, "a:A", True),
+            (2, "b:A", False),
+        ]
+    read, write = os.pipe()
+    with open(write, "w") as writer:
+        threading.Thread(target=lambda: (writer.write(MANY), writer.close())).start()
+        with open(read) as reader:
+            assert sum(result is True for _, _, result in bike.load(reader)) == 1000
+
+
+def test_a_file_in_non_blocking_mode_is_refused_as_it_would_be_cut_off():
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    with open(read, "rb") as reader, open(write, "wb"), pytest.raises(BadConfig, match="non-blocking"):
+        list(read_rows(reader))
+
+
+@pytest.mark.parametrize("source", [None, 7, "nowhere/jobs.csv", "a\0b", "/"])
+def test_what_is_no_file_is_quoted(source):
+    with pytest.raises(BadConfig, match="cannot read"):
+        list(read_rows(source))

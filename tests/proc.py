@@ -1,0 +1,52 @@
+"""Processes as the system shows them. Threads and processes may end while one reads."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.waiting import wait_until
+
+GONE = (FileNotFoundError, ProcessLookupError)
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that `pid` has started and that are not gone."""
+    return [int(child) for task in _threads_of(pid) for child in _read(task / "children").split()]
+
+
+def arguments_below(pid: int) -> list[str]:
+    """The arguments of a process and of all that it has started."""
+    return [
+        _read(Path(f"/proc/{pid}/cmdline")),
+        *(line for child in children_of(pid) for line in arguments_below(child)),
+    ]
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process has ended; perhaps nobody has waited for it yet."""
+    return _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] in ([], ["Z"])
+
+
+def worker_of(pid: int) -> int:
+    """The child of `up` that works, by its arguments. A new child has its parent's for a moment."""
+    wait_until(lambda: _workers_of(pid))
+    (found,) = _workers_of(pid)
+    return found
+
+
+def _workers_of(pid: int) -> list[int]:
+    return [each for each in children_of(pid) if "\0work\0" in _read(Path(f"/proc/{each}/cmdline"))]
+
+
+def _threads_of(pid: int) -> Iterator[Path]:
+    try:
+        yield from Path(f"/proc/{pid}/task").iterdir()
+    except GONE:
+        return
+
+
+def _read(path: Path) -> str:
+    """The text of a file of the system, or nothing if its process or thread is gone."""
+    try:
+        return path.read_text()
+    except GONE:
+        return ""

@@ -1,0 +1,128 @@
+"""Processes that jobs fork: they have the signals of a new process, and none becomes a second worker."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.proc import children_of
+from tests.waiting import wait_until
+
+WORKER = """
+import multiprocessing, os, sys, time
+from redbike import RoundRobin
+
+fork = multiprocessing.get_context("fork")
+
+def square(number):
+    return number * number
+
+def note(*words):
+    with open("noted", "a") as file:
+        print(*words, file=file)
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        getattr(self, jobid.partition(":")[0])()
+
+    def plain(self):
+        note("plain")
+
+    def pool(self):
+        with fork.Pool(4) as pool:
+            note("pool", sum(pool.map(square, range(10))))
+
+    def terminate(self):
+        child = fork.Process(target=time.sleep, args=(1000,))
+        child.start()
+        child.terminate()
+        child.join()
+        note("terminated", child.exitcode)
+
+    def returns(self):
+        self.fork(lambda: None)
+
+    def raises(self):
+        self.fork(lambda: 1 / 0)
+
+    def exits(self):
+        self.fork(lambda: sys.exit(7))
+
+    def fork(self, then):
+        note("forking")
+        child = os.fork()
+        if child == 0:
+            print("in the child")
+            then()
+            return
+        note("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    def timeout(self, queue_name):
+        return 100.0
+
+class Asynchronous(Worker):
+    async def work(self, jobid):
+        getattr(self, jobid.partition(":")[0])()
+"""
+
+
+@pytest.fixture
+def jobs(shell, server_url):
+    (shell.folder / "jobs.py").write_text(WORKER)
+    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    return shell
+
+
+def noted(jobs):
+    path = jobs.folder / "noted"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def run_to_its_end(jobs, jobid):
+    assert jobs.bike.set(jobid, "NOW")
+    wait_until(lambda: (jobs.bike.tell(jobid)["status"] or "")[:3] not in ("TML", "ENQ", "WRK"), timeout=20)
+    assert jobs.bike.tell(jobid)["status"][:3] == "STP"
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize(("job", "said"), [("pool", "pool 285"), ("terminate", f"terminated {-signal.SIGTERM:d}")])
+def test_the_children_of_a_job_hear_signals_as_new_processes_do(jobs, job, said, concurrency):
+    worker = jobs.start("work", "jobs:Worker('A')", f"--concurrency={concurrency}")
+    for number in range(3):
+        run_to_its_end(jobs, f"{job}:{number}:A")
+    assert noted(jobs) == [said] * 3
+    worker.terminate()
+    assert worker.wait(timeout=10) == 0
+
+
+@pytest.mark.parametrize("worker", ["Worker", "Asynchronous"])
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize(("job", "status"), [("returns", 0), ("raises", 1), ("exits", 7)])
+def test_a_forked_process_that_comes_back_is_no_second_worker(jobs, job, status, concurrency, worker):
+    process = jobs.start("work", f"jobs:{worker}('A')", f"--concurrency={concurrency}")
+    run_to_its_end(jobs, f"{job}:A")
+    assert noted(jobs) == ["forking", f"child {status}"]
+    assert "in the child" in jobs.log()
+    assert ("which it has forked: ZeroDivisionError" in jobs.log()) == (job == "raises")
+    run_to_its_end(jobs, "plain:A")
+    assert noted(jobs)[2:] == ["plain"]
+    assert children_of(process.pid) == []
+    assert list(jobs.bike.fsck()) == []
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+
+
+def test_a_forked_process_has_the_handlers_from_before(jobs):
+    (jobs.folder / "jobs.py").write_text(
+        WORKER + "    async def work(self, jobid):\n"
+        "        child = fork.Process(target=lambda: note(open('/proc/self/status').read()))\n"
+        "        child.start()\n        child.join()\n"
+    )
+    jobs.start("work", "jobs:Asynchronous('A')")
+    run_to_its_end(jobs, "job:A")
+    (caught,) = [int(line.split()[1], 16) for line in noted(jobs) if line.startswith("SigCgt:")]
+    (own,) = [int(line.split()[1], 16) for line in Path("/proc/self/status").read_text().splitlines() if "Cgt" in line]
+    assert own & 1 << (signal.SIGINT - 1)
+    assert caught & 1 << (signal.SIGINT - 1)
+    assert not caught & (1 << (signal.SIGTERM - 1) | 1 << (signal.SIGHUP - 1))

@@ -1,0 +1,279 @@
+"""Signals to real processes: the first stops them in order, a later one at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.processes.signals import AGAIN, SignalHandlers, StopFlag
+from redbike.running.loop import Loop
+from redbike.state.store import Store
+from tests.proc import children_of, is_gone, worker_of
+from tests.waiting import wait_until
+
+WORKER = """
+import hashlib, os, signal, time
+from redbike import RoundRobin
+
+def wait_for(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print("begun", jobid, flush=True)
+        if jobid.startswith("deaf"):
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        wait_for("go")
+        if jobid.startswith("stuck"):
+            print("stuck", flush=True)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+        print("done", jobid, flush=True)
+
+    def timeout(self, queue_name):
+        return 1000.0
+
+class Aborting(Worker):
+    aborted = False
+
+    def work(self, jobid):
+        print("begun", jobid, flush=True)
+        while not self.aborted:
+            time.sleep(0.01)
+        raise ValueError("aborted")
+
+    def abort(self):
+        self.aborted = True
+        print("aborting", flush=True)
+        time.sleep(0.2)
+"""
+
+
+@pytest.fixture
+def jobs(shell, server_url):
+    (shell.folder / "jobs.py").write_text(WORKER)
+    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    return shell
+
+
+def status_of(jobs, jobid="job:A"):
+    return jobs.bike.tell(jobid)["status"][:3]
+
+
+def start_with_a_job(jobs, *command, jobid="job:A", worker="Worker", words="begun"):
+    process = jobs.start(*command[:1], f"jobs:{worker}('A')", *command[1:])
+    assert jobs.bike.set(jobid, "NOW")
+    wait_until(lambda: f"{words} {jobid}" in jobs.log())
+    return process
+
+
+def signal_until(process, number, condition):
+    """Send a signal over and over, at first too early to count."""
+
+    def send():
+        if condition():
+            return True
+        process.send_signal(number)
+        return False
+
+    wait_until(send)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", ["work", "up"])
+def test_a_signal_lets_the_current_job_finish(jobs, command, number):
+    process = start_with_a_job(jobs, command)
+    process.send_signal(number)
+    wait_until(lambda: "stopping after the current job" in jobs.log())
+    (jobs.folder / "go").touch()
+    assert process.wait(timeout=10) == 0
+    assert "done job:A" in jobs.log()
+    assert status_of(jobs) == "STP"
+
+
+def test_a_hangup_stops_an_idle_dispatcher(jobs, client):
+    process = jobs.start("dispatch")
+    wait_until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=10) == 0
+
+
+@pytest.mark.parametrize("command", ["work", "up"])
+def test_a_hangup_that_is_ignored_from_the_start_stays_ignored(jobs, command):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = start_with_a_job(jobs, command)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    for pid in (process.pid, *children_of(process.pid)):
+        os.kill(pid, signal.SIGHUP)
+    (jobs.folder / "go").touch()
+    wait_until(lambda: "done job:A" in jobs.log())
+    assert jobs.bike.set("other:A", "NOW")
+    wait_until(lambda: "done other:A" in jobs.log())
+    assert process.poll() is None
+
+
+def test_signals_within_a_second_count_as_one(jobs, client):
+    """As a service manager sends them: to a supervisor, which passes its own on, and to its children."""
+    process = start_with_a_job(jobs, "up")
+    wait_until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
+    for pid in (process.pid, *children_of(process.pid)):
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: jobs.log().count("stopping after the current job") == 2)
+    time.sleep(2 * AGAIN)  # a worker that had been told twice would be gone
+    assert process.poll() is None
+    (jobs.folder / "go").touch()
+    assert process.wait(timeout=10) == 0
+    assert status_of(jobs) == "STP"
+
+
+def test_a_second_signal_ends_a_worker_that_is_stuck_in_a_call_into_c(jobs):
+    worker = start_with_a_job(jobs, "work", jobid="stuck:A")
+    worker.terminate()
+    wait_until(lambda: "stopping after the current job" in jobs.log())
+    (jobs.folder / "go").touch()
+    wait_until(lambda: "\nstuck\n" in jobs.log())
+    wait_until(lambda: worker.terminate() or worker.poll() is not None)
+    assert worker.wait() == -signal.SIGTERM
+    assert status_of(jobs, "stuck:A") == "WRK"
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_second_signal_aborts_runs_and_nobody_hears_how_they_end(jobs, number, concurrency):
+    worker = start_with_a_job(jobs, "work", f"--concurrency={concurrency}", worker="Aborting")
+    worker.send_signal(number)
+    wait_until(lambda: "stopping after the current job" in jobs.log())
+    assert "aborting" not in jobs.log()
+    signal_until(worker, number, lambda: "aborting" in jobs.log())
+    assert worker.wait(timeout=10) == -number
+    assert jobs.log().count("aborting") == 1
+    assert status_of(jobs) == "WRK"
+
+
+def test_an_abort_that_hangs_or_fails_holds_nothing_up(jobs):
+    (jobs.folder / "jobs.py").write_text(
+        WORKER + "class Failing(Aborting):\n    def abort(self):\n        raise ValueError('no abort')\n"
+    )
+    worker = start_with_a_job(jobs, "work", worker="Failing")
+    wait_until(lambda: worker.terminate() or worker.poll() is not None)
+    assert worker.wait() == -signal.SIGTERM
+    assert "Traceback" not in jobs.log()
+
+
+def test_a_second_signal_to_up_aborts_the_runs_of_its_children(jobs):
+    up = start_with_a_job(jobs, "up", worker="Aborting")
+    worker = worker_of(up.pid)
+    signal_until(up, signal.SIGTERM, lambda: "aborting" in jobs.log())
+    assert up.wait(timeout=10) == 128 + signal.SIGTERM
+    assert is_gone(worker)
+    assert jobs.log().count("aborting") == 1
+    assert status_of(jobs) == "WRK"
+
+
+def test_a_second_signal_to_up_kills_what_does_not_hear(jobs, client):
+    up = start_with_a_job(jobs, "up", jobid="deaf:A")
+    worker = worker_of(up.pid)
+    wait_until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
+    up.terminate()
+    wait_until(lambda: "stopping after the current job" in jobs.log())
+    time.sleep(AGAIN)
+    up.terminate()
+    assert up.wait(timeout=20) == 128 + signal.SIGTERM
+    assert is_gone(worker)
+
+
+def test_a_status_of_a_child_is_seen_where_sigchld_was_ignored(jobs):
+    (jobs.folder / "commands.ini").write_text("[commands]\nfail: sh -c 'exit 3'\n")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        up = jobs.start("up", "jobs:Worker('A')")
+        jobs.start("work", "redbike.commands:Commands('B', 'commands.ini')", log="commands")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert jobs.bike.set("fail:B", "NOW")
+    wait_until(lambda: "exit status 3" in jobs.log("commands"))
+    wait_until(lambda: len(children_of(up.pid)) == 2)
+    os.kill(worker_of(up.pid), signal.SIGKILL)
+    wait_until(lambda: "work-1 was killed by SIGKILL; it is started again" in jobs.log())
+
+
+def test_the_handlers_from_before_come_back():
+    heard = []
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+    with SignalHandlers(heard.append, lambda number: heard.append(-number)):
+        os.kill(os.getpid(), signal.SIGHUP)
+        wait_until(lambda: heard)
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: os.kill(os.getpid(), signal.SIGINT) or len(heard) == 2)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert heard == [signal.SIGHUP, -signal.SIGINT]
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
+
+
+def test_in_another_thread_nothing_is_heard():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def look():
+        with SignalHandlers(print):
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def test_a_handler_that_was_not_installed_by_python_becomes_the_default():
+    code = (
+        "import os, signal\n"
+        "from redbike.processes.signals import SignalHandlers\n"
+        "with SignalHandlers(lambda number: print('heard', number, flush=True)):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "print('still there')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, f"heard {signal.SIGTERM:d}\n")
+
+
+def test_a_signal_that_comes_in_a_finalizer_stops_a_waiting_process(client, prefix, monkeypatch):
+    store = Store(client, prefix, RoundRobin("A").queue_for)
+
+    class Finalized:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_until(loop.stopping.is_set)
+
+    def script():
+        Finalized()
+        return store.at(None).timeline.pack_survey(passed_over=0)
+
+    dropped = []
+    monkeypatch.setattr(sys, "unraisablehook", dropped.append)
+    loop = Loop(store)
+    loop.run(lambda: loop.wait_and_run([store.keys.wakeup], 1.0, script))
+    assert not dropped
+
+
+def test_a_flag_wakes_whoever_waits_and_is_closed_in_the_end():
+    flag = StopFlag()
+    assert not flag.wait(0.0)
+    thread = threading.Timer(0.01, flag.set)
+    thread.start()
+    assert flag.wait(10.0)
+    assert flag.is_set()
+    thread.join()
+    flag.set()
+    assert flag.wait(10.0), "it stays set"
+    descriptor = flag.fileno()
+    del flag, thread
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

@@ -1,0 +1,184 @@
+"""Children of ``up``: when they are started again, when not, and what is said of it."""
+
+import os
+import resource
+import signal
+import time
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.proc import children_of, is_gone, worker_of
+from tests.waiting import wait_until
+
+WORKER = """
+import os, subprocess, sys, time
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print("begun", jobid, flush=True)
+        name = jobid.partition(":")[0]
+        if name == "exit0":
+            os._exit(0)
+        if name == "exit2":
+            os._exit(2)
+        if name == "exit3":
+            os._exit(3)
+        if name == "exec":
+            os.execvp("true", ["true"])
+        if name == "background":
+            subprocess.Popen(["sh", "-c", "sleep 1000 & echo $! > background"]).wait()
+            os._exit(3)
+        while name == "long" and not os.path.exists("go"):
+            time.sleep(0.01)
+        print("done", jobid, flush=True)
+
+    def timeout(self, queue_name):
+        return 1000.0
+"""
+
+
+@pytest.fixture
+def jobs(shell, server_url):
+    (shell.folder / "jobs.py").write_text(WORKER)
+    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    return shell
+
+
+def start(jobs, *more):
+    up = jobs.start("up", "jobs:Worker('A')", *more)
+    assert jobs.bike.set("first:A", "NOW")
+    wait_until(lambda: "done first:A" in jobs.log())
+    # A HALT is for those that have reached the server, the dispatcher too.
+    wait_until(lambda: jobs.bike.store.timeline.read_dispatched()[1] is not None)
+    return up
+
+
+@pytest.mark.parametrize(
+    ("jobid", "how"),
+    [
+        ("exit0:A", "ended with status 0, though nobody told it to"),
+        ("exec:A", "ended with status 0, though nobody told it to"),
+        ("exit2:A", "ended with status 2"),
+        ("exit3:A", "ended with status 3"),
+    ],
+)
+def test_a_worker_that_a_job_ends_is_started_again_and_it_is_said(jobs, jobid, how):
+    up = start(jobs)
+    jobs.bike.set(jobid, "NOW")
+    wait_until(lambda: f"work-1 {how}; it is started again" in jobs.log())
+    jobs.bike.unset(jobid)
+    jobs.bike.set("good:A", "NOW")
+    wait_until(lambda: "done good:A" in jobs.log(), timeout=20)
+    assert up.poll() is None
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+
+
+def test_a_worker_that_somebody_stops_alone_is_started_again(jobs):
+    up = start(jobs)
+    os.kill(worker_of(up.pid), signal.SIGTERM)
+    wait_until(lambda: "work-1 ended with status 0, though nobody told it to; it is started again" in jobs.log())
+    jobs.bike.set("good:A", "NOW")
+    wait_until(lambda: "done good:A" in jobs.log(), timeout=20)
+    assert up.poll() is None
+
+
+def test_a_halt_ends_all_and_starts_nothing_again(jobs):
+    up = start(jobs, "--processes=2")
+    jobs.bike.control("HALT")
+    assert up.wait(timeout=10) == 0
+    assert "started again" not in jobs.log()
+
+
+@pytest.mark.parametrize("command", ["up", "work"])
+def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs, command):
+    """Also where nobody else is left who would hear of it."""
+    parent = jobs.start(command, "jobs:Worker('A')", "--processes=2")
+    wait_until(lambda: len(children_of(parent.pid)) == (3 if command == "up" else 2))
+    jobs.bike.set("first:A", "NOW")
+    wait_until(lambda: "done first:A" in jobs.log())
+    for child in children_of(parent.pid):
+        os.kill(child, signal.SIGKILL)
+    wait_until(lambda: jobs.log().count("started again") >= 2)
+    jobs.bike.control("HALT")
+    assert parent.wait(timeout=10) == 0
+    assert children_of(parent.pid) == []
+
+
+def test_a_long_job_ends_before_a_halted_up_does(jobs):
+    up = start(jobs)
+    jobs.bike.set("long:A", "NOW")
+    wait_until(lambda: "begun long:A" in jobs.log())
+    jobs.bike.control("HALT")
+    wait_until(lambda: len(children_of(up.pid)) == 1)
+    # The first signal from outside: it must not count as the second one for a worker that `up` has told to stop.
+    time.sleep(1.5)
+    up.terminate()
+    time.sleep(0.5)
+    assert up.poll() is None
+    (jobs.folder / "go").touch()
+    assert up.wait(timeout=10) == 0
+    assert "done long:A" in jobs.log()
+
+
+def test_a_death_is_noticed_while_a_background_process_holds_the_output_open(jobs):
+    up = start(jobs)
+    jobs.bike.set("background:A", "NOW")
+    wait_until(lambda: "work-1 ended with status 3; it is started again" in jobs.log())
+    jobs.bike.unset("background:A")
+    jobs.bike.set("good:A", "NOW")
+    wait_until(lambda: "done good:A" in jobs.log(), timeout=20)
+    pid = int((jobs.folder / "background").read_text())
+    assert not is_gone(pid)
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("command", [("up",), ("work", "--processes=2")])
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("jobs:Worker(':')", "bad queues ':'"),
+        ("nowhere:Worker('A')", "importing nowhere fails"),
+        ("jobs:Late('A')", "bad timeout -1"),
+    ],
+)
+def test_a_child_that_cannot_begin_stops_all_with_its_reason(jobs, command, spec, reason):
+    late = "class Late(Worker):\n    def timeout(self, queue_name):\n        return -1\n"
+    (jobs.folder / "jobs.py").write_text(WORKER + late)
+    done = jobs.run(command[0], spec, *command[1:])
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("redbike: ")
+    assert "cannot begin: " in line
+    assert reason in line
+    assert reason not in done.stdout
+
+
+def test_children_stop_in_order_and_lose_no_run_when_up_is_killed(jobs):
+    up = start(jobs)
+    jobs.bike.set("long:A", "NOW")
+    wait_until(lambda: "begun long:A" in jobs.log())
+    children = children_of(up.pid)
+    up.kill()
+    up.wait()
+    time.sleep(0.5)
+    (jobs.folder / "go").touch()
+    wait_until(lambda: all(map(is_gone, children)))
+    assert jobs.bike.tell("long:A")["status"].startswith("STP:")
+
+
+def test_a_child_that_cannot_be_started_is_tried_again(jobs):
+    """The process may have too many files open, for a while."""
+    up = start(jobs)
+    soft, hard = resource.prlimit(up.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(up.pid, resource.RLIMIT_NOFILE, (5, hard))
+    os.kill(worker_of(up.pid), signal.SIGKILL)
+    wait_until(lambda: "work-1 cannot be started: Too many open files" in jobs.log())
+    resource.prlimit(up.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    jobs.bike.set("good:A", "NOW")
+    wait_until(lambda: "done good:A" in jobs.log(), timeout=30)
+    assert up.poll() is None

@@ -1,0 +1,166 @@
+"""An idle worker: what the server takes for it when it is woken, and what becomes of that when nobody reads it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from redbike.config import Settings
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.runs import LEASE
+from redbike.state.store import Store
+from redbike.working.worker import Worker
+from redbike.working.worker_class import RoundRobin
+from tests.verbs import set_job, take_many
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = 8
+JOBS = """
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        with open("ran.log", "a") as file:
+            file.write(jobid + "\\n")
+"""
+
+
+class Handler(RoundRobin):
+    """Notes what it worked."""
+
+    def __init__(self):
+        super().__init__("A")
+        self.worked = []
+
+    def work(self, jobid):
+        self.worked.append(jobid)
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, RoundRobin("A").queue_for)
+
+
+@pytest.fixture
+def worker(store):
+    worker = Worker(store, Handler(), Settings())
+    next(worker.queues.looks())
+    return worker
+
+
+def blocked(store):
+    return [each["id"] for each in store.client.client_list() if each["cmd"] == "blpop"]
+
+
+def idle(worker, found):
+    """A thread that waits for a job, and puts it into `found`."""
+    before = len(blocked(worker.store))
+    thread = threading.Thread(target=lambda: found.extend(worker.source.wait()))
+    thread.start()
+    wait_until(lambda: len(blocked(worker.store)) > before)
+    return thread
+
+
+def test_the_job_comes_with_the_wake_up(store, worker):
+    set_job(store, "job:A", "STOP", None)
+    found = worker.source.take(1)  # from now on the server has both scripts
+    thread = idle(worker, found)
+    store.client.config_resetstat()
+    set_job(store, "job:A", "NOW", "now")
+    thread.join(10)
+    assert [run.jobid for run in found] == ["job:A"]
+    # `set` and the take that was pending: the worker has asked for nothing.
+    assert store.client.info("commandstats")["cmdstat_evalsha"]["calls"] == 2
+    assert worker.source._ahead == ""
+    worker.loop.close()
+
+
+def test_a_take_whose_reply_was_lost_is_repeated(store, worker):
+    worker.source._ahead = "pending"
+    set_job(store, "job:A", "NOW", "now")
+    (run,) = take_many(store, [("work-A", 10.0)], [1], "pending", 1)
+    assert worker.source.take(1) == [run]
+    assert worker.source.take(1) == []
+
+
+def test_an_idle_worker_that_is_cut_off_goes_on(store, worker):
+    thread = threading.Thread(target=worker.work)
+    before = len(blocked(store))
+    thread.start()
+    for n in range(ROUNDS):
+        wait_until(lambda: len(blocked(store)) > before)
+        for number in blocked(store):
+            store.client.client_kill_filter(_id=number)
+        set_job(store, f"{n}:A", "EVERY:1h@0", "now")
+        wait_until(lambda number=n: len(worker.runner.worker.worked) == number + 1)
+    store.halt()
+    thread.join(10)
+    assert worker.runner.worker.worked == [f"{n}:A" for n in range(ROUNDS)]
+    states = store.questions.inspect(worker.runner.worker.worked)
+    assert not any(state.streak for state in states), "none counts as lost"
+    assert list(fsck(store)) == []
+
+
+def test_what_was_taken_for_a_worker_that_stops_is_given_back(store, worker):
+    worker.source._ahead = "pending"
+    for jobid in ("one:A", "two:A"):
+        set_job(store, jobid, "NOW", "now")
+    take_many(store, [("work-A", 10.0)], [1], "pending", 1)
+    worker.loop.stopping.set()
+    assert worker.source.wait() == []
+    states = store.questions.inspect(["one:A", "two:A"])
+    assert all(state.queued and not state.running for state in states)
+    assert [run.jobid for run in take_many(store, [("work-A", 10.0)], [1], "next", 2)] == ["one:A", "two:A"]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_own(store, worker, monkeypatch, lost):
+    monkeypatch.setattr("redbike.working.source.STALE", -10.0)
+    answered = worker.source._check_halt
+
+    def received(taken):
+        if lost and taken:
+            Dispatcher(store, Settings()).dispatch_due(store.timeline.read_dispatched()[0] + LEASE + 1)
+        return answered(taken)
+
+    monkeypatch.setattr(worker.source, "_check_halt", received)
+    found = []
+    thread = idle(worker, found)
+    set_job(store, "job:A", "NOW", "now")
+    thread.join(10)
+    assert len(found) == 1
+    worker.run_all(found)
+    assert worker.runner.worker.worked == ([] if lost else ["job:A"])
+    worker.loop.close()
+
+
+@pytest.mark.timeout(120)
+def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(tmp_path, server_url, client, prefix):
+    (tmp_path / "jobs.py").write_text(JOBS)
+    (tmp_path / "redbike.conf").write_text(f"[redbike]\nprefix = {prefix}\n")
+    store = Store(client, prefix, RoundRobin("A").queue_for)
+    command = [sys.executable, "-m", "redbike", "--config=redbike.conf", "work", "jobs:Worker('A')"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "REDBIKE_URL": server_url}
+    jobids = []
+    for n in range(ROUNDS):
+        before = len(blocked(store))
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+        wait_until(lambda count=before: len(blocked(store)) > count)
+        stopping = threading.Thread(target=process.send_signal, args=(signal.SIGTERM,))
+        stopping.start()
+        for k in range(5):
+            jobids.append(f"{n}-{k}:A")
+            set_job(store, jobids[-1], "NOW", "now")
+        stopping.join()
+        assert process.wait(10) == 0
+        assert client.zcard(store.keys.leases) == 0
+    waiting = [entry.decode() for entry in client.lrange(store.keys.queue("work-A"), 0, -1)]
+    ran = (tmp_path / "ran.log").read_text().split() if (tmp_path / "ran.log").exists() else []
+    assert sorted(ran + waiting) == sorted(jobids)
+    assert list(fsck(store)) == []

@@ -1,0 +1,164 @@
+"""Crontab lines: how they are read, and when they run next; `cases/cron.txt` has many more."""
+
+import random
+
+import pytest
+from croniter import croniter
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from redbike.errors import BadSchedule
+from redbike.schedule.cron import Cron
+from redbike.schedule.crontab import FIELDS
+from redbike.schedule.parser import parse
+from redbike.schedule.zones import find_zone
+from tests.cases import instant
+from tests.exhaustive import compare
+from tests.exhaustive.oracle import random_line
+
+ZONES = ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
+BAD = ["60 * * * *", "* * 0 * *", "*/0 * * * *", "* * * * mon#6", "R * * * *", "H(9-3) * * * *"]
+NOON = instant("2026-06-01T12:00:00")
+
+
+def after(text: str, since: str, number: int) -> list[float | None]:
+    schedule, due, found = parse(text), instant(since), []
+    for _ in range(number):
+        due = schedule.next(due)
+        found.append(due)
+    return found
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_it_agrees_with_brute_force(block):
+    assert [wrong for seed in range(block * 50, block * 50 + 50) if (wrong := compare.line_differs(seed))] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
+)
+def test_it_agrees_with_brute_force_wherever_clocks_change(name):
+    changes = compare.changes(name)
+    assert changes
+    lines = [random_line(random.Random(seed)) for seed in range(400)]
+    for seed, middle in enumerate(changes):
+        line = next(line for line in lines[seed:] if line.zone == name)
+        assert compare.window_differs(line, middle // 60 * 60, 5) == ""
+
+
+def unlike_croniter(fields: list[str]) -> bool:
+    # What we read as crontab(5) does: equal bounds, steps across the wrap, and a star in one day field.
+    wrapped = any(
+        "-" in item and int(item.split("/")[0].split("-")[0]) >= int(item.split("/")[0].split("-")[1])
+        for text in fields
+        for item in text.split(",")
+    )
+    return wrapped or ((fields[2][0] == "*") != (fields[4][0] == "*") and fields[2] + fields[4] not in ("**", "*/1*"))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 4 * 10**9))
+@settings(max_examples=300, deadline=None)
+def test_it_reads_plain_fields_as_croniter_does(seed, since):
+    line = random_line(random.Random(seed))
+    fields = line.text.split()[1:]
+    if unlike_croniter(fields):
+        return
+    either = fields[2][0] != "*" and fields[4][0] != "*"
+    try:
+        found = parse(" ".join(fields)).next(since)
+    except BadSchedule:
+        found = None
+    try:
+        expected = croniter(" ".join(fields), since, float, either).get_next()
+    except ValueError:
+        expected = None
+    assert found == expected
+
+
+@given(st.text(min_size=1, max_size=20), st.sampled_from(["H", "H/15", "H(0-20)", "H(5-20)/3", "H/50", "H(19-20)/9"]))
+def test_h_is_croniters_hash_of_the_job_id(jobid, item):
+    try:
+        jobid.encode()
+    except UnicodeEncodeError:
+        return
+    schedule = parse(f"{item} H * * *", jobid=jobid)
+    due, expected = schedule.next(NOON), croniter(f"{item} H * * *", NOON, float, hash_id=jobid).get_next()
+    assert due == expected
+    assert "H" not in schedule.text
+
+
+def test_h_spreads_and_stays():
+    minutes = {parse("H * * * *", jobid=f"job:{number}").text for number in range(300)}
+    assert len(minutes) > 50
+    assert parse("H H H H H H", jobid="a").text == parse("h h h h h h", jobid="a").text
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "expected"),
+    [
+        ("0 9 LW * *", "2026-01-01", ["2026-01-30T09:00", "2026-02-27T09:00", "2026-03-31T09:00"]),
+        ("0 9 1W * *", "2026-07-15", ["2026-08-03T09:00", "2026-09-01T09:00", "2026-10-01T09:00"]),
+        ("0 9 * * L5", "2026-01-01", ["2026-01-30T09:00", "2026-02-27T09:00", "2026-03-27T09:00"]),
+        ("0 9 * * 5L", "2026-01-01", ["2026-01-30T09:00", "2026-02-27T09:00", "2026-03-27T09:00"]),
+        ("0 9 * * mon-tue#1", "2026-01-01", ["2026-01-05T09:00", "2026-01-06T09:00", "2026-02-02T09:00"]),
+        ("0 0 29 2 *", "2026-01-01", ["2028-02-29", "2032-02-29", "2036-02-29"]),
+        ("0 0 29 2 */7", "2026-01-01", ["2032-02-29", "2060-02-29", "2088-02-29"]),
+        ("0 22-2/2 * * *", "2026-01-01", ["2026-01-01T02:00", "2026-01-01T22:00", "2026-01-02"]),
+        ("0 0 * * 5-7", "2026-01-01", ["2026-01-02", "2026-01-03", "2026-01-04"]),
+        ("0 0 1 1 * 0 2027,2029", "2026-06-01", ["2027-01-01", "2029-01-01", None]),
+    ],
+)
+def test_it_reads_what_crontabs_and_their_heirs_have(text, since, expected):
+    assert after(text, since, len(expected)) == [run and instant(run) for run in expected]
+
+
+@pytest.mark.parametrize(
+    "text", ["60 * * * *", "* * 0 * *", "*/0 * * * *", "* * * * mon#6", "R * * * *", "H(9-3) * * * *"]
+)
+def test_a_bad_field_is_named_and_quoted(text):
+    with pytest.raises(BadSchedule) as refused:
+        parse(text)
+    place = next(place for place, field in enumerate(text.split()) if field != "*")
+    assert FIELDS[place].name in str(refused.value)
+    assert text.split()[place].lower() in str(refused.value).lower()
+
+
+def test_it_stops_at_the_end_of_the_calendar():
+    assert parse("0 0 1 1 *").next(instant("9999-06-01")) is None
+    assert parse("* * * * *").next(float("inf")) is None
+    assert parse("* * * * *").next(float("nan")) is None
+    assert parse("* * * * *").next(-1e15) is not None
+
+
+def test_its_masks_say_what_it_stands_for():
+    cron = Cron("*/20 0-2 1,L */6 fri", find_zone("UTC")).fields
+    assert cron.minutes == 1 | 1 << 20 | 1 << 40
+    assert cron.hours == 0b111
+    assert (cron.days.dom, cron.days.last) == (0b10, True)
+    assert (cron.days.months, cron.days.dow, cron.days.either) == (1 << 1 | 1 << 7, 1 << 5, True)
+    assert cron.follows_clock
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("0 0 L-3 * *", "bad day of month 'l-3'"),
+        ("*/0 * * * *", "a step is 1 or more"),
+        ("@reboot", "a job that is set to NOW runs right away"),
+        ("\u017ftop", "no keyword"),
+    ],
+)
+def test_it_says_why_a_line_is_refused(line, said):
+    with pytest.raises(BadSchedule, match=said):
+        parse(line)
+
+
+@pytest.mark.parametrize("text", ["0 0 29-27 * 0,3,6", "0 0 1-27,29-31 * 0,3,6"])
+def test_a_day_is_not_lost_in_a_month_that_begins_on_another_day_of_the_week(text):
+    """In a month that begins on a Sunday, the 28th is a Saturday, and every day matches. 28 April 2023 is a Friday."""
+    assert after(text, "2023-04-27T00:00:00", 1) == [instant("2023-04-29T00:00:00")]
+    assert after(text, "2023-01-27T00:00:00", 1) == [instant("2023-01-28T00:00:00")]
+
+
+def test_the_last_day_may_end_a_range():
+    assert parse("0 0 30-L 1 *").next(instant("2026-01-30T00:00:00")) == instant("2026-01-31T00:00:00")

@@ -1,0 +1,102 @@
+"""What schedules are called in plain English."""
+
+import random
+
+import pytest
+
+from redbike.errors import BadSchedule
+from redbike.schedule.parser import parse
+from tests.exhaustive.oracle import random_line, random_rule
+
+START = "DTSTART;TZID=America/New_York:19970902T090000\nRRULE:"
+SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("NOW", "Once, right away."),
+        ("STOP", "Not any more."),
+        ("CONTINUE", "Again as soon as a run is done, or after the pause that it asks for."),
+        ("AT:1780000000", "Once, on Thursday, 28 May 2026 at 20:26:40 UTC."),
+        ("EVERY:15m@0", "Every 15 minutes, counted from Thursday, 1 January 1970 at 00:00 UTC."),
+        ("EVERY:1d1h@0", "Every 1 day and 1 hour, counted from Thursday, 1 January 1970 at 00:00 UTC."),
+        ("EVERY:1d@0", "Every day, counted from Thursday, 1 January 1970 at 00:00 UTC."),
+        ("* * * * *", "Every minute, every day, UTC time."),
+        ("*/5 * * * *", "Every 5 minutes, every day, UTC time."),
+        ("*/35 9 * * *", "At 09:00 and 09:35, every day, UTC time."),
+        ("0 * * * *", "Every hour, on the hour, every day, UTC time."),
+        ("15 * * * *", "Every hour, at 15 minutes past, every day, UTC time."),
+        ("30 9,17 * * mon-fri", "At 09:30 and 17:30, on Monday to Friday, UTC time."),
+        ("*/15 9-17 * * 6,0", "Every 15 minutes from 09:00 to 17:59, on Sunday and Saturday, UTC time."),
+        ("*/2 * * * * 30", "At second 30 of the minute of every 2nd minute, every day, UTC time."),
+        ("* * * * * */10", "Every 10 seconds, every day, UTC time."),
+        ("5 */2 * * *", "At minute 5 of the hour of every 2nd hour, every day, UTC time."),
+        ("0 0 13 * fri", "At 00:00, on day 13 of the month or on Friday, UTC time."),
+        ("0 0 1-3 * */7", "At 00:00, on days 1 to 3 of the month if that is a Sunday, UTC time."),
+        ("0 0 1-31 * fri", "At 00:00, every day, UTC time."),
+        ("0 9 LW 1,7 *", "At 09:00, on the last weekday of the month, in January and July, UTC time."),
+        ("0 9 L,15W * *", "At 09:00, on the last day and the weekday nearest day 15 of the month, UTC time."),
+        ("0 0 * * 5#1,L2", "At 00:00, on the 1st Friday and the last Tuesday of the month, UTC time."),
+        (
+            "0 0 1 1 * 0 2027,2030-2035",
+            "At 00:00, on day 1 of the month, in January, in 2027 and 2030 to 2035, UTC time.",
+        ),
+        ("CRON_TZ=Europe/Berlin @weekly", "At 00:00, on Sunday, Europe/Berlin time."),
+        (START + "FREQ=DAILY;COUNT=1", f"Every day, at 09:00, once, {SINCE}"),
+        (START + "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,FR", f"Every 2 weeks, on Monday and Friday, at 09:00, {SINCE}"),
+        (START + "FREQ=WEEKLY;COUNT=10", f"Every week, on Tuesday, at 09:00, 10 times, {SINCE}"),
+        (
+            START + "FREQ=MONTHLY;BYDAY=-1FR,2MO",
+            f"Every month, on the last Friday and the 2nd Monday, at 09:00, {SINCE}",
+        ),
+        (START + "FREQ=MONTHLY;BYMONTHDAY=-2", f"Every month, on the 2nd to last day of the month, at 09:00, {SINCE}"),
+        (
+            START + "FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1",
+            f"Every month, on Monday and Tuesday, at 09:00, of these only the last in each month, {SINCE}",
+        ),
+        (
+            "0 0 */15 1 mon#5",
+            "At 00:00, on days 1, 16 and 31 of the month if that is the 5th Monday of the month, in January, UTC time.",
+        ),
+        (START + "FREQ=WEEKLY;BYMONTH=1", f"Every week, on Tuesday in January, at 09:00, {SINCE}"),
+        (
+            START + "FREQ=YEARLY;BYWEEKNO=20,-1",
+            f"Every year, on Tuesday in week 20 and the last week, at 09:00, {SINCE}",
+        ),
+        (START + "FREQ=MONTHLY;BYMONTH=3", f"Every month, on the 2nd day of the month in March, at 09:00, {SINCE}"),
+        (
+            START + "FREQ=WEEKLY;INTERVAL=2;WKST=SU;BYDAY=SU,MO",
+            f"Every 2 weeks, on Sunday and Monday of weeks that begin on Sunday, at 09:00, {SINCE}",
+        ),
+        ("RDATE:20270101T000000Z", "On Friday, 1 January 2027 at 00:00 UTC, UTC time."),
+        (
+            START + "FREQ=DAILY;UNTIL=20260301T080000Z",
+            f"Every day, at 09:00, until Sunday, 1 March 2026 at 08:00 UTC, {SINCE}",
+        ),
+        (START + "FREQ=YEARLY", f"Every year, on 2 September, at 09:00, {SINCE}"),
+        (START + "FREQ=HOURLY;INTERVAL=3;BYMINUTE=0,30", f"Every 3 hours, at minutes 0 and 30, {SINCE}"),
+        (START + "FREQ=MINUTELY;BYHOUR=9,10", f"Every minute, from 09:00 to 10:59, {SINCE}"),
+        (
+            START + "FREQ=DAILY;UNTIL=20300101\nEXRULE:FREQ=WEEKLY\nEXDATE:20260101T140000Z",
+            "Every day, at 09:00, until Tuesday, 1 January 2030, except every week, on Tuesday, at 09:00, "
+            f"except on Thursday, 1 January 2026 at 14:00 UTC, {SINCE}",
+        ),
+    ],
+)
+def test_it_is_said_in_plain_english(text, words):
+    assert parse(text).explain() == words
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_whatever_parses_can_be_explained(block):
+    for seed in range(block * 50, block * 50 + 50):
+        for text in (random_line(random.Random(seed)).text, random_rule(random.Random(seed)).text):
+            try:
+                schedule = parse(text)
+            except BadSchedule:
+                continue
+            words = schedule.explain()
+            assert words.endswith(" time.")
+            assert "  " not in words
+            assert ", ," not in words

@@ -1,0 +1,248 @@
+"""Recurrence rules: when they occur next, and at what cost; `cases/rrule.txt` has many more."""
+
+import random
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from dateutil.rrule import rrulestr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from redbike.errors import BadSchedule
+from redbike.schedule.parser import parse
+from tests.cases import instant
+from tests.exhaustive import compare
+from tests.exhaustive.oracle import instant as local
+from tests.exhaustive.oracle import random_rule
+
+ZONES = ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
+SIXTY = ",".join(map(str, range(60)))
+HOURS = ",".join(map(str, range(24)))
+PLACES = ",".join(map(str, range(1, 367)))
+DTSTART = "DTSTART;TZID=America/New_York:19700101T000000\nRRULE:"
+HOSTILE = [
+    *(
+        DTSTART + f"FREQ={freq};BYMONTH=2;BYMONTHDAY=30"
+        for freq in ("SECONDLY", "MINUTELY", "HOURLY", "DAILY", "YEARLY")
+    ),
+    DTSTART + "FREQ=DAILY;INTERVAL=7;BYDAY=TU",
+    DTSTART + "FREQ=DAILY;BYHOUR=9;BYSETPOS=2",
+    DTSTART + "FREQ=WEEKLY;BYDAY=MO,TU;BYSETPOS=5",
+    DTSTART + "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=6",
+    DTSTART + "FREQ=YEARLY;BYDAY=MO;BYSETPOS=366",
+    DTSTART + "FREQ=MONTHLY;INTERVAL=12;BYMONTH=3;BYMONTHDAY=10;BYSETPOS=1",
+    DTSTART + "FREQ=MONTHLY;INTERVAL=10;BYSECOND=50,02;BYMONTH=2,3,9,10;BYDAY=5MO,5TH,5WE;BYSETPOS=15;COUNT=5",
+    DTSTART + "FREQ=YEARLY;INTERVAL=9999999999",
+    DTSTART + "FREQ=SECONDLY;INTERVAL=60;BYSECOND=30",
+    DTSTART + "FREQ=SECONDLY;INTERVAL=86413;BYHOUR=3;BYMINUTE=7;BYSECOND=13",
+    DTSTART + "FREQ=MINUTELY;INTERVAL=1439;BYHOUR=9;BYMINUTE=0",
+    DTSTART + f"FREQ=SECONDLY;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={SIXTY}",
+    DTSTART + f"FREQ=DAILY;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={SIXTY};BYSETPOS={PLACES};COUNT=1000000000",
+    DTSTART + f"FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYMINUTE={SIXTY};BYSETPOS={PLACES};COUNT=1000000000",
+    *(DTSTART + f"FREQ={freq};COUNT=1000000000" for freq in ("SECONDLY", "MINUTELY", "HOURLY", "DAILY", "MONTHLY")),
+    DTSTART + "FREQ=SECONDLY;BYMONTH=3;INTERVAL=7;COUNT=1000000000",
+    DTSTART + "FREQ=SECONDLY;BYHOUR=3;INTERVAL=7919;COUNT=9999999",
+    DTSTART + "FREQ=HOURLY;BYHOUR=1;COUNT=1000000000",
+    DTSTART.replace("T000000", "T064006") + "FREQ=SECONDLY;BYMONTH=9,1;COUNT=100000",
+    DTSTART.replace("T000000", "T104753") + "FREQ=SECONDLY;BYMONTH=9;BYMINUTE=56,37,5,2,36,54,4,31,15;COUNT=100000",
+    DTSTART + "FREQ=DAILY\nEXRULE:FREQ=DAILY",
+    DTSTART + "FREQ=DAILY\nEXRULE:FREQ=DAILY;UNTIL=99980101T000000Z",
+    DTSTART + "FREQ=SECONDLY\nEXRULE:FREQ=SECONDLY;BYDAY=MO,TU,WE,TH,FR,SA,SU",
+    DTSTART + f"FREQ=MINUTELY\nEXRULE:FREQ=SECONDLY;INTERVAL=7\nEXRULE:FREQ=HOURLY;BYMINUTE={SIXTY}",
+    DTSTART + "FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1;COUNT=10000000\nRRULE:" * 15 + "FREQ=DAILY",
+    DTSTART + "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO\nRRULE:" * 15 + "FREQ=DAILY",
+    DTSTART + "FREQ=DAILY\nRDATE:" + ",".join(f"{year}0329T013000" for year in range(1900, 2390)),
+    "DTSTART:00020101T000000Z\nRRULE:FREQ=SECONDLY;BYHOUR=3;COUNT=1000000",
+    "DTSTART:99980101T000000Z\nRRULE:FREQ=MINUTELY;BYHOUR=3",
+    *(
+        "0 0 30 2 *",
+        "CRON_TZ=Europe/Berlin * 2 * 3 L7 *",
+        "CRON_TZ=Australia/Lord_Howe 0-29/1 2 * 10 sun#1 *",
+        "* * 30 2 * *",
+        "0 0 29 2 */7",
+        "0 0 29 2 mon#5 0 2099",
+        "0 0 * * " + ",".join(["mon-sun#5"] * 800),
+    ),
+]
+
+
+def runs(text: str, since: float, number: int) -> list[float | None]:
+    schedule, found, due = parse(text), [], since
+    while len(found) < number and due is not None:
+        due = schedule.next(due)
+        found.append(due)
+    return found
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_it_agrees_with_brute_force(block):
+    assert [wrong for seed in range(block * 100, block * 100 + 100) if (wrong := compare.rule_differs(seed))] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
+)
+def test_it_agrees_with_brute_force_wherever_clocks_change(name):
+    assert [wrong for middle in compare.changes(name)[:16] if (wrong := compare.rules_differ(name, middle))] == []
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=200, deadline=None)
+def test_it_expands_a_period_as_dateutil_does(seed):
+    rule = random_rule(random.Random(seed))
+    rule.zone, rule.until = "UTC", None
+    # Where dateutil reads the standard in another way: weeks of the year, and positions in the week of DTSTART.
+    if rule.parts.get("BYWEEKNO") or (rule.freq == "WEEKLY" and rule.parts.get("BYSETPOS")):
+        return
+    rule.parts.pop("BYYEARDAY", None)
+    rule.count = rule.count or 40
+    if rule.freq in ("HOURLY", "MINUTELY", "SECONDLY"):
+        rule.parts = {name: rule.parts[name] for name in rule.parts if name in ("BYDAY", "BYMINUTE")}
+    try:
+        schedule = parse(rule.text)
+    except BadSchedule:
+        return
+    theirs = rrulestr(rule.text.replace(";TZID=UTC", "").split("\n")[1], dtstart=rule.start)
+    since = rule.start.replace(tzinfo=UTC).timestamp() - 1
+    limit = rule.start.replace(year=rule.start.year + 12)
+    expected = []
+    for found in theirs.xafter(rule.start, inc=True):
+        if found > limit:
+            break
+        expected.append(found.replace(tzinfo=UTC).timestamp())
+    found = []
+    while len(found) < len(expected):
+        since = schedule.next(since)
+        found.append(since)
+    assert found == expected
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[-60:].replace("\n", " "))
+def test_no_text_takes_long(text):
+    rounds = []
+    for number in range(3):
+        # Another phase each time, so that nothing of the last round helps.
+        fresh = text.replace("19700101T", f"197001{number + 1:02}T")
+        rounds.append([*costs(fresh)])
+    assert min(map(max, rounds)) < 0.05
+
+
+def costs(text: str) -> Iterator[float]:
+    """Seconds of the processor that parsing takes, with the first next run, and each next run after it."""
+    began = time.process_time()
+    try:
+        schedule = parse(text)
+    except BadSchedule:
+        yield time.process_time() - began
+        return
+    for since in (0.0, 1.7e9, 1.8e9, 4e9, 2.5e11):
+        schedule.next(since)
+        yield time.process_time() - began
+        began = time.process_time()
+
+
+@pytest.mark.parametrize("start", ["19700101T000000Z", "20131009T164510Z", "20250101T000000Z"])
+def test_an_old_start_costs_no_more_than_a_new_one(start):
+    schedule = parse(f"DTSTART:{start}\nRRULE:FREQ=MINUTELY")
+    began = time.process_time()
+    for number in range(1000):
+        schedule.next(1.8e9 + number * 1e5)
+    assert time.process_time() - began < 0.05
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "FREQ=DAILY;BYDAY=MO,WE;BYHOUR=9,17",
+        "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1",
+        "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29",
+        "FREQ=DAILY;BYHOUR=4,5,6;BYSETPOS=2,-1",
+        "FREQ=HOURLY;INTERVAL=5;BYHOUR=3,9,14;BYMINUTE=0,30",
+        "FREQ=MINUTELY;INTERVAL=7;BYHOUR=9",
+        "FREQ=MINUTELY;BYDAY=SU;BYHOUR=2",
+        "FREQ=SECONDLY;INTERVAL=40;BYMINUTE=7",
+        "FREQ=HOURLY",
+    ],
+)
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
+def test_count_is_exact(rule, zone):
+    start = f"DTSTART;TZID={zone}:20130101T001500\nRRULE:{rule}"
+    everyone = runs(start, 0, 900)
+    for count in (1, 2, 7, 40, 333, 900):
+        limited = parse(f"{start};COUNT={count}")
+        last = everyone[count - 1]
+        assert limited.next(last - 0.5) == last
+        assert limited.next(last) is None
+
+
+def test_count_is_exact_after_decades():
+    rule = parse("DTSTART;TZID=Europe/Berlin:19700101T090000\nRRULE:FREQ=MINUTELY;BYHOUR=9;COUNT=1234567")
+    # 60 a day: 20,576 whole days and 7 minutes.
+    end = local(datetime(1970, 1, 1, 9, 6) + timedelta(20576), "Europe/Berlin")
+    assert rule.next(end - 1) == end
+    assert rule.next(end) is None
+
+
+def test_count_is_exact_or_refused():
+    weekly = "DTSTART:19700101T090000Z\nRRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE;BYSETPOS=-1;COUNT="
+    assert parse(weekly + "3000").next(instant("2027-06-24T00:00:00")) == instant("2027-06-30T09:00:00")
+    assert parse(weekly + "3000").next(instant("2027-06-30T09:00:00")) is None
+    with pytest.raises(BadSchedule, match="COUNT=5000 is too high"):
+        parse(weekly + "5000")
+
+
+def test_an_exception_is_left_in_one_jump():
+    rule = parse(
+        "DTSTART:20260101T000000Z\nRRULE:FREQ=SECONDLY\nEXRULE:FREQ=SECONDLY;BYDAY=SA,SU\nEXRULE:FREQ=SECONDLY;BYHOUR=9"
+    )
+    assert rule.next(instant("2026-06-05T23:59:59")) == instant("2026-06-08T00:00:00")
+    assert rule.next(instant("2026-06-08T08:59:59")) == instant("2026-06-08T10:00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # UNTIL as a date includes that day, in the zone of DTSTART.
+        (
+            "DTSTART;TZID=America/New_York:20260101T200000\nRRULE:FREQ=DAILY;UNTIL=20260102",
+            ["2026-01-02T01", "2026-01-03T01", None],
+        ),
+        # Periods count from their starts; the zone of dates is their own.
+        (
+            "DTSTART:20260101T000000Z\nRDATE;VALUE=PERIOD:20260102T000000Z/PT1H\nRDATE;TZID=Asia/Tokyo:20260101T090000",
+            ["2026-01-01T00", "2026-01-02T00", None],
+        ),
+        # A second of 60 is read as 59.
+        ("DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY;BYSECOND=60;COUNT=1", ["2026-01-01T00:00:59", None]),
+        # Long lines may be folded, and may end as on other systems.
+        ("DTSTART:20260101T000000Z\r\nRRULE:FREQ=DAI\r\n LY;COUNT=1\r\n", ["2026-01-01T00", None]),
+        # What has run out is no bad schedule.
+        ("DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY;UNTIL=20250101T000000Z", [None]),
+        ("DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY;COUNT=1\nEXDATE:20260101T000000Z", [None]),
+        # A date without time is a midnight, and so are its exceptions.
+        (
+            "DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;COUNT=3\nEXDATE;VALUE=DATE:20260102",
+            ["2026-01-01", "2026-01-03", None],
+        ),
+    ],
+)
+def test_it_reads_the_corners_of_the_standard(text, expected):
+    assert runs(text, 0, len(expected)) == [run and instant(run) for run in expected]
+
+
+def test_without_dtstart_it_counts_from_when_it_is_set():
+    noon = instant("2026-06-01T12:00:00")
+    rule = parse("FREQ=DAILY;INTERVAL=2;COUNT=2", "Europe/Berlin", anchor=noon + 0.7)
+    assert rule.text == "DTSTART;TZID=Europe/Berlin:20260601T140000\nRRULE:FREQ=DAILY;INTERVAL=2;COUNT=2"
+    assert rule.next(noon) == noon + 2 * 86400
+    assert rule.next(noon + 2 * 86400) is None
+
+
+def test_it_stops_at_the_end_of_the_calendar():
+    assert parse("DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY;UNTIL=99991231T235959Z").next(0) is not None
+    assert parse("FREQ=DAILY", "Europe/Berlin", anchor=253402300799.0).next(253401700000) is None
+    assert parse("DTSTART:99980101T000000Z\nRRULE:FREQ=YEARLY").next(instant("9999-06-01")) is None
+    assert parse("FREQ=MINUTELY").next(float("inf")) is None
+    assert parse("FREQ=MINUTELY").next(-1e15) == 0

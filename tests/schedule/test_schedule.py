@@ -1,0 +1,332 @@
+"""Every kind of schedule: what is accepted, how it is stored, and when it runs next."""
+
+import math
+import re
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from redbike.errors import BadSchedule
+from redbike.schedule.kinds import Every
+from redbike.schedule.moments import parse_timestamp
+from redbike.schedule.parser import MAX_TEXT, parse
+from tests.cases import instant, sections
+
+NOON = instant("2026-06-01T12:00:00")
+SECTIONS = [
+    pytest.param(cases, id=f"{name}: {head}") for name in ("rrule", "cron", "choices") for head, cases in sections(name)
+]
+GOOD = [
+    "NOW",
+    "CONTINUE",
+    "STOP",
+    "AT:0",
+    "AT:1700000000.25",
+    "AT:2026-10-25T02:30",
+    "AT:2026-10-25T02:30:00.5+02:00",
+    "EVERY:900",
+    "EVERY:15m",
+    "EVERY:1H30M",
+    "EVERY:0.5@12.5",
+    "EVERY:2d@2026-03-29T02:30",
+    "*/5 9-17 * * mon-fri",
+    "  0   0\t1 * ?  ",
+    "H H(0-6) * * *",
+    "H/15 * * * * H",
+    "0 12 L,15W * 5#2,L1 0 2020-2090/7",
+    "@daily",
+    "@WEEKLY",
+    "CRON_TZ=Asia/Kathmandu 0 3 * * *",
+    "cron_tz=UTC 0 3 * * *",
+    "FREQ=DAILY",
+    "rrule:freq=weekly;byday=mo,we",
+    "RRULE:FREQ=MINUTELY;INTERVAL=7;BYHOUR=9",
+    "DTSTART:20240101T090000\\nRRULE:FREQ=DAILY;COUNT=1000",
+    "DTSTART:20240101T090000Z\r\nRRULE:FREQ=DAILY;UNTIL=20300101\r\n",
+    "DTSTART;VALUE=DATE:20240101\nRRULE:FREQ=YEARLY\nEXDATE;VALUE=DATE:20270101\nRDATE:20270301",
+    "RRULE:FREQ=HOURLY\nDTSTART;TZID=America/St_Johns:20240101T093000\nEXRULE:FREQ=HOURLY;INTERVAL=2",
+    "DTSTART;TZID=Europe/Berlin:20240101T090000\nRDATE;TZID=Asia/Tokyo:20240105T090000,20240107T090000",
+]
+BAD = [
+    *("", " ", "\0", "N", "TOMORROW", "NOW:", "AT", "AT:", "AT:abc", "AT:-1", "AT:nan", "AT:inf", "AT:1e400", "AT:٣"),
+    *("AT:12345678901234567890", "AT:1e3", "AT:2026-13-01", "AT:2026-02-30T00:00", "AT:1969-12-31T23:59:59Z"),
+    *(
+        "EVERY:",
+        "EVERY:0",
+        "EVERY:-5",
+        "EVERY:m",
+        "EVERY:15x",
+        "EVERY:1m1h",
+        "EVERY:.5s",
+        "EVERY:1.s",
+        "EVERY:0.0000001d",
+        "EVERY:0.0009s",
+        "EVERY:1.5e3s",
+        "EVERY:1.5\u017f",
+        "EVERY:nan",
+        "EVERY:15m@",
+        "EVERY:15m@nan",
+    ),
+    *("EVERY:99999999999999999999d", "EVERY:٣m", "EVERY:15m@-1"),
+    *("* * * *", "* * * * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 0 *", "* * * 13 *"),
+    *("* * * * 9", "*/0 * * * *", "5/0 * * * *", "1-2-3 * * * *", "-1 * * * *", "1, * * * *", ", * * * *", "a * * * *"),
+    *(
+        "* * * foo *",
+        "* * * * mon#0",
+        "* * * * mon#6",
+        "* * * * #1",
+        "* * 32W * *",
+        "* * W * *",
+        "? * * * *",
+        "*-5 * * * *",
+    ),
+    *(
+        "R * * * *",
+        "R/5 * * * *",
+        "H(5-1) * * * *",
+        "H(0-60) * * * *",
+        "H/0 * * * *",
+        "Hi * * * *",
+        "@reboot",
+        "@often",
+    ),
+    *(
+        "0 0 30 2 *",
+        "0 0 31 4,6,9,11 *",
+        "* * 30 2 * *",
+        "0 0 * 2 mon#5 0 2021",
+        "٣ * * * *",
+        "* * * * *\x00",
+        "5" * 5000,
+    ),
+    *("CRON_TZ=", "CRON_TZ=Europe/Berlin", "CRON_TZ=Nowhere * * * * *", "CRON_TZ=../../etc/passwd * * * * *"),
+    *(
+        "CRON_TZ=/etc/localtime * * * * *",
+        "CRON_TZ=localtime * * * * *",
+        "CRON_TZ=Europe * * * * *",
+        "* * * * * \u00a0",
+    ),
+    *("RRULE:", "FREQ=", "FREQ=SOMETIMES", "RRULE:INTERVAL=2", "DTSTART:20240101T000000Z", "FREQ=DAILY;INTERVAL=0"),
+    *(
+        "FREQ=DAILY;INTERVAL=-1",
+        "FREQ=DAILY;COUNT=0",
+        "FREQ=DAILY;FREQ=DAILY",
+        "FREQ=DAILY;BYDAY=99MO",
+        "FREQ=DAILY;X=1",
+    ),
+    *(
+        "FREQ=DAILY;BYMONTHDAY=0",
+        "FREQ=DAILY;BYHOUR=24",
+        "FREQ=DAILY;BYHOUR=",
+        "FREQ=DAILY;UNTIL=soon",
+        "FREQ=DAILY;BYDAY=XX",
+    ),
+    *("FREQ=DAILY;BYEASTER=0", "FREQ=DAILY;INTERVAL=1,2", "FREQ=DAILY;;", "FREQ=DAILY;BYSETPOS=0", "FREQ=DAILY;WKST=0"),
+    *(
+        "DTSTART:2024\nRRULE:FREQ=DAILY",
+        "DTSTART:20240230T000000Z\nRRULE:FREQ=DAILY",
+        "DTSTART:99990101\nDTSTART:20240101",
+    ),
+    *("DTSTART;TZID=../../../../etc/passwd:20240101T000000\nRRULE:FREQ=DAILY", "DTSTART:00010101T000000Z\nFREQ=DAILY"),
+    *("DTSTART;TZID=/etc/passwd:20240101T000000\nRRULE:FREQ=DAILY", "DTSTART;TZID=:20240101T000000;\nFREQ=DAILY;"),
+    *(
+        "DTSTART:20240101T000000Z\nRRULE:FREQ=DAILY\nEXDATE:20240101",
+        "FREQ=DAILY\nBEGIN:VEVENT",
+        "FREQ=DAILY\nRDATE:never",
+    ),
+    *("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "FREQ=DAILY;BYHOUR=9;BYSETPOS=2", "FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30"),
+    *("FREQ=HOURLY;INTERVAL=24;BYHOUR=5", "FREQ=DAILY\nEXRULE:FREQ=DAILY", "FREQ=SECONDLY;INTERVAL=60;BYSECOND=30"),
+    *("RRULE:FREQ=DAILY\n" * 17, "FREQ=DAILY;BYDAY=" + "MO," * 3000),
+]
+
+
+def runs(text: str, after: float, number: int, timezone: str = "UTC") -> list[float | None]:
+    schedule = parse(text, timezone)
+    found: list[float | None] = []
+    due: float | None = after
+    while due is not None and len(found) < number:
+        due = schedule.next(due)
+        found.append(due)
+    return found
+
+
+@pytest.mark.parametrize("cases", SECTIONS)
+def test_it_runs_when_independent_authorities_say(cases):
+    wrong = []
+    for case in cases:
+        if case.bad:
+            with pytest.raises(BadSchedule):
+                parse(case.schedule)
+            continue
+        found = runs(case.schedule, case.after, len(case.expected))
+        if found != list(case.expected):
+            wrong.append((case.schedule, case.after, found, case.expected))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("text", GOOD)
+@pytest.mark.parametrize("timezone", ["UTC", "Europe/Berlin", "America/St_Johns"])
+def test_what_is_stored_means_the_same_anywhere(text, timezone):
+    schedule = parse(text, timezone, "fleet:7", NOON)
+    # What is in UTC, the default, says so no more than it has to.
+    again = parse(schedule.text, "UTC" if timezone == "UTC" else "Asia/Tokyo", "another", 3.0)
+    assert again.text == schedule.text
+    assert (again.is_immediate, again.runs_once, again.allows_pause) == (
+        schedule.is_immediate,
+        schedule.runs_once,
+        schedule.allows_pause,
+    )
+    after = 1_600_000_000.0
+    for _ in range(20):
+        due = schedule.next(after)
+        assert again.next(after) == due
+        assert due is None or due > after
+        after = due if due is not None else after + 1e7
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("now", "NOW"),
+        ("at:2026-06-01T12:00", "AT:2026-06-01T10:00:00Z"),
+        ("at:1780000000", "AT:1780000000"),
+        ("every:15M", "EVERY:15m@1780315200"),
+        ("EVERY:1.5S", "EVERY:1.5s@1780315200"),
+        ("EVERY:1d0.5h", "EVERY:1d0.5h@1780315200"),
+        ("every:15m@2026-06-01T12:00", "EVERY:15m@1780308000"),
+        ("0  3 * * MON", "CRON_TZ=Europe/Berlin 0 3 * * MON"),
+        ("CRON_TZ=UTC 0 3 * * *", "CRON_TZ=UTC 0 3 * * *"),
+        ("freq=daily", "DTSTART;TZID=Europe/Berlin:20260601T140000\nRRULE:FREQ=DAILY"),
+        ("DTSTART:20260601T140000Z\\nfreq=daily", "DTSTART:20260601T140000Z\nRRULE:FREQ=DAILY"),
+    ],
+)
+def test_it_is_stored_complete(text, stored):
+    assert parse(text, "Europe/Berlin", "job", NOON).text == stored
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_is_bad_is_refused_in_one_line_that_quotes_it(text):
+    with pytest.raises(BadSchedule) as refused:
+        parse(text)
+    message = str(refused.value)
+    assert message.isprintable()
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("text", [None, 5, b"NOW", ["NOW"], "\ud800", "* * * * *\udfff", "x" * (MAX_TEXT + 1)])
+def test_what_is_no_text_is_refused(text):
+    with pytest.raises(BadSchedule):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "zone", ["", "Nowhere", "../UTC", "/etc/localtime", "europe/berlin ", "right/UTC", "posixrules", None]
+)
+def test_an_unknown_zone_is_refused(zone):
+    with pytest.raises(BadSchedule):
+        parse("0 0 * * *", zone)
+
+
+@given(st.text(max_size=60) | st.text("NOWAT:EVRY0123456789*/,-#LWH@ \n;=DFREQ", max_size=60))
+@settings(max_examples=1000, deadline=None)
+@example("EVERY:1e5")
+@example("\x85FREQ=DAILY")
+def test_no_text_raises_anything_else(text):
+    try:
+        schedule = parse(text)
+    except BadSchedule:
+        return
+    assert parse(schedule.text).text == schedule.text
+    due = schedule.next(NOON)
+    assert due is None or due > NOON
+
+
+DOCUMENTED = re.findall(
+    r"^   \* - ``(.+)``\n     - (\S+)\n     - .+\n     - (.+(?:\n       .+)*)$",
+    (Path(__file__).parents[2] / "docs" / "schedules.rst").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("text", "after", "expected"), DOCUMENTED)
+def test_it_runs_where_clocks_change_as_documented(text, after, expected):
+    wanted = [datetime.fromisoformat(run).timestamp() for run in expected.split()]
+    assert runs(text, datetime.fromisoformat(after).timestamp(), len(wanted)) == wanted
+
+
+def test_the_documentation_has_examples():
+    assert len(DOCUMENTED) >= 14
+
+
+def test_now_is_due_when_it_is_set_and_no_more():
+    assert parse("NOW").is_immediate
+    assert parse("NOW").runs_once
+    assert parse("NOW").next(0) is None
+    assert parse("STOP").next(0) is None
+    assert parse("CONTINUE").next(NOON) == math.nextafter(NOON, math.inf)
+    assert parse("CONTINUE").allows_pause
+    assert parse("AT:100").runs_once
+    assert (parse("AT:100").next(99.9), parse("AT:100").next(100)) == (100, None)
+
+
+def test_every_counts_from_its_anchor():
+    assert runs("EVERY:15m@1000", 0, 2) == [1900, 2800]
+    assert runs("EVERY:1h30m@0", 5400, 1) == [10800]
+    assert runs("EVERY:1.5s@0", 0, 3) == [1.5, 3.0, 4.5]
+    assert runs("EVERY:1.1h@0", 0, 1) == [3960.0]
+    assert runs("EVERY:0.000001d@0", 0, 1) == [0.0864]
+    assert parse("EVERY:15m", anchor=NOON).next(NOON) == NOON + 900
+
+
+@given(st.floats(0.001, 1e6), st.floats(0, 2e9), st.floats(0, 2e9))
+def test_every_next_is_the_first_multiple(period, anchor, after):
+    schedule = Every("", period, anchor)
+    due = schedule.next(after)
+    assert due is not None
+    assert due > after
+    assert due - period <= max(after, anchor) + 1e-5
+
+
+@given(st.integers(1, 1000), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**5), st.integers(1, 500))
+def test_every_counts_by_arithmetic_what_next_walks(period, anchor, after, more, limit):
+    schedule = parse(f"EVERY:{period}@{anchor}")
+    walked, due = 0, schedule.next(after)
+    while due is not None and due <= after + more and walked < limit:
+        walked, due = walked + 1, schedule.next(due)
+    assert schedule.count(after, after + more, limit) == walked
+
+
+def test_count_walks_calendars():
+    assert parse("0 * * * *").count(0, 86400, 100) == 24
+    assert parse("0 * * * *").count(0, 86400, 5) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0.0),
+        ("1700000000.5", 1700000000.5),
+        ("2026-06-01T12:00:00Z", NOON),
+        ("2026-06-01T14:00:00+02:00", NOON),
+        ("2026-06-01T14:00", NOON),
+        ("2026-06-01", NOON - 14 * 3600),
+    ],
+)
+def test_timestamps_are_epoch_seconds_or_iso(text, expected):
+    assert parse_timestamp(text, "Europe/Berlin") == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["nan", "inf", "", "abc", "1" * 20, "1e400", "-1", "10000-01-01", "0001-01-01", None, 5]
+)
+def test_a_bad_timestamp_is_quoted(text):
+    with pytest.raises(BadSchedule, match=r"bad timestamp"):
+        parse_timestamp(text)
+
+
+def test_parsed_schedules_are_kept():
+    assert parse("*/5 * * * *", jobid="a", anchor=1.0) is parse("*/5 * * * *", jobid="b", anchor=2.0)
+    assert parse("H * * * *", jobid="a").text != parse("H * * * *", jobid="c").text

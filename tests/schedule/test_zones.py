@@ -1,0 +1,49 @@
+"""Time zones: stretches of constant offset, and the instants of local times."""
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from redbike.errors import BadSchedule
+from redbike.schedule.zones import Zone, find_zone, resolve
+from tests.cases import instant
+
+
+@pytest.mark.parametrize(
+    "name", ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Apia", "Asia/Gaza"]
+)
+def test_a_zone_is_cut_into_stretches_of_constant_offset(name):
+    zone, info = Zone(name), ZoneInfo(name)
+    at = int(instant("2005-01-01T00:00:00"))
+    changes = []
+    while at < instant("2030-01-01T00:00:00"):
+        begin, end, offset, reached = zone(at)
+        assert begin <= at < end
+        for probe in (at, end - 1):
+            assert datetime.fromtimestamp(probe, UTC).astimezone(info).utcoffset().total_seconds() == offset
+        assert reached >= begin - 1 + zone(begin - 1)[2]
+        changes.append(offset)
+        at = end
+    assert any(before != after for before, after in pairwise(changes))
+
+
+@pytest.mark.parametrize(
+    ("wall", "expected"),
+    [
+        ("2026-03-29T01:59:59", "2026-03-29T00:59:59"),
+        ("2026-03-29T02:30:00", "2026-03-29T01:30:00"),  # in the gap: as if it were still winter, which is 03:30
+        ("2026-03-29T03:00:00", "2026-03-29T01:00:00"),
+        ("2026-10-25T02:30:00", "2026-10-25T00:30:00"),  # twice: the first
+        ("2026-10-25T03:00:00", "2026-10-25T02:00:00"),
+    ],
+)
+def test_a_local_time_becomes_an_instant(wall, expected):
+    assert resolve(int(instant(wall)), find_zone("Europe/Berlin")) == instant(expected)
+
+
+@pytest.mark.parametrize("name", ["Mars/Base", "../etc/passwd", "localtime", "right/UTC", "", "Europe/", "é"])
+def test_an_unknown_zone_is_quoted(name):
+    with pytest.raises(BadSchedule, match="unknown time zone"):
+        find_zone(name)

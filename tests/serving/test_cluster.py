@@ -1,0 +1,283 @@
+"""A real cluster: all keys of a prefix are in one slot, so Redbike talks to the master of that slot."""
+
+import logging
+import threading
+
+import pytest
+import redis
+
+from redbike import Redbike, RoundRobin, Unreachable
+from redbike.errors import BadConfig, ServerError
+from redbike.keeping.fsck import fsck
+from redbike.serving.cluster import add_braces
+from redbike.serving.connection import connect
+from tests.commandline import Shell
+from tests.servers import Cluster, Node, free_ports
+from tests.test_security import IN_A_SHELL
+from tests.waiting import wait_until
+
+
+class Quiet(RoundRobin):
+    """Notes which jobs it has worked."""
+
+    def __init__(self, initstring: str = "A") -> None:
+        super().__init__(initstring)
+        self.worked: list[str] = []
+
+    def work(self, jobid: str) -> None:
+        self.worked.append(jobid)
+
+
+@pytest.fixture
+def bike(cluster, prefix):
+    bike = Redbike(Quiet(), prefix=prefix, redis_config=cluster.url)
+    yield bike
+    bike.redis.close()
+
+
+@pytest.fixture
+def own_cluster(tmp_path):
+    """A cluster whose nodes a test may kill."""
+    cluster = Cluster(tmp_path / "cluster")
+    yield cluster
+    cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("redbike", "{redbike}"),
+        ("{redbike}", "{redbike}"),
+        ("my{app}", "my{app}"),
+        ("{}", "{{}}"),
+        ("a{b", "{a{b}"),
+        ("a}b", "{a}b}"),
+        ("}{", "{}{}"),
+    ],
+)
+def test_a_prefix_has_a_part_in_braces_that_says_its_slot(prefix, expected):
+    assert add_braces(prefix) == expected
+
+
+def test_a_prefix_without_braces_gets_them_and_one_line_says_so(cluster, prefix, caplog):
+    caplog.set_level(logging.INFO, "redbike")
+    bike = Redbike(Quiet(), prefix=prefix, redis_config=cluster.url)
+    assert bike.prefix == f"{{{prefix}}}"
+    assert caplog.records == []
+    dispatcher = threading.Thread(target=bike.dispatch)
+    dispatcher.start()
+    wait_until(lambda: caplog.records)
+    assert caplog.records[0].message == f"in a cluster all keys must be in one slot: the prefix is '{{{prefix}}}'"
+    wait_until(lambda: bike.store.timeline.read_dispatched()[1])
+    bike.control("HALT")
+    dispatcher.join()
+    bike.set("job:A", "NOW")
+    assert all(key.startswith(bike.prefix.encode()) for key in bike.redis.scan_iter(match=f"*{prefix}*"))
+
+
+def test_a_job_is_set_dispatched_worked_and_looked_at(bike):
+    assert bike.set("job:A", "NOW")
+    assert bike.work_one() == "job:A"
+    assert dict(bike.get_schedules()) == {"job:A": "STOP"}
+    assert list(bike.fsck()) == []
+    assert bike.flush() > 0
+    assert dict(bike.get_statuses()) == {}
+
+
+def test_a_client_for_the_whole_cluster_may_be_given(cluster, prefix):
+    host, port = cluster.url.partition("://")[2].partition(",")[0].split(":")
+    given = redis.RedisCluster(host=host, port=int(port), decode_responses=True)
+    bike = Redbike(Quiet(), prefix=prefix, redis_config=given)
+    assert bike.set("job:A", "NOW")
+    assert bike.work_one() == "job:A"
+    assert given.get("nothing") is None
+    given.close()
+
+
+def test_one_client_serves_two_prefixes_in_two_slots(cluster, prefix):
+    client = connect(cluster.url)
+    bikes = [Redbike(Quiet(), prefix=f"{prefix}{name}", redis_config=client) for name in "abc"]
+    assert len({cluster.master_of(bike.prefix).port for bike in bikes}) > 1
+    for bike in bikes:
+        assert bike.set("job:A", "NOW")
+    assert [bike.work_one() for bike in bikes] == ["job:A"] * 3
+
+
+def test_a_slot_that_moves_under_load_is_followed_without_an_error(bike, cluster, caplog):
+    """Jobs are set and worked all the time, while the slot is moved there and back."""
+    moved = threading.Event()
+
+    def move():
+        for _ in range(2):
+            cluster.move_slot(bike.prefix)
+        moved.set()
+
+    expected = [f"{number}:A" for number in range(100)]
+    assert all(result is True for _, result in bike.set_many((jobid, "NOW") for jobid in expected))
+    worker = threading.Thread(target=bike.work)
+    worker.start()
+    mover = threading.Thread(target=move)
+    mover.start()
+    while not moved.is_set():
+        jobid = f"{len(expected)}:A"
+        assert bike.set(jobid, "NOW")
+        assert bike.tell(jobid)["schedule"]
+        expected.append(jobid)
+    mover.join()
+    wait_until(lambda: len(bike.worker.worked) == len(expected))
+    bike.control("HALT")
+    worker.join()
+    assert sorted(bike.worker.worked) == sorted(expected)
+    assert list(fsck(bike.store)) == []
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_a_list_of_jobs_that_is_read_while_its_slot_moves_is_never_short_in_silence(bike, cluster):
+    jobids = [f"{number}:A" for number in range(3000)]
+    assert all(result is True for _, result in bike.set_many((jobid, "@hourly") for jobid in jobids))
+    reader = bike.get_schedules()
+    next(reader)
+    cluster.move_slot(bike.prefix)
+    with pytest.raises(Unreachable, match="the keys are moving to another server"):
+        list(reader)
+    assert {jobid for jobid, _ in bike.get_schedules()} == set(jobids)
+
+
+def test_a_replica_that_takes_over_is_found(own_cluster, prefix):
+    bike = Redbike(Quiet(), prefix=prefix, redis_config=own_cluster.url)
+    bike.set_many([("before:A", "NOW")])
+    worker = threading.Thread(target=bike.work)
+    worker.start()
+    for number in range(2):
+        assert bike.set(f"{number}:A", "NOW")
+        wait_until(lambda jobid=f"{number}:A": jobid in bike.worker.worked)
+        wait_until(own_cluster.is_well)
+        old = own_cluster.master_of(bike.prefix)
+        old.kill()
+        wait_until(lambda number=number: is_set(bike, f"after {number}:A"))
+        wait_until(lambda jobid=f"after {number}:A": jobid in bike.worker.worked)
+        old.start()
+        wait_until(own_cluster.is_well)
+    bike.control("HALT")
+    worker.join()
+    for line, well in bike.repair():
+        assert well, line
+    assert list(bike.fsck()) == []
+
+
+def is_set(bike: Redbike, jobid: str) -> bool:
+    try:
+        return bike.set(jobid, "NOW")
+    except Unreachable:
+        return False
+
+
+def test_the_command_line_on_a_cluster(tmp_path, cluster, prefix):
+    shell = Shell(tmp_path, cluster.url)
+    (tmp_path / ".redbike.conf").write_text(f"[redbike]\nprefix: {prefix}\nworker: jobs:Worker('A')\n")
+    (tmp_path / "jobs.py").write_text(
+        "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n"
+    )
+    (tmp_path / "jobs.csv").write_text("loaded:A,EVERY:1h\n")
+    for command in (["set", "job:A", "NOW"], ["load", "jobs.csv"]):
+        assert shell.run(*command).returncode == 0
+    process = shell.start("up")
+    wait_until(lambda: '"STP' in shell.run("tell", "job:A").stdout)
+    assert "loaded:A" in shell.run("statuses").stdout
+    assert shell.run("fsck").returncode == 0
+    assert shell.run("control", "HALT").returncode == 0
+    assert process.wait(20) == 0
+    shell.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis+cluster://127.0.0.1:1", "cannot reach Redis"),
+        ("redis+cluster://nobody:wrong@{place}", "refuses the login"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_one_line(cluster, url, said):
+    place = cluster.url.partition("://")[2]
+    with pytest.raises(ServerError, match=said) as caught:
+        Redbike(Quiet(), redis_config=url.format(place=place))
+    assert "\n" not in str(caught.value)
+    assert "wrong" not in str(caught.value)
+
+
+def test_a_server_that_is_no_cluster_says_so(tmp_path):
+    node = Node(tmp_path / "node", *free_ports(1))
+    with pytest.raises(ServerError, match="cluster support disabled"):
+        Redbike(Quiet(), redis_config=f"redis+cluster://127.0.0.1:{node.port}")
+    node.kill()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis+cluster://h/1", "without a path"),
+        ("redis+clusters://h/service", "without a path"),
+        ("redis+cluster://", "a host is missing"),
+        ("redis+cluster://h:1,,i:2", "a host is missing"),
+        ("redis+cluster://:6379", "a host is missing"),
+        ("redis+cluster://h:abc", "'abc'"),
+        ("redis+cluster://h:99999", "Port out of range"),
+        ("redis+sentinel://h:abc/service", "'abc'"),
+        ("redis+sentinel:///service", "a host is missing"),
+    ],
+)
+def test_a_bad_url_is_refused(url, said):
+    with pytest.raises(BadConfig, match=said):
+        connect(url)
+
+
+def test_who_takes_a_node_for_the_server_is_told_the_right_url(cluster):
+    node = cluster.nodes[0]
+    with pytest.raises(ServerError, match=f"is a node of a cluster: the url is redis.cluster://127.0.0.1:{node.port}"):
+        Redbike(Quiet(), redis_config=f"redis://127.0.0.1:{node.port}")
+
+
+def test_a_worker_and_a_dispatcher_stop_at_once_while_a_slot_is_stuck(tmp_path, own_cluster):
+    """Nobody knows when the move ends: a signal must not wait for that."""
+    shell = Shell(tmp_path, own_cluster.url)
+    (tmp_path / "jobs.py").write_text(
+        "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): print(jobid, flush=True)\n"
+    )
+    assert shell.run("set", "job:A", "EVERY:1s").returncode == 0
+    loops = [shell.start("dispatch", log="dispatch"), shell.start("work", "jobs:Worker('A')")]
+    wait_until(lambda: "job:A" in shell.log())
+    own_cluster.begin_to_move_slot("{redbike}")
+    wait_until(lambda: "the keys are moving" in shell.log("dispatch"), 20)
+    for loop in loops:
+        loop.terminate()
+    assert [loop.wait(4) for loop in loops] == [0, 0]
+    shell.close()
+
+
+def test_the_least_rights_of_the_three_users_are_enough_with_one_for_the_cluster(tmp_path, cluster):
+    for role, words in IN_A_SHELL.items():
+        for node in cluster.nodes:
+            own = ["on", f">{role}", "+cluster|slots"]
+            node.client.execute_command(*(word.replace("~redbike-", "~{redbike}-") for word in words), *own)
+    (tmp_path / "jobs.py").write_text(
+        "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n"
+    )
+    place = cluster.url.partition("://")[2]
+    shells = {role: Shell(tmp_path, f"redis+cluster://redbike-{role}:{role}@{place}") for role in IN_A_SHELL}
+    client = shells["client"]
+    assert client.run("set", "job:A", "NOW").returncode == 0
+    processes = [shells["dispatcher"].start("dispatch"), shells["worker"].start("work", "jobs:Worker('A')")]
+    wait_until(lambda: '"STP' in client.run("tell", "job:A").stdout)
+    assert client.run("fsck").stdout == ""
+    assert client.run("control", "HALT").returncode == 0
+    assert [process.wait(20) for process in processes] == [0, 0]
+    assert "NOPERM" not in client.log()
+    user = IN_A_SHELL["client"][:3]
+    for node in cluster.nodes:
+        node.client.execute_command(*user, "-cluster|slots")
+    refused = client.run("statuses")
+    assert refused.returncode == 1
+    assert "refuses" in refused.stderr
+    assert "cluster|slots" in refused.stderr
+    for shell in shells.values():
+        shell.close()

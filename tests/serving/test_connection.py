@@ -1,0 +1,169 @@
+"""The ways to a server: what they build, and that no password shows."""
+
+import pytest
+import redis
+
+from redbike.errors import BadConfig, ServerError, Unreachable
+from redbike.serving.check import check_server
+from redbike.serving.connection import connect
+from redbike.serving.urls import redact
+
+
+def complaint_of(url):
+    """What is said of a URL, if anything is wrong with it."""
+    try:
+        connect(url)
+    except BadConfig as error:
+        return str(error)
+    return ""
+
+
+def arguments(client):
+    return client.connection_pool.connection_kwargs
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("redis://u:p@h:7/3", {"host": "h", "port": 7, "db": 3, "username": "u", "password": "p"}),
+        ("redis://h", {"host": "h", "socket_timeout": 5.0, "socket_keepalive": True}),
+        ("redis://h?socket_timeout=9", {"socket_timeout": 9.0}),
+        ("unix:///run/r.sock?db=2", {"path": "/run/r.sock", "db": 2}),
+        ({"host": "h", "port": "7", "db": "3"}, {"host": "h", "port": 7, "db": 3}),
+        ({"unix_socket_path": "/run/r.sock", "password": "123"}, {"path": "/run/r.sock", "password": "123"}),
+        ({"socket_timeout": "2.5"}, {"socket_timeout": 2.5}),
+    ],
+)
+def test_what_is_built(config, expected):
+    built = arguments(connect(config))
+    assert {name: built.get(name) for name in expected} == expected
+    assert built["retry"].get_retries() == 0
+    assert not built["decode_responses"]
+
+
+def test_tls():
+    assert connect("rediss://h").connection_pool.connection_class is redis.SSLConnection
+    assert connect({"host": "h", "ssl": "yes"}).connection_pool.connection_class is redis.SSLConnection
+
+
+def test_sentinel():
+    client = connect("redis+sentinel://u:secret@h1:1,h2/service/4")
+    pool = client.connection_pool
+    assert pool.service_name == "service"
+    assert arguments(client)["db"] == 4
+    places = [
+        (each.connection_pool.connection_kwargs["host"], each.connection_pool.connection_kwargs["port"])
+        for each in pool.sentinel_manager.sentinels
+    ]
+    assert places == [("h1", 1), ("h2", 26379)]
+
+
+def test_a_cluster_that_is_not_there_is_said_in_a_few_words():
+    client = connect("redis+cluster://u:hunter2@127.0.0.1:1,127.0.0.1:2")
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: .*; 127\.0\.0\.1:2: ") as refused:
+        check_server(client)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_client_is_used_without_being_changed(server_url):
+    given = redis.Redis.from_url(server_url, decode_responses=True)
+    before = dict(arguments(given))
+    client = connect(given)
+    assert arguments(client)["path"] == arguments(given)["path"]
+    assert arguments(client)["retry"].get_retries() == 0
+    assert arguments(given) == before
+    assert given.echo("x") == "x"
+    assert client.echo("x") == b"x"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",
+        "localhost",
+        "http://h",
+        "redis:h",
+        "unix://",
+        "redis://h:port",
+        "redis+sentinel://h",
+        {"port": "many"},
+        {"ssl": "perhaps"},
+        {"hots": "h"},
+        7,
+    ],
+)
+def test_what_names_no_server_is_refused(config):
+    with pytest.raises(BadConfig):
+        connect(config)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:hunter2@h/0",
+        "redis://:hunter2@h",
+        "redis://h?password=hunter2",
+        "redis+sentinel://u:hunter2@h1,h2/s/0",
+        "redis://u:hun@ter2@h",
+        "redis://u:hun/ter2@h",
+        "redis://u:hun?ter2@h",
+        "redis://u:12?hunter2@h",
+        "redis://u:12#hunter2@h:1",
+        "redis://[u:hunter2@h",
+        "redis+sentinel://u:hun/ter2@h/service/0",
+        "redis//:hunter2@h",
+        "redis:/u:hunter2@h",
+        "u:hunter2@h",
+        "hunter2@h",
+        "rediss://h?ssl_password=hun@ter2&db=port",
+    ],
+)
+def test_no_password_shows_even_where_the_url_is_wrong(url):
+    assert "ter2" not in redact(url)
+    assert "h" in redact(url)
+    complaint = complaint_of(url)
+    assert "ter2" not in complaint
+    assert redact(url) in complaint or complaint == ""
+
+
+@pytest.mark.parametrize("url", ["redis://u:12?34@h", "redis://u:1/2@h:7", "redis+sentinel://u:1/2@h/service"])
+def test_a_password_that_would_be_taken_for_something_else_is_explained(url):
+    with pytest.raises(BadConfig, match="%2F"):
+        connect(url)
+
+
+def test_an_at_sign_elsewhere_is_no_login():
+    assert arguments(connect("unix:///run/a@b.sock"))["path"] == "/run/a@b.sock"
+    assert arguments(connect("redis://h?client_name=a@b"))["client_name"] == "a@b"
+
+
+def test_sentinels_that_are_not_there_are_said_in_a_few_words():
+    with pytest.raises(Unreachable) as refused:
+        check_server(connect("redis+sentinel://u:hunter2@127.0.0.1:1/service"))
+    assert len(str(refused.value)) < 180
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_server_that_is_not_there(tmp_path):
+    with pytest.raises(Unreachable, match="nowhere"):
+        check_server(connect(f"unix://{tmp_path}/nowhere"))
+
+
+def test_a_policy_that_may_evict_is_warned_of(client):
+    assert check_server(client) == []
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        assert "allkeys-lru" in check_server(client)[0]
+    finally:
+        client.config_set("maxmemory-policy", "noeviction")
+
+
+def test_a_wrong_password_is_said_without_saying_it(client, server_url):
+    client.acl_setuser("guest", enabled=True, passwords=["+right"], categories=["+@all"], keys=["*"])
+    try:
+        with pytest.raises(ServerError) as refused:
+            check_server(connect(server_url.replace("unix://", "unix://guest:hunter2@")))
+        assert "hunter2" not in str(refused.value)
+        assert check_server(connect(server_url.replace("unix://", "unix://guest:right@"))) == []
+    finally:
+        client.acl_deluser("guest")

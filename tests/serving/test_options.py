@@ -1,0 +1,88 @@
+"""Options of a URL and settings of a connection: each is known, of the right type, and of use, or it is refused."""
+
+import socket
+import ssl
+
+import pytest
+
+from redbike.errors import BadConfig
+from redbike.serving.connection import connect
+from tests.commandline import Shell
+
+
+def arguments(config):
+    return connect(config).connection_pool.connection_kwargs
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("redis://h:1/?nosuch=1", "'nosuch'"),
+        ("redis://h:1/?socket_timeuot=1", "'socket_timeuot'; is 'socket_timeout' meant?"),
+        ("redis://h?max_conections=5", "'max_conections'; is 'max_connections' meant?"),
+        ("redis://h?nosuch", "'nosuch'"),
+        ("unix:///r.sock?socket_keepalive=1", "'socket_keepalive' is no option"),
+        ("unix:///tmp/why?/r.sock", "'/r.sock'"),
+        ("redis://h?ssl_ca_certs=/ca.pem", "'ssl_ca_certs' is no option"),
+        ("redis+sentinel://h/service?nosuch=1", "'nosuch'"),
+        ("redis+cluster://127.0.0.1:1?nosuch=1", "'nosuch'"),
+        ("redis://h?socket_timeout=soon", "'soon'"),
+        ("redis://h?db=first", "'first'"),
+        ("redis://h?protocol=9", "protocol must be"),
+        ({"host": "h", "pasword": "hunter2"}, "'pasword'; is 'password' meant?"),
+        ({"host": "h", "protocol": "9"}, "protocol must be"),
+        ("rediss://h?ssl_min_version=TLSv9", "bad connection setting ssl_min_version 'TLSv9': such as TLSv1.2"),
+        ("rediss://h?ssl_include_verify_flags=STRICT", "'STRICT': such as VERIFY_X509_STRICT"),
+        ("redis://h?socket_keepalive_options=60", "'60': such as TCP_KEEPIDLE=60,"),
+        ("redis://h?socket_keepalive_options=SOCK_STREAM=1", "such as TCP_KEEPIDLE=60,"),
+    ],
+)
+def test_what_is_no_option_is_refused(config, said):
+    with pytest.raises(BadConfig) as refused:
+        connect(config)
+    assert said in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_the_command_line_says_it_in_a_line_and_ends_with_2(tmp_path):
+    said = Shell(tmp_path, "redis://h:1/?nosuch=1").run("schedules")
+    assert said.returncode == 2
+    assert said.stderr == "redbike: bad url 'redis://h:1/?nosuch=1': unknown option 'nosuch'\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("redis://h/1?db=2", {"db": 2}),
+        ("redis://h/1", {"db": 1}),
+        ("redis://h?password=p%40x&username=u", {"password": "p@x", "username": "u"}),
+        ("redis://h?socket_keepalive=off", {"socket_keepalive": False}),
+        ("rediss://h?ssl_ca_certs=/ca.pem&ssl_check_hostname=no", {"ssl_ca_certs": "/ca.pem"}),
+        ("rediss://h?ssl_cert_reqs=none", {"ssl_cert_reqs": "none"}),
+        ("rediss://h?ssl_min_version=771", {"ssl_min_version": 771}),
+        ("redis://h?client_name=cron", {"client_name": "cron"}),
+        ("redis+sentinel://h/service/4?socket_timeout=9", {"db": 4, "socket_timeout": 9.0}),
+        ({"host": "h", "protocol": "3"}, {"protocol": 3}),
+        ("rediss://h?ssl_min_version=TLSv1.3", {"ssl_min_version": ssl.TLSVersion.TLSv1_3}),
+        (
+            "rediss://h?ssl_exclude_verify_flags=VERIFY_X509_STRICT,VERIFY_X509_PARTIAL_CHAIN",
+            {"ssl_exclude_verify_flags": [ssl.VERIFY_X509_STRICT, ssl.VERIFY_X509_PARTIAL_CHAIN]},
+        ),
+        (
+            "redis://h?socket_keepalive_options=TCP_KEEPIDLE=60,TCP_KEEPCNT=3",
+            {"socket_keepalive_options": {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPCNT: 3}},
+        ),
+    ],
+)
+def test_what_is_one_is_typed_and_used(config, expected):
+    built = arguments(config)
+    assert {name: built.get(name) for name in expected} == expected
+
+
+def test_what_other_programs_want_of_the_same_url_does_not_change_ours():
+    built = arguments("redis://h?decode_responses=True&health_check_interval=30&encoding=latin-1&retry_on_timeout=yes")
+    assert not built["decode_responses"]
+    assert built["health_check_interval"] == 0
+    assert built["encoding"] == "utf-8"
+    assert "retry_on_timeout" not in built
+    assert built["retry"].get_retries() == 0

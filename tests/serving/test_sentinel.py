@@ -1,0 +1,84 @@
+"""Real Sentinels: Redbike follows the master that they name, whoever of them dies."""
+
+import threading
+
+import pytest
+
+from redbike import Redbike, RoundRobin, Unreachable
+from redbike.errors import ServerError
+from tests.commandline import Shell
+from tests.servers import Sentinels
+from tests.waiting import wait_until
+
+
+class Quiet(RoundRobin):
+    """Notes which jobs it has worked."""
+
+    def __init__(self, initstring: str = "A") -> None:
+        super().__init__(initstring)
+        self.worked: list[str] = []
+
+    def work(self, jobid: str) -> None:
+        self.worked.append(jobid)
+
+
+@pytest.fixture
+def sentinels(tmp_path):
+    """Servers and Sentinels with passwords of their own."""
+    sentinels = Sentinels(tmp_path / "servers", password="secret", sentinel_password="watchword")
+    yield sentinels
+    sentinels.stop()
+
+
+def is_set(bike: Redbike, jobid: str) -> bool:
+    try:
+        return bike.set(jobid, "NOW")
+    except Unreachable:
+        return False
+
+
+def test_work_goes_on_at_the_new_master_and_with_one_sentinel_left(sentinels):
+    bike = Redbike(Quiet(), redis_config=sentinels.url)
+    worker = threading.Thread(target=bike.work)
+    worker.start()
+    for number in range(2):
+        wait_until(sentinels.is_well, 20)
+        old = sentinels.master()
+        assert bike.set(f"{number}:A", "NOW")
+        wait_until(lambda jobid=f"{number}:A": jobid in bike.worker.worked)
+        old.kill()
+        wait_until(lambda number=number: is_set(bike, f"after {number}:A"), 20)
+        wait_until(lambda jobid=f"after {number}:A": jobid in bike.worker.worked)
+        wait_until(lambda old=old: sentinels.master() is not old)
+        old.start()
+    wait_until(sentinels.is_well, 20)
+    for sentinel in sentinels.sentinels[:2]:
+        sentinel.kill()
+    # A new process asks the one that is left.
+    other = Redbike(Quiet(), redis_config=sentinels.url)
+    assert other.set("later:A", "NOW")
+    wait_until(lambda: "later:A" in bike.worker.worked)
+    bike.control("HALT")
+    worker.join()
+    assert all(well for _, well in bike.repair())
+    assert list(bike.fsck()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (":secret@", ":wrong@", "refuses the login"),
+        ("watchword", "wrong", "sentinel_password"),
+        ("/service", "/elsewhere", "no Sentinel names a master of 'elsewhere': .*: it does not know this service"),
+        ("?sentinel_password=watchword", "", "sentinel_password"),
+    ],
+)
+def test_what_the_servers_refuse_is_one_line_without_a_password(sentinels, tmp_path, old, new, said):
+    url = sentinels.url.replace(old, new)
+    assert url != sentinels.url
+    with pytest.raises(ServerError, match=said):
+        Redbike(Quiet(), redis_config=url)
+    done = Shell(tmp_path, url).run("set", "job:A", "NOW")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    for password in ("secret", "watchword", "wrong"):
+        assert password not in done.stderr

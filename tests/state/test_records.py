@@ -1,0 +1,127 @@
+"""The records: what Python writes it reads again, and Lua reads and writes the same."""
+
+import pytest
+
+from redbike.state.records import RunRecord, Streak, Waiting
+from redbike.state.runs import Placement
+from redbike.state.store import Store
+from tests.verbs import dispatch, set_job, take_one
+
+JOB, QUEUE, START = "job:A", "work A", 1000.0
+TAKEN = "tag 1000.000000 1500.000000 990.000000 0 0 - work A"
+
+RUNS = [
+    TAKEN,
+    "tag 1.000000 2.000000 3.000000 4 5 set A",
+    "tag 1.000000 2.000000 3.000000 4 5 once A b  c",
+    "tag 1.000000 2.000000 3.000000 4 5 due:6.500000 A",
+]
+NO_RUNS = [
+    "",
+    "tag",
+    "tag 1 2.000000 3.000000 4 5 - A",
+    "tag 1.000000 2.000000 x 4 5 - A",
+    "tag 1.000000 2.000000 3.000000 -4 5 - A",
+    "tag 1.000000 2.000000 3.000000 4 5 - ",
+    " 1.000000 2.000000 3.000000 4 5 - A",
+]
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, lambda _: QUEUE)
+
+
+@pytest.mark.parametrize("record", RUNS)
+def test_the_record_of_a_run_is_read_as_it_was_written(record):
+    assert RunRecord.parse(record).format() == record
+
+
+def test_each_field_of_it_has_its_own_name():
+    found = RunRecord.parse("tag 1.000000 2.000000 3.000000 4 5 due:6.000000 A b")
+    assert found == RunRecord("tag", 1.0, 2.0, 3.0, 4, 5, "due:6.000000", "A b")
+
+
+@pytest.mark.parametrize("record", [*NO_RUNS, "tag 1.000000 2.000000 3.000000 4 5 soon A"])
+def test_a_damaged_record_of_a_run_is_none(record):
+    assert RunRecord.parse(record) is None
+
+
+def test_the_record_of_a_job_in_a_queue():
+    assert Waiting.parse("3.000000 work A") == Waiting(3.0, "work A")
+    assert Waiting(3.0, "work A").format() == "3.000000 work A"
+
+
+@pytest.mark.parametrize("record", ["", "3.000000", "3.000000 ", "3 work A", "x work A", "-3.000000 work A"])
+def test_a_damaged_record_of_a_queue_is_none(record):
+    assert Waiting.parse(record) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "streak"),
+    [
+        ("0 0", Streak()),
+        ("1 2", Streak(1, 2)),
+        ("1 2 alone", Streak(1, 2, alone=True)),
+        ("1 2 3 4.000000 5.000000", Streak(1, 2, 3, 4.0, 5.0)),
+        ("1 2 3 4.000000 - alone", Streak(1, 2, 3, 4.0, None, alone=True)),
+        ("0 0 0 - 5.000000", Streak(after=5.0)),
+    ],
+)
+def test_a_streak_is_read_as_it_was_written(record, streak):
+    assert Streak.parse(record) == streak
+    assert streak.format() == record
+
+
+@pytest.mark.parametrize("record", ["", "1", "x y", "1 2 3", "1 2 3 x -", "1 2 together"])
+def test_a_damaged_streak_counts_as_none(record):
+    assert Streak.parse(record) == Streak()
+
+
+def test_lua_writes_a_run_as_python_reads_it(store, client):
+    set_job(store.at(START), JOB, "EVERY:1000@0.0", START - 10)
+    assert store.questions.inspect([JOB])[0].waiting == Waiting(START - 10, QUEUE)
+    take_one(store.at(START), [(QUEUE, 500.0)], "tag")
+    assert client.hget(store.keys.running, JOB).decode() == TAKEN
+    store.at(START + 1).jobs.requeue(JOB)
+    assert store.questions.inspect([JOB])[0].run == RunRecord(
+        "tag", 1000.0, 1500.0, 990.0, 0, 0, "due:1001.000000", QUEUE
+    )
+
+
+@pytest.mark.parametrize("record", NO_RUNS)
+def test_what_is_no_run_for_python_is_none_for_lua(store, client, record):
+    set_job(store.at(START), JOB, "EVERY:1000@0.0", START + 10)
+    client.hset(store.keys.running, JOB, record)
+    store.at(START).jobs.requeue(JOB)
+    assert store.questions.inspect([JOB])[0].waiting == Waiting(START, QUEUE)
+    assert client.hget(store.keys.running, JOB).decode() == record
+
+
+@pytest.mark.parametrize("record", RUNS)
+def test_what_is_a_run_for_python_is_one_for_lua(store, client, record):
+    set_job(store.at(START), JOB, "EVERY:1000@0.0", START + 10)
+    client.hset(store.keys.running, JOB, record)
+    store.at(START).jobs.requeue(JOB)
+    run = RunRecord.parse(record)
+    run.next = f"due:{START:.6f}"
+    assert store.questions.inspect([JOB])[0].run == run
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_lua_keeps_a_streak_whose_job_has_no_queue(store, alone):
+    set_job(store.at(START), JOB, "EVERY:1000@0.0", START)
+    run = take_one(store.at(START), [(QUEUE, 500.0)], "tag")
+    streak = Streak(1, 2, 3, 4.0, 5.0, alone=alone)
+    store.at(START).runs.end(run, Placement("due", START + 5, streak=streak.format()))
+    assert dispatch(store.at(START + 5), [(JOB, "1005", "")]) == 0
+    assert store.questions.inspect([JOB])[0].streak == streak.format()
+
+
+def test_lua_reads_the_whole_name_of_the_queue_in_which_a_job_waits(store):
+    set_job(store.at(START), JOB, "EVERY:1000@0.0", START)
+    set_job(store.at(START), JOB, "STOP", None)
+    assert store.questions.inspect([JOB], {JOB: [QUEUE]})[0].tombstones == {QUEUE}
+    set_job(store.at(START), JOB, "EVERY:1000@0.0", START)
+    store.jobs.unset(JOB)
+    assert store.questions.inspect([JOB], {JOB: [QUEUE]})[0].tombstones == {QUEUE}

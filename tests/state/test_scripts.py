@@ -1,0 +1,162 @@
+"""How scripts get to the server over a connection that is kept."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from redbike.errors import NoSuchJob, ServerError, Unreachable
+from redbike.serving.connection import connect
+from redbike.state.jobs import Job
+from redbike.state.runs import Look
+from redbike.state.scripts import Pipeline, name_wrong_key
+from redbike.state.store import Store
+from redbike.working.worker_class import RoundRobin
+from tests.verbs import set_job
+
+
+@pytest.fixture
+def store(client, prefix, server_url):
+    """A store with connections of its own; no other test has left any over which scripts were run."""
+    client.client_kill_filter(skipme=True, _type="normal")
+    with connect(server_url) as own:
+        yield Store(own, prefix, RoundRobin("A").queue_for)
+
+
+def ids(client):
+    return {entry["id"] for entry in client.client_list()}
+
+
+def running(client):
+    """The connections over which a script was the last command."""
+    return {entry["id"] for entry in client.client_list() if entry["cmd"] == "evalsha"}
+
+
+def test_after_a_server_has_become_a_replica_it_is_looked_for_anew(client, prefix):
+    """The name in the URL may lead to another server by then."""
+    store, line = Store(client, prefix, RoundRobin("A").queue_for), Pipeline(client)
+    call = store.timeline.pack_survey()
+    line.run([call])
+    before = ids(client)
+    client.replicaof("127.0.0.1", "1")
+    try:
+        with pytest.raises(Unreachable, match="read only"):
+            line.run([store.runs.pack_take(Look([("work-A", 10.0)], [1]), "tag", 1), store.timeline.pack_dispatch([])])
+    finally:
+        client.replicaof("NO", "ONE")
+    line.run([call])
+    assert ids(client) - before
+    line.close()
+
+
+def test_one_script_after_the_other_uses_the_same_connection(client, store):
+    set_job(store, "a:A", "STOP", None)
+    (before,) = running(client)
+    set_job(store, "b:A", "STOP", None)
+    with pytest.raises(NoSuchJob):
+        store.jobs.unset("c:A")
+    assert running(client) == {before}
+
+
+def test_threads_share_no_connection(client, store):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: set_job(store, f"{number}:A", "STOP", None), range(400)))
+    assert len(dict(store.questions.list_statuses())) == 400
+    assert 1 <= len(running(client)) <= 8
+
+
+def test_a_connection_that_the_server_has_closed_is_replaced_before_it_is_used(client, store):
+    set_job(store, "a:A", "STOP", None)
+    (before,) = running(client)
+    client.client_kill_filter(_id=before)
+    set_job(store, "b:A", "STOP", None)
+    (after,) = running(client)
+    assert after != before
+
+
+def test_replies_that_nobody_has_read_are_left_to_no_one(client, store):
+    def calls():
+        yield store.timeline.pack_survey()
+        raise redis.ResponseError("between two calls")
+
+    set_job(store, "a:A", "STOP", None)
+    with pytest.raises(ServerError, match="between two calls"):
+        store.scripts.run_all(calls())
+    assert [state.schedule for state in store.questions.inspect(["a:A"])] == ["STOP"]
+
+
+def test_idle_connections_are_dropped(client, store):
+    set_job(store, "a:A", "STOP", None)
+    before = running(client)
+    store.scripts.drop_idle_connections()
+    set_job(store, "b:A", "STOP", None)
+    assert len(running(client) - before) == 1
+
+
+def test_a_limited_number_of_connections_is_not_kept_from_others(client, prefix, server_url):
+    with connect(f"{server_url}?max_connections=1") as own:
+        store = Store(own, prefix, RoundRobin("A").queue_for)
+        set_job(store, "a:A", "STOP", None)
+        assert store.questions.read_schedule("a:A") == "STOP"
+
+
+def test_a_forked_process_has_a_connection_of_its_own(client, store):
+    set_job(store, "a:A", "STOP", None)
+    before = running(client)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            set_job(store, "b:A", "STOP", None)
+            own = running(store.client) - before
+            status = 0 if len(own) == 1 else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    set_job(store, "c:A", "STOP", None)
+    assert running(client) == before
+    assert set(dict(store.questions.list_statuses())) == {"a:A", "b:A", "c:A"}
+
+
+WRONG = {
+    "timeline": "zset",
+    "running": "hash",
+    "requests": "zset",
+    "work-A": "list",
+    "wake-work-B": "list",
+    "tombstones-work-B": "set",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_key_of_a_wrong_type_is_named_in_one_line(client, store, name):
+    key = f"{store.keys.prefix}-{name}"
+    client.xadd(key, {"wrong": "type"})
+    entries = [Job(f"job:{queue}", "NOW", "now", True, f"work-{queue}") for queue in "AB"]
+    entries.append(Job("later:A", "EVERY:1h", 4e9, False, "work-A"))
+    with pytest.raises(ServerError) as refused:
+        store.jobs.set(entries)
+    assert str(refused.value) == f"Redis refuses: WRONGTYPE {key} is a stream, not a {WRONG[name]}"
+    assert client.keys(f"{store.keys.prefix}-*") == [key.encode()]
+
+
+def test_of_several_scripts_the_key_of_the_one_that_failed_is_named(client, store):
+    """And not one that another of them would not have needed."""
+    client.set(store.keys.queue("work-A"), "a string")
+    calls = [store.runs.pack_take(Look([(name, 10.0)], [1]), name, 1) for name in ("work-B", "work-A", "work-C")]
+    for run in (store.scripts.run_all, Pipeline(client).run):
+        with pytest.raises(ServerError, match=f"WRONGTYPE {store.keys.queue('work-A')} is a string, not a list"):
+            run(calls)
+    assert store.questions.read_schedule("job:A") is None, "the connection is of use afterwards"
+
+
+def test_a_key_that_is_put_right_meanwhile_is_not_named(client, store):
+    error = redis.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
+    assert name_wrong_key(client, [(store.keys.timeline, "zset")], error) is error
+
+
+def test_an_error_of_another_kind_stays_as_it_is(client, store):
+    client.set(store.keys.timeline, "a string")
+    error = redis.ResponseError("ERR no such thing as WRONGTYPE")
+    assert name_wrong_key(client, [(store.keys.timeline, "zset")], error) is error

@@ -1,0 +1,354 @@
+"""Random operations on a few jobs, compared with a plain model after each step, with the invariants checked."""
+
+from dataclasses import astuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from redbike.config import Settings
+from redbike.errors import NoSuchJob
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.jobs import Job
+from redbike.state.records import Streak, parse_batch
+from redbike.state.runs import GRACE, LEASE, Placement, Run
+from redbike.state.store import Store
+from redbike.working.ends import commit
+from tests.model import End, Model, Tries, next_of
+from tests.states import queue_for
+from tests.verbs import dispatch, set_job, set_one, survey, take_many
+
+TIMEOUTS = {"work-A": 20.0, "work-B": 5.0}
+JOBIDS = ["a:A", "b:A", "c:A", "d:B", "e:B"]
+PERIODIC = ["EVERY:5@0.0", "EVERY:60@0.0"]
+
+jobids = st.sampled_from(JOBIDS)
+delays = st.sampled_from([-3.0, 0.0, 1.0, 10.0, 40.0])
+turns = st.sampled_from([["work-A"], ["work-B"], ["work-A", "work-B"], ["work-B", "work-A", "work-A"]])
+which = st.integers(0, 9)
+ways = st.fixed_dictionaries(
+    {
+        "place": st.sampled_from(["next", "next", "next", "due", "due", "stop", "die", "unset"]),
+        "delay": st.sampled_from([None, 0.0, 5.0]),
+        "why": st.sampled_from(["", "", "", "overrun"]),
+        "skipped": st.sampled_from([(0, 0), (0, 0), (2, 0), (1, 3)]),
+    }
+)
+
+
+def rounded(tries):
+    """Tries or a streak, with times as Redis keeps them."""
+    return [round(value, 6) if isinstance(value, float) else value for value in astuple(tries)]
+
+
+def outcome_of(end: End, now: float) -> Placement:
+    """What a worker or a dispatcher makes of it."""
+    streak = Streak(*astuple(end.tries)).format() if end.tries else ""
+    failure = end.failure and {"due": end.failure[0], "attempt": end.failure[1]}
+    due = f"+{end.due - now:.6f}" if end.is_pause else end.due
+    return Placement(end.place, due, end.why, streak, failure, end.missed, end.running, end.retried)
+
+
+has_run = precondition(lambda self: hasattr(self, "runs") and self.runs)
+
+
+class Jobs(RuleBasedStateMachine):
+    """Its `client` is given by the test."""
+
+    client = None
+    number = 0
+
+    @initialize()
+    def begin(self):
+        Jobs.number += 1
+        self.store = Store(self.client, f"machine{Jobs.number}", queue_for)
+        self.dispatcher = Dispatcher(self.store, Settings())
+        self.model = Model(TIMEOUTS, LEASE, GRACE)
+        self.now = 1000.0
+        self.tags = 0
+        self.runs: dict[tuple[str, str], Run] = {}  # by tag and job, also those that ended long ago
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            self.dispatcher.close()
+            self.store.upkeep.flush()
+            assert self.client.keys(f"{self.store.keys.prefix}-*") == []
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 4.0, LEASE, 20.0]))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    # Entering and removing jobs
+
+    @rule(jobid=jobids, text=st.sampled_from(PERIODIC), delay=delays, keeps=st.booleans(), elsewhere=st.booleans())
+    def set_periodic(self, jobid, text, delay, keeps, elsewhere):
+        # Another worker class may have a queue of another name for it.
+        queue = "work-B" if elsewhere else queue_for(jobid)
+        set_one(self.store.at(self.now), Job(jobid, text, self.now + delay, False, queue, keeps))
+        self.model.set(self.now, jobid, text, self.now + delay, once=False, keeps=keeps, queue=queue)
+
+    @rule(jobid=jobids, delay=delays)
+    def set_once(self, jobid, delay):
+        due = self.now + delay
+        set_job(self.store.at(self.now), jobid, f"AT:{due}", due, once=True)
+        self.model.set(self.now, jobid, f"AT:{due}", due, once=True)
+
+    @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
+    def set_now(self, jobid, text):
+        set_job(self.store.at(self.now), jobid, text, "now", once=text == "NOW")
+        self.model.set(self.now, jobid, text, self.now, once=text == "NOW")
+
+    @rule(jobid=jobids)
+    def set_stop(self, jobid):
+        set_job(self.store.at(self.now), jobid, "STOP", None)
+        self.model.set(self.now, jobid, "STOP", None, once=False)
+
+    @rule(jobid=jobids)
+    def unset(self, jobid):
+        known = self.model.unset(jobid)
+        try:
+            self.store.jobs.unset(jobid)
+        except NoSuchJob:
+            assert not known
+        else:
+            assert known
+
+    @rule(jobid=jobids)
+    def requeue(self, jobid):
+        known = self.model.requeue(self.now, jobid)
+        try:
+            self.store.at(self.now).jobs.requeue(jobid)
+        except NoSuchJob:
+            assert not known
+        else:
+            assert known
+
+    # What the dispatcher does
+
+    @rule(seen=st.integers(1, 2), homeless=st.sampled_from([None, None, None, "b:A"]))
+    def dispatch(self, seen, homeless):
+        # Twice with the same survey, as two dispatchers would.
+        found = survey(self.store.at(self.now))
+        due = [(jobid, moment, "" if jobid == homeless else queue_for(jobid)) for jobid, moment in found.due]
+        assert dispatch(self.store.at(self.now), due) == self.model.dispatch(self.now, homeless)
+        for _ in range(seen - 1):
+            assert dispatch(self.store.at(self.now), due) == 0
+
+    @precondition(lambda self: any(self._skippable()))
+    @rule(which=which, count=st.integers(1, 2))
+    def skip(self, which, count):
+        found = list(self._skippable())
+        jobid = found[which % len(found)]
+        due, schedule = self.model.job(jobid).timeline, self.model.job(jobid).schedule
+        given = jobid, schedule, next_of(schedule, self.now), count
+        assert self.store.at(self.now).timeline.skip(jobid, repr(due), *given[1:]) == self.model.skip(due, *given)
+        # Once more it changes nothing, unless it is due at the same instant again.
+        if due != given[2]:
+            assert not self.store.at(self.now).timeline.skip(jobid, repr(due), *given[1:])
+
+    def _skippable(self):
+        """The jobs on the timeline that have further occurrences."""
+        jobs = self.model.jobs.items() if hasattr(self, "model") else ()
+        return (jobid for jobid, job in jobs if job.timeline is not None and not job.runs_once)
+
+    @rule()
+    def recover(self):
+        found = survey(self.store.at(self.now))
+        assert [(run.tag, run.jobid) for run in found.lost] == self.model.lost(self.now)
+        self.model.recover(self.now)
+        self.dispatcher._recover(self.store.at(self.now), found)
+        # Another dispatcher has seen the same.
+        self.dispatcher._recover(self.store.at(self.now), found)
+
+    @has_run
+    @rule(which=which)
+    def tidy_up(self, which):
+        """Where nothing is to be done."""
+        self.store.upkeep.adopt(JOBIDS, {"work-A": JOBIDS})
+        (tag, _), _ = self._one(which)
+        self.store.at(self.now).upkeep.repair_tag(tag, JOBIDS)
+        self.model.hold(self.now, tag)
+
+    # What a worker does
+
+    @rule(turns=turns, most=st.integers(1, 4), repeated=st.sampled_from([None, False, True]))
+    def take(self, turns, most, repeated):
+        self.tags += 1
+        self._take(f"tag{self.tags}", turns, most)
+        if repeated is not None:
+            # Whoever asks does not always know that it is for the second time.
+            self._take(f"tag{self.tags}", turns, most, repeated=repeated)
+
+    @has_run
+    @rule(turns=turns, most=st.integers(1, 4), which=which)
+    def take_again(self, turns, most, which):
+        """Under a tag that may have runs, or may have had some."""
+        (tag, _), _ = self._one(which)
+        self._take(tag, turns, most, repeated=True)
+
+    def _take(self, tag, turns, most, **more):
+        served = tag in self.model.batches
+        expected = self.model.take(self.now, tag, turns, most)
+        names = list(dict.fromkeys(turns))
+        queues, numbers = [(name, TIMEOUTS[name]) for name in names], [1 + names.index(name) for name in turns]
+        runs = take_many(self.store.at(self.now), queues, numbers, tag, most, **more)
+        assert [run.jobid for run in runs] == expected
+        for run in runs:
+            assert run.due <= self.now, "never before its due time"
+            assert run.deadline == run.start + TIMEOUTS[run.queue]
+            if served:
+                # What it was given first counts: a schedule that was set since is not what is run.
+                known = self.runs[tag, run.jobid]
+                assert (known.start, known.due, known.deadline) == (run.start, run.due, run.deadline)
+            else:
+                self.runs[tag, run.jobid] = run
+
+    def _one(self, which):
+        """A run, also one that ended long ago: a stale tag must change nothing."""
+        return list(self.runs.items())[-1 - which % len(self.runs)]
+
+    def _together(self, which):
+        """Runs that were taken together, in the order in which they were to run."""
+        (tag, _), _ = self._one(which)
+        return [run for (own, _), run in self.runs.items() if own == tag]
+
+    @has_run
+    @rule(which=which, first=st.integers(0, 2))
+    def release(self, which, first):
+        """All that were taken together, or the last ones."""
+        runs = self._together(which)[first:]
+        if runs:
+            words = self.store.at(self.now).runs.release(runs)
+            assert words == self.model.release([run.jobid for run in runs], runs[0].tag)
+
+    @has_run
+    @rule(number=st.integers(1, 9))
+    def heartbeat(self, number):
+        """Also for a part of those that were taken together."""
+        runs = list(self.runs.items())[-number:]
+        words = self.store.at(self.now).runs.heartbeat([run for _, run in runs])
+        assert words == self.model.heartbeat(self.now, [key for key, _ in runs])
+
+    @has_run
+    @rule(which=which, first=st.integers(0, 2), hows=st.lists(ways, min_size=1, max_size=4), whole=st.booleans())
+    def end_several(self, which, first, hows, whole):
+        """All that were taken together, or a part of them."""
+        runs = self._together(which)[first:]
+        ends = [(run, self._how(run, **how)) for run, how in zip(runs, hows, strict=False)]
+        if ends:
+            given = [(run, outcome_of(end, self.now)) for run, end in ends]
+            call = self.store.at(self.now).runs.pack_end(given, whole=whole)
+            answers = self.store.runs.read_end(self.store.scripts.run(call))
+            asked = [(run.jobid, run.schedule, end) for run, end in ends]
+            assert answers == self.model.end(self.now, runs[0].tag, asked, whole)
+            if not whole:
+                for (run, outcome), (_, end), answer in zip(given, ends, answers, strict=True):
+                    self._conclude(run, outcome, end, answer)
+
+    @has_run
+    @rule(which=which, how=ways, lives=st.booleans())
+    def end(self, which, how, lives):
+        _, run = self._one(which)
+        end = self._how(run, **how)
+        outcome = outcome_of(end, self.now)
+        answer = self.store.at(self.now).runs.end(run, outcome)
+        assert [answer] == self.model.end(self.now, run.tag, [(run.jobid, run.schedule, end)])
+        if lives:
+            self._conclude(run, outcome, end, answer)
+
+    def _how(self, run, place, delay, why, skipped):
+        due = None if delay is None else self.now + delay
+        missed, running = skipped
+        if place == "due":
+            tries = Tries(run.failures + (not why), run.losses, run.tries + 1, run.due, run.after)
+            due = run.due if due is None or why else due
+            return End(place, due, why, tries, retried=not why, is_pause=due >= self.now)
+        if place == "die":
+            return End(place, None, why, failure=(run.due, run.attempt))
+        if place == "next":
+            return End(
+                place, due, why, is_pause=run.schedule == "CONTINUE" and due is not None, missed=missed, running=running
+            )
+        return End(place, None, why)
+
+    def _conclude(self, run, outcome, end, answer):
+        """Go on as a worker does that is told to compute the place again."""
+        if answer.word in ("changed", "overrun"):
+            overrun = End("die", why="overrun", failure=(run.due, run.attempt))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Run, "now", lambda run: self.now)
+                answer = commit(self.store.at(self.now), run, outcome, Settings(), answer)
+            expected = self.model.conclude(self.now, run.jobid, run.tag, end, overrun)
+            assert (answer.word, answer.detail) == expected
+
+    # What must hold after each step
+
+    @invariant()
+    def each_job_is_as_the_model_says(self):
+        for state in self.store.questions.inspect(JOBIDS):
+            job = self.model.job(state.jobid)
+            assert state.schedule == job.schedule
+            assert (state.status or "").partition(":")[0] == (job.status or "")
+            assert state.timeline == job.timeline
+            waiting = state.waiting and (state.waiting.due, state.waiting.queue)
+            assert waiting == (None if job.queued is None else (job.queued, job.queue))
+            assert state.skipped == job.skipped
+            assert rounded(Streak.parse(state.streak)) == rounded(job.tries), state.streak
+            assert (state.failure and (state.failure["due"], state.failure["attempt"])) == job.failure
+            run, flight = state.run, job.flight
+            assert (run is None) == (flight is None)
+            if flight:
+                assert (run.tag, run.queue, run.next) == (flight.tag, flight.queue, flight.next)
+                assert (run.start, run.deadline, run.due) == (flight.start, flight.deadline, flight.due)
+                assert (run.failures, run.losses) == (flight.failures, flight.losses)
+
+    @invariant()
+    def each_tag_is_as_the_model_says(self):
+        keys, batches = self.store.keys, self.model.batches
+        found = self.client.hgetall(keys.batches).items()
+        assert {tag.decode(): parse_batch(jobs.decode()) for tag, jobs in found} == {
+            tag: batch.jobs for tag, batch in batches.items()
+        }
+        leases = self.client.zrange(keys.leases, 0, -1, withscores=True)
+        assert {tag.decode(): lease for tag, lease in leases} == {tag: batch.lease for tag, batch in batches.items()}
+        held = {tag: batch.taken for tag, batch in batches.items() if batch.is_held}
+        assert set(self.client.keys(f"{keys.inflight_base}*")) == {keys.inflight(tag).encode() for tag in held}
+        for tag, taken in held.items():
+            assert parse_batch(self.client.get(keys.inflight(tag)).decode()) == taken
+            assert 0 < self.client.pttl(keys.inflight(tag)) <= max(TIMEOUTS.values()) * 1000
+
+    @invariant()
+    def each_queue_is_as_the_model_says(self):
+        for name in TIMEOUTS:
+            queue = self.client.lrange(self.store.keys.queue(name), 0, -1)
+            assert [entry.decode() for entry in reversed(queue)] == self.model.queues[name]
+            tombstones = self.client.smembers(self.store.keys.tombstones(name))
+            assert {jobid.decode() for jobid in tombstones} == self.model.tombstones[name]
+
+    @invariant()
+    def the_invariants_hold(self):
+        found = list(fsck(self.store))
+        assert not found, found
+
+
+@pytest.mark.timeout(600)
+def test_random_operations_agree_with_the_model(client, monkeypatch):
+    monkeypatch.setattr(Jobs, "client", client)
+    run_state_machine_as_test(
+        Jobs,
+        settings=settings(
+            max_examples=200,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,244 @@
+"""What is kept of runs that are taken together: their list, their lease, their expiring key, and what mends these."""
+
+import pytest
+
+from redbike.config import Settings
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.jobs import Job
+from redbike.state.namespace import PAGE
+from redbike.state.runs import GRACE, LEASE, Placement
+from redbike.state.store import Store
+from tests.verbs import set_job, survey, take_many
+
+START = 1000.0
+SCHEDULE = "EVERY:1000@0.0"
+DONE = Placement("next", START + 5000)
+SHORT, LONG = 5.0, 500.0  # timeouts of the queues
+QUEUES = [("short", SHORT), ("long", LONG)]
+BOTH = ["job:short", "job:long"]
+
+
+def queue_for(jobid):
+    return jobid.partition(":")[2] or "long"
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+def enter(store, jobids, now=START):
+    store.at(now).jobs.set([Job(jobid, SCHEDULE, now or 0.0, False, queue_for(jobid)) for jobid in jobids])
+
+
+def take(store, jobids, tag="tag", now=START, repeated=False):
+    """Set the jobs, and take them together; their runs, by job id."""
+    enter(store, jobids, now)
+    runs = take_many(store.at(now), QUEUES, [1, 2], tag, len(jobids), repeated=repeated)
+    return {run.jobid: run for run in runs}
+
+
+def held(store, tag="tag", jobids=()):
+    return store.questions.inspect_tags({tag: jobids})[0]
+
+
+# Their list
+
+ALIKE = ["ab", "b", "a-b", "aab", "ba", "bab", "a", "a.b", "abab"]
+
+
+@pytest.mark.parametrize("jobid", ALIKE)
+def test_an_id_that_is_a_part_of_others_is_taken_out_alone(store, jobid):
+    runs = take(store, ALIKE)
+    store.at(START).runs.end(runs[jobid], DONE)
+    assert held(store).listed == [other for other in ALIKE if other != jobid]
+    assert held(store).lease == START + LEASE
+    assert held(store).kind == "string"
+
+
+@pytest.mark.parametrize("gone", [["b", "ba", "a"], ["a", "ab"], ["aab", "ba"], ["abab", "a.b"]])
+def test_several_are_taken_out_wherever_they_stand(store, gone):
+    runs = take(store, ALIKE)
+    store.runs.read_end(store.scripts.run(store.at(START).runs.pack_end([(runs[jobid], DONE) for jobid in gone])))
+    assert held(store).listed == [jobid for jobid in ALIKE if jobid not in gone]
+
+
+@pytest.mark.parametrize("how", ["end", "release"])
+def test_nothing_is_left_of_a_tag_whose_runs_have_ended(store, how):
+    for run in take(store, BOTH).values():
+        assert held(store).listed
+        if how == "end":
+            store.at(START).runs.end(run, DONE)
+        else:
+            store.at(START).runs.release([run])
+    now = held(store, jobids=BOTH)
+    assert (now.listed, now.lease, now.kind, now.deadlines) == (None, None, "none", {})
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_a_tag_that_was_served_is_served_the_same(store, repeated):
+    runs = take(store, BOTH)
+    enter(store, ["other:long"])
+    again = take_many(store.at(START), QUEUES, [1, 2], "tag", 3, repeated=repeated)
+    assert again == list(runs.values())
+
+
+def test_a_tag_is_served_no_run_that_is_another_ones_by_now(store):
+    runs = take(store, BOTH)
+    take(store, ["other:long"], "other")
+    store.client.hset(store.keys.batches, "tag", "\njob:long\nother:long\njob:short\n")
+    again = take_many(store.at(START), QUEUES, [1, 2], "tag", 3, repeated=True)
+    assert {run.jobid: run for run in again} == runs
+
+
+def test_a_tag_that_begins_like_another_does_not_end_its_runs(store):
+    take(store, ["one:long"], "tag")
+    runs = take(store, ["two:long"], "tag2")
+    run = runs["two:long"]
+    run.tag = "tag"
+    assert store.at(START).runs.end(run, DONE).word == "stale"
+    assert held(store, "tag2").listed == ["two:long"]
+
+
+# Their deadlines and their lease
+
+
+def test_each_run_has_the_deadline_of_its_queue_and_the_tag_lasts_until_the_last(store, client):
+    runs = take(store, BOTH)
+    for jobid, timeout in zip(BOTH, (SHORT, LONG), strict=True):
+        assert runs[jobid].deadline == START + timeout
+        assert store.questions.inspect([jobid])[0].run.deadline == START + timeout
+    assert client.pttl(store.keys.inflight("tag")) > SHORT * 1000
+    assert held(store).lease == START + LEASE
+
+
+def test_a_lease_is_never_longer_than_the_last_deadline(store):
+    runs = take(store, BOTH[:1])
+    assert held(store).lease == START + SHORT + GRACE
+    assert store.at(START + 1).runs.heartbeat(list(runs.values())) == ["ok"]
+    assert held(store).lease == START + SHORT + GRACE
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_sign_of_life_is_for_the_last_of_their_deadlines(store, order):
+    runs = list(take(store, BOTH).values())
+    assert store.at(START + 4).runs.heartbeat(runs[::order]) == ["ok", "ok"]
+    assert held(store).lease == START + 4 + LEASE
+
+
+def test_each_run_is_over_at_its_own_deadline(store):
+    runs = take(store, BOTH)
+    call = store.at(START + SHORT).runs.pack_end([(runs[jobid], DONE) for jobid in BOTH])
+    assert [answer.word for answer in store.runs.read_end(store.scripts.run(call))] == ["overrun", "ok"]
+
+
+def test_what_is_to_end_as_a_whole_waits_for_the_one_that_was_set_anew(store):
+    runs = take(store, ["one:long", "two:long", "three:long"])
+    set_job(store.at(START), "two:long", "EVERY:7@0.0", START + 7)
+    ends = [(run, Placement("due", run.due, "lost")) for run in runs.values()]
+    call = store.at(START + LEASE).runs.pack_end(ends, whole=True)
+    assert [answer.word for answer in store.runs.read_end(store.scripts.run(call))] == ["kept", "changed", "kept"]
+    assert held(store).listed == list(runs)
+
+
+# What a dispatcher finds
+
+
+def test_a_survey_tells_of_no_more_lost_runs_than_it_must(store, monkeypatch):
+    for n in range(3):
+        take(store, [f"{n}a:long", f"{n}b:long"], f"tag{n}", START + n)
+    monkeypatch.setattr("redbike.state.timeline.PAGE", 2)
+    assert [run.jobid for run in survey(store.at(START + 3 + LEASE)).lost] == ["0a:long", "0b:long"]
+    assert PAGE > 2
+
+
+def test_a_job_that_the_lost_tag_does_not_have_any_more_is_not_lost(store):
+    take(store, ["one:long", "two:long"], "dead")
+    store.client.hset(store.keys.batches, "dead", "\none:long\ntwo:long\nthree:long\n")
+    run = take(store, ["three:long"], "alive", START + LEASE)["three:long"]
+    found = survey(store.at(START + LEASE))
+    assert [lost.jobid for lost in found.lost] == ["one:long", "two:long"]
+    assert found.strays == {"dead": ["one:long", "two:long", "three:long"]}
+    Dispatcher(store, Settings()).dispatch_due(START + LEASE)
+    assert held(store, "dead").lease is None
+    assert held(store, "dead").listed is None
+    assert store.at(START + LEASE).runs.end(run, DONE).word == "ok"
+
+
+def test_a_list_that_is_far_too_long_keeps_nobody_from_what_is_lost(store):
+    take(store, BOTH)
+    names = [*(f"{n}:long" for n in range(9000)), *BOTH]
+    store.client.hset(store.keys.batches, "tag", "\n" + "\n".join(names) + "\n")
+    assert len(survey(store.at(START + LEASE)).strays["tag"]) < len(names)
+    for _ in range(2):
+        Dispatcher(store, Settings()).dispatch_due(START + LEASE)
+    assert all(state.queued for state in store.questions.inspect(BOTH))
+    assert held(store, jobids=BOTH).listed is None
+
+
+# What mends them
+
+DAMAGE = {
+    "no list": lambda store, client: client.hdel(store.keys.batches, "tag"),
+    "a run that is not listed": lambda store, client: client.hset(store.keys.batches, "tag", "\njob:short\n"),
+    "a job that is not its own": lambda store, client: client.hset(
+        store.keys.batches, "tag", "\njob:short\nother:long\njob:long\n"
+    ),
+    "no lease": lambda store, client: client.zrem(store.keys.leases, "tag"),
+    "a lease without end": lambda store, client: client.zadd(store.keys.leases, {"tag": 1e11}),
+    "no key": lambda store, client: client.delete(store.keys.inflight("tag")),
+    "a key without end": lambda store, client: client.persist(store.keys.inflight("tag")),
+    "a key that names one": lambda store, client: client.set(store.keys.inflight("tag"), "\njob:short\n", px=400000),
+    "a key of another type": lambda store, client: (
+        client.delete(store.keys.inflight("tag")),
+        client.sadd(store.keys.inflight("tag"), "job:short"),
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_what_is_kept_of_a_tag_is_made_to_agree_with_its_runs(store, client, damage):
+    runs = take(store, BOTH, now=None)
+    take(store, ["other:long"], "other", None)
+    assert list(fsck(store)) == []
+    DAMAGE[damage](store, client)
+    assert any("the tag 'tag'" in line for line in fsck(store))
+    store.upkeep.repair_tag("tag", [*BOTH, "other:long"])
+    assert list(fsck(store)) == []
+    now = held(store)
+    assert sorted(now.listed) == sorted(now.named) == sorted(BOTH)
+    assert now.deadlines == {jobid: run.deadline for jobid, run in runs.items()}
+    assert now.now < now.lease <= now.now + LEASE
+    assert SHORT * 1000 < now.inflight_ms <= LONG * 1000
+    assert held(store, "other", ["job:long"]).deadlines.keys() == {"other:long"}
+
+
+def test_nothing_is_kept_of_a_tag_without_runs(store, client):
+    take(store, BOTH, now=None)
+    client.delete(store.keys.running)
+    store.upkeep.repair_tag("tag", BOTH)
+    now = held(store, jobids=BOTH)
+    assert (now.listed, now.lease, now.kind, now.deadlines) == (None, None, "none", {})
+
+
+# What an older version has kept by job
+
+
+def test_what_has_a_list_is_of_no_older_version(store):
+    take(store, BOTH)
+    before = held(store, jobids=BOTH)
+    store.at(START).upkeep.adopt(["tag", *BOTH])
+    now = held(store, jobids=BOTH)
+    assert (now.listed, now.lease, now.kind) == (before.listed, before.lease, "string")
+
+
+def test_a_run_that_is_adopted_has_what_any_other_has(store, client):
+    runs = take(store, BOTH, now=None)
+    client.delete(store.keys.inflight("tag"), store.keys.batches, store.keys.leases)
+    client.zadd(store.keys.leases, dict.fromkeys(BOTH, 1.0))
+    store.upkeep.adopt(BOTH)
+    assert list(fsck(store)) == []
+    now = held(store)
+    assert sorted(now.listed) == sorted(now.named) == sorted(runs)
+    assert SHORT * 1000 < now.inflight_ms <= LONG * 1000

@@ -1,0 +1,392 @@
+"""Nothing is looked for in the list of a queue: what is withdrawn leaves its entry there, as a tombstone."""
+
+import itertools
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.keeping.fsck import fsck
+from redbike.state.namespace import PAGE, make_tag
+from redbike.state.runs import Look, Placement
+from redbike.state.store import Store
+from tests.states import NEW, NOW, OLD, QUEUE, START, dump, queue_for, take
+from tests.verbs import dispatch, set_job, take_many
+
+
+class Quiet(RoundRobin):
+    def work(self, jobid):
+        pass
+
+
+LOOK = 64  # entries that one take looks at where there are tombstones
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+def enqueued(store, number):
+    """So many jobs that wait in the queue, oldest first."""
+    jobids = [f"{n}:A" for n in range(number)]
+    for jobid in jobids:
+        set_job(store.at(START), jobid, OLD, START)
+    return jobids
+
+
+@pytest.fixture
+def jobids(store):
+    return enqueued(store, 70)
+
+
+def left(store, queue=QUEUE):
+    return {member.decode() for member in store.client.smembers(store.keys.tombstones(queue))}
+
+
+def waiting(store):
+    entries = store.client.lrange(store.keys.queue(QUEUE), 0, -1)
+    return [entry.decode() for entry in reversed(entries)]
+
+
+def drained(store, queues=((QUEUE, 500.0),), now=NOW):
+    turns = range(1, len(queues) + 1)
+    runs, number = [], 0
+    while found := take_many(store.at(now), queues, turns, make_tag(), 7):
+        runs += found
+        number += 1
+    return [run.jobid for run in runs]
+
+
+@pytest.mark.parametrize("number", [4, 70, 150])
+def test_what_is_withdrawn_is_not_looked_for_and_not_run(store, client, number):
+    """However many wait."""
+    jobids = enqueued(store, number)
+    client.config_resetstat()
+    store.jobs.unset("1:A")
+    set_job(store.at(NOW), "2:A", NEW, NOW + 100)
+    set_job(store.at(NOW), "3:A", "STOP", None)
+    assert {"cmdstat_lrem", "cmdstat_lpos"}.isdisjoint(client.info("commandstats"))
+    assert left(store) == {"1:A", "2:A", "3:A"}
+    assert waiting(store) == jobids
+    assert list(fsck(store)) == []
+    assert drained(store) == [jobids[0], *jobids[4:]]
+    assert left(store) == set()
+    assert client.llen(store.keys.queue(QUEUE)) == 0
+    assert list(fsck(store)) == []
+
+
+def test_the_only_job_of_a_queue_is_withdrawn(store, client):
+    enqueued(store, 1)
+    store.jobs.unset("0:A")
+    assert (left(store), waiting(store)) == ({"0:A"}, ["0:A"])
+    assert list(fsck(store)) == []
+    assert take(store) == "empty"
+    assert (left(store), waiting(store)) == (set(), [])
+    assert client.exists(*store.keys.of_queue(QUEUE)[::2]) == 0
+    assert list(fsck(store)) == []
+
+
+def test_a_queue_of_nothing_but_tombstones_keeps_no_worker_from_another_queue(store):
+    enqueued(store, 3)
+    for n in range(3):
+        store.jobs.unset(f"{n}:A")
+    set_job(Store(store.client, store.keys.prefix, lambda jobid: "other").at(START), "job:B", OLD, START)
+    runs = take_many(store.at(NOW), [(QUEUE, 500.0), ("other", 500.0)], [1, 2], "tag", 1)
+    assert [run.jobid for run in runs] == ["job:B"]
+    assert list(fsck(store)) == []
+
+
+def test_a_job_that_is_enqueued_again_has_its_place_again(store, jobids):
+    for _ in range(3):
+        store.jobs.unset("50:A")
+        assert left(store) == {"50:A"}
+        set_job(store.at(NOW), "50:A", "NOW", "now")
+        assert left(store) == set()
+    store.jobs.unset("51:A")
+    set_job(store.at(START), "51:A", OLD, START + 100)
+    assert dispatch(store.at(START + 100), [("51:A", "1100", QUEUE)]) == 1
+    set_job(store.at(NOW), "52:A", "STOP", None)
+    store.at(NOW).jobs.requeue("52:A")
+    assert left(store) == set()
+    assert waiting(store) == jobids
+    assert list(fsck(store)) == []
+    runs = take_many(store.at(NOW), [(QUEUE, 500.0)], [1], "tag", 53)
+    assert [(run.jobid, run.due) for run in runs[50:]] == [("50:A", NOW), ("51:A", START + 100), ("52:A", NOW)]
+    assert runs[49].due == START
+
+
+def test_many_that_are_set_anew_at_once_are_not_looked_for(store, client):
+    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+    pairs = [(f"{n}:A", "NOW") for n in range(500)]
+    assert all(ok is True for _, ok in bike.set_many(pairs))
+    client.config_resetstat()
+    later = [(jobid, "AT:4000000000") for jobid, _ in pairs]
+    assert all(ok is True for _, ok in bike.set_many(later))
+    stats = client.info("commandstats")
+    assert stats.get("cmdstat_lrem", {"calls": 0})["calls"] == 0
+    assert client.zcard(store.keys.timeline) == 500
+    assert list(fsck(store)) == []
+    assert drained(store) == []
+    assert client.llen(store.keys.queue(QUEUE)) == 0
+    assert all(ok is True for _, ok in bike.set_many(pairs))
+    assert drained(store) == [jobid for jobid, _ in pairs]
+
+
+def test_a_job_that_now_waits_in_another_queue_is_run_there(store, jobids, client):
+    store.jobs.unset("50:A")
+    other = Store(client, store.keys.prefix, lambda jobid: "other")
+    set_job(other.at(START), "50:A", OLD, START)
+    assert list(fsck(other)) == []
+    assert (left(store), left(store, "other")) == ({"50:A"}, set())
+    assert drained(store) == [jobid for jobid in jobids if jobid != "50:A"]
+    assert left(store) == set()
+    assert list(fsck(other)) == []
+    assert drained(store, [("other", 500.0)]) == ["50:A"]
+
+
+def test_both_entries_of_a_job_in_one_take(store, jobids, client):
+    store.jobs.unset("0:A")
+    set_job(Store(client, store.keys.prefix, lambda jobid: "other").at(START), "0:A", OLD, START)
+    queues = [(QUEUE, 500.0), ("other", 500.0)]
+    assert sorted(drained(store, queues)) == sorted(jobids)
+    assert left(store) == set()
+
+
+def test_a_job_may_have_tombstones_in_several_queues(store, jobids, client):
+    for name in ("other", "third"):
+        store.jobs.unset("0:A")
+        set_job(Store(client, store.keys.prefix, lambda jobid, name=name: name).at(START), "0:A", OLD, START)
+        store = Store(client, store.keys.prefix, lambda jobid, name=name: name)
+    assert [left(store, name) for name in (QUEUE, "other", "third")] == [{"0:A"}, {"0:A"}, set()]
+    assert list(fsck(store)) == []
+    queues = [(QUEUE, 500.0), ("other", 500.0), ("third", 500.0)]
+    assert sorted(drained(store, queues)) == sorted(jobids)
+    assert [left(store, name) for name in (QUEUE, "other", "third")] == [set()] * 3
+
+
+def test_an_entry_that_was_left_behind_does_not_keep_the_job_from_running_elsewhere(store, jobids):
+    """The record of a job that waits in one queue is not touched by its old entry in another."""
+    store.jobs.unset("0:A")
+    other = Store(store.client, store.keys.prefix, lambda jobid: "other")
+    set_job(other.at(START), "0:A", OLD, START)
+    assert take(store).jobid == "1:A"
+    assert other.questions.inspect(["0:A"], {"0:A": ["other", QUEUE]})[0].entries == {"other": 1, QUEUE: 0}
+    assert other.questions.inspect(["0:A"])[0].queued == f"{START:.6f} other"
+
+
+def test_thousands_that_wait_for_nothing_are_thrown_away_in_bounded_steps(store, client):
+    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+    list(bike.set_many((f"{n}:A", "NOW") for n in range(2500)))
+    list(bike.set_many((f"{n}:A", "STOP") for n in range(2499)))
+    assert client.scard(store.keys.tombstones(QUEUE)) == 2499
+    replies, sizes = [], [client.llen(store.keys.queue(QUEUE))]
+    call = store.runs.pack_take(Look([(QUEUE, 500.0)], [1]), "tag", 64)
+    while not replies or replies[-1][0] == "again":
+        replies.append(store.scripts.run(call))
+        sizes.append(client.llen(store.keys.queue(QUEUE)))
+        assert client.scard(store.keys.tombstones(QUEUE)) == max(0, sizes[-1] - 1)
+    assert {before - after for before, after in itertools.pairwise(sizes[:-1])} == {LOOK}
+    assert {reply[0] for reply in replies[:-1]} == {"again"}
+    assert [run.jobid for run in store.runs.read_take(replies[-1], "tag")] == ["2499:A"]
+    assert client.exists(*store.keys.of_queue(QUEUE)[::2]) == 0
+    assert list(bike.fsck()) == []
+
+
+def test_what_waits_for_nothing_is_thrown_away_many_at_a_time(store, client):
+    """Also by a worker that takes one job: or else each would be as much work for the server as a job."""
+    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+    list(bike.set_many((f"{n}:A", "NOW") for n in range(900)))
+    list(bike.set_many((f"{n}:A", None) for n in range(899)))
+    client.config_resetstat()
+    assert take(store, now=None).jobid == "899:A"
+    assert client.info("commandstats")["cmdstat_hmget"]["calls"] < 50
+
+
+@pytest.mark.parametrize("number", [1, 5, 70])
+@pytest.mark.parametrize("again", ["set", "requeue", "dispatch", "end", "release", "take", "repair"])
+def test_no_job_is_lost_when_somebody_has_deleted_the_list_of_a_queue(store, client, number, again):
+    """Its tombstones stand for entries that are there no more, whichever way jobs come back into it."""
+    set_job(store.at(START), "flying:A", OLD, START)
+    run = take(store)
+    jobids = enqueued(store, number)
+    for jobid in jobids:
+        set_job(store.at(NOW), jobid, "STOP", None)
+    client.delete(store.keys.queue(QUEUE))
+    assert left(store) == {*jobids}
+    expected = sorted(jobids)
+    if again in ("end", "release"):
+        # Now the list is there again, with an entry that has nothing to do with the tombstones.
+        come_back = {
+            "release": lambda: store.at(NOW).runs.release([run]),
+            "end": lambda: store.at(NOW).runs.end(run, Placement("next", NOW)),
+        }
+        come_back[again]()
+        expected = sorted([*jobids, "flying:A"])
+    elif again == "take":
+        assert take(store, "other") == "empty"
+    elif again == "repair":
+        bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+        assert all(well for _, well in bike.repair())
+        assert left(store) == set()
+    if again == "dispatch":
+        for jobid in jobids:
+            set_job(store.at(NOW), jobid, OLD, NOW + 1)
+        assert dispatch(store.at(NOW + 1), [(jobid, str(NOW + 1), QUEUE) for jobid in jobids]) == number
+    for jobid in jobids if again != "dispatch" else ():
+        if again == "requeue":
+            store.at(NOW).jobs.requeue(jobid)
+        else:
+            set_job(store.at(NOW), jobid, "NOW", "now")
+    assert left(store) == set()
+    assert sorted(waiting(store)) == expected
+    assert list(fsck(store)) == []
+    assert sorted(drained(store)) == expected
+
+
+def test_a_job_that_changes_while_it_is_repaired_is_left_as_it_is(store, client):
+    """Whether an entry is a tombstone is seen at the same instant as all else."""
+    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+    jobids = [f"{n}:A" for n in range(3 * PAGE)]
+    list(bike.set_many((jobid, "NOW") for jobid in jobids))
+    for jobid in jobids[200:300]:
+        bike.unset(jobid)
+    client.delete(store.keys.statuses)
+    repair = bike.repair()
+    next(repair)
+    for jobid in jobids[:200]:
+        bike.unset(jobid)
+    for jobid in jobids[200:300]:
+        bike.set(jobid, "NOW")
+    done = [line.rpartition("repaired: ")[2] for line, _ in repair]
+    assert len(done) > PAGE
+    assert set(done) == {"status ENQ"}
+    assert list(bike.fsck()) == []
+    for jobid in jobids[:200]:
+        bike.set(jobid, "NOW")
+    assert list(bike.fsck()) == []
+    assert sorted(drained(store, now=None)) == sorted(jobids)
+
+
+def test_a_run_that_is_given_back_is_in_front_of_what_was_left_behind(store, jobids):
+    [first] = take_many(store.at(NOW), [(QUEUE, 500.0)], [1], "tag", 1)
+    set_job(store.at(START), "extra:A", OLD, START)
+    store.jobs.unset("1:A")
+    assert store.at(NOW).runs.release([first]) == ["queue"]
+    assert [take(store, f"again{n}", now=NOW).jobid for n in range(2)] == ["0:A", "2:A"]
+
+
+def test_flush_leaves_nothing_of_it(store, jobids, client):
+    store.jobs.unset("50:A")
+    client.sadd(store.keys.withdrawn, f"60:A\n{QUEUE}")
+    store.upkeep.flush()
+    assert client.keys(f"{store.keys.prefix}-*") == []
+
+
+DAMAGE = {
+    "a tombstone, but no entry": (
+        lambda client, keys: client.sadd(keys.tombstones(QUEUE), "stopped:A"),
+        "'stopped:A': it has a tombstone in the queue 'work-A', but is not in it",
+        "without a tombstone in the queue 'work-A'",
+    ),
+    "a tombstone while it waits": (
+        lambda client, keys: client.sadd(keys.tombstones(QUEUE), "60:A"),
+        "'60:A': it is recorded as queued, but is not in the queue 'work-A'",
+        "without a tombstone in the queue 'work-A'",
+    ),
+    "in the queue once more": (
+        lambda client, keys: client.lpush(keys.queue(QUEUE), "50:A"),
+        "'50:A': it is in the queue 'work-A' beside a tombstone that it has there",
+        "left in the queue 'work-A' once",
+    ),
+    "no tombstone": (
+        lambda client, keys: client.srem(keys.tombstones(QUEUE), "50:A"),
+        "'50:A': it is in the queue 'work-A' without a record; a worker will throw it away",
+        "taken out of the queue 'work-A'",
+    ),
+    "no tombstone of a job that is known": (
+        lambda client, keys: client.srem(keys.tombstones(QUEUE), "51:A"),
+        "'51:A': it is in the queue 'work-A' without a record; a worker will adopt it",
+        "taken out of the queue 'work-A'",
+    ),
+    "no tombstones at all": (
+        lambda client, keys: client.delete(keys.tombstones(QUEUE)),
+        "without a record",
+        "taken out of the queue 'work-A'",
+    ),
+    "a tombstone of a job that was never set": (
+        lambda client, keys: client.sadd(keys.tombstones(QUEUE), "nobody:A"),
+        "'nobody:A': it has a tombstone in the queue 'work-A', but is not in it",
+        "without a tombstone in the queue 'work-A'",
+    ),
+    "in a queue that was never used": (
+        lambda client, keys: client.sadd(keys.tombstones("work-Z"), "60:A"),
+        "'60:A': it has a tombstone in the queue 'work-Z', but is not in it",
+        "without a tombstone in the queue 'work-Z'",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_found_and_repaired(store, jobids, client, kind):
+    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+    set_job(store.at(NOW), "stopped:A", "STOP", None)
+    store.jobs.unset("50:A")
+    set_job(store.at(NOW), "51:A", "STOP", None)
+    damage, problem, done = DAMAGE[kind]
+    damage(client, store.keys)
+    affected = 2 if kind == "no tombstones at all" else 1
+    found = list(bike.fsck())
+    assert len(found) == affected
+    assert all(problem in line for line in found)
+    lines = list(bike.repair())
+    assert len(lines) == affected
+    assert all(well and done in line for line, well in lines), lines
+    assert list(bike.fsck()) == []
+    assert list(bike.repair()) == []
+    assert sorted(drained(store)) == sorted(jobid for jobid in jobids if jobid not in ("50:A", "51:A"))
+    assert client.exists(store.keys.tombstones(QUEUE), store.keys.tombstones("work-Z")) == 0
+
+
+@pytest.mark.parametrize("name", ["statuses", "wake-x", "a\nb", "mine"])
+def test_tombstones_of_what_cannot_be_a_queue_are_reported_and_left_alone(store, client, name):
+    bike = Redbike(Quiet("A"), prefix=store.keys.prefix, redis_config=client)
+    assert bike.set("job:A", "NOW")
+    client.set(store.keys.queue("mine"), "no list")
+    client.sadd(store.keys.tombstones(name), "job:A")
+    [line] = [line for line in bike.fsck() if "tombstones" in line]
+    assert line.startswith(f"the key {store.keys.tombstones(name)!r} is none of ours")
+    assert [well for line, well in bike.repair() if "tombstones" in line] == [False]
+    assert client.smembers(store.keys.tombstones(name)) == {b"job:A"}
+    assert bike.work_one() == "job:A"
+
+
+def test_another_prefix_that_begins_like_our_tombstones_is_left_alone(store, client):
+    bike = Redbike(Quiet("A"), prefix=store.keys.prefix, redis_config=client)
+    other = Redbike(Quiet("A"), prefix=store.keys.tombstones("x"), redis_config=client)
+    assert other.set("job:A", "NOW")
+    assert other.set("gone:A", "NOW")
+    other.unset("gone:A")
+    assert bike.set("job:A", "NOW")
+    before = dump(other.store)
+    assert list(bike.fsck()) == []
+    assert list(bike.repair()) == []
+    assert dump(other.store) == before
+    assert list(other.fsck()) == []
+
+
+@pytest.mark.parametrize("member", ["nothing", "job:A\n", "\nwork-A", "job:A\nschedules", "job:A\nwork-A\nwork-B"])
+def test_what_an_older_version_left_and_names_no_job_and_queue_is_reported_and_removed(store, client, member):
+    bike = Redbike(Quiet("A"), prefix=store.keys.prefix, redis_config=client)
+    assert bike.set("job:A", "NOW")
+    client.sadd(store.keys.withdrawn, member)
+    [line] = bike.fsck()
+    assert repr(member) in line
+    assert "names no job and queue" in line
+    store.upkeep.adopt_tombstones()
+    assert client.smembers(store.keys.withdrawn) == {member.encode()}, "nobody makes anything of it"
+    [(line, well)] = bike.repair()
+    assert "repaired" in line
+    assert well
+    assert list(bike.fsck()) == []
+    assert client.exists(store.keys.withdrawn) == 0
+    assert bike.work_one() == "job:A"

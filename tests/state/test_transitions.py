@@ -1,0 +1,788 @@
+"""Every state × every verb, straight at the scripts: malformed data first, then the moves, then each move repeated."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from redbike.errors import NoSuchJob, ServerError
+from redbike.keeping.fsck import fsck
+from redbike.serving.connection import aim_at, connect
+from redbike.state.jobs import Job
+from redbike.state.runs import GRACE, LEASE, Placement, Run
+from redbike.state.scripts import SCRIPTS, Call
+from redbike.state.store import Store
+from tests.states import (
+    DUE,
+    JOB,
+    LATER,
+    NEW,
+    NOW,
+    OLD,
+    QUEUE,
+    START,
+    STATES,
+    TIMEOUT,
+    dump,
+    end,
+    place,
+    queue_for,
+    take,
+)
+from tests.verbs import dispatch, set_job, set_one, survey, take_many
+
+NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
+
+Verb = Callable[[Store, Run], Any]
+
+
+def due_jobs(store: Store) -> list[tuple[str, str, str]]:
+    return [(jobid, due, queue_for(jobid)) for jobid, due in survey(store.at(NOW)).due]
+
+
+def move_due(store: Store, run: Run) -> int:
+    # What was seen a moment ago may have changed: a job that is no longer due then must be passed over.
+    return dispatch(store.at(NOW), due_jobs(store) or [(JOB, "1050", QUEUE)])
+
+
+def mend(store: Store) -> bool:
+    # As it is; what it does to jobs that are not well is in test_repair.py.
+    state = store.questions.inspect([JOB], {JOB: [QUEUE]})[0]
+    return store.at(NOW).upkeep.repair([(state, state)])[0]
+
+
+VERBS: dict[str, Verb] = {
+    "set now": lambda store, run: set_job(store.at(NOW), JOB, "NOW", "now", once=True),
+    "set later": lambda store, run: set_job(store.at(NOW), JOB, NEW, LATER),
+    "set past": lambda store, run: set_job(store.at(NOW), JOB, NEW, START),
+    "set again": lambda store, run: set_job(store.at(NOW), JOB, OLD, LATER),
+    "set same": lambda store, run: set_one(store.at(NOW), Job(JOB, OLD, LATER, False, QUEUE, keeps=True)),
+    "set stop": lambda store, run: set_job(store.at(NOW), JOB, "STOP", None),
+    "bad": lambda store, run: store.at(NOW).jobs.reject(JOB),
+    "unset": lambda store, run: store.jobs.unset(JOB),
+    "requeue": lambda store, run: store.at(NOW).jobs.requeue(JOB),
+    "dispatch": move_due,
+    "skip": lambda store, run: store.at(NOW).timeline.skip(JOB, "1050", OLD, LATER, 1),
+    "take": lambda store, run: take(store, "other", now=NOW),
+    "heartbeat": lambda store, run: store.at(NOW).runs.heartbeat([run]),
+    "end": lambda store, run: end(store, run, Placement("next", LATER), now=NOW),
+    "end ran out": lambda store, run: end(store, run, Placement("next", None), now=NOW),
+    "end at once": lambda store, run: end(store, run, Placement("next", "+0"), now=NOW),
+    "end stop": lambda store, run: end(store, run, Placement("stop"), now=NOW),
+    "end die": lambda store, run: end(store, run, Placement("die", failure={"jobid": JOB}), now=NOW),
+    "end unset": lambda store, run: end(store, run, Placement("unset"), now=NOW),
+    "end late": lambda store, run: end(store, run, Placement("next", LATER), now=START + TIMEOUT),
+    "end overrun": lambda store, run: end(store, run, Placement("die", why="overrun"), now=START + TIMEOUT),
+    "end lost": lambda store, run: end(store, run, Placement("due", START, "lost", "0 1"), now=START + LEASE),
+    "end stale": lambda store, run: end(store, NOBODY, Placement("unset"), now=NOW),
+    "release": lambda store, run: store.at(NOW).runs.release([run]),
+    "halt": lambda store, run: store.at(NOW).halt(),
+    "advance": lambda store, run: store.timeline.advance(NOW),
+    "repair": lambda store, run: mend(store),
+    "hold": lambda store, run: store.at(NOW).upkeep.repair_tag(run.tag, [JOB]),
+    "adopt": lambda store, run: store.upkeep.adopt([JOB], {QUEUE: [JOB]}),
+}
+
+# For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
+# fmt: off
+TABLE = {
+    "set now":     ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue", "queue"),
+    "set later":   ("timeline", "timeline", "timeline", "timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline"),
+    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight",          "flight",          "flight",          "flight",          "flight",          "queue",    "queue", "queue"),
+    "set again":   ("timeline", "timeline", "timeline", "queue",    "flight",          "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline"),
+    "set same":    ("timeline", "timeline", "=",        "=",        "=",               "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "="),
+    "set stop":    ("STP",      "STP",      "STP",      "STP",      "flight",          "flight",          "flight",          "flight",          "flight",          "STP",      "STP", "STP"),
+    "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing", "nothing"),
+    "requeue":     ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue", "queue"),
+    "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "=", "queue"),
+    "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "heartbeat":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "end":         ("=",        "=",        "=",        "=",        "timeline",        "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end ran out": ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end at once": ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end stop":    ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end die":     ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end unset":   ("=",        "=",        "=",        "=",        "nothing",         "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end late":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "end overrun": ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end lost":    ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
+    "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "=", "="),
+    "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "advance":     ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "repair":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "hold":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "adopt":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+}
+# fmt: on
+CASES = [
+    pytest.param(state, verb, expected, id=f"{state}-{verb}")
+    for verb, row in TABLE.items()
+    for state, expected in zip(STATES, row, strict=True)
+]
+
+
+@pytest.fixture
+def prefix(prefix):
+    return f"{{{prefix}}}"
+
+
+@pytest.fixture(params=["server", "cluster"])
+def client(request, prefix, server_url):
+    """All is tried on a server, and on the master of the slot in a cluster."""
+    url = server_url if request.param == "server" else request.getfixturevalue("cluster").url
+    with connect(url) as client:
+        aim_at(client, prefix)
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+@pytest.fixture
+def sent(store):
+    """Every script that is sent."""
+    calls: list[Call] = []
+    run_all = store.scripts.run_all
+
+    def record(given: Iterable[Call]) -> Any:
+        given = list(given)
+        calls.extend(call for call in given if call.verb != "inspect")
+        return run_all(given)
+
+    store.scripts.run_all = record
+    yield calls
+    store.scripts.run_all = run_all
+
+
+def test_the_table_has_every_verb_and_every_script_a_verb(store, sent):
+    assert set(TABLE) == set(VERBS)
+    for verb in VERBS.values():
+        queued = STATES["queue"](store)
+        verb(store, queued or NOBODY)
+    changing = {verb for verb, script in SCRIPTS.items() if "no-writes" not in script.text.partition("\n")[0]}
+    assert {call.verb for call in sent} & changing == changing
+
+
+@pytest.mark.parametrize(("state", "verb", "expected"), CASES)
+def test_a_verb_moves_a_job_where_the_table_says(store, sent, state, verb, expected):
+    run = STATES[state](store)
+    before = place(store.questions.inspect([JOB])[0])
+    sent.clear()
+    if expected == "!":
+        untouched = dump(store)
+        with pytest.raises(NoSuchJob):
+            VERBS[verb](store, run or NOBODY)
+        assert dump(store) == untouched
+        return
+    VERBS[verb](store, run or NOBODY)
+    after = store.questions.inspect([JOB])[0]
+    assert place(after) == (before if expected == "=" else expected)
+    assert list(fsck(store)) == []
+
+    # The same request again, as after a lost reply, moves nothing.
+    settled = dump(store)
+    for call in list(sent):
+        if call.verb != "take":
+            repeat(store, call)
+    assert dump(store) == settled
+
+
+def repeat(store: Store, call: Call) -> None:
+    try:
+        store.scripts.run(call)
+    except NoSuchJob:
+        # It was unset by the first.
+        assert call.verb == "unset"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("state", ["timeline", "queue", "flight"])
+def test_a_key_of_a_wrong_type_is_refused_before_anything_is_written(store, sent, state, verb, client):
+    run = STATES[state](store) or NOBODY
+    sent.clear()
+    VERBS[verb](store, run)
+    calls = [call for call in sent if call.verb not in ("survey", "inspect")]
+    for call in calls:
+        for key in call.keys:
+            client.flushdb()
+            STATES[state](store)
+            client.delete(key)
+            # No script expects a stream.
+            client.xadd(key, {"wrong": "type"})
+            untouched = dump_all(store)
+            if outcome_of(store, call) == "WRONGTYPE":
+                assert dump_all(store) == untouched, key
+            else:
+                # What it does not need to look at is none of its business.
+                assert client.type(key) == b"stream"
+
+
+def outcome_of(store: Store, call: Call) -> str:
+    try:
+        return str(store.scripts.run(call)[0])
+    except ServerError as error:
+        return "WRONGTYPE" if "WRONGTYPE" in str(error) else str(error)
+
+
+def dump_all(store: Store) -> dict[bytes, bytes | None]:
+    client = store.client
+    return {key: client.dump(key) for key in client.scan_iter(match=f"{store.keys.prefix}-*")}
+
+
+def test_a_take_that_is_repeated_gives_the_same_run(store):
+    STATES["queue"](store)
+    set_job(store.at(START), "second:A", OLD, START)
+    first = take(store, "mine")
+    again = take(store, "mine", repeated=True)
+    assert again == first
+    assert take(store, "other").jobid == "second:A"
+
+
+def test_a_run_carries_everything_that_its_worker_needs(store):
+    set_job(store.at(START), JOB, OLD, DUE - 100)
+    run = take(store, "mine", now=NOW)
+    assert run == Run(JOB, DUE - 100, "mine", NOW, NOW + TIMEOUT, 0, 0, OLD, QUEUE)
+    assert run.attempt == 1
+
+
+def test_the_inflight_key_names_its_jobs_and_expires_at_the_deadline(store, client):
+    run = STATES["flight"](store)
+    key = store.keys.inflight(run.tag)
+    assert client.get(key).split() == [JOB.encode()]
+    assert TIMEOUT * 1000 - 5000 < client.pttl(key) <= TIMEOUT * 1000
+
+
+def test_a_run_whose_inflight_key_is_gone_is_over(store, client):
+    run = STATES["flight"](store)
+    client.delete(store.keys.inflight(run.tag))
+    assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("overrun", "")
+
+
+def test_a_live_run_is_not_taken_for_lost(store):
+    run = STATES["flight"](store)
+    almost = START + LEASE - 0.001
+    assert end(store, run, Placement("due", START, "lost"), now=almost)[:2] == ("alive", "")
+    assert store.at(almost).runs.heartbeat([run]) == ["ok"]
+    assert end(store, run, Placement("due", START, "lost"), now=START + LEASE)[:2] == ("alive", "")
+    assert survey(store.at(almost + LEASE - 0.001)).lost == []
+    assert [lost.tag for lost in survey(store.at(almost + LEASE)).lost] == [run.tag]
+
+
+def test_no_heartbeat_carries_a_run_past_its_deadline(store):
+    run = STATES["flight"](store)
+    assert store.at(START + TIMEOUT - 0.001).runs.heartbeat([run]) == ["ok"]
+    assert store.questions.inspect([JOB])[0].lease == START + TIMEOUT + GRACE
+    assert store.at(START + TIMEOUT).runs.heartbeat([run]) == ["overrun"]
+    assert store.questions.inspect([JOB])[0].lease == START + TIMEOUT + GRACE
+
+
+def test_a_place_computed_from_an_old_schedule_is_refused(store):
+    run = STATES["flight"](store)
+    set_job(store.at(NOW), JOB, NEW, START)
+    assert store.at(NOW).runs.end(run, Placement("next", LATER))[:2] == ("changed", NEW)
+    assert store.at(NOW).runs.end(run, Placement("stop"))[:2] == ("changed", NEW)
+    assert place(store.questions.inspect([JOB])[0]) == "flight"
+
+
+def test_a_place_computed_from_a_schedule_that_was_set_anew_since_is_refused(store):
+    run = STATES["flight"](store)
+    set_job(store.at(NOW), JOB, NEW, LATER)
+    first = store.at(NOW).runs.end(run, Placement("next", LATER))
+    assert first.word == "changed"
+    set_job(store.at(NOW), JOB, "EVERY:9@0.0", LATER)
+    run = replace(run, schedule=first.detail)
+    again = store.at(NOW).runs.end(run, Placement("next", LATER, left=first.left))
+    assert again == ("changed", "EVERY:9@0.0", first.left)
+
+
+def test_a_schedule_set_during_the_run_counts_and_not_how_the_run_ends(store):
+    run = STATES["flight"](store)
+    store.jobs.unset(JOB)
+    set_job(store.at(NOW), JOB, OLD, LATER)
+    assert end(store, run, Placement("unset"), now=NOW)[:2] == ("ok", "timeline")
+    assert store.questions.inspect([JOB])[0].schedule == OLD
+
+
+@pytest.mark.parametrize(
+    ("state", "verb", "reason"),
+    [
+        ("queue", "set later", "withdrawn"),
+        ("queue", "set stop", "withdrawn"),
+        ("flight_and_owed", "set later", "withdrawn"),
+        ("flight_and_timeline", "dispatch", "running"),
+        ("timeline", "skip", "missed"),
+    ],
+)
+def test_an_occurrence_that_is_not_run_is_counted(store, state, verb, reason):
+    run = STATES[state](store)
+    VERBS[verb](store, run or NOBODY)
+    assert store.questions.inspect([JOB])[0].skipped == {reason: 1}
+
+
+def test_a_queue_whose_turn_it_is_not_is_left_alone(store, client):
+    STATES["queue"](store)
+    set_job(store.at(START), "other:B", OLD, START)
+    queues = [("work-B", 5.0), (QUEUE, TIMEOUT)]
+    [run] = take_many(store.at(NOW), queues, [2, 2], "mine", 9)
+    assert (run.jobid, run.queue, run.deadline) == (JOB, QUEUE, NOW + TIMEOUT)
+    assert client.llen(store.keys.queue("work-B")) == 1
+
+
+def test_batches_are_moved_in_order_of_due_time(store):
+    due = {f"{n}:A": START + (7 * n) % 100 for n in range(100)}
+    for jobid, moment in due.items():
+        set_job(store.at(START - 1), jobid, OLD, moment)
+    assert dispatch(store.at(NOW), due_jobs(store)) == 100
+    taken = [take(store, f"t{n}", now=NOW).jobid for n in range(100)]
+    assert taken == sorted(due, key=due.get)
+    assert take(store, "none", now=NOW) == "empty"
+
+
+def test_a_job_without_a_queue_does_not_hold_up_the_others(store):
+    STATES["timeline"](store)
+    set_job(store.at(START), "other:A", OLD, DUE)
+    assert dispatch(store.at(NOW), [(JOB, "1050", ""), ("other:A", "1050", QUEUE)]) == 1
+    assert place(store.questions.inspect([JOB])[0]) == "timeline"
+    assert list(fsck(store)) == []
+    # It is tried again a little later, for its own due time.
+    assert dispatch(store.at(NOW), due_jobs(store)) == 0
+    assert dispatch(store.at(NOW + 2), [(JOB, f"{NOW + 2:.0f}", QUEUE)]) == 1
+    runs = {run.jobid: run.due for run in (take(store, tag, now=NOW + 10) for tag in ("one", "two"))}
+    assert runs == {JOB: DUE, "other:A": DUE}
+
+
+def test_entries_of_an_older_version_are_adopted_once(store, client):
+    # redbike 0.13.1 pushed ids without a record of them.
+    client.hset(store.keys.schedules, JOB, "CONTINUE")
+    client.hset(store.keys.statuses, JOB, "ENQ:1381720578")
+    client.lpush(store.keys.queue(QUEUE), JOB, JOB, "gone:A")
+    run = take(store, "mine", now=NOW)
+    assert (run.jobid, run.due) == (JOB, NOW)
+    assert take(store, "other", now=NOW) == "empty"
+    assert place(store.questions.inspect([JOB])[0]) == "flight"
+
+
+def test_an_entry_that_is_adopted_is_the_run_for_which_the_job_was_on_the_timeline(store, client):
+    STATES["timeline"](store)
+    client.lpush(store.keys.queue(QUEUE), JOB)
+    assert take(store).jobid == JOB
+    assert place(store.questions.inspect([JOB])[0]) == "flight"
+
+
+def test_a_queue_full_of_ids_that_are_gone_is_worked_off_in_bounded_steps(store, client):
+    client.lpush(store.keys.queue(QUEUE), *(f"gone{n}:A" for n in range(2500)))
+    set_job(store.at(START), JOB, OLD, START)
+    assert take(store, "mine", now=NOW).jobid == JOB
+
+
+def test_a_job_waiting_under_another_queue_name_is_found(client, prefix):
+    STATES["queue"](Store(client, prefix, lambda jobid: "elsewhere"))
+    store = Store(client, prefix, queue_for)
+    assert place(store.questions.inspect([JOB])[0]) == "queue"
+    set_job(store.at(NOW), JOB, NEW, LATER)
+    assert place(store.questions.inspect([JOB])[0]) == "timeline"
+    STATES["queue"](Store(client, f"{prefix}b", lambda jobid: "elsewhere"))
+    other = Store(client, f"{prefix}b", queue_for)
+    other.jobs.unset(JOB)
+    assert place(other.questions.inspect([JOB])[0]) == "nothing"
+    assert take(other, "mine", queues=[("elsewhere", TIMEOUT)], now=NOW) == "empty"
+
+
+@pytest.mark.parametrize("verb", ["set later", "set stop", "unset"])
+def test_what_is_withdrawn_from_another_queue_is_left_there(client, prefix, verb):
+    STATES["queue"](Store(client, prefix, lambda jobid: "elsewhere"))
+    store = Store(client, prefix, queue_for)
+    VERBS[verb](store, NOBODY)
+    assert store.questions.inspect([JOB], {JOB: ["elsewhere", QUEUE]})[0].tombstones == {"elsewhere"}
+    assert list(fsck(store)) == []
+
+
+def test_nothing_is_left_of_an_id_that_nobody_knows(store, client):
+    client.hset(store.keys.statuses, JOB, "ENQ:1381720578")
+    client.lpush(store.keys.queue(QUEUE), JOB)
+    assert take(store) == "empty"
+    assert place(store.questions.inspect([JOB])[0]) == "nothing"
+
+
+def test_a_halt_is_seen_by_those_that_were_there_before_it(store):
+    STATES["queue"](store)
+    control = store.read_control()
+    store.at(NOW).halt()
+    assert take(store, "old", control=control) == "halted"
+    assert isinstance(take(store, "new", control=store.read_control()), Run)
+
+
+def test_failures_are_bounded_and_the_oldest_go_first(client, prefix):
+    store = Store(client, prefix, queue_for, failures_limit=3)
+    for n in range(5):
+        jobid = f"{n}:A"
+        set_job(store.at(NOW + n), jobid, "NOW", "now", once=True)
+        run = take(store, f"t{n}", now=NOW + n)
+        store.at(NOW + n).runs.end(run, Placement("die", failure={"jobid": jobid}))
+        assert client.hlen(store.keys.failures) == client.zcard(store.keys.failure_times) == min(n + 1, 3)
+    assert [failure["jobid"] for failure in store.questions.list_failures()] == ["2:A", "3:A", "4:A"]
+
+
+def test_requests_that_are_remembered_are_bounded(client, store):
+    client.zadd(store.keys.requests, {f"r{n}": n for n in range(10_500)})
+    STATES["queue"](store)
+    assert client.zcard(store.keys.requests) == 10_000
+
+
+@pytest.mark.timeout(20)
+def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client):
+    STATES["queue"](store)
+    client.hset(store.keys.queued, JOB, "garbage")
+    set_job(store.at(NOW), JOB, NEW, LATER)
+    assert store.questions.inspect([JOB])[0].timeline == LATER
+    client.hset(store.keys.queued, JOB, "garbage")
+    store.jobs.unset(JOB)
+    assert place(store.questions.inspect([JOB])[0]) == "nothing"
+
+
+@pytest.mark.parametrize("record", ["garbage", "soon work-A", "1050", "", " "])
+def test_a_job_with_a_damaged_record_of_its_queue_is_taken_all_the_same(store, client, record):
+    STATES["queue"](store)
+    client.hset(store.keys.queued, JOB, record)
+    client.hset(store.keys.streaks, JOB, record)
+    run = take(store, "other", now=NOW)
+    assert (run.jobid, run.due, run.failures, run.losses) == (JOB, NOW, 0, 0)
+    assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("ok", "timeline")
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("record", ["garbage", "a b c d e f", "1 2 3 4 5 6 7 8", ""])
+def test_a_damaged_record_of_a_run_holds_nobody_up(store, client, record):
+    STATES["flight"](store)
+    client.hset(store.keys.running, JOB, record)
+    assert survey(store.at(LATER)).lost in ([], [Run(JOB, 4.0, "1", 2.0, 3.0, 5, 6, OLD, "8")])
+    set_job(store.at(NOW), JOB, NEW, LATER)
+    store.at(NOW).jobs.requeue(JOB)
+    store.jobs.unset(JOB)
+    assert store.questions.inspect([JOB])[0].schedule is None
+
+
+@pytest.mark.parametrize("why", ["", "overrun", "lost"])
+def test_a_tag_that_is_not_the_runs_any_more_changes_nothing(store, why):
+    """Its run was lost, and another worker has the job by now."""
+    old = STATES["flight"](store)
+    assert end(store, old, Placement("due", START, "lost", "0 1"), now=START + LEASE)[:2] == ("ok", "queue")
+    assert take(store, "other", now=NOW).jobid == JOB
+    untouched = dump(store)
+    for how in ("next", "stop", "die", "unset"):
+        assert end(store, old, Placement(how, LATER, why), now=NOW + 2 * TIMEOUT)[:2] == ("stale", "")
+    assert store.at(NOW).runs.heartbeat([old]) == ["stale"]
+    assert store.at(NOW).runs.release([old]) == ["stale"]
+    assert dump(store) == untouched
+
+
+@pytest.mark.parametrize("verb", ["set now", "requeue"])
+def test_a_request_that_comes_once_more_after_its_run_starts_no_other(store, sent, verb):
+    STATES["stopped"](store)
+    sent.clear()
+    VERBS[verb](store, NOBODY)
+    store.at(NOW).runs.end(take(store, now=NOW), Placement("next", None))
+    settled = dump(store)
+    repeat(store, sent[0])
+    assert dump(store) == settled
+
+
+def test_a_requeue_of_what_is_overdue_runs_that_so_that_what_came_since_is_counted(store):
+    STATES["timeline"](store)
+    store.at(NOW).jobs.requeue(JOB)
+    assert store.questions.inspect([JOB])[0].queued == f"1050.000000 {QUEUE}"
+
+
+@pytest.mark.parametrize("why", ["lost", "overrun"])
+def test_a_run_that_happens_again_is_also_the_one_that_was_asked_for(store, why):
+    """It keeps its due time, from which what came due since is counted."""
+    run = STATES["flight"](store)
+    store.at(NOW).jobs.requeue(JOB)
+    assert end(store, run, Placement("due", run.due, why), now=START + max(LEASE, TIMEOUT))[:2] == ("ok", "queue")
+    assert store.questions.inspect([JOB])[0].queued == f"{run.due:.6f} {QUEUE}"
+
+
+@pytest.mark.parametrize("state", ["timeline", "queue", "flight", "waiting_to_retry"])
+def test_a_job_that_is_set_again_unchanged_is_not_touched(store, state):
+    STATES[state](store)
+    settled = dump(store)
+    for due in (NOW, LATER, None):
+        set_one(store.at(NOW), Job(JOB, OLD, due, False, QUEUE, keeps=True))
+    set_one(store.at(NOW), Job(JOB, "EVERY:100@7.5", NOW, False, QUEUE, keeps=True, anchor_span=(10, 0)))
+    assert dump(store) == settled
+
+
+@pytest.mark.parametrize("verb", ["set later", "set now", "set again"])
+def test_a_job_that_is_set_anew_is_not_tried_again(store, verb):
+    STATES["waiting_to_retry"](store)
+    assert store.questions.inspect([JOB])[0].streak
+    VERBS[verb](store, NOBODY)
+    assert store.questions.inspect([JOB])[0].streak == ""
+
+
+def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
+    STATES["dead"](store)
+    settled = dump(store)
+    set_one(store.at(NOW), Job(JOB, OLD, LATER, False, QUEUE, keeps=True, rests=True))
+    assert dump(store) == settled
+    set_one(store.at(NOW), Job(JOB, OLD, LATER, False, QUEUE, keeps=True))
+    assert place(store.questions.inspect([JOB])[0]) == "timeline"
+
+
+@pytest.mark.parametrize(
+    ("text", "span"), [("EVERY:7@0.0", (8, 0)), ("EVERY:100@0.0x", (10, 1)), ("EVERY:1000@0.0", (11, 0))]
+)
+def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span):
+    STATES["timeline"](store)
+    set_one(store.at(NOW), Job(JOB, text, LATER, False, QUEUE, keeps=True, anchor_span=span))
+    state = store.questions.inspect([JOB])[0]
+    assert (state.schedule, state.timeline) == (text, LATER)
+
+
+@pytest.mark.parametrize("text", ["NOW", f"AT:{START}"])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Placement("next"),
+        Placement("die"),
+        Placement("stop"),
+        Placement("die", why="lost"),
+        Placement("die", why="overrun"),
+    ],
+)
+def test_a_one_off_whose_run_has_ended_is_stored_as_stop(store, text, outcome):
+    set_job(store.at(START), JOB, text, START, once=True)
+    run = take(store, "mine")
+    assert store.questions.inspect([JOB])[0].schedule == text, "while it runs it keeps its text"
+    late = {"lost": LEASE, "overrun": TIMEOUT}.get(outcome.why, 1)
+    assert end(store, run, outcome, now=START + late)[:2] == ("ok", "stopped")
+    assert store.questions.inspect([JOB])[0].schedule == "STOP"
+
+
+@pytest.mark.parametrize("place", ["due", "next"])
+def test_a_one_off_that_runs_again_keeps_its_text(store, place):
+    set_job(store.at(START), JOB, f"AT:{START}", START, once=True)
+    store.at(START + 1).runs.end(take(store, "mine"), Placement(place, LATER))
+    assert store.questions.inspect([JOB])[0].schedule == f"AT:{START}"
+
+
+def test_a_retry_is_dispatched_for_the_due_time_of_its_occurrence(store):
+    STATES["waiting_to_retry"](store)
+    dispatch(store.at(NOW), due_jobs(store))
+    run = take(store, "again", now=NOW)
+    assert (run.due, run.attempt, run.failures) == (START, 2, 1)
+    assert take(store, "again", repeated=True, now=NOW) == run
+    (lost,) = survey(store.at(NOW + LEASE)).lost
+    assert (lost.due, lost.attempt, lost.failures) == (START, 2, 1)
+
+
+@pytest.mark.parametrize("state", ["waiting_to_retry", "dead"])
+def test_a_requeue_runs_what_failed_for_its_own_due_time(store, state):
+    STATES[state](store)
+    store.at(NOW).jobs.requeue(JOB)
+    run = take(store, "again", now=NOW)
+    assert (run.due, run.attempt, run.failures, run.goes_on_after) == (START, 2, 0, START)
+
+
+def test_a_requeue_of_what_failed_leaves_the_place_of_the_schedule(store):
+    run = STATES["flight"](store)
+    failure = {"jobid": JOB, "due": run.due, "attempt": 3, "error": "it broke"}
+    store.at(NOW).runs.end(run, Placement("next", LATER, failure=failure))
+    store.at(NOW).jobs.requeue(JOB)
+    again = take(store, "again", now=NOW)
+    assert (again.due, again.attempt) == (START, 4)
+    assert again.goes_on_after == pytest.approx(LATER, abs=1e-5)
+    assert again.goes_on_after < LATER
+
+
+def test_a_requeue_in_between_leaves_the_place_of_the_schedule(store):
+    set_job(store.at(START), JOB, OLD, LATER)
+    store.at(NOW).jobs.requeue(JOB)
+    run = take(store, "between", now=NOW)
+    assert (run.due, run.attempt) == (NOW, 1)
+    assert LATER - 1e-5 < run.goes_on_after < LATER
+
+
+@pytest.mark.parametrize(
+    ("outcome", "after"),
+    [
+        (Placement("next", DUE), DUE - 1e-6),  # as with catchup: all, where that is in the past
+        (Placement("die"), START),
+        (Placement("next"), None),
+        (Placement("next", "+5"), None),
+    ],
+)
+def test_what_was_asked_for_during_a_run_leaves_the_place_of_the_schedule(store, outcome, after):
+    run = STATES["flight"](store)
+    store.at(NOW).jobs.requeue(JOB)
+    assert end(store, run, outcome, now=NOW)[:2] == ("ok", "queue")
+    asked = take(store, "asked", now=NOW)
+    assert (asked.due, asked.attempt) == (NOW, 1)
+    assert asked.after == (None if after is None else pytest.approx(after, abs=1e-7))
+
+
+def test_a_retry_that_is_asked_for_too_happens_once_and_at_once(store):
+    run = STATES["flight"](store)
+    store.at(NOW).jobs.requeue(JOB)
+    assert end(store, run, Placement("due", "+50", streak=f"1 0 1 {START:.6f} -"), now=NOW)[:2] == ("ok", "queue")
+    again = take(store, "again", now=NOW)
+    assert (again.due, again.attempt, again.failures) == (START, 2, 1)
+
+
+@pytest.mark.parametrize("kept", ["garbage", "[]", '{"due": "soon"}', '{"due": -5}', '{"due": 1e300}', '{"due": null}'])
+def test_a_failure_that_cannot_be_read_does_not_matter_to_a_requeue(store, client, kept):
+    STATES["dead"](store)
+    client.hset(store.keys.failures, JOB, kept)
+    store.at(NOW).jobs.requeue(JOB)
+    assert take(store, "mine", now=NOW).due == NOW
+    assert list(fsck(store)) == []
+
+
+def test_a_damaged_number_of_tries_counts_as_one(store, client):
+    for attempt in ("1e300", "-1", "0", "null", '"many"'):
+        STATES["dead"](store)
+        client.hset(store.keys.failures, JOB, f'{{"due": {START}, "attempt": {attempt}}}')
+        store.at(NOW).jobs.requeue(JOB)
+        assert list(fsck(store)) == []
+        run = take(store, f"tag{attempt}", now=NOW)
+        assert (run.due, run.attempt) == (START, 2)
+        store.jobs.unset(JOB)
+        store.at(NOW).runs.end(run, Placement("next"))
+
+
+@pytest.mark.parametrize("outcome", [Placement("next", LATER), Placement("stop"), Placement("next")])
+def test_a_success_forgets_the_failure(store, outcome):
+    run = STATES["flight"](store)
+    store.at(NOW).runs.end(run, Placement("next", NOW, failure={"jobid": JOB, "due": START, "attempt": 1}))
+    assert [failure["jobid"] for failure in store.questions.list_failures()] == [JOB]
+    store.at(NOW).runs.end(take(store, "other", now=NOW), outcome)
+    assert list(store.questions.list_failures()) == []
+    assert list(fsck(store)) == []
+
+
+def test_a_retry_does_not_forget_the_failure_of_an_earlier_occurrence(store):
+    run = STATES["flight"](store)
+    store.at(NOW).runs.end(run, Placement("next", NOW, failure={"jobid": JOB, "due": START, "attempt": 1}))
+    store.at(NOW).runs.end(
+        take(store, "other", now=NOW), Placement("due", "+5", streak=f"1 0 1 {NOW:.6f} -", retried=True)
+    )
+    assert [failure["jobid"] for failure in store.questions.list_failures()] == [JOB]
+
+
+def test_a_requeue_forgets_the_failure(store):
+    STATES["dead"](store)
+    assert store.questions.inspect([JOB])[0].failure
+    store.at(NOW).jobs.requeue(JOB)
+    assert store.questions.inspect([JOB])[0].failure is None
+    assert list(store.questions.list_failures()) == []
+
+
+def test_a_skip_of_the_last_occurrence_stops_the_job(store):
+    STATES["timeline"](store)
+    assert store.at(NOW).timeline.skip(JOB, "1050", OLD, None, 1)
+    assert place(store.questions.inspect([JOB])[0]) == "STP"
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("state", ["timeline", "flight_and_timeline"])
+def test_a_skip_computed_from_an_old_schedule_changes_nothing(store, state):
+    STATES[state](store)
+    set_job(store.at(START), JOB, NEW, DUE)
+    before = dump(store)
+    assert not store.at(NOW).timeline.skip(JOB, f"{DUE:g}", OLD, LATER, 1)
+    assert dump(store) == before
+
+
+def test_a_job_that_was_postponed_since_the_survey_is_not_moved(store):
+    STATES["timeline"](store)
+    due = due_jobs(store)
+    set_job(store.at(NOW), JOB, OLD, LATER)
+    assert dispatch(store.at(NOW), due) == 0
+    assert place(store.questions.inspect([JOB])[0]) == "timeline"
+
+
+def test_a_queued_job_that_another_hand_put_on_the_timeline_is_not_queued_twice(store, client):
+    STATES["queue"](store)
+    client.zadd(store.keys.timeline, {JOB: DUE})
+    assert dispatch(store.at(NOW), due_jobs(store)) == 0
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "verb"),
+    [
+        ("unknown", "set now"),
+        ("timeline", "requeue"),
+        ("timeline", "dispatch"),
+        ("flight", "end at once"),
+        ("flight", "end lost"),
+        ("flight", "release"),
+    ],
+)
+def test_whatever_puts_a_job_into_a_queue_wakes_a_worker(store, client, state, verb):
+    run = STATES[state](store)
+    client.delete(store.keys.wake(QUEUE))
+    VERBS[verb](store, run or NOBODY)
+    assert client.llen(store.keys.wake(QUEUE)) == 1
+
+
+def test_a_worker_that_leaves_jobs_behind_wakes_the_next_one(store, client):
+    for n in range(2):
+        set_job(store.at(START), f"{n}:A", OLD, START)
+    for left in (1, 0):
+        client.delete(store.keys.wake(QUEUE))
+        take(store, f"tag{left}", now=NOW)
+        assert client.llen(store.keys.wake(QUEUE)) == left
+
+
+@pytest.mark.parametrize(("state", "verb"), [("unknown", "set later"), ("flight", "end")])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_job_that_is_due_before_all_others_wakes_a_dispatcher(store, client, state, verb, earlier):
+    run = STATES[state](store)
+    set_job(store.at(START), "other:A", OLD, LATER + 1)
+    if earlier:
+        set_job(store.at(START), "other:A", OLD, LATER - 1)
+    client.delete(store.keys.wakeup)
+    VERBS[verb](store, run or NOBODY)
+    assert client.llen(store.keys.wakeup) == (0 if earlier else 1)
+
+
+def test_the_soonest_of_several_that_are_set_together_wakes_a_dispatcher(store, client):
+    set_job(store.at(START), "other:A", OLD, LATER)
+    client.delete(store.keys.wakeup)
+    dues = {"first:A": LATER + 1, "second:A": LATER - 1, "third:A": LATER + 2}
+    store.at(NOW).jobs.set([Job(jobid, OLD, due, False, QUEUE) for jobid, due in dues.items()])
+    assert client.llen(store.keys.wakeup) == 1
+
+
+def test_there_is_one_token_however_much_there_is_to_wake_for(store, client):
+    for n in range(3):
+        set_job(store.at(START), f"{n}:A", OLD, START)
+        set_job(store.at(START), f"later{n}:A", OLD, LATER - n)
+        store.at(START).halt()
+    assert [client.llen(key) for key in (store.keys.wake(QUEUE), store.keys.wakeup, store.keys.halt)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("state", "verb", "reason"),
+    [
+        ("queue", "set later", "withdrawn"),
+        ("flight_and_timeline", "dispatch", "running"),
+        ("timeline", "skip", "missed"),
+    ],
+)
+def test_a_count_that_is_no_number_is_found_before_anything_is_written(store, client, state, verb, reason):
+    run = STATES[state](store)
+    client.hset(store.keys.skipped, f"{reason}:{JOB}", "many")
+    before = dump(store)
+    with pytest.raises(ServerError):
+        VERBS[verb](store, run or NOBODY)
+    assert dump(store) == before

@@ -1,0 +1,54 @@
+"""The transitions as tests call them: one job, or one script, at a time."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from redbike.state.jobs import Due, Job
+from redbike.state.namespace import STEP
+from redbike.state.runs import Look, Run
+from redbike.state.store import Store
+from redbike.state.timeline import DueJob, Survey
+
+
+def set_job(store: Store, jobid: str, schedule: str, due: Due, once: bool = False) -> None:
+    """Set a job, first due at `due`, also if it waits in another queue than its own."""
+    set_one(store, Job(jobid, schedule, due, once, store.queue_for(jobid)))
+
+
+def set_one(store: Store, job: Job) -> None:
+    while elsewhere := store.jobs.set([job]):
+        job.queue = elsewhere[0][1]
+
+
+def survey(store: Store) -> Survey:
+    return store.timeline.read_survey(store.scripts.run(store.timeline.pack_survey()))
+
+
+def dispatch(store: Store, due: Sequence[DueJob]) -> int:
+    """Move jobs to their queues; how many were moved."""
+    steps = (due[first : first + STEP] for first in range(0, len(due), STEP))
+    return sum(map(store.timeline.read_dispatch, store.scripts.run_all(map(store.timeline.pack_dispatch, steps))))
+
+
+def take_one(
+    store: Store, queues: Sequence[tuple[str, float]], tag: str, **more: Any
+) -> Run | Literal["empty", "halted"]:
+    """Take the oldest job of the first of `queues` that has one; `more` is the control signal, and `repeated`."""
+    taken = take_many(store, queues, range(1, len(queues) + 1), tag, 1, **more)
+    return taken if taken == "halted" else taken[0] if taken else "empty"
+
+
+def take_many(
+    store: Store,
+    queues: Sequence[tuple[str, float]],
+    turns: Iterable[int],
+    tag: str,
+    most: int,
+    control: str = "",
+    repeated: bool = False,
+) -> list[Run] | Literal["halted"]:
+    """Take up to `most` jobs; a request that was made before is `repeated`."""
+    call = store.runs.pack_take(Look(queues, list(turns)), tag, most, control, repeated)
+    while (reply := store.scripts.run(call))[0] == "again":
+        pass
+    return store.runs.read_take(reply, tag)

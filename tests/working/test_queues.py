@@ -1,0 +1,133 @@
+"""Which queues a worker works: the names are read again and again, and any number of them is worked."""
+
+import threading
+from itertools import count
+
+import pytest
+
+from redbike.config import Settings
+from redbike.errors import BadConfig, BadQueueName
+from redbike.state.store import Store
+from redbike.working.queues import REREAD, WINDOW, Queues
+from redbike.working.worker import Worker
+from redbike.working.worker_class import RoundRobin
+from tests.verbs import set_job
+from tests.waiting import wait_until
+
+
+class Changing(RoundRobin):
+    """Works the queues in `names`, a list or a function that gives one."""
+
+    def __init__(self, *names):
+        super().__init__("A")
+        self.names = list(names)
+        self.worked = []
+
+    def queue_names(self):
+        return self.names() if callable(self.names) else list(self.names)
+
+    def work(self, jobid):
+        self.worked.append(jobid)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def queues(rotation):
+    return [name for look in rotation.looks() for name, _ in look.queues]
+
+
+def test_names_are_read_again_within_a_second(clock):
+    handler = Changing("a", "b", "c")
+    rotation = Queues(handler, 10.0, clock)
+    assert queues(rotation) == ["a", "b", "c"]
+    rotation.advance("a")
+    handler.names = ["b", "d"]
+    assert queues(rotation) == ["b", "c", "a"], "not at each take"
+    clock.now += REREAD
+    assert REREAD < 1
+    assert sorted(queues(rotation)) == ["b", "d"]
+    # What was taken before may be of a queue that is gone.
+    rotation.advance("c")
+    assert sorted(queues(rotation)) == ["b", "d"]
+
+
+def test_more_names_than_ten_thousand_are_worked(clock):
+    names = [f"q{n}" for n in range(25_000)]
+    rotation = Queues(Changing(*names), 10.0, clock)
+    assert queues(rotation) == names
+    assert max(len(look.queues) for look in rotation.looks()) == WINDOW
+
+
+def fail():
+    raise RuntimeError("the tenants' database is away")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (list, "gives no queue"),
+        (lambda: None, "not iterable"),
+        (lambda: [3], "not a text"),
+        (lambda: ["statuses"], "would collide"),
+        (lambda: map(str, count()), "must have an end"),
+        (fail, "database is away"),
+    ],
+)
+def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_nothing(clock, caplog, names, said):
+    handler = Changing()
+    handler.names = names
+    with pytest.raises((BadConfig, BadQueueName), match=said):
+        next(Queues(handler, 10.0, clock).looks())
+    handler.names = ["a"]
+    rotation = Queues(handler, 10.0, clock)
+    assert queues(rotation) == ["a"]
+    handler.names = names
+    for _ in range(3):
+        clock.now += REREAD
+        assert queues(rotation) == ([] if names is list else ["a"])
+    assert caplog.text.count(said) == 1
+    handler.names = ["b"]
+    clock.now += REREAD
+    assert queues(rotation) == ["b"]
+
+
+def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(client, prefix):
+    store = Store(client, prefix, RoundRobin("A").queue_for)
+    handler = Changing("work-A")
+    worker = Worker(store, handler, Settings())
+    thread = threading.Thread(target=worker.work)
+    thread.start()
+    try:
+        set_job(store, "first:A", "NOW", "now", once=True)
+        wait_until(lambda: handler.worked == ["first:A"])
+        handler.names = ["work-B"]
+        set_job(store, "second:B", "NOW", "now", once=True)
+        wait_until(lambda: handler.worked == ["first:A", "second:B"], timeout=3)
+        set_job(store, "third:A", "NOW", "now", once=True)
+        set_job(store, "fourth:B", "NOW", "now", once=True)
+        wait_until(lambda: handler.worked[2:] == ["fourth:B"], timeout=3)
+        handler.names = []
+        wait_until(lambda: worker.queues.names() == [])
+        handler.names = ["work-A"]
+        wait_until(lambda: handler.worked[3:] == ["third:A"], timeout=3)
+    finally:
+        store.halt()
+        thread.join()
+
+
+def test_the_last_of_many_queues_is_worked(client, prefix):
+    store = Store(client, prefix, RoundRobin("A").queue_for)
+    handler = Changing(*(f"work-{n}" for n in range(12_000)))
+    set_job(store, "job:11999", "NOW", "now", once=True)
+    assert Worker(store, handler, Settings()).work_one() == "job:11999"

@@ -1,0 +1,250 @@
+"""Where worker classes come from, who makes one, and what is said of those that misbehave."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from redbike import BadConfig, Redbike, RoundRobin
+from redbike.errors import BadQueueName
+from redbike.state.store import Store
+from redbike.working.loader import load_placer
+from tests.commandline import ROOT
+from tests.proc import children_of
+from tests.waiting import wait_until
+
+WORKER = """
+import os, socket
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def __init__(self, queues, port=0):
+        super().__init__(queues)
+        with open("made", "a") as file:
+            print(os.getpid(), file=file)
+        if port:
+            self.socket = socket.create_server(("127.0.0.1", port))
+
+    def work(self, jobid):
+        import queue, redis, calendar
+        print("worked", jobid, queue.Queue.__name__, redis.Redis.__name__, calendar.MONDAY, flush=True)
+
+class Own(Worker):
+    def queue_for(self, jobid):
+        return "work-A"
+
+class Static(Worker):
+    @staticmethod
+    def queue_for(jobid):
+        return "work-A"
+
+class Renamed(Worker):
+    def name_queue(self, code):
+        return "work-A"
+"""
+
+
+class Installed:
+    """``redbike`` as it is when it is installed: the current folder is no place for modules."""
+
+    def __init__(self, shell):
+        self.shell = shell
+        (shell.folder / "bin.py").write_text("import sys\nfrom redbike.cli.entry import main\nsys.exit(main())\n")
+        self.command = [sys.executable, "-P", str(shell.folder / "bin.py")]
+
+    def run(self, *arguments):
+        return subprocess.run(
+            [*self.command, *arguments],
+            cwd=self.shell.folder,
+            env=self.shell.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def start(self, *arguments):
+        with open(self.shell.folder / "log", "a") as log:
+            process = subprocess.Popen(
+                [*self.command, *arguments],
+                cwd=self.shell.folder,
+                env=self.shell.environment,
+                stdout=log,
+                stderr=log,
+            )
+        self.shell.started.append(process)
+        return process
+
+
+@pytest.fixture
+def jobs(shell, server_url):
+    (shell.folder / "jobs.py").write_text(WORKER)
+    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    shell.installed = Installed(shell)
+    return shell
+
+
+def works(jobs, jobid):
+    jobs.bike.set(jobid, "NOW")
+    wait_until(lambda: f"worked {jobid} Queue Redis 0" in jobs.log(), timeout=20)
+
+
+def made(jobs):
+    return (jobs.folder / "made").read_text().split()
+
+
+@pytest.mark.parametrize("name", ["queue", "redis", "redbike", "calendar", "docopt", "logging"])
+@pytest.mark.parametrize("command", ["work", "up"])
+def test_a_module_of_the_current_folder_hides_none_of_ours(jobs, command, name):
+    (jobs.folder / f"{name}.py").write_text("raise SystemExit('this is the one in the current folder')\n")
+    process = jobs.installed.start(command, "jobs:Worker('A')")
+    works(jobs, "job:A")
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+    assert "current folder" not in jobs.log()
+
+
+@pytest.mark.parametrize("name", ["queue", "redbike", "redis"])
+@pytest.mark.parametrize("command", ["work", "up", "dispatch"])
+def test_a_worker_whose_module_has_such_a_name_is_told_so(jobs, command, name):
+    (jobs.folder / f"{name}.py").write_text(WORKER)
+    done = jobs.installed.run(command, f"{name}:Worker('A')")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f"'{name}.py' in the current folder is hidden by the module '{name}'" in line
+    assert "give it another name" in line
+
+
+def test_the_children_of_up_have_the_package_of_their_parent(jobs):
+    del jobs.environment["PYTHONPATH"]
+    (jobs.folder / "bin.py").write_text(
+        f"import sys\nsys.path.append({str(ROOT)!r})\nfrom redbike.cli.entry import main\nsys.exit(main())\n"
+    )
+    process = jobs.installed.start("up", "jobs:Worker('A')")
+    works(jobs, "job:A")
+    assert process.poll() is None
+
+
+def test_a_job_may_spawn_processes(jobs):
+    (jobs.folder / "jobs.py").write_text(
+        "import multiprocessing, time\nfrom redbike import RoundRobin\n"
+        "class Worker(RoundRobin):\n"
+        "    def work(self, jobid):\n"
+        "        child = multiprocessing.get_context('spawn').Process(target=time.sleep, args=(0,))\n"
+        "        child.start()\n        child.join()\n        print('child', child.exitcode, flush=True)\n"
+    )
+    up = jobs.start("up", "jobs:Worker('A')")
+    jobs.bike.set("job:A", "NOW")
+    wait_until(lambda: "child 0" in jobs.log(), timeout=20)
+    assert len(children_of(up.pid)) == 2
+
+
+def test_up_makes_the_worker_class_in_its_workers_alone(jobs):
+    (jobs.folder / "jobs.csv").write_text("first:A,NOW\n")
+    up = jobs.start("up", "jobs:Worker('A')", "--processes=2", "--schedules=jobs.csv")
+    works(jobs, "job:A")
+    wait_until(lambda: len(made(jobs)) == 2)
+    assert set(map(int, made(jobs))) < set(children_of(up.pid))
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+
+
+@pytest.mark.parametrize("name", ["Worker", "Static"])
+def test_a_worker_class_that_binds_a_port_works_with_up(jobs, name):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    up = jobs.start("up", f"jobs:{name}('A', port={port})")
+    works(jobs, "job:A")
+    assert len(made(jobs)) == 1
+    up.terminate()
+    assert up.wait(timeout=10) == 0
+
+
+def test_a_class_that_cannot_be_made_twice_says_why_it_is(jobs):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = jobs.run("dispatch", f"jobs:Own('A', port={taken.getsockname()[1]})")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "Address already in use" in line
+    assert "queue_for() of its own that is no staticmethod" in line
+
+
+@pytest.mark.parametrize("name", ["Own", "Static", "Renamed"])
+def test_whoever_names_queues_does_it_as_the_class_does(jobs, monkeypatch, name):
+    assert jobs.run("dispatch", f"jobs:{name}('A')", "--schedules=none.csv").returncode == 2
+    (jobs.folder / ".redbike.conf").write_text(f"[redbike]\nworker: jobs:{name}('A')\n")
+    assert jobs.run("set", "job:elsewhere", "NOW").returncode == 0
+    assert jobs.bike.client.lrange("redbike-work-A", 0, -1) == [b"job:elsewhere"]
+
+
+def test_a_placer_is_no_instance_where_none_is_needed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "placing_jobs.py").write_text(WORKER)
+    assert type(load_placer("placing_jobs:Worker('A')", None, RoundRobin)) is RoundRobin
+    assert load_placer("placing_jobs:Static('A')", None, RoundRobin).queue_for("any") == "work-A"
+    assert not (tmp_path / "made").exists()
+    assert type(load_placer("placing_jobs:Renamed('A')", None, RoundRobin)).__name__ == "Renamed"
+    with pytest.raises(BadConfig, match="has no class"):
+        load_placer("placing_jobs:Nobody('A')", None, RoundRobin)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise ValueError('no luck')", "queue_for() raised ValueError: no luck"),
+        ("raise KeyError(jobid)", "queue_for() raised KeyError: 'job:A'"),
+        ("return None", "queue_for() gave a bad queue name None: not a text"),
+        ("return ''", "queue_for() gave a bad queue name ''"),
+        ("return 7", "queue_for() gave a bad queue name 7: not a text"),
+        ("pass", "queue_for() gave a bad queue name None: not a text"),
+    ],
+)
+def test_a_queue_for_that_fails_is_told_in_one_line(jobs, body, said):
+    (jobs.folder / "jobs.py").write_text(
+        "from redbike import RoundRobin\nclass Worker(RoundRobin):\n"
+        f"    def queue_for(self, jobid):\n        {body}\n    def work(self, jobid):\n        pass\n"
+    )
+    (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
+    done = jobs.run("set", "job:A", "NOW")
+    assert done.returncode == 2
+    assert done.stderr == f"redbike: no queue for 'job:A': {done.stderr.partition(': ')[2].partition(': ')[2]}"
+    assert said in done.stderr
+    assert jobs.bike.tell("job:A")["status"] is None
+    (jobs.folder / "jobs.csv").write_text("job:A,NOW\nother:A,NOW\n")
+    loaded = jobs.run("load", "jobs.csv")
+    assert loaded.returncode == 2
+    assert "Traceback" not in loaded.stderr
+    assert said in loaded.stderr.splitlines()[0]
+    assert list(jobs.bike.get_statuses()) == []
+
+
+def test_what_queue_for_raises_is_kept_as_the_cause(client, prefix):
+    def queue_for(jobid):
+        raise LookupError("nowhere")
+
+    with pytest.raises(BadQueueName, match="nowhere") as caught:
+        Store(client, prefix, queue_for).queue_for("job:A")
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise ValueError('no luck')", "queue_names() or timeout() fails: ValueError: no luck"),
+        ("return None", "queue_names() or timeout() fails: TypeError: 'NoneType'"),
+        ("return []", "queue_names() gives no queue to work"),
+        ("return [None]", "bad queue name None"),
+        ("return 7", "queue_names() or timeout() fails: TypeError: 'int'"),
+        ("return 'work-A'", "queue_names() gives the text 'work-A'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["work", "up"])
+def test_queue_names_that_fail_at_the_start_are_told_in_one_line(jobs, command, body, said):
+    (jobs.folder / "jobs.py").write_text(
+        "from redbike import RoundRobin\nclass Worker(RoundRobin):\n"
+        f"    def queue_names(self):\n        {body}\n    def work(self, jobid):\n        pass\n"
+    )
+    done = jobs.run(command, "jobs:Worker('A')")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert said in line
