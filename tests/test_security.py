@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import stat
-from pathlib import Path
 from typing import ClassVar
 
 import pytest

@@ -1,13 +1,25 @@
-"""The transitions as tests call them: one job, or one script, at a time."""
+"""The transitions as tests call them: one job, or one script, at a time; and a worker class that does no work."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from redbike import RoundRobin
 from redbike.state.jobs import Due, Job
 from redbike.state.namespace import STEP
 from redbike.state.runs import Look, Run
 from redbike.state.store import Store
 from redbike.state.timeline import DueJob, Survey
+
+
+class Quiet(RoundRobin):
+    """Notes which jobs it has worked."""
+
+    def __init__(self, initstring: str = "A") -> None:
+        super().__init__(initstring)
+        self.worked: list[str] = []
+
+    def work(self, jobid: str) -> None:
+        self.worked.append(jobid)
 
 
 def set_job(store: Store, jobid: str, schedule: str, due: Due, once: bool = False) -> None:

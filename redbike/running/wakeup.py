@@ -59,12 +59,12 @@ class Wakeup:
             if isinstance(reply, (redis.exceptions.NoScriptError, *MOVING)):
                 # Whoever waits runs it again without a pop, and loads it then.
                 reply = None
-            if isinstance(popped, MOVING) or str(popped).startswith("UNBLOCKED"):
-                # The caller looks for itself now, and finds the new master.
-                line.drop()
-                self._stopping.wait(PAUSE)
-                return None, None
             if isinstance(popped, Exception):
+                if isinstance(popped, MOVING) or str(popped).startswith("UNBLOCKED"):
+                    # The caller looks for itself now, and finds the new master.
+                    line.drop()
+                    self._stopping.wait(PAUSE)
+                    return None, None
                 raise name_wrong_key(self._client, ((key, "list") for key in self._keys), popped)
             if isinstance(reply, Exception):
                 assert self._call is not None

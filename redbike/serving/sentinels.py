@@ -9,25 +9,30 @@ HINT = " (sentinel_password, and sentinel_username if there is one, are for the 
 
 
 class Sentinels(Sentinel):
-    """redis-py's `Sentinel`, with the reason in its error, in place of the representation of each pool."""
+    """redis-py's `Sentinel`, which also goes on after a refusal, and has the reason of each in its error."""
 
     def discover_master(self, service_name: str) -> tuple[str, int]:
         """Return the address of the master. Raise `MasterNotFoundError`."""
-        try:
-            found: tuple[str, int] = super().discover_master(service_name)  # type: ignore[no-untyped-call]
-        except (MasterNotFoundError, ResponseError):
-            reasons = "; ".join(self._ask(each, service_name) for each in self.sentinels)
-            raise MasterNotFoundError(f"no Sentinel names a master of {service_name!r}: {reasons}") from None
-        return found
+        reasons = []
+        for sentinel in list(self.sentinels):
+            try:
+                masters: Any = sentinel.sentinel_masters()
+            except AuthenticationError as error:
+                reason = f"{error}{HINT}"
+            except (ConnectionError, TimeoutError, ResponseError) as error:
+                reason = str(error)
+            else:
+                state = masters.get(service_name)
+                if state and self.check_master_state(state, service_name):  # type: ignore[no-untyped-call]
+                    # It is asked first from now on, as others may be gone.
+                    self.sentinels.remove(sentinel)
+                    self.sentinels.insert(0, sentinel)
+                    return state["ip"], state["port"]
+                reason = "it counts the master as down" if state else "it does not know this service"
+            reasons.append(f"{_describe_address(sentinel)}: {reason}")
+        raise MasterNotFoundError(f"no Sentinel names a master of {service_name!r}: {'; '.join(reasons)}")
 
-    def _ask(self, sentinel: Any, service_name: str) -> str:
-        """Return why this Sentinel names no master."""
-        place = sentinel.connection_pool.connection_kwargs
-        try:
-            state = sentinel.sentinel_masters().get(service_name)
-            reason = "it does not know this service" if state is None else "it counts the master as down"
-        except AuthenticationError as error:
-            reason = f"{error}{HINT}"
-        except (ConnectionError, TimeoutError, ResponseError) as error:
-            reason = str(error)
-        return f"{place['host']}:{place['port']}: {reason}"
+
+def _describe_address(sentinel: Any) -> str:
+    place = sentinel.connection_pool.connection_kwargs
+    return f"{place['host']}:{place['port']}"

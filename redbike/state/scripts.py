@@ -190,26 +190,34 @@ class Pipeline:
         It may not have known the script, or not have the slot of the keys any more, which is on the move then.
         """
         patience = time.monotonic() + PATIENCE
-        is_loaded = is_tried = False
-        while time.monotonic() < patience and not (self._is_stopping() and is_tried):
-            unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
-            moving = [i for i, reply in enumerate(replies) if isinstance(reply, MOVING)]
-            if moving:
-                self._line.drop()
-                time.sleep(PAUSE)
-            elif is_loaded or not unknown:
+        self._repeat_unknown(sent, replies)
+        while any(isinstance(reply, MOVING) for reply in replies) and time.monotonic() < patience:
+            # The next request connects again, to the new master. It may not know the scripts either.
+            self._line.drop()
+            time.sleep(PAUSE)
+            self._repeat(sent, replies, MOVING)
+            self._repeat_unknown(sent, replies)
+            if self._is_stopping():
                 break
-            else:
-                self._load({sent[i].verb for i in unknown})
-            is_loaded, is_tried = not moving, True
-            again = sorted(unknown + moving)
-            for i in again:
-                self._send(sent[i])
-            for i, reply in zip(again, self._receive_all()[1], strict=True):
-                replies[i] = reply
         for call, reply in zip(sent, replies, strict=True):
             if isinstance(reply, Exception):
                 raise name_wrong_key(self._client, list_kinds(call.keys), reply)
+
+    def _repeat_unknown(self, sent: list[Call], replies: list[Any]) -> None:
+        unknown = {
+            call.verb for call, reply in zip(sent, replies, strict=True) if isinstance(reply, exceptions.NoScriptError)
+        }
+        if unknown:
+            self._load(unknown)
+            self._repeat(sent, replies, (exceptions.NoScriptError,))
+
+    def _repeat(self, sent: list[Call], replies: list[Any], errors: tuple[type[Exception], ...]) -> None:
+        """Send those again that were refused with one of `errors`, and fill in their replies."""
+        again = [i for i, reply in enumerate(replies) if isinstance(reply, errors)]
+        for i in again:
+            self._send(sent[i])
+        for i, reply in zip(again, self._receive_all()[1], strict=True):
+            replies[i] = reply
 
     def _load(self, verbs: Iterable[str]) -> None:
         """Make these scripts known to the server at the end of this line, and to no other."""

@@ -815,8 +815,8 @@ PLACES = [
     Bug(
         "a server that has forgotten the scripts is not told them",
         "state/scripts.py",
-        "[i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]",
-        "list[int]()",
+        "        if unknown:\n",
+        "        if False:\n",
         f"{CRASHES} scripts",
     ),
     Bug(
@@ -860,15 +860,15 @@ CALENDAR = [
     Bug(
         "a request is not sent again when its slot has moved",
         "state/scripts.py",
-        "if isinstance(reply, MOVING)]",
-        "if False]",
+        "while any(isinstance(reply, MOVING) for reply in replies)",
+        "while any(False for reply in replies)",
         "tests/serving/test_cluster.py -k moves_under_load",
     ),
     Bug(
         "a signal waits for a slot that is stuck",
         "state/scripts.py",
-        " and not (self._is_stopping() and is_tried):",
-        ":",
+        "            if self._is_stopping():\n                break\n",
+        "",
         "tests/serving/test_cluster.py -k stuck",
     ),
     Bug(

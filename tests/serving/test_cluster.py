@@ -6,7 +6,7 @@ import threading
 import pytest
 import redis
 
-from redbike import Redbike, RoundRobin, Unreachable
+from redbike import Redbike, Unreachable
 from redbike.errors import BadConfig, ServerError
 from redbike.keeping.fsck import fsck
 from redbike.serving.cluster import add_braces
@@ -14,18 +14,8 @@ from redbike.serving.connection import connect
 from tests.commandline import Shell
 from tests.servers import Cluster, Node, free_ports
 from tests.test_security import IN_A_SHELL
+from tests.verbs import Quiet
 from tests.waiting import wait_until
-
-
-class Quiet(RoundRobin):
-    """Notes which jobs it has worked."""
-
-    def __init__(self, initstring: str = "A") -> None:
-        super().__init__(initstring)
-        self.worked: list[str] = []
-
-    def work(self, jobid: str) -> None:
-        self.worked.append(jobid)
 
 
 @pytest.fixture

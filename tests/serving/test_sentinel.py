@@ -4,22 +4,12 @@ import threading
 
 import pytest
 
-from redbike import Redbike, RoundRobin, Unreachable
+from redbike import Redbike, Unreachable
 from redbike.errors import ServerError
 from tests.commandline import Shell
 from tests.servers import Sentinels
+from tests.verbs import Quiet
 from tests.waiting import wait_until
-
-
-class Quiet(RoundRobin):
-    """Notes which jobs it has worked."""
-
-    def __init__(self, initstring: str = "A") -> None:
-        super().__init__(initstring)
-        self.worked: list[str] = []
-
-    def work(self, jobid: str) -> None:
-        self.worked.append(jobid)
 
 
 @pytest.fixture
@@ -82,3 +72,14 @@ def test_what_the_servers_refuse_is_one_line_without_a_password(sentinels, tmp_p
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     for password in ("secret", "watchword", "wrong"):
         assert password not in done.stderr
+
+
+def test_one_that_refuses_the_question_does_not_keep_the_others_from_answering(sentinels):
+    first, *others = sentinels.sentinels
+    first.client.execute_command("ACL", "SETUSER", "default", "-sentinel")
+    assert Redbike(Quiet(), redis_config=sentinels.url).set("job:A", "NOW")
+    for each in others:
+        each.kill()
+    with pytest.raises(ServerError, match=f"127.0.0.1:{first.port}: .*permission") as caught:
+        Redbike(Quiet(), redis_config=sentinels.url)
+    assert all(f"127.0.0.1:{each.port}: Error" in str(caught.value) for each in others)

@@ -2,16 +2,12 @@
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike
 from redbike.errors import ServerError
 from tests.servers import TLS_PROGRAMS, Cluster, Sentinels, make_certificates
+from tests.verbs import Quiet
 
 PLAIN = {"redis+clusters": "redis+cluster", "rediss+sentinel": "redis+sentinel"}
-
-
-class Quiet(RoundRobin):
-    def work(self, jobid: str) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
