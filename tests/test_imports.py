@@ -42,7 +42,7 @@ MODULES = {
         {"connection"},
         {"line"},
     ],
-    "processes": [{"__init__", "forks", "signals", "streams", "child"}, {"outlet"}, {"supervisor"}],
+    "processes": [{"__init__", "forks", "signals", "streams", "child", "watchdog"}, {"outlet"}, {"supervisor"}],
     "moving": [{"__init__", "rows"}],
     "state": [
         {"__init__", "keys", "records"},

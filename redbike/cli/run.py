@@ -1,5 +1,6 @@
 """Run the commands that go on until they are halted: dispatch, work, up."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from redbike.cli.messages import DONE
 from redbike.cli.set import load_rows
 from redbike.config import Config
 from redbike.errors import BadConfig
-from redbike.processes import streams, supervisor
+from redbike.processes import streams, supervisor, watchdog
 from redbike.processes.child import watch_parent
 from redbike.redbike import Redbike
 from redbike.working.loader import check_spec, load_worker
@@ -17,6 +18,7 @@ from redbike.working.loader import check_spec, load_worker
 
 def dispatch(arguments: Arguments, config: Config) -> int:
     """Move due jobs to their queues, until halted."""
+    watchdog.enable(os.environ, feeds=True)
     bike = open_bike(config, needs_queues=True)
     after = parse_time(arguments["--after"], config)
     watch_parent()
@@ -31,6 +33,7 @@ def work(arguments: Arguments, config: Config) -> int:
     """Run the jobs in the queues, in this process or in several, until halted."""
     concurrency = None if arguments["--concurrency"] is None else parse_count(arguments, "--concurrency")
     processes = parse_count(arguments, "--processes")
+    watchdog.enable(os.environ, feeds=processes == 1)
     spec = _require_worker(config)
     streams.forgive_output()
     if processes == 1:
@@ -44,6 +47,7 @@ def work(arguments: Arguments, config: Config) -> int:
 def run_all(arguments: Arguments, config: Config) -> int:
     """Run a dispatcher and workers, until halted. Start the embedded server if that is the configured one."""
     processes = parse_count(arguments, "--processes")
+    watchdog.enable(os.environ, feeds=False)
     _require_worker(config)
     streams.forgive_output()
     server = find_embedded_server(config)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from redbike.errors import BadConfig
+from redbike.processes import watchdog
 from redbike.processes.child import HALTED, RUNNING, SUPERVISED
 from redbike.processes.outlet import Lines, Outlet
 from redbike.processes.signals import AGAIN, SignalHandlers
@@ -98,6 +99,7 @@ class _Supervisor:
             threads = [threading.Thread(target=self._keep_running, args=(name,)) for name in self.commands]
             for thread in (signal_thread, *threads):
                 thread.start()
+            watchdog.begin()
             for thread in threads:
                 thread.join()
             self._signals.put(0)
@@ -120,6 +122,7 @@ class _Supervisor:
         with self._stop_lock:
             self.stopping.set()
             if self._stopped_at is None:
+                watchdog.end()
                 self._stopped_at = time.monotonic()
                 self._send(signal.SIGTERM)
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from redbike.config import Settings
 from redbike.errors import RedbikeError
+from redbike.processes import watchdog
 from redbike.running.loop import Loop
 from redbike.running.policies import count_given_up, describe, place_again, place_lost, place_suspect
 from redbike.running.timefile import Timefile
@@ -77,6 +78,7 @@ class Dispatcher:
         moved, due, before = 0, self._list_expected() if now is None else [], None
         while True:
             count, survey = self._move_and_survey(store, due, ahead=before is None or not before.lost)
+            watchdog.feed()
             moved += count
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.

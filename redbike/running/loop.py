@@ -3,6 +3,7 @@
 1. A turn does all that there is to do. It calls `wait` when there is nothing.
 2. A signal or a HALT ends the loop after the turn, or at once while it waits.
 3. When Redis goes away, the loop logs that once, and tries again after ever longer pauses, up to `LONGEST_PAUSE`.
+4. Each turn, wait or attempt that is over feeds the watchdog.
 
 At its start the loop adopts the tombstones that an older version has left.
 """
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from redbike.errors import Unreachable
-from redbike.processes import child
+from redbike.processes import child, watchdog
 from redbike.processes.signals import AGAIN, SignalHandlers, StopFlag, abort_and_die, die
 from redbike.running.wakeup import Wakeup
 from redbike.state.scripts import Call, Reply
@@ -52,6 +53,7 @@ class Loop:
         self._thread = threading.get_ident()
         child.report(child.RUNNING)
         with SignalHandlers(self._stop, self._end_now if self._abort else die):
+            watchdog.begin()
             try:
                 while not self.stopping.is_set():
                     self.retry_until_up(lambda _: turn())
@@ -60,6 +62,7 @@ class Loop:
                 log.warning("stopped while Redis was away")
             finally:
                 # Also after an error: other threads run their jobs to the end, or until a second signal.
+                watchdog.end()
                 self.close()
                 finish()
 
@@ -90,6 +93,7 @@ class Loop:
                 if self._out:
                     self._out, self._back_at = False, time.monotonic()
                     log.warning("Redis is back")
+                watchdog.feed()
                 return result
 
     def is_settling(self, seconds: float) -> bool:
@@ -100,6 +104,7 @@ class Loop:
         if not self._out:
             self._out = True
             log.warning("%s; waiting for it", error)
+        watchdog.feed()
         if threading.get_ident() == self._thread:
             # Only this thread may close them: it may be reading. Another one lets it find out by itself what is broken.
             self.close()
@@ -126,6 +131,7 @@ class Loop:
         if wakeup is None:
             wakeup = self._wakeups[keys] = Wakeup(self.store.client, keys, self.stopping)
         key, reply = wakeup.wait(seconds, script)
+        watchdog.feed()
         if key == self.store.keys.halt:
             self.check_halt(self.store.read_control())
         return key is not None, reply

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from redbike.errors import RedbikeError, Unreachable
+from redbike.processes import watchdog
 from redbike.state.runs import LEASE, Run
 from redbike.state.store import Store
 
@@ -94,3 +95,6 @@ class Heartbeat:
         except RedbikeError as error:
             log.error("no heartbeat: %s", error)
             time.sleep(INTERVAL)
+        if self._runs:
+            # A job that goes on after its deadline is not among them.
+            watchdog.feed()

@@ -1,0 +1,129 @@
+"""Show a service manager, or a health check, that this process goes on: by systemd's protocol, and by a file.
+
+Completed turns of loops feed it, never a timer. So it also shows that a process hangs that still runs:
+
+1. A dispatcher and an idle worker feed it in every turn, at least once in a few seconds.
+2. A worker that runs a job feeds it by the heartbeats of runs that are in their time. A job that goes on after its
+   deadline has none.
+3. While the server is away, each attempt to reach it counts: a restart would not bring the server back.
+
+Only the command line enables this, as the variables are meant for one process. They are taken out of the environment:
+a job, a command or the embedded server must not speak for this process. See sd_notify(3).
+"""
+
+import faulthandler
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, MutableMapping
+
+from redbike.errors import BadConfig
+
+log = logging.getLogger("redbike")
+
+SOCKET, LIMIT, PID, FILE = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "REDBIKE_WATCHDOG_FILE"
+INTERVAL = 1.0  # seconds at least between two feedings
+
+
+class Watchdog:
+    """Tells the manager at `address`, if there is one, and sets the time of `file`, if there is one."""
+
+    def __init__(self, address: str = "", file: str = "", is_watched: bool = False) -> None:
+        self._file = file
+        self._is_watched = is_watched
+        self._fed = float("inf")  # by the monotonic clock; nothing is told before it has begun
+        self._failed = False
+        self._socket: socket.socket | None = None
+        if address:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            # A manager that does not read must not hold up jobs.
+            self._socket.setblocking(False)
+            # An address that begins with @ is no path: Linux has a zero byte there.
+            self._address = address if address[0] == "/" else f"\0{address[1:]}"
+
+    def begin(self) -> None:
+        """Tell that this process has begun to work."""
+        self._tell("READY=1")
+        self._fed = float("-inf")
+        self.feed()
+
+    def feed(self) -> None:
+        """Tell that a turn was completed. This costs next to nothing if the last time was less than a second ago."""
+        now = time.monotonic()
+        if now - self._fed < INTERVAL:
+            return
+        self._fed = now
+        if self._is_watched:
+            self._tell("WATCHDOG=1")
+        if self._file:
+            self._warn_once(lambda: touch(self._file))
+
+    def end(self) -> None:
+        """Tell that this process is about to end, after its current jobs."""
+        self._tell("STOPPING=1")
+
+    def _tell(self, state: str) -> None:
+        if self._socket is not None:
+            sender, address = self._socket, self._address
+            self._warn_once(lambda: sender.sendto(state.encode(), address))
+
+    def _warn_once(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except OSError as error:
+            if not self._failed:
+                log.warning("the watchdog cannot be fed: %s", error)
+            self._failed = True
+        else:
+            self._failed = False
+
+
+_watchdog = Watchdog()
+
+
+def begin() -> None:
+    """Tell that this process has begun to work."""
+    _watchdog.begin()
+
+
+def feed() -> None:
+    """Tell that a turn of a loop was completed."""
+    _watchdog.feed()
+
+
+def end() -> None:
+    """Tell that this process is about to end."""
+    _watchdog.end()
+
+
+def enable(environment: MutableMapping[str, str], feeds: bool) -> None:
+    """Do from now on what the variables of `environment` ask for; `feeds` says whether this process runs a loop itself.
+
+    Raise `BadConfig` if it cannot. When systemd ends a process that hangs, its log shows where each thread was.
+    """
+    global _watchdog
+    address, limit, pid, file = (environment.pop(name, "") for name in (SOCKET, LIMIT, PID, FILE))
+    is_watched = bool(limit) and pid in ("", str(os.getpid()))
+    if (is_watched or file) and not feeds:
+        name = FILE if file else "WatchdogSec"
+        raise BadConfig(f"{name} is for one process: use 'dispatch' and 'work', without --processes")
+    if address and address[0] not in "/@":
+        raise BadConfig(f"bad {SOCKET} {address!r}: the path of a socket is needed")
+    if file:
+        try:
+            touch(file)
+        except (OSError, ValueError) as error:
+            raise BadConfig(f"bad {FILE} {file!r}: {getattr(error, 'strerror', error)}") from None
+    if is_watched:
+        faulthandler.enable()
+    _watchdog = Watchdog(address, file, is_watched)
+
+
+def touch(file: str) -> None:
+    """Set the time of `file`, which is made if there is none. Raise `OSError`."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    try:
+        os.utime(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,205 @@
+"""Completed turns feed the watchdog of a service manager, and the file of a health check; what hangs does not."""
+
+import signal
+import socket
+import stat
+import sys
+import time
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.manager import Manager
+from tests.servers import Node, free_ports
+from tests.waiting import wait_until
+
+WORKER = """
+import os, time
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print("begun", jobid, sorted(name for name in os.environ if "WATCHDOG" in name or "NOTIFY" in name), flush=True)
+        if jobid.startswith("long"):
+            while not os.path.exists("go"):
+                time.sleep(0.01)
+        print("done", jobid, flush=True)
+
+    def timeout(self, queue_name):
+        return 0.5 if queue_name == "work-B" else 1000.0
+"""
+LIMIT = 6.0  # seconds: more than between two heartbeats
+LONG = 60.0  # seconds: more than a test takes
+
+
+@pytest.fixture
+def jobs(shell, server_url):
+    (shell.folder / "jobs.py").write_text(WORKER)
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A:B')\non-timeout: reschedule\n")
+    shell.bike = Redbike(RoundRobin("A:B"), redis_config=server_url)
+    return shell
+
+
+@pytest.fixture
+def manage(jobs):
+    managers = []
+
+    def start(*arguments, limit=LIMIT):
+        command = [sys.executable, "-m", "redbike", *arguments]
+        managers.append(Manager(command, jobs.folder, jobs.environment, limit))
+        return managers[-1]
+
+    yield start
+    for each in managers:
+        each.kill()
+
+
+def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
+    manager = manage("dispatch", limit=3.0)
+    jobs.start("work")
+    jobs.bike.set("often:A", "EVERY:0.2s")
+    wait_until(lambda: "done often:A" in jobs.log())
+    wait_until(lambda: manager.count("WATCHDOG=1") >= 2)
+    assert manager.heard[0] == "READY=1"
+    began = time.monotonic()
+    manager.process.send_signal(signal.SIGSTOP)
+    jobs.bike.set("meanwhile:A", f"AT:{time.time() + 1:.3f}")
+    wait_until(lambda: "done meanwhile:A" in jobs.log(), 30)
+    # The limit, the time for SIGABRT, and the start of a process.
+    assert time.monotonic() - began < 3.0 + 1.0 + 10.0
+    assert len(manager.processes) == 2
+    ran = jobs.log().count("done often:A")
+    wait_until(lambda: jobs.log().count("done often:A") > ran)
+    assert jobs.run("fsck").returncode == 0
+    assert manager.stop() == 0
+    assert manager.heard[-1] == "STOPPING=1"
+
+
+def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage):
+    manager = manage("work")
+    jobs.bike.set("long:B", "NOW")
+    jobs.bike.set("short:A", "NOW")
+    jobs.bike.dispatch_due()
+    wait_until(lambda: "begun long:B" in jobs.log())
+    wait_until(lambda: len(manager.processes) == 2, 30)
+    # Its log shows where it was.
+    wait_until(lambda: 'jobs.py", line' in jobs.log() and "in work" in jobs.log())
+    wait_until(lambda: "done short:A" in jobs.log())
+    assert jobs.run("fsck").returncode == 0
+
+
+@pytest.mark.parametrize("concurrency", ["1", "3"])
+def test_a_job_may_take_longer_than_the_watchdog(jobs, manage, concurrency):
+    manager = manage("work", f"--concurrency={concurrency}", limit=8.0)
+    jobs.bike.set("long:A", "NOW")
+    jobs.bike.dispatch_due()
+    wait_until(lambda: "begun long:A []" in jobs.log())
+    fed = manager.count("WATCHDOG=1")
+    wait_until(lambda: manager.count("WATCHDOG=1") >= fed + 3, 30)
+    (jobs.folder / "go").touch()
+    wait_until(lambda: "done long:A" in jobs.log())
+    assert len(manager.processes) == 1
+
+
+@pytest.mark.parametrize("command", ["dispatch", "work"])
+def test_attempts_to_reach_a_server_that_is_away_count(jobs, manage, command):
+    server = Node(jobs.folder / "server", *free_ports(1), "--appendonly", "yes")
+    manager = manage(f"--url=redis://127.0.0.1:{server.port}", command, limit=LONG)
+    wait_until(lambda: "READY=1" in manager.heard)
+    server.kill()
+    wait_until(lambda: "waiting for it" in jobs.log())
+    fed = manager.count("WATCHDOG=1")
+    wait_until(lambda: manager.count("WATCHDOG=1") >= fed + 2, 30)
+    server.start()
+    wait_until(lambda: "Redis is back" in jobs.log(), 30)
+    assert len(manager.processes) == 1
+    assert manager.stop() == 0
+    server.kill()
+    server.client.close()
+
+
+@pytest.mark.parametrize("command", ["dispatch", "work"])
+def test_a_file_has_the_time_of_the_last_turn(jobs, command):
+    file = jobs.folder / "alive"
+    jobs.environment["REDBIKE_WATCHDOG_FILE"] = str(file)
+    process = jobs.start(command)
+    wait_until(file.exists)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    first = file.stat().st_mtime
+    wait_until(lambda: file.stat().st_mtime > first)
+    # Removed by mistake: it is there again after the next turn.
+    file.unlink()
+    wait_until(file.exists)
+    process.send_signal(signal.SIGSTOP)
+    last = file.stat().st_mtime
+    with pytest.raises(AssertionError):
+        wait_until(lambda: file.stat().st_mtime > last, 3)
+    process.send_signal(signal.SIGCONT)
+    wait_until(lambda: file.stat().st_mtime > last)
+
+
+def test_up_is_ready_when_its_processes_are_started_and_tells_that_it_stops(jobs):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(jobs.folder / "notify"))
+        manager.settimeout(10)
+        jobs.environment["NOTIFY_SOCKET"] = str(jobs.folder / "notify")
+        up = jobs.start("up")
+        assert manager.recv(100) == b"READY=1"
+        jobs.bike.set("job:A", "NOW")
+        wait_until(lambda: "begun job:A []" in jobs.log())
+        up.terminate()
+        assert manager.recv(100) == b"STOPPING=1"
+        assert up.wait(10) == 0
+
+
+@pytest.mark.parametrize("arguments", [("up",), ("work", "--processes=2")])
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({"WATCHDOG_USEC": "30000000"}, "WatchdogSec"), ({"REDBIKE_WATCHDOG_FILE": "alive"}, "REDBIKE_WATCHDOG_FILE")],
+)
+def test_several_processes_cannot_share_a_watchdog(jobs, arguments, given, named):
+    jobs.environment |= given
+    done = jobs.run(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"redbike: {named} is for one process: use 'dispatch' and 'work', without --processes"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"REDBIKE_WATCHDOG_FILE": "nowhere/alive"}, "bad REDBIKE_WATCHDOG_FILE 'nowhere/alive': No such file"),
+        ({"REDBIKE_WATCHDOG_FILE": "."}, "bad REDBIKE_WATCHDOG_FILE '.': Is a directory"),
+        ({"NOTIFY_SOCKET": "vsock:2:1"}, "bad NOTIFY_SOCKET 'vsock:2:1': the path of a socket is needed"),
+    ],
+)
+@pytest.mark.parametrize("command", ["dispatch", "work"])
+def test_what_cannot_be_fed_is_one_line(jobs, given, said, command):
+    jobs.environment |= given
+    done = jobs.run(command)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+def test_a_manager_that_is_gone_is_mentioned_once_and_jobs_go_on(jobs):
+    jobs.environment |= {"NOTIFY_SOCKET": str(jobs.folder / "nobody"), "WATCHDOG_USEC": "30000000"}
+    jobs.start("dispatch")
+    jobs.start("work", log="other")
+    for number in range(3):
+        jobs.bike.set(f"{number}:A", f"AT:{time.time() + 1.1:.3f}")
+        wait_until(lambda number=number: f"done {number}:A" in jobs.log("other"))
+    assert jobs.log().count("the watchdog cannot be fed") == 1
+
+
+def test_the_process_of_another_watchdog_is_not_fed_for_it(jobs):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(jobs.folder / "notify"))
+        manager.settimeout(10)
+        own = {"NOTIFY_SOCKET": str(jobs.folder / "notify"), "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}
+        jobs.environment |= own
+        process = jobs.start("dispatch")
+        assert manager.recv(100) == b"READY=1"
+        process.terminate()
+        assert manager.recv(100) == b"STOPPING=1"
