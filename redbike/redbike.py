@@ -23,7 +23,7 @@ from typing import Any
 import redis
 
 from redbike.config import Settings
-from redbike.errors import BadConfig, BadSchedule
+from redbike.errors import BadConfig, BadSchedule, ServerError
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
 from redbike.moving.rows import Source, get_name
@@ -31,6 +31,7 @@ from redbike.running.dispatcher import Dispatcher
 from redbike.serving.check import check_server
 from redbike.serving.connection import aim_at, connect
 from redbike.setter import Setter
+from redbike.state import rights
 from redbike.state.keys import check_known_jobid
 from redbike.state.questions import JobState
 from redbike.state.store import Store
@@ -240,6 +241,7 @@ class Redbike:
 
     def dispatch(self, after: float | None = None, csvfilename: Source | None = None) -> None:
         """Dispatch until halted; the rows of `csvfilename` are set first, a bad one is logged."""
+        self._check_rights("dispatcher", rights.DISPATCHER)
         dispatcher = Dispatcher(self.store, self.settings)
         if self.prefix != self._given_prefix:
             log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
@@ -251,10 +253,20 @@ class Redbike:
 
     def work(self, concurrency: int | None = None) -> None:
         """Work until halted, `concurrency` jobs at once; None is as many as the worker class says, or else one."""
+        self._check_rights("worker", rights.WORKER)
         concurrency = read_concurrency(self.worker) if concurrency is None else concurrency
         if concurrency > 1:
             log.info("working up to %d jobs at once in this process", concurrency)
         Worker(self.store, self.worker, self.settings, concurrency).work()
+
+    def _check_rights(self, role: str, needed: str) -> None:
+        """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""
+        if missing := self.store.questions.list_missing_rights(needed.split()):
+            user = self.client.connection_pool.connection_kwargs.get("username") or "default"
+            raise ServerError(
+                f"Redis gives the user {user!r} no permissions for {', '.join(missing)}: a {role} needs them "
+                "(docs/security.rst lists all)"
+            )
 
     # Control
 

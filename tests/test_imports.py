@@ -45,7 +45,7 @@ MODULES = {
     "processes": [{"__init__", "forks", "signals", "streams", "child", "watchdog"}, {"outlet"}, {"supervisor"}],
     "moving": [{"__init__", "rows"}],
     "state": [
-        {"__init__", "keys", "records"},
+        {"__init__", "keys", "records", "rights"},
         {"scripts"},
         {"namespace"},
         {"jobs", "questions", "runs"},

@@ -16,6 +16,7 @@ from redbike.errors import ServerError
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.loop import Loop
 from redbike.serving.check import check_server
+from redbike.state import rights
 from redbike.state.runs import LEASE, Placement
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
@@ -383,6 +384,36 @@ def test_a_right_that_is_missing_is_named_in_one_line(users, shells, command):
     assert len(done.stderr.splitlines()) == 1
     assert re.search("redbike: .*permissions.*(get|hscan)", done.stderr)
     assert PASSWORD not in done.stderr
+
+
+@pytest.mark.parametrize(("command", "role"), [("dispatch", "dispatcher"), ("work", "worker")])
+def test_rights_that_are_needed_only_later_are_named_at_the_start(bikes, users, shells, command, role):
+    users.acl_setuser(f"redbike-{role}", enabled=True, commands=["-lrem", "-script|load", "-time"])
+    (shells[role].folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
+    # The server has the script, as others have run it.
+    bikes["admin"].store.questions.list_missing_rights([])
+    done = shells[role].run(command)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert f"gives the user 'redbike-{role}' no permissions for script|load, time, lrem: a {role} needs them" in line
+
+
+@pytest.mark.parametrize(("role", "needed"), [("dispatcher", rights.DISPATCHER), ("worker", rights.WORKER)])
+def test_all_rights_of_a_role_are_checked_and_no_others(bikes, users, role, needed):
+    checked = needed.split()
+    assert sorted([*checked, "ping", "info", "evalsha"]) == sorted(RIGHTS[role])
+    questions = bikes[role].store.questions
+    assert questions.list_missing_rights(checked) == []
+    for command in checked:
+        users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"-{command}"])
+        assert questions.list_missing_rights(checked) == [command]
+        users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"+{command}"])
+
+
+def test_rights_on_other_keys_do_not_count(bikes, users):
+    users.acl_setuser("redbike-worker", enabled=True, reset_keys=True, keys=["other-*"])
+    with pytest.raises(ServerError, match="permissions to access"):
+        bikes["worker"].work()
 
 
 def test_a_check_that_is_not_allowed_is_passed_over_with_a_warning(users, shells):

@@ -130,6 +130,12 @@ class Questions:
         replies = self._namespace.scripts.run_all(calls)
         return [_read_tag(tag, reply) for tag, reply in zip(tags, replies, strict=True)]
 
+    def list_missing_rights(self, commands: Iterable[str]) -> list[str]:
+        """Return those of `commands`, as rules of an ACL spell them, that the user may not run on the keys."""
+        # The server's clock is not asked for, as that takes a right too.
+        _, *missing = self._namespace.run("missing_rights", now=0.0, commands=list(commands))
+        return list(map(decode, missing))
+
     def read_schedule(self, jobid: str) -> str | None:
         """Return the schedule of `jobid` as it is stored, or None."""
         with translate_errors():

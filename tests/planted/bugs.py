@@ -893,6 +893,20 @@ CALENDAR = [
         "tests/processes/test_watchdog.py -k up_is_ready",
     ),
     Bug(
+        "a worker finds out late that it lacks rights",
+        "redbike.py",
+        'self._check_rights("worker", rights.WORKER)',
+        "pass",
+        "tests/test_security.py -k needed_only_later",
+    ),
+    Bug(
+        "a right of a subcommand counts as that of its command",
+        "state/lua/missing_rights.lua",
+        "subcommand or schedules",
+        "schedules",
+        "tests/test_security.py -k all_rights_of_a_role",
+    ),
+    Bug(
         "a signal waits for a slot that is stuck",
         "state/scripts.py",
         "            if self._is_stopping():\n                break\n",

@@ -1,0 +1,17 @@
+"""The commands that a dispatcher and a worker run, with spaces between them, as the rules of an ACL spell them.
+
+``docs/security.rst`` gives users these rights. A process checks all of them at its start, by one question. Otherwise it
+would find out in the middle of a run that one is missing, perhaps after weeks. ``ping``, ``evalsha`` and in a cluster
+``cluster|slots`` are not here: what asks the question needs them. ``info`` is not needed by all means.
+"""
+
+DISPATCHER = (
+    "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hmget hexists hset hdel "
+    "hincrby zrange zrevrange zrangebyscore zscore zmscore zadd zrem del lpos lrem lpush sadd srem smismember "
+    "sismember smembers"
+)
+WORKER = (
+    "script|load time blpop hlen zcard scard llen strlen type exists get set mget del hget hmget hexists hset hdel "
+    "hincrby zrange zrevrange zscore zadd zrem lrange lpos lrem lpush rpush rpop sadd srem smismember sismember "
+    "smembers"
+)
