@@ -25,10 +25,10 @@ def drain(plan: Plan, contender: Contender) -> Iterator[tuple[str, float]]:
         yield "drain: CONTINUE jobs going round, two workers", going_round(plan, contender)
 
 
-def drained(plan: Plan, contender: Contender, workers: int) -> float:
-    """Jobs a second."""
+def drained(plan: Plan, contender: Contender, workers: int, kind: str = "socket") -> float:
+    """Jobs a second, with that kind of server."""
     count = contender.jobs // (QUICK if plan.quick else 1)
-    with Site(contender) as site:
+    with Site(contender, kind) as site:
         site.call("enqueue_many" if "enqueue_many" in contender.abilities else "enqueue", 0, count)
         for _ in range(workers):
             site.start("work")

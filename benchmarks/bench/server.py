@@ -1,8 +1,10 @@
-"""The server of a measurement: a Valkey of its own on a Unix socket, without any durability, alike for everyone."""
+"""The server of a measurement: a Valkey of its own, without any durability, alike for everyone."""
 
+import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,9 +13,9 @@ import redis
 
 from redbike.serving.embedded import find_binary
 
-PATIENCE = 10.0  # seconds for it to come up
+PATIENCE = 60.0  # seconds for it to come up
+SLOTS = 16384
 SETTINGS = {
-    "port": "0",
     "save": "",
     "appendonly": "no",
     "loglevel": "warning",
@@ -23,42 +25,71 @@ SETTINGS = {
 
 
 class Server:
-    """A server with nothing in it, for as long as the ``with`` lasts."""
+    """A server with nothing in it, for as long as the ``with`` lasts.
+
+    `kind` is ``socket`` for a Unix socket, ``tcp`` for a port of this host, ``cluster`` for a cluster of one master.
+    """
+
+    def __init__(self, kind: str = "socket") -> None:
+        self._kind = kind
+        self._port = 0 if kind == "socket" else free_port()
 
     def __enter__(self) -> "Server":
         # The socket's path has to be short, so this does not go below the folder of the measurement.
         self._folder = tempfile.TemporaryDirectory(prefix="bench-")
         folder = Path(self._folder.name)
         self.socket = folder / "s"
-        settings = SETTINGS | {"dir": str(folder), "unixsocket": str(self.socket), "logfile": str(folder / "log")}
+        own = {"port": str(self._port), "bind": "127.0.0.1"}
+        if self._kind == "cluster":
+            own |= {"cluster-enabled": "yes", "cluster-port": str(free_port())}
+        settings = SETTINGS | own | {"dir": str(folder), "unixsocket": str(self.socket), "logfile": str(folder / "log")}
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
-        self._process = subprocess.Popen(
-            [find_binary(), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        self._command = [find_binary(), *words]
         self.client = redis.Redis(unix_socket_path=str(self.socket))
-        self._await()
+        self.start()
+        if self._kind == "cluster":
+            self.client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
+            self._await(lambda: self.client.exists("any"))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.client.close()
+        self.kill()
+        self._folder.cleanup()
+
+    def start(self) -> None:
+        """Start it, and wait until it has loaded what is in its folder."""
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        self._await(self.client.ping)
+
+    def kill(self) -> None:
+        """End it at once."""
         self._process.kill()
         self._process.wait()
-        self._folder.cleanup()
+
+    def snapshot_size(self) -> int:
+        """Save a snapshot into its folder, and return its size in bytes."""
+        self.client.save()
+        return (Path(self._folder.name) / "dump.rdb").stat().st_size
 
     @property
     def url(self) -> str:
-        """As redis-py takes it."""
-        return f"unix://{self.socket}"
+        """As Redbike takes it, and redis-py if it is no cluster."""
+        if self._kind == "socket":
+            return f"unix://{self.socket}"
+        return f"redis{'+cluster' * (self._kind == 'cluster')}://127.0.0.1:{self._port}"
 
-    def _await(self) -> None:
+    def _await(self, answer: Callable[[], object]) -> None:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                self.client.ping()
+                answer()
                 return
-            except redis.ConnectionError:
+            except (redis.ConnectionError, redis.exceptions.ClusterDownError, redis.exceptions.BusyLoadingError):
                 if time.monotonic() > deadline:
                     self._process.kill()
                     raise
@@ -98,3 +129,10 @@ class Server:
             (entry["duration"] / 1000 for entry in entries if entry["command"].split(b" ")[0].upper() in scripts),
             default=0.0,
         )
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -44,15 +44,16 @@ class Contender:
 
 
 class Site:
-    """Runs the processes of `contender` against a server of their own."""
+    """Runs the processes of `contender` against a server of their own, of that kind (see `Server`)."""
 
-    def __init__(self, contender: Contender) -> None:
+    def __init__(self, contender: Contender, kind: str = "socket") -> None:
         self.contender = contender
+        self._kind = kind
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "Site":
         self.folder = Path(tempfile.mkdtemp(prefix="bench-"))
-        self.server = Server().__enter__()
+        self.server = Server(self._kind).__enter__()
         return self
 
     def __exit__(

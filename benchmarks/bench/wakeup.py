@@ -15,12 +15,18 @@ def wakeup(plan: Plan, contender: Contender) -> Iterator[tuple[str, float]]:
 
     Raw is LPUSH in one process and BRPOP in another.
     """
-    count = plan.pick(200, 60) + WARM_UP
-    with Site(contender) as site:
+    late = lateness(plan.pick(200, 60), contender)
+    yield "wakeup: median", quantile(late, 0.5)
+    yield "wakeup: p99", quantile(late, 0.99)
+
+
+def lateness(jobs: int, contender: Contender, kind: str = "socket") -> list[float]:
+    """Milliseconds from set to begin of so many jobs, the least first, with that kind of server."""
+    count = jobs + WARM_UP
+    with Site(contender, kind) as site:
         for verb in ("dispatch", "work"):
             if verb in contender.abilities:
                 site.start(verb)
         late = sorted(json.loads(site.call("wakeups", count))[WARM_UP:])
         site.finish(range(count))
-    yield "wakeup: median", quantile(late, 0.5)
-    yield "wakeup: p99", quantile(late, 0.99)
+    return late
