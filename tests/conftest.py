@@ -7,6 +7,7 @@ import tempfile
 import pytest
 import redis
 
+from redbike import Redbike, RoundRobin
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import Shell
@@ -67,3 +68,11 @@ def shell(tmp_path, client, server_url):
     shell = Shell(tmp_path, server_url)
     yield shell
     shell.close()
+
+
+@pytest.fixture
+def jobs(request, shell, server_url):
+    """The same, with the worker class that the test's own module has as `WORKER`, and as `bike` what sets its jobs."""
+    (shell.folder / "jobs.py").write_text(request.module.WORKER)
+    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    return shell

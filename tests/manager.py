@@ -1,6 +1,6 @@
 """A stand-in for systemd, which speaks its protocol: see sd_notify(3) and `WatchdogSec` in systemd.service(5)."""
 
-import select
+import contextlib
 import signal
 import socket
 import subprocess
@@ -22,6 +22,7 @@ class Manager:
         path = str(folder / "notify")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(path)
+        self._socket.settimeout(0.02)
         self._environment = environment | {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": str(int(limit * 1e6))}
         self._stopping = False
         self._start()
@@ -59,7 +60,7 @@ class Manager:
         # As with systemd, the watchdog begins when the process is ready.
         fed_until = float("inf")
         while True:
-            if select.select([self._socket], [], [], 0.02)[0]:
+            with contextlib.suppress(TimeoutError):
                 state = self._socket.recv(4096).decode()
                 self.heard.append(state)
                 if state in ("READY=1", "WATCHDOG=1"):

@@ -1,9 +1,9 @@
-"""The transitions as tests call them: one job, or one script, at a time; and a worker class that does no work."""
+"""The transitions as tests call them: one job, or one script, at a time; and worker classes that do no work."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from redbike import RoundRobin
+from redbike import RoundRobin, StopWork, current_run
 from redbike.state.jobs import Due, Job
 from redbike.state.namespace import STEP
 from redbike.state.runs import Look, Run
@@ -20,6 +20,15 @@ class Quiet(RoundRobin):
 
     def work(self, jobid: str) -> None:
         self.worked.append(jobid)
+
+
+class Once(Quiet):
+    """The same, but CONTINUE ends after one run."""
+
+    def work(self, jobid: str) -> None:
+        super().work(jobid)
+        if current_run().schedule == "CONTINUE":
+            raise StopWork
 
 
 def set_job(store: Store, jobid: str, schedule: str, due: Due, once: bool = False) -> None:

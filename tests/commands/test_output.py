@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.processes.outlet import LINE_LIMIT, Lines, Outlet
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
@@ -39,13 +38,6 @@ class Worker(RoundRobin):
     def timeout(self, queue_name):
         return 1000.0
 """
-
-
-@pytest.fixture
-def jobs(shell, server_url):
-    (shell.folder / "jobs.py").write_text(WORKER)
-    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    return shell
 
 
 def status_of(jobs, jobid):

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from redbike import Redbike, RoundRobin, StopWork, current_run
+from redbike import Redbike
 from redbike.keeping.listing import list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
 from redbike.state.records import Streak
 from redbike.state.runs import LEASE
 from tests.states import dump
-from tests.verbs import take_many
+from tests.verbs import Once, take_many
 
 OLDER = json.loads((Path(__file__).parents[1] / "cases" / "older.json").read_text())
 TIME = re.compile(r"(?<![\w.])1[67]\d{8}(?!\d)")  # the whole seconds of an instant
@@ -29,19 +29,6 @@ STOPPED = {"stopped:A": "STP", "ended:A": "STP", "long6:L": "STP", "dead:A": "DI
 LONG = [f"long{n}:L" for n in range(110)]
 LEFT_BEHIND = {"long3:L", "long4:L", "long5:L", "long6:L", "long8:L", "long108:L"}  # in the queue work-L
 OUT_OF_TURN = [job for job in LONG if job not in LEFT_BEHIND]
-
-
-class Worker(RoundRobin):
-    """Notes what it runs; CONTINUE ends after one run."""
-
-    def __init__(self, initstring):
-        super().__init__(initstring)
-        self.ran = []
-
-    def work(self, jobid):
-        self.ran.append(jobid)
-        if current_run().schedule == "CONTINUE":
-            raise StopWork
 
 
 def moved(content, seconds):
@@ -72,7 +59,7 @@ def load(client, prefix):
 
 @pytest.fixture
 def bike(server_url, client, prefix):
-    bike = Redbike(Worker("A:B:L"), prefix, server_url)
+    bike = Redbike(Once("A:B:L"), prefix, server_url)
     bike.now = load(client, prefix)
     return bike
 
@@ -112,10 +99,10 @@ def event_of(bike, jobid):
 
 def drained(bike):
     """What runs until all queues are empty, one after the other."""
-    bike.worker.ran.clear()
+    bike.worker.worked.clear()
     while bike.work_one():
         pass
-    return list(bike.worker.ran)
+    return list(bike.worker.worked)
 
 
 def nothing_is_left_of_older_keys(bike):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from redbike import Redbike, RoundRobin, StopWork, current_run
+from redbike import Redbike
 from redbike.keeping.correction import Correction
 from redbike.keeping.jobs import check_job, list_places
 from redbike.state.keys import FIXED
@@ -18,29 +18,16 @@ from redbike.state.records import Streak
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from tests.cuts import check_all
 from tests.states import dump, end
-from tests.verbs import take_many, take_one
+from tests.verbs import Once, take_many, take_one
 from tests.waiting import wait_until
 
 QUEUE = "work-A"
 YEAR = 366 * 86400.0
 
 
-class Worker(RoundRobin):
-    """Notes what it runs; CONTINUE ends after one run."""
-
-    def __init__(self, initstring):
-        super().__init__(initstring)
-        self.ran = []
-
-    def work(self, jobid):
-        self.ran.append(jobid)
-        if current_run().schedule == "CONTINUE":
-            raise StopWork
-
-
 @pytest.fixture
 def bike(server_url, client, prefix):
-    return Redbike(Worker("A"), prefix, server_url)
+    return Redbike(Once("A"), prefix, server_url)
 
 
 def repaired(bike):
@@ -55,10 +42,10 @@ def repaired(bike):
 
 def drained(bike):
     """What runs until the queue is empty, in its order."""
-    bike.worker.ran.clear()
+    bike.worker.worked.clear()
     while bike.work_one():
         pass
-    return list(bike.worker.ran)
+    return list(bike.worker.worked)
 
 
 def runs_of(bike):
@@ -147,7 +134,7 @@ FOUND = st.builds(
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(found=FOUND, catchup=st.sampled_from(["last", "none", "all"]))
 def test_whatever_is_found_what_is_wanted_is_well(server_url, found, catchup):
-    bike = Redbike(Worker("A"), "pure", server_url, catchup=catchup)
+    bike = Redbike(Once("A"), "pure", server_url, catchup=catchup)
     correction = Correction(bike.store, NOW - 1000, bike._setter.compute_first_due)
     wanted = correction.apply(found)
     left = list(check_job(wanted))
@@ -549,7 +536,7 @@ TAGS = st.fixed_dictionaries({name: st.tuples(st.none() | CONTENT, MOMENT, KEY) 
 @given(records=st.fixed_dictionaries(dict.fromkeys(("a:A", "b:A", "c:A"), RECORD)), tags=TAGS)
 def test_whatever_is_left_of_tags_every_whole_record_is_a_run_that_goes_on(client, server_url, records, tags):
     client.flushall()
-    bike = Redbike(Worker("A"), "pure", server_url)
+    bike = Redbike(Once("A"), "pure", server_url)
     store, keys, now = bike.store, bike.store.keys, clock(bike)
     whole = {}
     for jobid, record in records.items():
@@ -664,7 +651,7 @@ def test_an_occurrence_that_came_due_while_it_was_nowhere_is_run_at_once(bike):
 
 
 def test_missed_occurrences_are_counted_and_not_run_if_that_is_the_policy(server_url, client, prefix):
-    bike = Redbike(Worker("A"), prefix, server_url, catchup="none")
+    bike = Redbike(Once("A"), prefix, server_url, catchup="none")
     now = clock(bike)
     bike.set("job:A", f"EVERY:100@{now - 1050:.0f}")
     give(bike, ["DEL {p}-timeline", f"HSET {{p}}-statuses job:A TML:{now - 620:.0f}"])
@@ -694,15 +681,15 @@ def test_an_instant_that_is_to_come_is_put_right(bike):
 
 
 def test_a_job_without_a_queue_waits_on_the_timeline(server_url, client, prefix):
-    class Fussy(Worker):
+    class Fussy(Once):
         def queue_for(self, jobid):
-            if self.ran:
+            if self.worked:
                 raise ValueError("no")
             return super().queue_for(jobid)
 
     bike = Redbike(Fussy("A"), prefix, server_url)
     bike.set("job:A", "NOW")
-    bike.worker.ran.append("broken")
+    bike.worker.worked.append("broken")
     give(bike, ["DEL {p}-work-A {p}-queued"])
     repaired(bike)
     assert state_of(bike).timeline is not None
@@ -865,7 +852,7 @@ class Worker(RoundRobin):
 def farm(shell, server_url):
     """Two workers and two dispatchers, as real processes, and the facade."""
     (shell.folder / "jobs.py").write_text(JOBS)
-    bike = Redbike(Worker("A:B"), redis_config=server_url)
+    bike = Redbike(Once("A:B"), redis_config=server_url)
     for command in (("dispatch",), ("dispatch",), ("work", "jobs:Worker('A:B')"), ("work", "jobs:Worker('B:A')")):
         shell.start(*command)
     wait_until(lambda: sum(each["cmd"] == "blpop" for each in bike.client.client_list()) == 4)

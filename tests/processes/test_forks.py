@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from tests.proc import children_of
 from tests.waiting import wait_until
 
@@ -65,13 +64,6 @@ class Asynchronous(Worker):
     async def work(self, jobid):
         getattr(self, jobid.partition(":")[0])()
 """
-
-
-@pytest.fixture
-def jobs(shell, server_url):
-    (shell.folder / "jobs.py").write_text(WORKER)
-    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    return shell
 
 
 def noted(jobs):

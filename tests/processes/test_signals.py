@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import RoundRobin
 from redbike.processes.signals import AGAIN, SignalHandlers, StopFlag
 from redbike.running.loop import Loop
 from redbike.state.store import Store
@@ -52,13 +52,6 @@ class Aborting(Worker):
         print("aborting", flush=True)
         time.sleep(0.2)
 """
-
-
-@pytest.fixture
-def jobs(shell, server_url):
-    (shell.folder / "jobs.py").write_text(WORKER)
-    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    return shell
 
 
 def status_of(jobs, jobid="job:A"):

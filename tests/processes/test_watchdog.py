@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from tests.manager import Manager
 from tests.servers import Node, free_ports
 from tests.waiting import wait_until
@@ -33,11 +32,9 @@ LONG = 60.0  # seconds: more than a test takes
 
 
 @pytest.fixture
-def jobs(shell, server_url):
-    (shell.folder / "jobs.py").write_text(WORKER)
-    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A:B')\non-timeout: reschedule\n")
-    shell.bike = Redbike(RoundRobin("A:B"), redis_config=server_url)
-    return shell
+def jobs(jobs):
+    (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A:B')\non-timeout: reschedule\n")
+    return jobs
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from redbike import BadConfig, Redbike, RoundRobin
+from redbike import BadConfig, RoundRobin
 from redbike.errors import BadQueueName
 from redbike.state.store import Store
 from redbike.working.loader import load_placer
@@ -77,11 +77,9 @@ class Installed:
 
 
 @pytest.fixture
-def jobs(shell, server_url):
-    (shell.folder / "jobs.py").write_text(WORKER)
-    shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    shell.installed = Installed(shell)
-    return shell
+def jobs(jobs):
+    jobs.installed = Installed(jobs)
+    return jobs
 
 
 def works(jobs, jobid):
