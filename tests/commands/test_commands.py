@@ -77,17 +77,17 @@ class Lifeline:
         self.path = path
         os.mkfifo(path)
         self.handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self._poll = select.poll()
+        self._poll.register(self.handle, select.POLLIN)
 
     def wait(self) -> bool:
         """Whether something is written to it in time."""
-        return bool(select.select([self.handle], [], [], LONG)[0])
+        return bool(self._poll.poll(LONG * 1000))
 
     def assert_cut(self) -> None:
         """Something was written to it, and those who could write more are gone."""
         content = b""
-        poll = select.poll()
-        poll.register(self.handle, select.POLLIN)
-        while poll.poll(5000):
+        while self._poll.poll(5000):
             chunk = os.read(self.handle, 1024)
             if not chunk:
                 assert content
