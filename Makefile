@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test exhaustive planted chaos chaos-quick fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test exhaustive planted chaos chaos-quick deploy-check fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -37,6 +37,10 @@ chaos: ## 10,000 faults at a farm of real processes, and whether anything was lo
 
 chaos-quick: ## the same with 240 faults (four minutes)
 	$(PYTHON) -m tests.chaos --faults=240 --minutes=2.5 --jobs=1500
+
+deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four minutes; as root)
+	$(PYTHON) -m pip install --quiet --editable '.[deploy]'
+	$(PYTHON) -m pytest -n 0 --timeout 600 tests/deploy/check_*.py
 
 check: lint types test ## all checks and the tests
 
