@@ -40,7 +40,7 @@ chaos-quick: ## the same with 240 faults (four minutes)
 
 deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four minutes; as root)
 	$(PYTHON) -m pip install --quiet --editable '.[deploy]'
-	$(PYTHON) -m pytest -n 0 --timeout 600 tests/deploy/check_*.py
+	$(PYTHON) -m tests.deploy
 
 check: lint types test ## all checks and the tests
 

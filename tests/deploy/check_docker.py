@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,14 @@ from typing import Any
 import pytest
 
 from tests.commandline import ROOT
-from tests.deploy.machine import AUTHORITIES, COMPOSE, copy_sources, run
+from tests.deploy.containers import BASE, import_base, run_daemon
+from tests.deploy.machine import COMPOSE, copy_sources, run
 from tests.test_readme import commands, section
 from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "deployment.rst").read_text()
 BUILD, PASSWORD, UP, SET, LOGS = (command for command, _ in commands(section("Containers", PAGE)))
-BASE, IMAGE, PROJECT = "redbike-check-base", "redbike-check", "redbike-check"
+IMAGE, PROJECT = "redbike-check", "redbike-check"
 # The classic builder needs no further program.
 ENVIRONMENT = {
     "DOCKER_BUILDKIT": "0",
@@ -74,36 +73,15 @@ class Stack:
 
 @pytest.fixture(scope="module", autouse=True)
 def daemon() -> Iterator[None]:
-    """The Docker daemon of this machine; if there is none, one for the checks alone."""
-    if run("docker", "info", check=False).returncode == 0:
+    with run_daemon():
         yield
-        return
-    folder = Path(tempfile.mkdtemp(prefix="redbike-docker-"))
-    socket = f"unix://{folder}/socket"
-    command = ["dockerd", "--host", socket, "--pidfile", f"{folder}/pid"]
-    command += ["--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"]
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    os.environ["DOCKER_HOST"] = socket
-    try:
-        wait_until(lambda: run("docker", "info", check=False).returncode == 0, timeout=60)
-        yield
-    finally:
-        del os.environ["DOCKER_HOST"]
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-        print((folder / "log").read_text()[-5000:])
-        # It leaves its network namespace mounted.
-        run("umount", folder / "exec" / "netns" / "default", check=False)
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
 def image(debian, daemon) -> str:
     """The image that the Dockerfile describes."""
     run("chroot", debian, "install", "--directory", "--owner=valkey", "/data")
-    with subprocess.Popen(["tar", "-C", str(debian), "--one-file-system", "-c", "."], stdout=subprocess.PIPE) as tar:
-        run("docker", "import", "--change", f"ENV PIP_CERT=/{AUTHORITIES}", "-", BASE, stdin=tar.stdout)
+    import_base(debian)
     options = f"--network=host --build-arg=PYTHON={BASE} -t {IMAGE} "
     assert "-t redbike " in BUILD
     sources = copy_sources(debian.with_name("image"))

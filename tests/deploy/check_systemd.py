@@ -169,6 +169,18 @@ def test_a_worker_whose_job_hangs_is_ended_and_started_again(farm):
     assert farm.show(DISPATCHER, "NRestarts") == "0"
 
 
+def test_a_suspended_dispatcher_is_ended_and_started_again_and_no_run_is_lost(farm):
+    redbike(farm, "set", "often:A", "EVERY:1s")
+    wait_until(lambda: "ends often:A" in farm.journal(WORKER), timeout=30)
+    farm.run("kill", "-STOP", farm.show(DISPATCHER, "MainPID"))
+    redbike(farm, "set", "meanwhile:A", f"AT:{int(farm.run('date', '+%s')) + 2}")
+    wait_until(lambda: "ends meanwhile:A" in farm.journal(WORKER), timeout=WATCHDOG + 20)
+    assert farm.show(DISPATCHER, "NRestarts") == "1"
+    ran = farm.journal(WORKER).count("ends often:A")
+    wait_until(lambda: farm.journal(WORKER).count("ends often:A") > ran, timeout=30)
+    assert redbike(farm, "fsck") == ""
+
+
 def test_healthy_processes_are_left_alone_while_the_server_is_away(farm):
     before = [farm.show(unit, "MainPID") for unit in (DISPATCHER, WORKER, COMMANDS)]
     farm.run("systemctl", "stop", "valkey-server")

@@ -17,6 +17,7 @@ from tests.waiting import wait_until
 DEBIAN = "trixie"  # its Python is that of the image: 3.13
 PACKAGES = "ca-certificates,dbus,procps,python3,python3-venv,systemd,systemd-sysv,valkey-server"
 AUTHORITIES = "etc/ssl/certs/ca-certificates.crt"  # pip in there trusts whom this machine trusts
+GIVEN = "REDBIKE_CHECK_DEBIAN"  # the environment variable with the folder of a Debian that is there already
 CLEAN = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 COMPOSE = str(Path(sys.executable).with_name("docker-compose"))  # of the extra "deploy"
 SOURCES = ("redbike", "deploy", ".dockerignore", "pyproject.toml", "setup.cfg", "README.rst", "LICENSE")
