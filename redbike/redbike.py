@@ -33,7 +33,6 @@ from redbike.serving.connection import aim_at, connect
 from redbike.setter import Setter
 from redbike.state import rights
 from redbike.state.keys import check_known_jobid
-from redbike.state.questions import JobState
 from redbike.state.store import Store
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
@@ -146,8 +145,8 @@ class Redbike:
             return False
         return True
 
-    def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> JobState:
-        """`set`, but a bad schedule raises `BadSchedule`; what became of the job."""
+    def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> bool:
+        """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
         return self._setter.enter(jobid, schedule, after, tz)
 
     def set_many(

@@ -23,6 +23,7 @@ from redbike.state.keys import check_jobid, check_known_jobid
 from redbike.state.questions import JobState
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
+from redbike.words import Event
 
 log = logging.getLogger("redbike")
 
@@ -39,15 +40,16 @@ class Setter:
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
-    def enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> JobState:
-        """`set`, and return what became of the job."""
+    def enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> bool:
+        """`set`, and tell whether the job had a run to come."""
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
         self.store.questions.inspect([jobid])
         job = self.set(jobid, schedule, after, tz)
         state = self.store.questions.inspect([jobid])[0]
         if after is None and self._timefile and job:
             _log_if_due_at_once(job, state)
-        return state
+        # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
+        return job is not None and not (job.due is None and state.has_event(Event.STP))
 
     def set(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> Job | None:
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""

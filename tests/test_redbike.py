@@ -290,6 +290,20 @@ def test_set_says_when_a_job_is_due_at_once_because_of_the_timefile(client, pref
     assert "due at once" not in caplog.text
 
 
+def test_a_job_that_a_worker_runs_at_once_had_a_run_to_come(client, prefix):
+    """Also if its only run has ended before `enter` looks at what became of it."""
+    bike = Redbike(Recorder(), prefix, client)
+    worker = threading.Thread(target=bike.work)
+    worker.start()
+    jobids = [f"{number}:A" for number in range(300)]
+    had_runs = [bike.enter(jobid, "NOW") for jobid in jobids]
+    wait_until(lambda: len(bike.worker.worked) == len(jobids))
+    bike.control("HALT")
+    worker.join()
+    assert all(had_runs)
+    assert not bike.enter("past:A", "AT:0", after=1)
+
+
 def test_catchup_none_at_set_goes_on_to_the_next_occurrence(client, prefix):
     bike = Redbike(Recorder(), prefix, client, catchup="none")
     now = bike.store.timeline.read_dispatched()[0]

@@ -10,15 +10,14 @@ from redbike.config import Config
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.redbike import Redbike
 from redbike.schedule.parser import parse
-from redbike.words import Event
 
 
 def set_job(arguments: Arguments, config: Config) -> int:
     """Set a job; print a message if its schedule has no run left."""
     bike = open_bike(config, needs_queues=True)
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
-    state = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz)
-    if state.has_event(Event.STP) and not parse(schedule).never_runs:
+    runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz)
+    if not runs and not parse(schedule).never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
     return DONE
 

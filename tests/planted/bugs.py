@@ -1579,6 +1579,13 @@ BURIED = [
 
 SETTING = [
     Bug(
+        "a job that a worker ran at once counts as one without a run",
+        "setter.py",
+        "not (job.due is None and state.has_event(Event.STP))",
+        "not state.has_event(Event.STP)",
+        FACADE,
+    ),
+    Bug(
         "what differs behind its anchor counts as unchanged",
         "state/lua/set.lua",
         "and (tail == 0 or old:sub(-tail) == job.schedule:sub(-tail))",
