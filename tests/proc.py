@@ -1,5 +1,6 @@
 """Processes as the system shows them. Threads and processes may end while one reads."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,12 @@ def arguments_below(pid: int) -> list[str]:
 def is_gone(pid: int) -> bool:
     """Whether the process has ended; perhaps nobody has waited for it yet."""
     return _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] in ([], ["Z"])
+
+
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler for a signal."""
+    lines = _read(Path(f"/proc/{pid}/status")).splitlines()
+    return any(int(line.split()[1], 16) >> (number - 1) & 1 for line in lines if line.startswith("SigCgt:"))
 
 
 def worker_of(pid: int) -> int:

@@ -17,6 +17,8 @@ from redbike.serving.binary import find_binary
 from tests.waiting import wait_until
 
 NODE_TIMEOUT = 1000  # milliseconds without a sign of life after which the others count a node as gone
+# Milliseconds after which a Sentinel counts a server as gone. It pings a new master after a second, and not before.
+DOWN_AFTER = 2000
 SLOTS = 16384
 
 
@@ -58,10 +60,11 @@ class Node:
         folder.mkdir(parents=True)
         self.start()
 
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
+        """Start it; `more` are options that count this time."""
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
-                [self._program, *self.options], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [self._program, *self.options, *more], stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
         wait_until(self.answers)
 
@@ -231,7 +234,7 @@ class Sentinels:
     def _start_sentinel(self, folder: Path, port: int, more: dict[str, Any]) -> Node:
         lines = [
             f"sentinel monitor service 127.0.0.1 {self.nodes[0].port} 2",
-            f"sentinel down-after-milliseconds service {NODE_TIMEOUT}",
+            f"sentinel down-after-milliseconds service {DOWN_AFTER}",
             "sentinel failover-timeout service 3000",
             *([f"sentinel auth-pass service {self.password}"] if self.password else []),
             *([f"sentinel sentinel-pass {self._sentinel_password}"] if self._sentinel_password else []),

@@ -162,24 +162,6 @@ def is_set(bike: Redbike, jobid: str) -> bool:
         return False
 
 
-def test_the_command_line_on_a_cluster(tmp_path, cluster, prefix):
-    shell = Shell(tmp_path, cluster.url)
-    (tmp_path / ".redbike.conf").write_text(f"[redbike]\nprefix: {prefix}\nworker: jobs:Worker('A')\n")
-    (tmp_path / "jobs.py").write_text(
-        "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n"
-    )
-    (tmp_path / "jobs.csv").write_text("loaded:A,EVERY:1h\n")
-    for command in (["set", "job:A", "NOW"], ["load", "jobs.csv"]):
-        assert shell.run(*command).returncode == 0
-    process = shell.start("up")
-    wait_until(lambda: '"STP' in shell.run("tell", "job:A").stdout)
-    assert "loaded:A" in shell.run("statuses").stdout
-    assert shell.run("fsck").returncode == 0
-    assert shell.run("control", "HALT").returncode == 0
-    assert process.wait(20) == 0
-    shell.close()
-
-
 @pytest.mark.parametrize(
     ("url", "said"),
     [
