@@ -167,13 +167,18 @@ class Cluster:
 
     def master_of(self, key: str) -> Node:
         """The node that serves the slot of `key`, as the nodes that run see it."""
-        slot = key_slot(key.encode())
         for node in self.nodes:
-            if node.process.poll() is None:
-                for begin, end, (_, port, *_), *_ in slots_of(node):
-                    if begin <= slot <= end:
-                        return next(each for each in self.nodes if each.port == port)
-        raise LookupError(f"no master has the slot {slot}")
+            if node.process.poll() is None and (found := self.master_by(node, key)):
+                return found
+        raise LookupError(f"no master has the slot of {key!r}")
+
+    def master_by(self, node: Node, key: str) -> Node | None:
+        """The node that serves the slot of `key`, as `node` sees it."""
+        slot = key_slot(key.encode())
+        for begin, end, (_, port, *_), *_ in slots_of(node):
+            if begin <= slot <= end:
+                return next(each for each in self.nodes if each.port == port)
+        return None
 
     def begin_to_move_slot(self, key: str) -> tuple[int, Node, Node, set[Node]]:
         """Make the slot of `key` move, without moving a key: nobody can use it until that is done."""

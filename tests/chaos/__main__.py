@@ -11,7 +11,10 @@ Options:
   --seed=<N>          Of which faults strike when [default: 1].
   --faults=<N>        How many [default: 2000].
   --minutes=<M>       For how long they strike; settling down and judging take another one [default: 8].
-  --fsync=<POLICY>    When the server's append-only file is synchronised: everysec or always [default: everysec].
+  --fsync=<POLICY>    When the append-only file of one server is synchronised: everysec or always; of several,
+                      always [default: everysec].
+  --servers=<KIND>    one, or sentinel: a master, two replicas and three Sentinels, or cluster: three masters, each
+                      with a replica [default: one].
   --jobs=<N>          Jobs that no client touches [default: 2500].
   --dispatchers=<N>   Dispatcher processes [default: 3].
   --workers=<N>       Worker processes [default: 8].
@@ -41,13 +44,16 @@ from tests.chaos.report import failures, summary, table
 from tests.chaos.run import Run
 
 
-def chosen(only: str | None, without: str | None) -> list[str]:
+def chosen(servers: str, only: str | None, without: str | None) -> list[str]:
     """The kinds of faults that are asked for."""
+    if servers not in KINDS:
+        sys.exit(f"no kind of servers: {servers!r}; there are {', '.join(KINDS)}")
+    kinds = KINDS[servers]
     for kind in ",".join(filter(None, (only, without))).split(","):
-        if kind and kind not in KINDS:
-            sys.exit(f"no kind of fault: {kind!r}; there are {', '.join(KINDS)}")
+        if kind and kind not in kinds:
+            sys.exit(f"no kind of fault: {kind!r}; there are {', '.join(kinds)}")
     left_out = (without or "").split(",")
-    return [kind for kind in KINDS if kind not in left_out and (only is None or kind in only.split(","))]
+    return [kind for kind in kinds if kind not in left_out and (only is None or kind in only.split(","))]
 
 
 def main(arguments: dict[str, Any]) -> int:
@@ -62,7 +68,8 @@ def main(arguments: dict[str, Any]) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             sys.exit(f"the folder {str(folder)!r} is not empty")
-        Run(folder, arguments, chosen(arguments["--only"], arguments["--without"])).run()
+        kinds = chosen(arguments["--servers"], arguments["--only"], arguments["--without"])
+        Run(folder, arguments, kinds).run()
     history = read(folder)
     found = summary(history, judge(history))
     print(table(found))

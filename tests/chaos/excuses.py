@@ -16,6 +16,7 @@ TIMED_OUT = 5.0  # seconds after which a worker gives up waiting for a reply
 PAUSE = 2.5  # seconds at most until it has tried again
 CUTS = ("cut-before", "reply-lost", "cut-mid-reply", "reset", "stall", "black-hole", "delay")
 OUTAGES = ("server-kill", "server-stop", "server-restart", "aof-tail", "promotion", "client-kill")
+OUTAGES += ("master-kill", "master-pause", "switchover", "slot-move")
 
 
 class Excuses:
@@ -26,7 +27,11 @@ class Excuses:
         self._pauses = _by_pid(history, ("worker-pause", "dispatcher-pause"))
         self._cuts = _by_pid(history, CUTS)
         self._outages = [fault for fault in history.faults if fault["name"] in OUTAGES]
-        self._forgotten = [fault for fault in history.faults if "since" in fault]
+        # Of a takeover, only what was acknowledged until the old master was no master any more.
+        self._forgotten = [
+            (fault["since"], fault.get("until", fault["ended"])) for fault in history.faults if "since" in fault
+        ]
+        self._takeovers = [(fault["since"], fault["until"]) for fault in history.faults if "until" in fault]
 
     def of(self, run: Run, again: Run) -> list[str]:
         """Why `run` was repeated by `again`: the strongest reason first; empty if there is none."""
@@ -55,7 +60,11 @@ class Excuses:
 
     def is_forgotten(self, moment: float) -> bool:
         """Whether the server may have forgotten what it acknowledged at `moment`."""
-        return any(overlaps(fault | {"began": fault["since"]}, moment, moment) for fault in self._forgotten)
+        return any(since <= moment <= until for since, until in self._forgotten)
+
+    def is_overtaken(self, moment: float) -> bool:
+        """Whether a master may have acknowledged something at `moment` that the next one has never heard of."""
+        return any(since <= moment <= until for since, until in self._takeovers)
 
     def is_suspended(self, pid: int, moment: float, seconds: float) -> bool:
         """Whether the process was suspended in the `seconds` after `moment`."""
@@ -116,8 +125,8 @@ class Excuses:
 
     def _was_forgotten(self, run: Run, again: Run) -> bool:
         return any(
-            fault["since"] <= self.open_until(run) and fault["ended"] >= run.taken and again.taken >= fault["since"]
-            for fault in self._forgotten
+            since <= self.open_until(run) and until >= run.taken and again.taken >= since
+            for since, until in self._forgotten
         )
 
 

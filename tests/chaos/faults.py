@@ -7,14 +7,15 @@ instant, its end and its victim. Those of the proxy are only armed here: the pro
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import redis
 
 from tests.chaos.farm import HOUR
+from tests.chaos.kind import Kind
+from tests.chaos.takeovers import CLUSTER, SENTINEL
 from tests.chaos.world import World
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead
@@ -77,34 +78,34 @@ def at_server(world: World, name: str, breath: float = 0.0) -> Iterator[dict[str
 def server_kill(world: World, rng: Random) -> None:
     """Kill the server, and start it again."""
     with at_server(world, "server-kill", rng.uniform(0, BREATH)) as entry:
-        entry["since"] = world.server.crash(rng.uniform(0, 0.3))
+        entry["since"] = world.single.crash(rng.uniform(0, 0.3))
 
 
 def server_stop(world: World, rng: Random) -> None:
     """Stop the server in order; it is away for a while."""
     with at_server(world, "server-stop", rng.uniform(0, BREATH)):
-        world.server.stop()
+        world.single.stop()
         world.rest(rng.choice((0.1, 0.2, 0.5, 1.0, 2.0)))
-        world.server.start()
+        world.single.start()
 
 
 def server_restart(world: World, rng: Random) -> None:
     """Stop the server in order, and start it at once."""
     with at_server(world, "server-restart", rng.uniform(0, BREATH)):
-        world.server.stop()
-        world.server.start()
+        world.single.stop()
+        world.single.start()
 
 
 def aof_tail(world: World, rng: Random) -> None:
     """Kill the server; up to two seconds of what it has written are gone."""
     with at_server(world, "aof-tail", rng.uniform(0, BREATH)) as entry:
-        entry["since"] = world.server.cut_tail(rng.uniform(0, 2), rng)
+        entry["since"] = world.single.cut_tail(rng.uniform(0, 2), rng)
 
 
 def promotion(world: World, rng: Random) -> None:
     """A replica takes over; processes still hold connections to the old server, which is read-only then."""
     with at_server(world, "promotion", rng.uniform(0, BREATH)):
-        world.server.promote()
+        world.single.promote()
 
 
 def script_flush(world: World, rng: Random) -> None:
@@ -166,39 +167,34 @@ def through_proxy(world: World, rng: Random, kind: str) -> None:
     world.tell_proxy(kind=kind, choice=rng.random(), seconds=rng.uniform(0.1, 4.0))
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of fault: how it strikes, and how many of 2,000 faults are of it."""
-
-    strike: Callable[..., None]
-    share: int
-    arguments: tuple[str, ...] = ()
-
-
 PROCESSES = {"kill": kill, "term": term, "hup": hang_up, "pause": pause, "clock": clock}
 THROUGH_PROXY = ("delay", "cut-before", "reply-lost", "cut-mid-reply", "reset", "stall", "black-hole")
-KINDS: dict[str, Kind] = {
+EVERYWHERE: dict[str, Kind] = {
     **{f"{role}-{verb}": Kind(PROCESSES[verb], 65, (role,)) for role in ("worker", "dispatcher") for verb in PROCESSES},
+    "script-flush": Kind(script_flush, 120),
+    "client-kill": Kind(client_kill, 120),
+    "timefile-damage": Kind(timefile_damage, 80),
+    "disk-full": Kind(disk_full, 65),
+}
+SINGLE = {
     "server-kill": Kind(server_kill, 62),
     "server-stop": Kind(server_stop, 62),
     "server-restart": Kind(server_restart, 62),
     "aof-tail": Kind(aof_tail, 62),
     "promotion": Kind(promotion, 62),
-    "script-flush": Kind(script_flush, 120),
-    "client-kill": Kind(client_kill, 120),
     "maxmemory": Kind(maxmemory, 65),
-    "timefile-damage": Kind(timefile_damage, 80),
-    "disk-full": Kind(disk_full, 65),
     **{kind: Kind(through_proxy, 105, (kind,)) for kind in THROUGH_PROXY},
 }
+# By what the servers are: what can go wrong with them.
+KINDS = {"one": EVERYWHERE | SINGLE, "sentinel": EVERYWHERE | SENTINEL, "cluster": EVERYWHERE | CLUSTER}
 
 
-def plan(seed: int, faults: int, seconds: float, kinds: list[str]) -> list[tuple[float, str, int]]:
+def plan(seed: int, faults: int, seconds: float, kinds: dict[str, Kind]) -> list[tuple[float, str, int]]:
     """When (seconds from the start) which kind of fault strikes, with the seed of its random numbers."""
     rng = Random(seed)
-    total = sum(KINDS[kind].share for kind in kinds)
+    total = sum(kind.share for kind in kinds.values())
     found = []
-    for kind in kinds:
-        for _ in range(max(1, round(faults * KINDS[kind].share / total))):
-            found.append((rng.uniform(0, seconds), kind, rng.getrandbits(32)))
+    for name, kind in kinds.items():
+        for _ in range(max(1, round(faults * kind.share / total))):
+            found.append((rng.uniform(0, seconds), name, rng.getrandbits(32)))
     return sorted(found)

@@ -136,7 +136,7 @@ def read(folder: Path) -> History:
 
 
 def _shifted(entry: Entry, offset: float) -> Entry:
-    times = {name: entry[name] + offset for name in ("began", "ended", "at", "since") if name in entry}
+    times = {name: entry[name] + offset for name in ("began", "ended", "at", "since", "until") if name in entry}
     return entry | times
 
 

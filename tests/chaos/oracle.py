@@ -1,9 +1,10 @@
 """The oracle: was every occurrence run, or counted as skipped, and nothing else?
 
-Between two snapshots of Redis (there is one at the start, one at the end, and one on either side of each loss of the
-end of the append-only file) each job has gone from one pending due time to another. Every occurrence from the first up
-to the second must have been run to its end in that time, or the counts of skipped ones have risen by as many. For a
-job that a client has changed in between, this holds from its last change on.
+Between two snapshots of Redis (there is one at the start, one at the end, one on either side of each loss of the end of
+the append-only file, and one of each master that takes over, as soon as it does) each job has gone from one pending due
+time to another. Every occurrence from the first up to the second must have been run to its end in that time, or the
+counts of skipped ones have risen by as many. For a job that a client has changed in between, this holds from its last
+change on.
 """
 
 from collections import Counter, defaultdict
@@ -32,6 +33,7 @@ class Stretch:
     runs: list[Run]
     counted: int
     exact: bool
+    spare: int = 0  # of the runs, those that the servers may not know of
 
 
 def judge(history: History) -> Verdict:
@@ -40,7 +42,7 @@ def judge(history: History) -> Verdict:
     for start, end in history.segments:
         for job in sorted({*start.held["schedules"], *end.held["schedules"], *history.operations}):
             if not job.partition(".")[2].startswith("shared"):
-                _judge_job(history, verdict, job, start, end)
+                _judge_job(history, verdict, excuses, job, start, end)
     for job, runs in history.runs.items():
         _judge_runs(history, verdict, excuses, job, runs)
     judge_rest(history, verdict)
@@ -53,7 +55,7 @@ def key(due: float) -> int:
     return round(due * 1000)
 
 
-def _judge_job(history: History, verdict: Verdict, job: str, start: Snapshot, end: Snapshot) -> None:
+def _judge_job(history: History, verdict: Verdict, excuses: Excuses, job: str, start: Snapshot, end: Snapshot) -> None:
     changes = [
         change
         for change in history.operations.get(job, ())
@@ -65,7 +67,11 @@ def _judge_job(history: History, verdict: Verdict, job: str, start: Snapshot, en
         if run.end is not None and run.taken < end.ended and (run.taken >= start.began or run.tag == start.tag(job))
     ]
     if not changes:
-        _judge_stretch(history, verdict, _left_alone(job, start, end, runs), end)
+        stretch = _left_alone(job, start, end, runs)
+        stretch.spare = sum(excuses.is_overtaken(run.taken) for run in runs if key(run.due) in stretch.expected)
+        _judge_stretch(history, verdict, stretch, end)
+    elif excuses.is_overtaken(changes[-1]["ended"]):
+        verdict.occurrences["not judged: changed at a master that was replaced"] += 1
     elif changes[-1]["answer"] == "unknown" or changes[-1]["began"] < start.ended or changes[-1]["ended"] > end.began:
         verdict.occurrences["not judged: changed without an answer"] += 1
     else:
@@ -128,7 +134,7 @@ def _judge_stretch(history: History, verdict: Verdict, stretch: Stretch, end: Sn
     if len(missing) > stretch.counted:
         said = f"{len(missing)} were not run, {stretch.counted} counted: {missing[:5]}"
         verdict.wrong["lost"].append(told(history, stretch.job, missing[0], said))
-    elif stretch.exact and len(missing) < stretch.counted:
+    elif stretch.exact and len(missing) + stretch.spare < stretch.counted:
         said = f"{stretch.counted} counted as skipped, but {len(missing)} were not run"
         verdict.wrong["unexplained"].append(told(history, stretch.job, end.began, said))
     if _has_vanished(stretch, end):

@@ -1,5 +1,6 @@
 """One run: everything is started, faults strike as planned, things settle down, everything is stopped."""
 
+import signal
 import subprocess
 import sys
 import threading
@@ -12,10 +13,11 @@ from typing import Any
 from tests.chaos import population
 from tests.chaos.farm import ROOT, Farm
 from tests.chaos.faults import KINDS, plan
+from tests.chaos.group import Group
 from tests.chaos.journal import Journal
-from tests.chaos.link import is_open
 from tests.chaos.server import Server
 from tests.chaos.world import World
+from tests.proc import handles
 from tests.waiting import wait_until
 
 SETTLE = 20.0  # seconds after the last one until all must be as if there had been none
@@ -28,7 +30,7 @@ backoff = 0.2
 on-timeout = requeue
 log-level = info
 [redbike-redis]
-url = unix://{socket}
+url = {url}
 """
 
 
@@ -42,7 +44,9 @@ class Run:
         self.faults = int(options["--faults"])
         self.jobs = int(options["--jobs"])
         self.journal = Journal(folder / "faults.log")
-        self.server = Server(folder, options["--fsync"], self.journal)
+        self.servers = str(options["--servers"])
+        one = self.servers == "one"
+        self.server = Server(folder, options["--fsync"], self.journal) if one else Group(folder, self.servers)
         counts = int(options["--dispatchers"]), int(options["--workers"])
         self.farm = Farm(folder, self.journal, *counts, self.seed)
         self.world = World(folder, self.server, self.farm, self.journal)
@@ -82,8 +86,7 @@ class Run:
 
     def _load(self) -> None:
         """Enter the jobs that are left alone, before there is anyone to dispatch them."""
-        (self.folder / "redbike.conf").write_text(CONFIG.format(socket=self.folder / "proxy.sock"))
-        wait_until(lambda: is_open(self.folder / "proxy.sock"))
+        (self.folder / "redbike.conf").write_text(CONFIG.format(url=self.server.url))
         jobs = population.still(Random(self.seed), self.jobs, time.time(), self.seconds)
         rows = "".join(f'{jobid},"{schedule}"\n' for jobid, schedule in jobs)
         (self.folder / "jobs.csv").write_text(rows)
@@ -94,17 +97,19 @@ class Run:
         self.server.snapshot("after")
 
     def _is_at_work(self) -> bool:
-        """Whether every process has got as far as to the server."""
-        return len(self.server.client.client_list()) > len(self.farm.children)
+        """Whether every process has got as far as to its loop, which handles signals."""
+        processes = [child.process for child in self.farm.children]
+        return all(process and handles(process.pid, signal.SIGTERM) for process in processes)
 
     def _strike(self) -> None:
         """All faults, each in a thread of its own, as some take a while."""
         began = time.monotonic()
         self.world.until = began + self.seconds
         looks = [(number * LOOK, self._fsck, ()) for number in range(1, int(self.seconds / LOOK))]
+        kinds = {name: KINDS[self.servers][name] for name in self.kinds}
         strikes = [
-            (instant, KINDS[kind].strike, (self.world, Random(seed), *KINDS[kind].arguments))
-            for instant, kind, seed in plan(self.seed, self.faults, self.seconds, self.kinds)
+            (instant, kinds[name].strike, (self.world, Random(seed), *kinds[name].arguments))
+            for instant, name, seed in plan(self.seed, self.faults, self.seconds, kinds)
         ]
         threads = []
         for instant, action, arguments in sorted([*looks, *strikes], key=lambda planned: planned[0]):
@@ -131,7 +136,7 @@ class Run:
 
     def _fsck(self) -> None:
         with self.server.lock:
-            found = self._redbike("fsck", f"--url=unix://{self.server.client.get_connection_kwargs()['path']}")
+            found = self._redbike("fsck", f"--url={self.server.direct_url}")
         self.journal.note("fsck", at=time.monotonic(), status=found.returncode, output=found.stdout + found.stderr)
 
     def _redbike(self, *arguments: str, check: bool = False) -> "subprocess.CompletedProcess[str]":

@@ -18,12 +18,12 @@ from typing import Any
 
 import redis
 
-from redbike.serving.embedded import find_binary
+from redbike.serving.binary import find_binary
 from tests.chaos.journal import Journal
+from tests.chaos.look import look
 from tests.waiting import wait_until
 
 SAMPLE = 0.05  # seconds between two looks at the size of the append-only file
-HASHES = ("schedules", "statuses", "queued", "running", "skipped", "failures", "streaks")
 OPTIONS = {
     "bind": "127.0.0.1",
     "appendonly": "yes",
@@ -45,12 +45,18 @@ class Server:
         self.journal = journal
         self.lock = threading.RLock()
         self.public = folder / "redis.sock"
+        self.url = f"unix://{folder / 'proxy.sock'}"
         self._binary = find_binary()
         self._number = 0
         self._sizes: deque[tuple[float, Path, int]] = deque(maxlen=int(3 / SAMPLE))
         self._process, self._place, self.client = self._launch()
         self._publish()
         threading.Thread(target=self._watch_size, daemon=True).start()
+
+    @property
+    def direct_url(self) -> str:
+        """Past the proxy."""
+        return f"unix://{self._place / 's'}"
 
     def start(self) -> None:
         """Start it on what it has on disk, and let clients in."""
@@ -69,7 +75,7 @@ class Server:
         seconds while the disk is busy, and loses that; a mark that is set just before tells whether that was so.
         """
         self.client.config_set("maxmemory", "0")
-        before, mark, marked = self._look(), self.client.incr("mark"), time.monotonic()
+        before, mark, marked = look(self.client), self.client.incr("mark"), time.monotonic()
         self._process.kill()
         self._process.wait()
         time.sleep(pause)
@@ -77,7 +83,7 @@ class Server:
         forgot = self.postponed > 0 and self.client.get("mark") != str(mark)
         if forgot:
             self._note("before", before)
-            self._note("after", self._look())
+            self._note("after", look(self.client))
         self._publish()
         return marked - self.postponed if forgot else marked
 
@@ -118,17 +124,7 @@ class Server:
 
     def snapshot(self, when: str) -> None:
         """Note all that is kept of the jobs, at one instant between ``began`` and ``ended``."""
-        self._note(when, self._look())
-
-    def _look(self) -> dict[str, Any]:
-        began = time.monotonic()
-        with self.client.pipeline(transaction=True) as pipeline:
-            for name in HASHES:
-                pipeline.hgetall(f"redbike-{name}")
-            pipeline.zrange("redbike-timeline", 0, -1, withscores=True)
-            *found, timeline = pipeline.execute()
-        held = dict(zip(HASHES, found, strict=True)) | {"timeline": dict(timeline)}
-        return {"began": began, "ended": time.monotonic(), **held}
+        self._note(when, look(self.client))
 
     def _note(self, when: str, look: dict[str, Any]) -> None:
         with open(self.folder / "snapshots.log", "a") as file:

@@ -309,6 +309,75 @@ def test_what_was_forgotten_counts_from_what_the_server_still_knew(story):
     assert wrong(story.verdict()) == {"lost": 1}
 
 
+def taken_over(story, pending=40, until=35.1):
+    """A master goes at 35 s; the next one has all that was acknowledged up to 34 s, and is there at 37 s."""
+    story.snapshot("before", 37, timeline=pending)
+    story.fault("master-kill", 35, 38, since=34, until=until)
+    story.snapshot("after", 37, timeline=pending)
+
+
+def test_what_a_replaced_master_has_acknowledged_last_may_be_repeated(story):
+    story.runs(10, 20)
+    story.run(30, start=34.5)
+    taken_over(story, pending=30)
+    story.run(30, start=38)
+    story.runs(40, 50, 60)
+    verdict = story.verdict()
+    assert wrong(verdict) == {}
+    assert len(verdict.repeats["forgotten"]) == 1
+
+
+def test_but_it_must_be_repeated(story):
+    story.runs(10, 20)
+    story.run(30, start=34.5)
+    taken_over(story, pending=30)
+    story.runs(40, 50, 60)
+    assert wrong(story.verdict()) == {"lost": 1}
+
+
+def test_a_replaced_master_explains_no_repeated_run_that_it_had_passed_on_before(story):
+    story.runs(10, 20, 30)
+    taken_over(story)
+    story.run(30, start=38)
+    story.runs(40, 50, 60)
+    assert wrong(story.verdict()) == {"unexplained": 1}
+
+
+def test_nor_one_of_the_next_master(story):
+    story.runs(10, 20, 30)
+    taken_over(story)
+    story.run(40, start=40.01)
+    story.run(40, start=42)
+    story.runs(50, 60)
+    assert wrong(story.verdict()) == {"unexplained": 1}
+
+
+@pytest.mark.parametrize("missing", [20, 50])
+def test_a_takeover_excuses_no_loss(story, missing):
+    story.runs(*(due for due in (10, 20, 30, 40, 50, 60) if due != missing))
+    taken_over(story)
+    assert wrong(story.verdict()) == {"lost": 1}
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(33, {"lost": 1}), (34.5, {}), (37.5, {"lost": 1})])
+def test_only_what_was_asked_of_the_old_master_at_last_may_come_to_nothing(story, asked, expected):
+    story.change("requeue", asked, "REQUEUE")
+    taken_over(story)
+    story.runs(10, 20, 30, 40, 50, 60)
+    assert wrong(story.verdict()) == expected
+
+
+@pytest.mark.parametrize(("start", "expected"), [(38, {}), (39.5, {"unexplained": 1})])
+def test_only_a_run_of_a_master_that_does_not_know_that_it_was_replaced_may_count_as_skipped_too(
+    story, start, expected
+):
+    story.runs(10, 20)
+    taken_over(story, pending=30, until=39)
+    story.run(30, start=start)
+    story.runs(40, 50, 60)
+    assert wrong(story.verdict(skipped=1)) == expected
+
+
 def test_strictly_a_killed_worker_repeats_one_run_and_what_took_no_time(story):
     story.runs(10, 20, 50, 60)
     for number, took in enumerate((0.00001, 0.00001, 0.2, None)):

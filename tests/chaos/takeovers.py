@@ -1,0 +1,164 @@
+"""What can go wrong with several servers: masters die or hang, replicas take over, the slot moves.
+
+Each fault is noted with its begin, and with its end: that is when every client can find a master again. One after which
+a replica has taken over has also `since` and `until`: what was acknowledged in this time may be forgotten.
+"""
+
+import signal
+import time
+from random import Random
+
+import redis
+
+from tests.chaos.group import PATIENCE, Group
+from tests.chaos.kind import Kind
+from tests.chaos.world import World
+from tests.servers import Cluster, Node, Sentinels
+from tests.waiting import wait_until
+
+LOOK = 0.01  # seconds between two questions for the new master
+REST = 2.0  # seconds at most until a server that died is started again
+
+
+def master_kill(world: World, rng: Random) -> None:
+    """Kill the master, and start it again when a replica has taken over."""
+    group = world.group
+    with group.lock:
+        group.settle()
+        old, masters, since = group.master, group.list_masters(), group.mark()
+        began = time.monotonic()
+        old.kill()
+        until = time.monotonic()
+        wait_until(lambda: group.list_masters() - masters, PATIENCE)
+        [new] = group.list_masters() - masters
+        group.take_over(new)
+        wait_until(lambda: group.is_known(new), PATIENCE)
+        times = {"began": began, "ended": time.monotonic(), "since": since, "until": until}
+        world.journal.note("fault", name="master-kill", **times)
+        world.rest(rng.uniform(0, REST))
+        group.start(old)
+        group.settle()
+
+
+def master_pause(world: World, rng: Random) -> None:
+    """Suspend the master, for 0.1 to 10 s; maybe a replica takes over, and the old master does not know at first."""
+    group = world.group
+    with group.lock:
+        group.settle()
+        old, masters, since = group.master, group.list_masters(), group.mark()
+        began = time.monotonic()
+        old.process.send_signal(signal.SIGSTOP)
+        pause, watch = 0.1 * 100 ** rng.random(), Watch(group, masters)
+        while time.monotonic() < began + pause:
+            watch.look(suspended=old)
+        old.process.send_signal(signal.SIGCONT)
+        resumed = time.monotonic()
+        # A takeover may still be under way.
+        while not group.is_settled() or (watch.new and not watch.known):
+            watch.look()
+        until = time.monotonic()
+        more = {"since": since, "until": until} if watch.new else {}
+        ended = max(resumed, watch.known or resumed)
+        world.journal.note("fault", name="master-pause", began=began, ended=ended, **more)
+        group.settle()
+
+
+def switchover(world: World, rng: Random) -> None:
+    """Ask a replica to take over in order, while the master is well: nothing is forgotten then."""
+    group = world.group
+    with group.lock:
+        group.settle()
+        old = group.master
+        with world.journal.noted("fault", name="switchover"):
+            wait_until(lambda: _is_asked(group, rng), PATIENCE)
+            wait_until(lambda: any(group.is_known(node) for node in group.servers.nodes if node is not old), PATIENCE)
+            group.settle()
+
+
+def _is_asked(group: Group, rng: Random) -> bool:
+    """Whether the servers have agreed to it: a Sentinel does not while it knows no replica that is good enough."""
+    try:
+        if isinstance(group.servers, Cluster):
+            group.client_of(rng.choice(group.replicas())).execute_command("CLUSTER", "FAILOVER")
+        else:
+            sentinel = rng.choice(group.servers.sentinels)
+            sentinel.client.execute_command("SENTINEL", "FAILOVER", "service", "COORDINATED")
+    except redis.ResponseError as error:
+        if str(error).startswith(("NOGOODSLAVE", "INPROG")):
+            return False
+        raise
+    return True
+
+
+class Watch:
+    """Looks for a master that is none of `masters`, notes what it has at once, and when all clients can find it."""
+
+    def __init__(self, group: Group, masters: set[Node]) -> None:
+        self.group = group
+        self.masters = masters
+        self.new: Node | None = None
+        self.known: float | None = None
+
+    def look(self, suspended: Node | None = None) -> None:
+        """Look once; a server that is suspended is not asked."""
+        if self.new is None:
+            for new in self.group.list_masters(without=suspended) - self.masters:
+                self.new = new
+                self.group.take_over(new)
+        elif self.known is None and self.group.is_known(self.new, suspended):
+            self.known = time.monotonic()
+        time.sleep(LOOK)
+
+
+def replica_kill(world: World, rng: Random) -> None:
+    """Kill a replica of the master, and start it again."""
+    group = world.group
+    with group.lock:
+        group.settle()
+        replica = rng.choice(group.replicas())
+        with world.journal.noted("fault", name="replica-kill"):
+            replica.kill()
+            world.rest(rng.uniform(0, REST))
+            group.start(replica)
+        group.settle()
+
+
+def sentinel_kill(world: World, rng: Random) -> None:
+    """Kill a Sentinel, and start it again."""
+    group = world.group
+    assert isinstance(group.servers, Sentinels)
+    with group.lock:
+        group.settle()
+        sentinel = rng.choice(group.servers.sentinels)
+        with world.journal.noted("fault", name="sentinel-kill"):
+            sentinel.kill()
+            world.rest(rng.uniform(0, REST))
+            sentinel.start()
+        group.settle()
+
+
+def slot_move(world: World, rng: Random) -> None:
+    """Move the slot of the prefix to another master, key by key."""
+    group = world.group
+    assert isinstance(group.servers, Cluster)
+    with group.lock:
+        group.settle()
+        with world.journal.noted("fault", name="slot-move"):
+            group.servers.move_slot(group.prefix)
+            group.settle()
+            # As whoever moves a slot must: until then, its keys are at one server alone.
+            group.mark()
+
+
+SHARE = 28  # of each kind
+KINDS = {
+    name: Kind(strike, SHARE)
+    for name, strike in {
+        "master-kill": master_kill,
+        "master-pause": master_pause,
+        "switchover": switchover,
+        "replica-kill": replica_kill,
+    }.items()
+}
+SENTINEL = KINDS | {"sentinel-kill": Kind(sentinel_kill, SHARE)}
+CLUSTER = KINDS | {"slot-move": Kind(slot_move, SHARE)}
