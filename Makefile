@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test exhaustive planted chaos chaos-quick deploy-check fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -41,6 +41,13 @@ chaos-quick: ## the same with 240 faults (four minutes)
 deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four minutes; as root)
 	$(PYTHON) -m pip install --quiet --editable '.[deploy]'
 	$(PYTHON) -m tests.deploy
+
+chaos-servers: ## 500 faults with Sentinel and 500 with a cluster, whose masters die, hang and are replaced (15 minutes)
+	mkdir -p build
+	for kind in sentinel cluster; do $(PYTHON) -m tests.chaos --servers=$$kind --faults=500 --minutes=5.5 --json=build/chaos-$$kind.json || exit 1; done
+
+chaos-servers-quick: ## the same with 100 faults each (five minutes)
+	for kind in sentinel cluster; do $(PYTHON) -m tests.chaos --servers=$$kind --faults=100 --minutes=1.5 --jobs=1500 || exit 1; done
 
 check: lint types test ## all checks and the tests
 

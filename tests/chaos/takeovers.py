@@ -48,16 +48,15 @@ def master_pause(world: World, rng: Random) -> None:
         old, masters, since = group.master, group.list_masters(), group.mark()
         began = time.monotonic()
         old.process.send_signal(signal.SIGSTOP)
-        pause, watch = 0.1 * 100 ** rng.random(), Watch(group, masters)
+        pause, watch = 0.1 * 100 ** rng.random(), Watch(group, masters, old)
         while time.monotonic() < began + pause:
-            watch.look(suspended=old)
+            watch.look(is_suspended=True)
         old.process.send_signal(signal.SIGCONT)
         resumed = time.monotonic()
         # A takeover may still be under way.
-        while not group.is_settled() or (watch.new and not watch.known):
+        while not group.is_settled() or (watch.new and not (watch.known and watch.demoted)):
             watch.look()
-        until = time.monotonic()
-        more = {"since": since, "until": until} if watch.new else {}
+        more = {"since": since, "until": watch.demoted} if watch.new else {}
         ended = max(resumed, watch.known or resumed)
         world.journal.note("fault", name="master-pause", began=began, ended=ended, **more)
         group.settle()
@@ -91,22 +90,26 @@ def _is_asked(group: Group, rng: Random) -> bool:
 
 
 class Watch:
-    """Looks for a master that is none of `masters`, notes what it has at once, and when all clients can find it."""
+    """Looks for a master that is none of `masters` and replaces `old`, and notes at once what it has."""
 
-    def __init__(self, group: Group, masters: set[Node]) -> None:
+    def __init__(self, group: Group, masters: set[Node], old: Node) -> None:
         self.group = group
         self.masters = masters
+        self.old = old
         self.new: Node | None = None
-        self.known: float | None = None
+        self.known: float | None = None  # when all clients could find the new one
+        self.demoted: float | None = None  # when the old one had become a replica
 
-    def look(self, suspended: Node | None = None) -> None:
-        """Look once; a server that is suspended is not asked."""
-        if self.new is None:
-            for new in self.group.list_masters(without=suspended) - self.masters:
-                self.new = new
-                self.group.take_over(new)
-        elif self.known is None and self.group.is_known(self.new, suspended):
+    def look(self, is_suspended: bool = False) -> None:
+        """Look once; the old master is not asked while it is suspended."""
+        found = self.group.list_masters(without=self.old if is_suspended else None)
+        if self.new is None and (others := found - self.masters):
+            [self.new] = others
+            self.group.take_over(self.new)
+        elif self.new and not self.known and self.group.is_known(self.new, self.old if is_suspended else None):
             self.known = time.monotonic()
+        if self.new and not is_suspended and not self.demoted and self.old not in found:
+            self.demoted = time.monotonic()
         time.sleep(LOOK)
 
 
@@ -150,7 +153,7 @@ def slot_move(world: World, rng: Random) -> None:
             group.mark()
 
 
-SHARE = 28  # of each kind
+SHARE = 35  # of each kind: they strike one at a time, and each takes some seconds
 KINDS = {
     name: Kind(strike, SHARE)
     for name, strike in {
