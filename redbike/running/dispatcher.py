@@ -85,8 +85,7 @@ class Dispatcher:
                 self._recover(store, before)
             before, due = survey, self._find_queues(survey.due)
             if not due:
-                self._recover(store, survey)
-                if len(survey.lost) < PAGE and not survey.old:
+                if not self._recover(store, survey) or (len(survey.lost) < PAGE and not survey.old):
                     self._surveyed = survey
                     return moved
                 before = None
@@ -139,19 +138,23 @@ class Dispatcher:
             log.error("%s%s: no queue, to be tried again: %s", first, more, describe(reason))
         return found
 
-    def _recover(self, store: Store, survey: Survey) -> None:
-        """Move lost runs from in flight to where ``on-lost`` says: their worker stopped sending heartbeats."""
+    def _recover(self, store: Store, survey: Survey) -> bool:
+        """Move lost runs from in flight to where ``on-lost`` says: their worker stopped sending heartbeats.
+
+        Return False, and move none, soon after an outage.
+        """
         if self.loop.is_settling(SETTLING):
             # Live workers could send no heartbeat either. If they do now, nothing is lost.
-            return
+            return False
         if survey.old:
             # Adopt all of them first: a part of the runs of a tag would look as if it were all of them.
             store.upkeep.adopt(survey.old)
-            return
+            return True
         for _, runs in itertools.groupby(survey.lost, lambda run: run.tag):
             self._end_lost(store, list(runs), survey.now)
         for tag, jobids in survey.strays.items():
             store.upkeep.repair_tag(tag, jobids)
+        return True
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""

@@ -342,6 +342,13 @@ OCCURRENCES = [
 ]
 
 LOSSES = [
+    Bug(
+        "after an outage the dispatcher waits for heartbeats in a pass that does not end",
+        "running/dispatcher.py",
+        "if not self._recover(store, survey) or (len(survey.lost) < PAGE and not survey.old):",
+        "if (self._recover(store, survey) or True) and len(survey.lost) < PAGE and not survey.old:",
+        DISPATCHER,
+    ),
     Bug("leases are not renewed", "state/lua/heartbeat.lua", "'XX', stamp", "'NX', stamp", MOVES),
     Bug(
         "leases are renewed too late",

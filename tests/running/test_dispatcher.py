@@ -490,6 +490,30 @@ def small_pages(monkeypatch):
         monkeypatch.setattr(f"redbike.{name}", size)
 
 
+def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pages, monkeypatch):
+    """They wait until workers have had time for a heartbeat. What comes due must not wait for that."""
+    now = store.timeline.read_clock()
+    lost = [f"{n}:A" for n in range(5)]
+    for jobid in lost:
+        set_job(store.at(now - 100), jobid, "EVERY:1000@0.0", now - 100)
+        take_one(store.at(now - 100), [("work-A", 10.0)], f"tag-{jobid}")
+    dispatcher, moved = Dispatcher(store, Settings()), []
+
+    def fail_once(repeated):
+        if not repeated:
+            raise Unreachable("it is away")
+        moved.append(dispatcher.dispatch_due())
+
+    # As a daemon, because it would go on for ever.
+    threading.Thread(target=dispatcher.loop.retry_until_up, args=[fail_once], daemon=True).start()
+    wait_until(lambda: moved == [0])
+    assert {place(store, jobid) for jobid in lost} == {"WRK"}
+    monkeypatch.setattr("redbike.running.dispatcher.SETTLING", 0.0)
+    dispatcher.dispatch_due()
+    assert {place(store, jobid) for jobid in lost} == {"ENQ"}
+    dispatcher.close()
+
+
 def test_a_pass_goes_on_until_nothing_is_due(store, small_pages):
     now = store.timeline.read_dispatched()[0]
     store.at(now - 1).jobs.set([Job(f"{n}:A", "EVERY:1000@0.0", now + n, False, "work-A") for n in range(11)])
