@@ -48,7 +48,8 @@ def master_pause(world: World, rng: Random) -> None:
         old, masters, since = group.master, group.list_masters(), group.mark()
         began = time.monotonic()
         old.process.send_signal(signal.SIGSTOP)
-        pause, watch = 0.1 * 100 ** rng.random(), Watch(group, masters, old)
+        pause = rng.choice((rng.uniform(0.1, 2), rng.uniform(2, 10)))
+        watch = Watch(group, masters, old)
         while time.monotonic() < began + pause:
             watch.look(is_suspended=True)
         old.process.send_signal(signal.SIGCONT)
