@@ -371,7 +371,7 @@ LOSSES = [
         "try:\n            return self.runner.run(",
         f"{WORKER} -k heartbeats",
     ),
-    Bug("lost runs are not recovered", "running/dispatcher.py", "self._recover(store, survey)", "pass", DISPATCHER),
+    Bug("lost runs are not recovered", "running/dispatcher.py", "self._recover(store, survey)", "True", DISPATCHER),
     Bug(
         "a run that is not lost is recovered", "state/lua/end.lua", "how.why == 'lost' and", "how.why == '-' and", MOVES
     ),
