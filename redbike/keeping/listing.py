@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from redbike.keeping.leftovers import is_members, is_run
+from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.refusals import translate_errors
 from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
 from redbike.state.namespace import PAGE
@@ -79,8 +80,17 @@ def find_wrong_types(store: Store) -> Iterator[str]:
 
 def list_all(store: Store) -> Listing:
     """List every id and every key, page by page. Raise `Unreachable` rather than leave out any."""
-    with translate_errors(), store.hold_connection() as held:
-        return _list_all(held)
+    moves = 0
+    with translate_errors():
+        while True:
+            try:
+                with store.hold_connection() as held:
+                    return _list_all(held)
+            except MOVING:
+                # What one server has listed so far cannot be completed at another.
+                moves += 1
+                if moves > MOVES:
+                    raise
 
 
 def _list_all(store: Store) -> Listing:

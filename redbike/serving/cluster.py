@@ -32,6 +32,7 @@ ANSWER = 1.0  # seconds for a node to say which master has the slot
 FRESH = 1.0  # seconds for which the address of a master is reused
 PATIENCE = 10.0  # seconds that a request waits while its slot moves from one master to another
 PAUSE = 0.05  # seconds between two tries
+MOVES = 20  # times that a scan begins again, as its slot has moved
 # The server has not run the request, because the slot is moving or has moved.
 MOVING = (MovedError, AskError, TryAgainError)
 

@@ -184,11 +184,15 @@ def aim_at(client: "redis.Redis", prefix: str) -> str:
 
     In a cluster that is the master of their slot, and the prefix gets braces if it has none.
     """
-    router = client.connection_pool.connection_kwargs.get("router")
-    if router is None:
+    if not is_in_cluster(client):
         return prefix
-    router.aim_at(add_braces(prefix))
+    client.connection_pool.connection_kwargs["router"].aim_at(add_braces(prefix))
     return add_braces(prefix)
+
+
+def is_in_cluster(client: "redis.Redis") -> bool:
+    """Tell whether `client`, one that was made here, is of a cluster."""
+    return "router" in client.connection_pool.connection_kwargs
 
 
 def _connect_arguments(given: Mapping[str, Any]) -> "redis.Redis":

@@ -99,7 +99,8 @@ def _is_closed(connection: Any) -> bool:
 def hold_connection(client: "redis.Redis", key: str) -> Iterator["redis.Redis"]:
     """Give a client with one connection to the server of the hash `key`; it fails if that is lost, or the key moves.
 
-    This is for scans. One that went on at another server, or at one that has restarted, would leave out entries.
+    This is for scans. One that went on at another server, or at one that has restarted, would leave out entries. So
+    it fails with one of `MOVING` if the key moves, and may begin again then.
     """
     held = redis.Redis(connection_pool=client.connection_pool)
     connection = held.connection = client.connection_pool.get_connection()

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from redbike.serving.cluster import MOVES, MOVING
+from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import translate_errors
 from redbike.state.namespace import PAGE, Namespace, read_json
@@ -162,9 +164,22 @@ class Questions:
                         yield failure
 
     def _scan(self, key: str) -> Iterator[tuple[str, str]]:
-        with translate_errors(), hold_connection(self._namespace.client, key) as client:
-            for name, value in client.hscan_iter(key, count=PAGE):
-                yield decode(name), decode(value)
+        client, seen, moves = self._namespace.client, set[bytes](), 0
+        with translate_errors():
+            while True:
+                try:
+                    with hold_connection(client, key) as held:
+                        for name, value in held.hscan_iter(key, count=PAGE):
+                            if name not in seen:
+                                yield decode(name), decode(value)
+                            if is_in_cluster(client):
+                                seen.add(name)
+                    return
+                except MOVING:
+                    # The cursor of one server means nothing to another: begin again there, without what was yielded.
+                    moves += 1
+                    if moves > MOVES:
+                        raise
 
 
 def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:

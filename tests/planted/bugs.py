@@ -862,7 +862,21 @@ CALENDAR = [
         "serving/line.py",
         "        connection.retry = Retry(NoBackoff(), 0)\n",
         "",
-        "tests/serving/test_cluster.py -k short_in_silence",
+        "tests/serving/test_cluster.py -k read_while_its_slot_moves",
+    ),
+    Bug(
+        "a list begins again with what it has yielded",
+        "state/questions.py",
+        "if name not in seen:",
+        "if True:",
+        "tests/serving/test_cluster.py -k read_while_its_slot_moves",
+    ),
+    Bug(
+        "fsck goes on with the half of a list",
+        "keeping/listing.py",
+        "                if moves > MOVES:\n                    raise\n",
+        "                return Listing()\n",
+        "tests/serving/test_cluster.py -k check_during_which",
     ),
     Bug(
         "a request is not sent again when its slot has moved",

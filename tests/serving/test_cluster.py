@@ -8,6 +8,7 @@ import redis
 
 from redbike import Redbike, Unreachable
 from redbike.errors import BadConfig, ServerError
+from redbike.keeping import listing
 from redbike.keeping.fsck import fsck
 from redbike.serving.cluster import add_braces
 from redbike.serving.connection import connect
@@ -122,15 +123,35 @@ def test_a_slot_that_moves_under_load_is_followed_without_an_error(bike, cluster
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_a_list_of_jobs_that_is_read_while_its_slot_moves_is_never_short_in_silence(bike, cluster):
+def test_a_list_of_jobs_that_is_read_while_its_slot_moves_has_each_job_once(bike, cluster):
     jobids = [f"{number}:A" for number in range(3000)]
     assert all(result is True for _, result in bike.set_many((jobid, "@hourly") for jobid in jobids))
     reader = bike.get_schedules()
-    next(reader)
-    cluster.move_slot(bike.prefix)
-    with pytest.raises(Unreachable, match="the keys are moving to another server"):
-        list(reader)
-    assert {jobid for jobid, _ in bike.get_schedules()} == set(jobids)
+    read = [next(reader)]
+    for _ in range(2):
+        cluster.move_slot(bike.prefix)
+        read += [next(reader) for _ in range(600)]
+    read += reader
+    assert sorted(jobid for jobid, _ in read) == sorted(jobids)
+
+
+def test_a_check_during_which_the_slot_moves_looks_at_every_job(bike, cluster, monkeypatch):
+    jobids = [f"{number}:A" for number in range(3000)]
+    assert all(result is True for _, result in bike.set_many((jobid, "@hourly") for jobid in jobids))
+    bike.redis.zrem(bike.store.keys.timeline, *jobids)
+    moves = []
+
+    def list_inflight(store, listing, found):
+        # In the midst of the listing.
+        if not moves:
+            cluster.move_slot(bike.prefix)
+            moves.append(len(listing.jobs))
+        before(store, listing, found)
+
+    before = listing._list_inflight
+    monkeypatch.setattr("redbike.keeping.listing._list_inflight", list_inflight)
+    assert len(list(bike.fsck())) == 3000
+    assert moves == [3000]
 
 
 def test_a_replica_that_takes_over_is_found(own_cluster, prefix):
