@@ -13,6 +13,8 @@ from redbike.errors import BadConfig
 Source = str | Path | IO[str] | IO[bytes]
 Row = tuple[str, str] | BadConfig
 
+# Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
+AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
 BYTE_ORDER_MARK = "\ufeff"
 # What becomes of a mark of UTF-16 if it is decoded as UTF-8 with surrogateescape.
 UTF_16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
@@ -44,7 +46,7 @@ def _open_lines(source: Source) -> Iterator[Iterator[str]]:
     if isinstance(source, str | Path):
         if "\0" in str(source):
             raise _make_error(source, "there is a NUL in its name")
-        with open(source, "rb") as file, _decode(file) as text:
+        with open(source, **AS_TEXT) as text:
             yield _check_encoding(text, source)
         return
     if not callable(getattr(source, "read", None)):
@@ -59,8 +61,7 @@ def _open_lines(source: Source) -> Iterator[Iterator[str]]:
 
 @contextmanager
 def _decode(file: Any) -> Iterator[io.TextIOWrapper]:
-    # Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
-    text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="")
+    text = io.TextIOWrapper(file, **AS_TEXT)
     try:
         yield text
     finally:
