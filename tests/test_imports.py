@@ -36,8 +36,8 @@ MODULES = {
     ],
     "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator"}, {"daily", "subdaily"}, {"recurrence"}],
     "serving": [
-        {"__init__", "binary", "cluster", "options", "private_folder", "probe", "sentinels", "urls"},
-        {"embedded", "refusals"},
+        {"__init__", "binary", "cluster", "private_folder", "probe", "sentinels", "urls"},
+        {"embedded", "options", "refusals"},
         {"check"},
         {"connection"},
         {"line"},

@@ -33,7 +33,8 @@ class Watchdog:
         self._file = file
         self._is_watched = is_watched
         self._fed = float("inf")  # by the monotonic clock; nothing is told before it has begun
-        self._failed = False
+        self._is_ready = False  # the manager was told that this process has begun
+        self._failing: set[str] = set()  # what cannot be fed, after a warning
         self._socket: socket.socket | None = None
         if address:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -44,7 +45,6 @@ class Watchdog:
 
     def begin(self) -> None:
         """Tell that this process has begun to work."""
-        self._tell("READY=1")
         self._fed = float("-inf")
         self.feed()
 
@@ -54,29 +54,34 @@ class Watchdog:
         if now - self._fed < INTERVAL:
             return
         self._fed = now
+        if not self._is_ready:
+            # Again and again: the manager would wait for it for ever.
+            self._is_ready = self._tell("READY=1")
         if self._is_watched:
             self._tell("WATCHDOG=1")
         if self._file:
-            self._warn_once(lambda: touch(self._file))
+            self._warn_once(self._file, lambda: touch(self._file))
 
     def end(self) -> None:
         """Tell that this process is about to end, after its current jobs."""
         self._tell("STOPPING=1")
 
-    def _tell(self, state: str) -> None:
-        if self._socket is not None:
-            sender, address = self._socket, self._address
-            self._warn_once(lambda: sender.sendto(state.encode(), address))
+    def _tell(self, state: str) -> bool:
+        if self._socket is None:
+            return True
+        sender, address = self._socket, self._address
+        return self._warn_once(SOCKET, lambda: sender.sendto(state.encode(), address))
 
-    def _warn_once(self, action: Callable[[], object]) -> None:
+    def _warn_once(self, name: str, action: Callable[[], object]) -> bool:
         try:
             action()
         except OSError as error:
-            if not self._failed:
-                log.warning("the watchdog cannot be fed: %s", error)
-            self._failed = True
-        else:
-            self._failed = False
+            if name not in self._failing:
+                log.warning("the watchdog cannot be fed: %s: %s", name, error.strerror or error)
+            self._failing.add(name)
+            return False
+        self._failing.discard(name)
+        return True
 
 
 _watchdog = Watchdog()

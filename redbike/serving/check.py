@@ -1,5 +1,6 @@
 """Check whether a server can be used, and whether its settings endanger jobs."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,8 +52,10 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
         place = _describe_address(client)
         raise ServerError(f"the server at {place} is a node of a cluster: the url is redis+cluster://{place}")
     _check_version(server)
+    if role := _check_role(replication):
+        return role
     endangered = _check_durability(client, persistence) if needs_durability else []
-    return [*_check_eviction(memory), *_check_role(replication), *endangered]
+    return [*_check_eviction(memory), *endangered]
 
 
 def _request_info(client: "redis.Redis") -> list[Any]:
@@ -104,7 +107,9 @@ def _check_version(info: Mapping[str, Any]) -> None:
         return
     name = "valkey" if "valkey_version" in info else "redis"
     version = str(info[f"{name}_version"])
-    if tuple(int(number) for number in version.split(".")[:2]) < OLDEST[name]:
+    numbers = re.match(r"v?(\d+)(?:\.(\d+))?", version, re.ASCII)
+    # One without numbers, such as "unstable", may be any.
+    if numbers and (int(numbers[1]), int(numbers[2] or 0)) < OLDEST[name]:
         oldest = ".".join(map(str, OLDEST[name]))
         raise ServerError(f"the server is {name} {version}: Redbike needs {name} {oldest} or later")
 

@@ -18,6 +18,7 @@ from redis.exceptions import (
     AskError,
     AuthenticationError,
     ConnectionError,
+    InvalidResponse,
     MovedError,
     NoPermissionError,
     ResponseError,
@@ -98,8 +99,9 @@ class Router:
                 found = self._read_slots(node, self._request_slots(node))
             except (AuthenticationError, NoPermissionError):
                 raise
-            except (ConnectionError, TimeoutError, OSError, ResponseError) as error:
-                errors.append(f"{node[0]}:{node[1]}: {error}")
+            except (ConnectionError, TimeoutError, OSError, ResponseError, InvalidResponse) as error:
+                hint = " (the url of a single server is redis://)" if "cluster support disabled" in str(error) else ""
+                errors.append(f"{node[0]}:{node[1]}: {error!s:.200}{hint}")
             else:
                 if found:
                     return found
@@ -119,7 +121,7 @@ class Router:
         """Return the master of the slot; remember all nodes that the reply names. `node` is the one that replied."""
         named, master = [], None
         for first, last, *nodes in slots:
-            addresses = [_read_address(node, host, port) for host, port, *_ in nodes]
+            addresses = [_read_address(node, *each) for each in nodes]
             named += [address for address in addresses if address]
             if self.slot is None or first <= self.slot <= last:
                 master = master or addresses[0]
@@ -127,10 +129,15 @@ class Router:
         return master
 
 
-def _read_address(node: Address, host: bytes | None, port: int) -> Address | None:
-    """Return an address in a reply of `node`, which does not name itself if it does not know its own name."""
+def _read_address(node: Address, host: bytes | None, port: int, *details: Any) -> Address | None:
+    """Return an address in a reply of `node`, which does not name itself if it does not know its own name.
+
+    A node that prefers host names, and has none, names itself ``?``, with its address in the details.
+    """
     if host == b"?":
-        return None
+        more = details[1] if len(details) > 1 else []
+        host = (more if isinstance(more, dict) else dict(zip(more[::2], more[1::2], strict=False))).get(b"ip")
+        return (host.decode(), port) if host else None
     return (host.decode() if host else node[0]), port
 
 

@@ -24,7 +24,16 @@ from redbike.serving.cluster import Address, Router, SlotConnection, SlotSSLConn
 from redbike.serving.embedded import EmbeddedServer
 from redbike.serving.options import check_names, convert, parse_options
 from redbike.serving.sentinels import Sentinels
-from redbike.serving.urls import check_login, parse_addresses, parse_login, redact
+from redbike.serving.urls import (
+    check_host,
+    check_login,
+    check_port,
+    parse_addresses,
+    parse_database,
+    parse_login,
+    redact,
+    split_url,
+)
 
 OUR_OPTIONS: dict[str, Any] = {
     "decode_responses": False,
@@ -126,7 +135,10 @@ def _connect_plain(url: str) -> "redis.Redis":
     if given.scheme == "unix" and not given.path:
         raise BadConfig("it names no socket")
     if given.scheme != "unix":
+        parse_database(given.path)
         options = {"socket_keepalive": True} | options
+        if given.port is not None:
+            check_port(given.port)
     place: dict[str, Any] = parse_url(url.partition("?")[0])  # type: ignore[no-untyped-call]
     if "db" in options:
         place.pop("db", None)
@@ -134,13 +146,13 @@ def _connect_plain(url: str) -> "redis.Redis":
 
 
 def _connect_sentinel(url: str) -> "redis.Redis":
-    parts, options = urlsplit(url), parse_options(url, "sentinel_username", "sentinel_password")
+    parts, options = split_url(url), parse_options(url, "sentinel_username", "sentinel_password")
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
         raise BadConfig(f"{parts.scheme}://h1:p,h2:p/service/db is needed")
     login = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     common = {"max_connections": NO_LIMIT} | TIMEOUTS | parse_login(parts) | options | _make_fixed_settings()
-    common["db"] = int(db or 0)
+    common["db"] = options.get("db", parse_database(db))
     shared = {name: value for name, value in common.items() if name in TIMEOUTS or name.startswith("ssl_")}
     if parts.scheme == "rediss+sentinel":
         shared["ssl"] = True
@@ -154,7 +166,7 @@ def _connect_sentinel(url: str) -> "redis.Redis":
 
 
 def _connect_cluster(url: str) -> "redis.Redis":
-    parts, options = urlsplit(url), parse_options(url)
+    parts, options = split_url(url), parse_options(url)
     if parts.path.strip("/"):
         raise BadConfig(f"{parts.scheme}://h1:p,h2:p is needed, without a path")
     nodes = parse_addresses(parts.netloc.rpartition("@")[2], 6379)
@@ -251,6 +263,7 @@ def _make_client(
 
 def _check_arguments(pool: Any) -> None:
     """Raise `BadConfig` for an option that connections do not take. Redis-py would raise only when it connects."""
+    check_host(str(pool.connection_kwargs.get("host", "")))
     try:
         pool.connection_class(**pool.connection_kwargs)
     except TypeError as error:

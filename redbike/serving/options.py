@@ -6,11 +6,12 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from redis.connection import URL_QUERY_ARGUMENT_PARSERS
 
 from redbike.errors import BadConfig, quoted
+from redbike.serving.urls import split_url
 
 _BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
 _NUMBERS = {
@@ -22,6 +23,15 @@ _NUMBERS = {
     "socket_connect_timeout": float,
     "socket_read_size": int,
     "socket_timeout": float,
+}
+# The least and the most that make sense.
+_LIMITS = {
+    "db": (0, 2**31),
+    "health_check_interval": (0, 1e9),
+    "port": (1, 65535),
+    "socket_connect_timeout": (0.001, 1e6),
+    "socket_read_size": (1, 2**30),
+    "socket_timeout": (0.001, 1e6),
 }
 _SWITCHES = {
     "decode_responses",
@@ -67,7 +77,7 @@ def _parse_flags(text: str) -> list[ssl.VerifyFlags]:
 
 def _parse_keepalive(text: str) -> dict[int, int]:
     found = [re.fullmatch(r"(TCP_KEEP[A-Z]+)=(\d+)", pair.strip(), re.ASCII) for pair in text.split(",")]
-    if not all(found):
+    if not all(pair and 1 <= int(pair[2]) <= 32767 for pair in found):
         raise ValueError(text)
     return {getattr(socket, pair[1]): int(pair[2]) for pair in found if pair}
 
@@ -89,14 +99,18 @@ _IGNORED = {"retry_on_error", "retry_on_timeout"}
 def convert(name: str, value: Any) -> Any:
     """Return `value` of the option `name` in the type that redis-py needs. Raise `BadConfig` for an invalid text.
 
-    A value that is not a text is returned unchanged.
+    A value that is not a text is returned unchanged. Raise `BadConfig` also for a number that makes no sense.
     """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _check_limits(name, value)
     if not isinstance(value, str) or name in _TEXTS:
         return value
     if name in _NUMBERS:
         try:
-            return _NUMBERS[name](value)
-        except ValueError:
+            return _check_limits(name, _NUMBERS[name](value))
+        except ValueError as error:
+            if isinstance(error, BadConfig):
+                raise
             raise BadConfig(f"bad connection setting {name} {value!r}: a number is needed") from None
     if name in _SWITCHES:
         if value.lower() not in _BOOLEANS:
@@ -111,6 +125,14 @@ def convert(name: str, value: Any) -> Any:
     raise BadConfig(f"the connection setting {name!r} cannot be given as a text")
 
 
+def _check_limits(name: str, number: float) -> float:
+    least, most = _LIMITS.get(name, (float("-inf"), float("inf")))
+    # Also false for NaN.
+    if name in _LIMITS and not least <= number <= most:
+        raise BadConfig(f"bad connection setting {name} {number!r}: {least:g} to {most:g} are allowed")
+    return number
+
+
 def check_names(given: Mapping[str, Any], names: set[str]) -> None:
     """Raise `BadConfig` for a connection setting that redis-py does not know; suggest the most similar one."""
     for name in sorted(given):
@@ -123,7 +145,7 @@ def parse_options(url: str, *others: str) -> dict[str, Any]:
 
     `others` are the names of options, texts, that are not redis-py's own.
     """
-    options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    options = dict(parse_qsl(split_url(url).query, keep_blank_values=True))
     names = ({*NAMES, *URL_QUERY_ARGUMENT_PARSERS, *others}) - _NOT_IN_URLS
     for name in options:
         if name not in names:

@@ -40,6 +40,9 @@ class translate_errors:
             raise ServerError(describe_login(error)) from None
         if isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError, OSError)):
             raise Unreachable(f"cannot reach Redis: {describe_outage(error)}") from error
+        if isinstance(error, exceptions.InvalidResponse):
+            # While a server is away, a proxy or another program may answer in its place.
+            raise Unreachable(f"cannot reach Redis: something else answers in its place: {error!s:.80}") from error
         if isinstance(error, exceptions.ResponseError):
             raise make_refusal(error) from error
 

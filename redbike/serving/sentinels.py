@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from redis.exceptions import AuthenticationError, ConnectionError, ResponseError, TimeoutError
+from redis.exceptions import AuthenticationError, ConnectionError, InvalidResponse, ResponseError, TimeoutError
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 HINT = " (sentinel_password, and sentinel_username if there is one, are for the Sentinels)"
+NO_LOGIN = "HELLO must be called"  # in the reply to a login without a password
 
 
 class Sentinels(Sentinel):
@@ -18,9 +19,9 @@ class Sentinels(Sentinel):
             try:
                 masters: Any = sentinel.sentinel_masters()
             except AuthenticationError as error:
-                reason = f"{error}{HINT}"
-            except (ConnectionError, TimeoutError, ResponseError) as error:
-                reason = str(error)
+                reason = f"{'it needs a password' if NO_LOGIN in str(error) else error}{HINT}"
+            except (ConnectionError, TimeoutError, ResponseError, InvalidResponse) as error:
+                reason = f"{error!s:.200}"
             else:
                 state = masters.get(service_name)
                 if state and self.check_master_state(state, service_name):  # type: ignore[no-untyped-call]

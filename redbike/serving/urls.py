@@ -17,12 +17,18 @@ def redact(url: str) -> str:
     return re.sub(r"((?:[^/:@]*:?/+)?)([^:]*:)?.*", r"\1\2***", login, count=1, flags=re.DOTALL) + at + place
 
 
+def split_url(url: str) -> SplitResult:
+    """Split a URL into its parts. `urlsplit` would refuse one with several hosts, of which some have brackets."""
+    scheme, _, rest = url.partition("://")
+    rest, _, fragment = rest.partition("#")
+    rest, _, query = rest.partition("?")
+    place, slash, path = rest.partition("/")
+    return SplitResult(scheme, place, slash + path, query, fragment)
+
+
 def check_login(url: str) -> None:
     """Raise `BadConfig` for an unescaped login: a part of it would be parsed as a host or a path."""
-    try:
-        place = urlsplit(url).netloc
-    except ValueError:
-        place = ""
+    place = split_url(url).netloc
     login = url.partition("://")[2].rpartition("@")[0]
     if login and place and "@" not in place and "=" not in login:
         raise BadConfig(f"bad url {redact(url)!r}: / ? # [ ] % in a password are written as %2F %3F %23 %5B %5D %25")
@@ -43,5 +49,29 @@ def _parse_address(place: str, default: int) -> tuple[str, int]:
     parts = urlsplit(f"//{place}")
     if not parts.hostname:
         raise BadConfig(f"a host is missing before {place!r}" if place else "a host is missing")
+    check_host(parts.hostname)
     # The port of `urlsplit` raises ValueError if it is none.
-    return parts.hostname, parts.port or default
+    return parts.hostname, check_port(default if parts.port is None else parts.port)
+
+
+def check_host(host: str) -> None:
+    """Raise `BadConfig` for a name that no host can have."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise BadConfig(f"{host!r} is no name of a host") from None
+
+
+def check_port(port: int) -> int:
+    """Return `port`. Raise `BadConfig` if it is none."""
+    if not 1 <= port <= 65535:
+        raise BadConfig(f"bad port {port}: 1 to 65535 are allowed")
+    return port
+
+
+def parse_database(path: str) -> int:
+    """Return the number of the database in the path of a URL. Raise `BadConfig` for another text."""
+    text = path.strip("/")
+    if text and not (text.isascii() and text.isdecimal()):
+        raise BadConfig(f"{text!r} is no number of a database")
+    return int(text or 0)

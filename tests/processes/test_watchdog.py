@@ -190,6 +190,36 @@ def test_a_manager_that_is_gone_is_mentioned_once_and_jobs_go_on(jobs):
     assert jobs.log().count("the watchdog cannot be fed") == 1
 
 
+def test_what_works_does_not_hide_that_the_other_fails_nor_repeat_it(jobs):
+    jobs.environment |= {"NOTIFY_SOCKET": str(jobs.folder / "nobody"), "WATCHDOG_USEC": "30000000"}
+    file = jobs.folder / "alive"
+    jobs.environment["REDBIKE_WATCHDOG_FILE"] = str(file)
+    jobs.start("dispatch")
+    for _ in range(3):
+        wait_until(file.exists)
+        file.unlink()
+    assert [line.partition("WARNING ")[2] for line in jobs.log().splitlines() if "watchdog" in line] == [
+        "the watchdog cannot be fed: NOTIFY_SOCKET: No such file or directory"
+    ]
+
+
+def test_a_manager_that_is_busy_at_the_start_hears_later_that_it_is_ready(jobs):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(jobs.folder / "notify"))
+        manager.settimeout(10)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+            other.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                while True:
+                    other.sendto(b"full", str(jobs.folder / "notify"))
+        jobs.environment["NOTIFY_SOCKET"] = str(jobs.folder / "notify")
+        jobs.start("dispatch")
+        wait_until(lambda: "cannot be fed" in jobs.log())
+        while (heard := manager.recv(100)) == b"full":
+            pass
+        assert heard == b"READY=1"
+
+
 def test_the_process_of_another_watchdog_is_not_fed_for_it(jobs):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(jobs.folder / "notify"))

@@ -1,0 +1,119 @@
+"""Something else answers where the server should be: while it is away, or in place of a node or a Sentinel."""
+
+import contextlib
+import socket
+import threading
+
+import pytest
+
+from redbike import Redbike
+from redbike.errors import ServerError
+from redbike.serving.check import _check_version
+from tests.servers import Node, Sentinels, free_ports
+from tests.verbs import Quiet
+from tests.waiting import wait_until
+
+
+@contextlib.contextmanager
+def impostor(port):
+    """A program that speaks HTTP."""
+    with socket.create_server(("127.0.0.1", port)) as listening:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                while True:
+                    with listening.accept()[0] as client:
+                        client.recv(1000)
+                        client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            with contextlib.suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def test_loops_wait_until_the_server_is_back_in_its_place(shell):
+    [port] = free_ports(1)
+    server = Node(shell.folder / "server", port, "--appendonly", "yes")
+    (shell.folder / "jobs.py").write_text(
+        "import redbike\n"
+        "class Worker(redbike.RoundRobin):\n"
+        "    def work(self, jobid):\n"
+        "        print('done', jobid, flush=True)\n"
+    )
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
+    shell.environment["REDBIKE_URL"] = f"redis://127.0.0.1:{port}"
+    processes = [shell.start("dispatch", log="dispatch"), shell.start("work", log="work")]
+    assert shell.run("set", "first:A", "NOW").returncode == 0
+    wait_until(lambda: "done first:A" in shell.log("work"))
+    # The dispatcher goes round, too.
+    wait_until(lambda: server.client.exists("redbike-dispatched"))
+    server.kill()
+    with impostor(port):
+        for log in ("dispatch", "work"):
+            wait_until(lambda log=log: "waiting for it" in shell.log(log), 20)
+        done = shell.run("tell", "first:A")
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    server.start()
+    for log in ("dispatch", "work"):
+        wait_until(lambda log=log: "Redis is back" in shell.log(log), 20)
+    assert shell.run("set", "second:A", "NOW").returncode == 0
+    wait_until(lambda: "done second:A" in shell.log("work"))
+    for process in processes:
+        process.terminate()
+        assert process.wait(20) == 0
+    assert "Traceback" not in shell.log("dispatch") + shell.log("work")
+    server.kill()
+    server.client.close()
+
+
+def test_other_nodes_of_a_cluster_are_asked(cluster, prefix):
+    with impostor(*free_ports(1)) as place:
+        bike = Redbike(Quiet(), prefix=prefix, redis_config=cluster.url.replace("://", f"://{place},"))
+        assert bike.set("job:A", "NOW")
+        bike.redis.close()
+
+
+def test_other_sentinels_are_asked(tmp_path):
+    sentinels = Sentinels(tmp_path / "servers")
+    with impostor(*free_ports(1)) as place:
+        bike = Redbike(Quiet(), redis_config=sentinels.url.replace("://", f"://{place},"))
+        assert bike.set("job:A", "NOW")
+        bike.redis.close()
+    sentinels.stop()
+
+
+def test_a_single_server_that_is_given_as_a_cluster_is_said(tmp_path):
+    server = Node(tmp_path / "server", *free_ports(1))
+    with pytest.raises(ServerError, match="the url of a single server is redis://"):
+        Redbike(Quiet(), redis_config=f"redis+cluster://127.0.0.1:{server.port}")
+    server.kill()
+    server.client.close()
+
+
+def test_a_cluster_whose_nodes_have_no_host_names_though_they_prefer_them(cluster, prefix):
+    for node in cluster.nodes:
+        node.client.config_set("cluster-preferred-endpoint-type", "hostname")
+    try:
+        for protocol in (2, 3):
+            bike = Redbike(Quiet(), prefix=prefix, redis_config=f"{cluster.url}?protocol={protocol}")
+            assert bike.set("job:A", "EVERY:1h")
+            bike.redis.close()
+    finally:
+        for node in cluster.nodes:
+            node.client.config_set("cluster-preferred-endpoint-type", "ip")
+
+
+@pytest.mark.parametrize("version", ["7.2-rc1", "v7.2", "unstable", "8", "8.0-M03"])
+def test_a_version_that_is_spelled_otherwise_is_read_as_far_as_it_goes(version):
+    _check_version({"redis_version": version})
+
+
+@pytest.mark.parametrize("version", ["6.2.7", "v6.9-rc1", "5"])
+def test_an_old_version_is_refused_however_it_is_spelled(version):
+    with pytest.raises(ServerError, match=r"needs redis 7\.0 or later"):
+        _check_version({"redis_version": version})
