@@ -2,8 +2,8 @@
 
 Prints what a run takes of the server's main thread, of the dispatcher and of the workers: when many jobs come due at
 one instant, and when they come due one after the other. Then what a scheduled job takes of the server's memory, how
-long the server takes to save and to load them, and what an idle dispatcher and an idle worker take of the server:
-connections, requests, time. The server has no durability.
+long it takes to check, to save and to load all of them, and what an idle dispatcher and an idle worker take of the
+server: connections, requests, time. The server has no durability.
 """
 
 import sys
@@ -14,13 +14,14 @@ from bench.figures import Plan
 from bench.idle import cpu_seconds
 from bench.ours import cron_line
 from bench.recurring import cron
-from bench.site import Contender, Site, ours, set_all, wait_for
+from bench.site import Contender, Failed, Site, ours, set_all, wait_for
 from suite import described
 
 TOGETHER = 60_000  # jobs that come due at one instant
 SCATTERED, PERIOD = (200, 2_000, 10_000), 10  # runs a second, and seconds after which a job is due again
 MEASURED = 20.0  # seconds
 STORED = (10_000, 100_000, 1_000_000)  # jobs
+CHECKED = 100_000  # jobs that fsck reads at the most: what it takes grows with their number
 IDLE = 20  # workers
 
 
@@ -103,21 +104,29 @@ def scattered(redbike: Contender, workers: int, rate: int) -> tuple[int, float, 
 
 
 def store(redbike: Contender, count: int) -> None:
-    """Print what so many cron jobs take of the server's memory, and how long a restart takes with them."""
+    """Print what so many cron jobs take of the server's memory, and how long all of them take to check and to load."""
     with Site(redbike) as site:
-        before = site.server.memory()
-        set_all(ours(site), ((f"{number}:A", cron_line(number)) for number in range(count)))
+        bike, before = ours(site), site.server.memory()
+        set_all(bike, ((f"{number}:A", cron_line(number)) for number in range(count)))
         memory = (site.server.memory() - before) / count
+        said = f"{count:,} cron jobs: {memory:.0f} bytes of memory each"
         began = time.monotonic()
         size = site.server.snapshot_size() / count
-        saved = time.monotonic()
+        said += f", {size:.0f} in a snapshot; save {time.monotonic() - began:.2f} s"
+        site.server.client.bgsave()
+        fork = site.server.client.info("stats")["latest_fork_usec"] / 1000
+        wait_for(lambda: not site.server.client.info("persistence")["rdb_bgsave_in_progress"], "it is not saved")
+        said += f", fork {fork:.1f} ms"
         site.server.kill()
+        began = time.monotonic()
         site.server.start()
-        print(
-            f"{count:,} cron jobs: {memory:.0f} bytes of memory each, {size:.0f} in a snapshot; saved in "
-            f"{saved - began:.2f} s, loaded in {time.monotonic() - saved:.2f} s",
-            flush=True,
-        )
+        said += f", load {time.monotonic() - began:.2f} s"
+        if count <= CHECKED:
+            began = time.monotonic()
+            if problems := list(bike.fsck()):
+                raise Failed(problems[0])
+            said += f"; fsck {time.monotonic() - began:.2f} s"
+        print(said, flush=True)
 
 
 def idle(redbike: Contender, verb: str, number: int) -> None:

@@ -186,8 +186,16 @@ def test_data_outlive_the_server(stack):
     assert stack.redbike("fsck") == ""
 
 
-def test_a_halt_stops_all_and_nothing_starts_again(stack):
-    stack.redbike("control", "HALT")
+def test_a_halt_restarts_all_and_stop_stops_them(stack):
     services = ("dispatcher", "worker")
-    wait_until(lambda: {state["Status"] for each in services for state in stack.states(each)} == {"exited"}, timeout=60)
+    before = {each["Id"]: each["RestartCount"] for name in services for each in stack.containers(name)}
+    stack.redbike("control", "HALT")
+
+    def have_restarted():
+        found = [each for name in services for each in stack.containers(name)]
+        return all(each["RestartCount"] > before[each["Id"]] and each["State"]["Running"] for each in found)
+
+    wait_until(have_restarted, timeout=60)
+    stack.compose("stop", *services)
+    assert {state["Status"] for each in services for state in stack.states(each)} == {"exited"}
     assert {state["ExitCode"] for each in services for state in stack.states(each)} == {0}
