@@ -36,6 +36,11 @@ def blocks(text: str) -> list[list[str]]:
     return [block for block in found if block]
 
 
+@pytest.mark.parametrize("page", [*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rst")], ids=lambda page: page.name)
+def test_lines_of_pages_are_short(page):
+    assert [line for line in page.read_text().splitlines() if len(line) >= 100] == []
+
+
 def commands(text: str) -> list[tuple[str, list[str]]]:
     """Each command of the blocks, with the lines that it is said to print."""
     shown: list[tuple[str, list[str]]] = []
