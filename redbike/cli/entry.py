@@ -71,7 +71,7 @@ from redbike.config import load
 from redbike.errors import RedbikeError
 from redbike.processes import streams
 from redbike.processes.child import SUPERVISED
-from redbike.processes.signals import reap_children
+from redbike.processes.signals import die_as_process_1, reap_children
 
 if TYPE_CHECKING:
     from redbike.cli.arguments import Command
@@ -98,6 +98,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit status. `argv` are its arguments, by default those of the process."""
+    die_as_process_1()
     streams.prepare()
     reap_children()
     try:

@@ -33,6 +33,9 @@ _active: list["SignalHandlers"] = []
 
 def die(number: int) -> None:
     """End this process by the default action of the signal `number`, so that its exit status shows the signal."""
+    if os.getpid() == 1:
+        # Process 1 of a container has no default actions.
+        os._exit(128 + number)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -58,6 +61,13 @@ def abort_and_die(abort: Callable[[], object], number: int) -> None:
     _thread.start_new_thread(run, ())
     finished.acquire(timeout=LONGEST_ABORT)
     die(number)
+
+
+def die_as_process_1() -> None:
+    """Let signals end this process, also if it is process 1 of a container, which ignores those without a handler."""
+    if os.getpid() == 1:
+        for number in ENDING:
+            signal.signal(number, lambda received, _: die(received))
 
 
 def reap_children() -> None:

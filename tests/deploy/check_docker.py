@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,21 @@ def test_as_process_1_a_worker_ends_its_job_on_sigterm(stack):
     stack.compose("start", "worker")
 
 
+def test_as_process_1_it_ends_on_sigterm_also_while_it_starts(image):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"REDBIKE_URL=redis://127.0.0.1:{silent.getsockname()[1]}?socket_timeout=60"
+        container = docker("run", "--detach", "--network=host", "--env", url, image, "dispatch").strip()
+        try:
+            # It waits for the reply of a server that says nothing.
+            silent.settimeout(30)
+            connection, _ = silent.accept()
+            with connection:
+                docker("stop", "--time=30", container)
+            assert docker("inspect", "--format", "{{.State.ExitCode}}", container).strip() == str(128 + signal.SIGTERM)
+        finally:
+            docker("rm", "--force", container)
+
+
 def test_a_dispatcher_that_dies_starts_again_and_the_other_goes_on(stack):
     first, _ = stack.containers("dispatcher")
     os.kill(int(first["State"]["Pid"]), signal.SIGKILL)
@@ -196,6 +212,9 @@ def test_a_halt_restarts_all_and_stop_stops_them(stack):
         return all(each["RestartCount"] > before[each["Id"]] and each["State"]["Running"] for each in found)
 
     wait_until(have_restarted, timeout=60)
+    wait_until(
+        lambda: {each["Health"]["Status"] for name in services for each in stack.states(name)} == {"healthy"}, 90
+    )
     stack.compose("stop", *services)
     assert {state["Status"] for each in services for state in stack.states(each)} == {"exited"}
     assert {state["ExitCode"] for each in services for state in stack.states(each)} == {0}
