@@ -4,12 +4,14 @@ An entry of a `Listing` may be out of date as soon as it is made. So it is only 
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+from redbike.errors import Unreachable
 from redbike.keeping.leftovers import is_members, is_run
 from redbike.serving.cluster import MOVES, MOVING
-from redbike.serving.refusals import translate_errors
+from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
 from redbike.state.namespace import PAGE
 from redbike.state.records import RunRecord, Waiting, decode, parse_batch
@@ -80,17 +82,12 @@ def find_wrong_types(store: Store) -> Iterator[str]:
 
 def list_all(store: Store) -> Listing:
     """List every id and every key, page by page. Raise `Unreachable` rather than leave out any."""
-    moves = 0
     with translate_errors():
-        while True:
-            try:
-                with store.hold_connection() as held:
-                    return _list_all(held)
-            except MOVING:
-                # What one server has listed so far cannot be completed at another.
-                moves += 1
-                if moves > MOVES:
-                    raise
+        for _ in range(MOVES):
+            # What one server has listed cannot be completed at another: begin again there.
+            with suppress(*MOVING), store.hold_connection() as held:
+                return _list_all(held)
+    raise Unreachable(ON_THE_MOVE)
 
 
 def _list_all(store: Store) -> Listing:

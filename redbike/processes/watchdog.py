@@ -1,6 +1,6 @@
 """Show a service manager, or a health check, that this process goes on: by systemd's protocol, and by a file.
 
-Completed turns of loops feed it, never a timer. So it also shows that a process hangs that still runs:
+Completed turns of loops feed it, never a timer. So a process that runs but hangs does not feed it:
 
 1. A dispatcher and an idle worker feed it in every turn, at least once in a few seconds.
 2. A worker that runs a job feeds it by the heartbeats of runs that are in their time. A job that goes on after its
@@ -60,7 +60,7 @@ class Watchdog:
         if self._is_watched:
             self._tell("WATCHDOG=1")
         if self._file:
-            self._warn_once(self._file, lambda: touch(self._file))
+            self._warn_once(self._file, lambda: _touch(self._file))
 
     def end(self) -> None:
         """Tell that this process is about to end, after its current jobs."""
@@ -117,7 +117,7 @@ def enable(environment: MutableMapping[str, str], feeds: bool) -> None:
         raise BadConfig(f"bad {SOCKET} {address!r}: the path of a socket is needed")
     if file:
         try:
-            touch(file)
+            _touch(file)
         except (OSError, ValueError) as error:
             raise BadConfig(f"bad {FILE} {file!r}: {getattr(error, 'strerror', error)}") from None
     if is_watched:
@@ -125,7 +125,7 @@ def enable(environment: MutableMapping[str, str], feeds: bool) -> None:
     _watchdog = Watchdog(address, file, is_watched)
 
 
-def touch(file: str) -> None:
+def _touch(file: str) -> None:
     """Set the time of `file`, which is made if there is none. Raise `OSError`."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from redis.connection import URL_QUERY_ARGUMENT_PARSERS
 
 from redbike.errors import BadConfig, quoted
-from redbike.serving.urls import split_url
+from redbike.serving.urls import PORTS, split_url
 
 _BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
 _NUMBERS = {
@@ -28,7 +28,7 @@ _NUMBERS = {
 _LIMITS = {
     "db": (0, 2**31),
     "health_check_interval": (0, 1e9),
-    "port": (1, 65535),
+    "port": PORTS,
     "socket_connect_timeout": (0.001, 1e6),
     "socket_read_size": (1, 2**30),
     "socket_timeout": (0.001, 1e6),
@@ -107,11 +107,10 @@ def convert(name: str, value: Any) -> Any:
         return value
     if name in _NUMBERS:
         try:
-            return _check_limits(name, _NUMBERS[name](value))
-        except ValueError as error:
-            if isinstance(error, BadConfig):
-                raise
+            number = _NUMBERS[name](value)
+        except ValueError:
             raise BadConfig(f"bad connection setting {name} {value!r}: a number is needed") from None
+        return _check_limits(name, number)
     if name in _SWITCHES:
         if value.lower() not in _BOOLEANS:
             raise BadConfig(f"bad connection setting {name} {value!r}: yes or no is needed")
@@ -126,10 +125,11 @@ def convert(name: str, value: Any) -> Any:
 
 
 def _check_limits(name: str, number: float) -> float:
-    least, most = _LIMITS.get(name, (float("-inf"), float("inf")))
-    # Also false for NaN.
-    if name in _LIMITS and not least <= number <= most:
-        raise BadConfig(f"bad connection setting {name} {number!r}: {least:g} to {most:g} are allowed")
+    if name in _LIMITS:
+        least, most = _LIMITS[name]
+        # Also false for NaN.
+        if not least <= number <= most:
+            raise BadConfig(f"bad connection setting {name} {number!r}: {least:g} to {most:g} are allowed")
     return number
 
 

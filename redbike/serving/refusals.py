@@ -5,6 +5,7 @@ from redis import exceptions
 from redbike.errors import ServerError, Unreachable
 from redbike.serving.cluster import MOVING
 
+ON_THE_MOVE = "the keys are moving to another server of the cluster"
 # What a server says while it starts, fails over, saves or is full: it may be asked again later. UNBLOCKED is what
 # those hear that wait on one that becomes a replica.
 PASSING = (
@@ -50,7 +51,7 @@ class translate_errors:
 def make_refusal(error: Exception) -> ServerError:
     """Return our error for one that the server replied with."""
     if isinstance(error, MOVING):
-        return Unreachable("the keys are moving to another server of the cluster")
+        return Unreachable(ON_THE_MOVE)
     # redis-py strips the first word of the errors that it has classes for.
     if isinstance(error, NOT_READY):
         return Unreachable(f"Redis is not ready: {error}")

@@ -6,6 +6,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from redbike.errors import BadConfig
 
+PORTS = (1, 65535)
+
 
 def redact(url: str) -> str:
     """Return `url` without its password, wherever the password is, also for a malformed URL."""
@@ -64,8 +66,9 @@ def check_host(host: str) -> None:
 
 def check_port(port: int) -> int:
     """Return `port`. Raise `BadConfig` if it is none."""
-    if not 1 <= port <= 65535:
-        raise BadConfig(f"bad port {port}: 1 to 65535 are allowed")
+    least, most = PORTS
+    if not least <= port <= most:
+        raise BadConfig(f"bad port {port}: {least} to {most} are allowed")
     return port
 
 

@@ -3,13 +3,15 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from redbike.errors import Unreachable
 from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
-from redbike.serving.refusals import translate_errors
+from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.namespace import PAGE, Namespace, read_json
 from redbike.state.records import STREAK, RunRecord, Streak, Waiting, decode, parse_batch, parse_number
 from redbike.state.scripts import Call, Reply
@@ -164,22 +166,19 @@ class Questions:
                         yield failure
 
     def _scan(self, key: str) -> Iterator[tuple[str, str]]:
-        client, seen, moves = self._namespace.client, set[bytes](), 0
+        client, seen = self._namespace.client, set[bytes]()
+        may_move = is_in_cluster(client)
         with translate_errors():
-            while True:
-                try:
-                    with hold_connection(client, key) as held:
-                        for name, value in held.hscan_iter(key, count=PAGE):
-                            if name not in seen:
-                                yield decode(name), decode(value)
-                            if is_in_cluster(client):
-                                seen.add(name)
+            for _ in range(MOVES):
+                # The cursor of one server means nothing to another: begin again there, without what was yielded.
+                with suppress(*MOVING), hold_connection(client, key) as held:
+                    for name, value in held.hscan_iter(key, count=PAGE):
+                        if name not in seen:
+                            yield decode(name), decode(value)
+                        if may_move:
+                            seen.add(name)
                     return
-                except MOVING:
-                    # The cursor of one server means nothing to another: begin again there, without what was yielded.
-                    moves += 1
-                    if moves > MOVES:
-                        raise
+        raise Unreachable(ON_THE_MOVE)
 
 
 def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:

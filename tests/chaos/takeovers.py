@@ -6,6 +6,7 @@ a replica has taken over has also `since` and `until`: what was acknowledged in 
 
 import signal
 import time
+from collections.abc import Callable
 from random import Random
 
 import redis
@@ -116,28 +117,27 @@ class Watch:
 
 def replica_kill(world: World, rng: Random) -> None:
     """Kill a replica of the master, and start it again."""
-    group = world.group
-    with group.lock:
-        group.settle()
-        replica = rng.choice(group.replicas())
-        with world.journal.noted("fault", name="replica-kill"):
-            replica.kill()
-            world.rest(rng.uniform(0, REST))
-            group.start(replica)
-        group.settle()
+    _restart(world, rng, "replica-kill", world.group.replicas, world.group.start)
 
 
 def sentinel_kill(world: World, rng: Random) -> None:
     """Kill a Sentinel, and start it again."""
+    servers = world.group.servers
+    assert isinstance(servers, Sentinels)
+    _restart(world, rng, "sentinel-kill", lambda: servers.sentinels, Node.start)
+
+
+def _restart(
+    world: World, rng: Random, name: str, candidates: Callable[[], list[Node]], start: Callable[[Node], None]
+) -> None:
     group = world.group
-    assert isinstance(group.servers, Sentinels)
     with group.lock:
         group.settle()
-        sentinel = rng.choice(group.servers.sentinels)
-        with world.journal.noted("fault", name="sentinel-kill"):
-            sentinel.kill()
+        victim = rng.choice(candidates())
+        with world.journal.noted("fault", name=name):
+            victim.kill()
             world.rest(rng.uniform(0, REST))
-            sentinel.start()
+            start(victim)
         group.settle()
 
 
