@@ -51,8 +51,8 @@ def load_placer(spec: str, folder: str | None, stock: type) -> Any:
     if all(inspect.getattr_static(maker, name, None) is getattr(stock, name) for name in PLACING):
         return stock("A")
     if isinstance(own, staticmethod | classmethod):
-        placer = stock("A")
-        placer.queue_for = maker.queue_for  # type: ignore[attr-defined]
+        placer: Any = stock("A")
+        placer.queue_for = own.__get__(None, maker)
         return placer
     try:
         return load_worker(spec, folder)
