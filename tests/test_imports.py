@@ -19,7 +19,7 @@ ROOMS = [
     {"state"},
     {"running"},
     {"working", "keeping"},
-    {"commands", "setter"},
+    {"commands", "setter", "steering"},
     {"redbike"},
     {"redbike.__init__"},
     {"cli"},
@@ -62,6 +62,7 @@ MODULES = {
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
+    "steering": [{"__init__", "patterns"}],
     "cli": [
         {"arguments", "bike", "diagnosis", "messages"},
         {"set"},

@@ -154,6 +154,10 @@ class Questions:
         """Yield every job id with its schedule."""
         return self._scan(self._namespace.keys.schedules)
 
+    def list_matching(self, pattern: str) -> Iterator[str]:
+        r"""Yield the ids of the jobs that `pattern` matches: ``*``, ``?``, ``[…]``, with ``\`` before a literal one."""
+        return (jobid for jobid, _ in self._scan(self._namespace.keys.schedules, pattern))
+
     def list_failures(self) -> Iterator[dict[str, Any]]:
         """Yield the failures that are kept, oldest first."""
         client, keys = self._namespace.client, self._namespace.keys
@@ -165,14 +169,14 @@ class Questions:
                     if failure is not None:
                         yield failure
 
-    def _scan(self, key: str) -> Iterator[tuple[str, str]]:
+    def _scan(self, key: str, pattern: str | None = None) -> Iterator[tuple[str, str]]:
         client, seen = self._namespace.client, set[bytes]()
         may_move = is_in_cluster(client)
         with translate_errors():
             for _ in range(MOVES):
                 # The cursor of one server means nothing to another: begin again there, without what was yielded.
                 with suppress(*MOVING), hold_connection(client, key) as held:
-                    for name, value in held.hscan_iter(key, count=PAGE):
+                    for name, value in held.hscan_iter(key, match=pattern, count=PAGE):
                         if name not in seen:
                             yield decode(name), decode(value)
                         if may_move:

@@ -1,0 +1,57 @@
+"""The jobs that an operator names: by their ids, or by patterns."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from redbike.errors import BadJobId, NoSuchJob
+from redbike.state.keys import check_known_jobid
+from redbike.state.questions import Questions
+
+# A backslash takes the next character literally, as the server reads patterns.
+_SPECIAL = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
+_UNCLOSED = re.compile(r"(?:[^\\\[]|\\.|\[(?:[^\\\]]|\\.)+\])*", re.DOTALL)
+
+
+class Steered(NamedTuple):
+    """A job that an operator has named, and what happened to it, in one word."""
+
+    jobid: str
+    word: str
+
+
+def is_pattern(text: str) -> bool:
+    r"""Tell whether `text` is a pattern: it has one of ``*?[`` without a backslash before it."""
+    return _SPECIAL.search(text) is not None
+
+
+def check_pattern(text: str) -> str:
+    """Return `text` if it can be the id of a job, or a pattern of ids. Raise `BadJobId`."""
+    check_known_jobid(text)
+    if is_pattern(text) and not _UNCLOSED.fullmatch(text):
+        raise BadJobId(f"bad pattern {text!r}: a [ has no ] behind it")
+    return text
+
+
+def expand(questions: Questions, texts: Iterable[str]) -> Iterator[str]:
+    """Yield the jobs that `texts` name, each once: an id names its job, a pattern all jobs whose id matches.
+
+    Jobs are those that have a schedule. Raise `BadJobId` for an invalid text, before anything else, and `NoSuchJob`
+    for an id or a pattern that names no job, as soon as its turn comes.
+    """
+    texts = [check_pattern(text) for text in texts]
+    seen: set[str] = set()
+    for text in texts:
+        number = 0
+        for jobid in questions.list_matching(text) if is_pattern(text) else _find(questions, text):
+            number += 1
+            if jobid not in seen:
+                seen.add(jobid)
+                yield jobid
+        if number == 0:
+            raise NoSuchJob(f"no job matches {text!r}" if is_pattern(text) else f"no such job: {text!r}")
+
+
+def _find(questions: Questions, jobid: str) -> Iterator[str]:
+    if questions.read_schedule(jobid) is not None:
+        yield jobid

@@ -1,0 +1,71 @@
+"""The jobs that ids and patterns name."""
+
+import pytest
+
+from redbike.errors import BadJobId, NoSuchJob
+from redbike.state.store import Store
+from redbike.steering.patterns import expand, is_pattern
+from tests.states import queue_for
+from tests.verbs import set_job
+
+JOBS = ["nightly:A", "nightly:B", "n:A", "star*:A", "q?:A", "back\\slash:A", "[x]:A", "é:A"]
+
+
+@pytest.fixture
+def questions(client, prefix):
+    store = Store(client, prefix, queue_for)
+    for jobid in JOBS:
+        set_job(store, jobid, "EVERY:1h@0", 1e10)
+    return store.questions
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["nightly:A"], ["nightly:A"]),
+        (["nightly:*"], ["nightly:A", "nightly:B"]),
+        (["n*:A"], ["nightly:A", "n:A"]),
+        (["?:A"], ["n:A"]),
+        (["nightly:[AC]"], ["nightly:A"]),
+        (["nightly:[^A]"], ["nightly:B"]),
+        (["nightly:[A-B]"], ["nightly:A", "nightly:B"]),
+        (["star\\*:A"], []),
+        (["star*:A"], ["star*:A"]),
+        (["star\\**"], ["star*:A"]),
+        (["[q]\\?:A"], ["q?:A"]),
+        (["back\\slash:A"], ["back\\slash:A"]),
+        (["\\[x]*"], ["[x]:A"]),
+        (["é*"], ["é:A"]),
+        (["nightly:A", "nightly:*", "nightly:B"], ["nightly:A", "nightly:B"]),
+        (["*"], JOBS),
+    ],
+)
+def test_a_text_names_jobs(questions, texts, found):
+    if found:
+        named = list(expand(questions, texts))
+        assert sorted(named) == sorted(found)
+        assert len(named) == len(set(named))
+    else:
+        with pytest.raises(NoSuchJob):
+            list(expand(questions, texts))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("gone:A", "no such job: 'gone:A'"), ("gone:*", "no job matches 'gone:*'")]
+)
+def test_what_names_no_job_is_quoted(questions, text, message):
+    with pytest.raises(NoSuchJob) as refused:
+        list(expand(questions, ["nightly:A", text]))
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("text", ["", "a\nb*", "x" * 513, "[a", "a[", "a[]", "x[b-", "[a\\]", "a*[b", "\udcff*", 7])
+def test_a_text_that_is_no_pattern_is_refused_before_anything_else(questions, text):
+    with pytest.raises(BadJobId) as refused:
+        next(expand(questions, ["nightly:A", text]))
+    assert repr(text)[:20] in str(refused.value)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a", False), ("a*", True), ("a\\*", False), ("a\\\\*", True)])
+def test_a_backslash_takes_the_next_character_literally(text, expected):
+    assert is_pattern(text) is expected
