@@ -18,6 +18,9 @@ key (after the prefix)    type    content
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
 ``-queues``               set     names of the queues that were ever used
+``-gates``                hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
+``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
+``-alarms``               zset    ``queue:QUEUE NAME``, scored by when a dispatcher is to look at the gate
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
 ``-requests``             zset    tags of the latest requests to set or requeue jobs, scored by their time
 ``-control``              string  ``HALT TIMESTAMP``
@@ -43,6 +46,11 @@ script ``adopt`` converts the set when a dispatcher or worker starts, and a leas
 
 NEXT in the record of a run is what was left behind for its end while it was in flight: ``-`` nothing, ``set`` a new
 schedule, ``once`` a new one-off that waits on the timeline, ``due:TIME`` a further run that is owed when this one ends.
+
+A gate is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
+``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
+so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
+class has set these limits, and no operator.
 
 A streak has five fields and a mark. FAILURES and LOSSES count those in a row. TRIES is how often its occurrence was
 tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant after which the
@@ -81,6 +89,9 @@ FIXED = {
     "requests": "zset",
     "control": "string",
     "halt": "list",
+    "gates": "hash",
+    "slots": "zset",
+    "alarms": "zset",
     "withdrawn": "set",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
@@ -101,7 +112,7 @@ class Keys:
         self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = self.given[:6]
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = self.given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = self.given[12:]
-        self.withdrawn, self.inflight_base = others
+        self.gates, self.slots, self.alarms, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,11 +1,13 @@
 """The transitions: each is one Lua script in ``lua/``. Its file has the name of the verb. Its reply begins with a word.
 
-What the server gets as the text of a script is put together of four parts, behind its ``#!lua`` line:
+What the server gets as the text of a script is put together of these parts, behind its ``#!lua`` line:
 
 1. lines that give the keys of `redbike.state.keys.GIVEN`, and the words of `redbike.words`, names in Lua,
-2. ``_records.lua``, which reads and writes records,
-3. ``_prelude.lua``, which decodes what the script is given, and makes its changes,
-4. the script itself.
+2. ``_given.lua``, which decodes what the script is given,
+3. ``_records.lua``, which reads and writes records,
+4. ``_gates.lua``, which tells what stands before a queue,
+5. ``_prelude.lua``, which makes the changes,
+6. the script itself.
 
 See ``docs/scripts.rst`` for how to write one.
 """
@@ -31,6 +33,8 @@ from redbike.words import Event, Skip
 
 Reply = list[Any]
 
+PARTS = ("_given", "_records", "_gates", "_prelude")  # of every script, in this order
+
 
 @dataclass(frozen=True)
 class Script:
@@ -51,7 +55,7 @@ def _load() -> dict[str, Script]:
     words = [*Event, *Skip]
     constants = f"local {', '.join(word.name for word in words)} = {', '.join(map(repr, map(str, words)))}\n"
     keys = f"local FIXED, {names} = {len(GIVEN)}, unpack(KEYS)\n"
-    head = keys + constants + texts.pop("_records") + texts.pop("_prelude")
+    head = keys + constants + "".join(texts.pop(part) for part in PARTS)
     scripts = {}
     for verb, text in texts.items():
         shebang, _, body = text.partition("\n")

@@ -10,6 +10,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Jobs` for users,
 - `Timeline` for the dispatcher,
 - `Runs` for workers,
+- `Gates` for operators who pause or limit queues,
 - `Upkeep` for fsck, and for what older versions have left,
 - `Questions` for all that is only read.
 
@@ -24,6 +25,7 @@ import redis
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import translate_errors
+from redbike.state.gates import Gates
 from redbike.state.jobs import Jobs
 from redbike.state.keys import Keys, check_queue_name
 from redbike.state.namespace import Namespace
@@ -54,6 +56,7 @@ class Store:
         self.jobs = Jobs(namespace, self.queue_for)
         self.timeline = Timeline(namespace)
         self.runs = Runs(namespace, self._failures_limit)
+        self.gates = Gates(namespace)
         self.upkeep = Upkeep(namespace)
         self.questions = Questions(namespace)
 

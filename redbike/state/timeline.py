@@ -12,6 +12,7 @@ from redbike.state.scripts import Call, Reply
 
 CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
 MOST_DUE = 4 * PAGE  # due jobs in a survey
+MOST_ALARMS = 100  # instants of gates that have come, in a survey
 MOST_COMING = 50  # jobs that are due next in a survey
 
 DueJob = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue; "" if it has none
@@ -33,6 +34,8 @@ class Survey:
     lost: list[Run]  # those that were taken together one behind the other
     strays: dict[str, list[str]]  # by lost tag: jobs that it lists, but that are not in flight under it
     old: list[str]  # lost jobs in flight that a worker of an older version has taken
+    alarms: list[str]  # those that have come, see ``-alarms`` in `redbike.state.keys`
+    next_alarm: float | None
 
     @property
     def next_due(self) -> float | None:
@@ -53,7 +56,8 @@ class Timeline:
 
     def pack_survey(self, passed_over: int = 0) -> Call:
         """Ask what is due, `MOST_DUE` jobs at most without the first `passed_over`, and for `PAGE` lost runs."""
-        return self._namespace.pack("survey", due=MOST_DUE, passed_over=passed_over, lost=PAGE, coming=MOST_COMING)
+        most: dict[str, Any] = {"due": MOST_DUE, "lost": PAGE, "coming": MOST_COMING, "alarms": MOST_ALARMS}
+        return self._namespace.pack("survey", passed_over=passed_over, **most)
 
     def read_survey(self, reply: Reply) -> Survey:
         """Read the reply to `pack_survey`."""
@@ -83,6 +87,8 @@ class Timeline:
             lost=lost,
             strays=strays,
             old=old,
+            alarms=list(found["alarms"] or ()),
+            next_alarm=parse_number(found.get("next_alarm")),
         )
 
     def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str) -> Run | None:

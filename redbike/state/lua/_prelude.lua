@@ -1,16 +1,8 @@
--- Put before every script, behind the names of the keys of keys.py, of which there are FIXED, and behind the records.
+-- How a script makes its changes.
 -- Every script keeps this order: it reads, decides, notes each change, and then `write` makes them all. Before the
 -- first one `write` sees to it that none can fail: an error in between would leave half of a change behind.
-local given, call, queue = cjson.decode(ARGV[1]), redis.call, {}
-for number, name in ipairs(given.queues or {}) do  -- those that are concerned, by number and by name
-  local at = FIXED + 3 * number
-  queue[number] = {name = name, list = KEYS[at - 2], wake = KEYS[at - 1], tombstones = KEYS[at], pushed = {}}
-  queue[name] = queue[number]
-end
-local time = given.now or call('TIME')  -- tests alone give one
-local now = given.now or time[1] + time[2] / 1000000  -- seconds since the epoch
-local function stamp(time) return string.format('%.6f', time) end
-local changes, marks, homes, waits = {}, {}, {}, {}  -- waits: due time and job, of those that go on the timeline
+local changes, marks, homes, tokens = {}, {}, {}, {}
+local waits = {}  -- due time and job, of those that go on the timeline
 local function change(command, key, arguments) changes[#changes + 1] = {command, key, arguments} end
 local function note(list, one, other) list[#list + 1] = one list[#list + 1] = other end
 local function mark(job, event)
@@ -20,7 +12,39 @@ end
 local function count(reason, job, number)  -- first of all: it fails where somebody has put something else
   table.insert(changes, 1, {'HINCRBY', skipped, {reason .. ':' .. job, number}})
 end
-local function token(list) if call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end end
+local function token(list)
+  if not tokens[list] and call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end
+  tokens[list] = true
+end
+local function alarm(name, instant)  -- a dispatcher looks at the gate of that name then, if not before
+  local first = call('ZRANGE', alarms, 0, 0, 'WITHSCORES')[2]
+  if not first or instant - first < 0 then token(wakeup) end
+  change('ZADD', alarms, {'LT', stamp(instant), 'queue:' .. name})
+end
+local function wake(home)  -- a worker, if it may take a job of this queue
+  if home.awake then return end
+  local room, opens = 1, nil
+  home.awake = true
+  if call('HLEN', gates) > 0 then
+    room, opens = room_of(home.name, home.gate or gate_of(home.name), home.taken)
+    if is_paused(gate_of('')) then return end
+  end
+  if room >= 1 then token(home.wake) elseif opens then alarm(home.name, opens) end
+end
+local function close(home, all)  -- of its entries no more count than may be taken
+  home.gate, home.taken, home.slots = gate_of(home.name), 0, {}
+  local room = room_of(home.name, home.gate)
+  home.length = is_paused(all) and 0 or math.min(home.length, math.max(0, room))
+end
+local function spend(home, number)  -- of what its gate allows; less than nothing is given back
+  local gate = home.gate
+  if gate.at_once and #home.slots > 0 then change('ZADD', slots, home.slots) end
+  if gate.count and number ~= 0 then
+    local full = math.min(math.max(gate.full_at or 0, now), now + gate.seconds)
+    gate.full_at = stamp(full + number * gate.seconds / gate.count)
+    change('HSET', gates, {home.name, cjson.encode(gate)})
+  end
+end
 local function enqueue(job, due, home)
   note(homes, job, due .. ' ' .. home.name)
   home.pushed[#home.pushed + 1] = job
@@ -38,9 +62,22 @@ local function push(home)  -- a job has its old entry again, if that is there as
   end
   if #back > 0 then change('SREM', home.tombstones, back) end
   if #jobs > 0 then change('LPUSH', home.list, jobs) end
-  token(home.wake)
+  wake(home)
+end
+local function free_slots(jobs)  -- of queues with a limit: others that wait there may be taken
+  if call('ZCARD', slots) == 0 then return end
+  for i, record in ipairs(call('HMGET', running, unpack(jobs))) do
+    local run = run_of(record)
+    local home = run and queue[run.home]
+    if run then change('ZREM', slots, {slot_of(run.home, jobs[i])}) end
+    if home then home.taken = (home.taken or 0) - 1 end
+  end
+  for _, home in ipairs(queue) do
+    if home.taken and #home.pushed == 0 and call('LLEN', home.list) > 0 then wake(home) end
+  end
 end
 local function land(tag, jobs)  -- they are not in flight any more, and neither is the tag if it has no others
+  free_slots(jobs)
   local left = without(call('HGET', batches, tag) or '', jobs)
   change('HDEL', running, jobs)
   if #left > 1 then return change('HSET', batches, {tag, left}) end

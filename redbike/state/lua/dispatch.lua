@@ -7,6 +7,7 @@
 local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
 local NO_STREAK = streak_of()
 local jobs, gone, moved = given.jobs, {}, 0
+if call('HLEN', gates) > 0 and is_paused(gate_of('')) then return {'ok', 0} end
 local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
 local entries = call('HMGET', queued, unpack(jobs))
 local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}

@@ -16,7 +16,7 @@ for i = #jobs, 1, -1 do
       note(homes, job, run.due .. ' ' .. run.home)
       mark(job, ENQ)
       change('RPUSH', queue[run.home].list, {job})
-      queue[run.home].used = true
+      queue[run.home].used = (queue[run.home].used or 0) + 1
     end
   end
 end
@@ -24,8 +24,10 @@ for _, home in ipairs(queue) do
   if home.used then
     local deleted = call('SCARD', home.tombstones) > 0 and call('LLEN', home.list) == 0  -- by somebody, and not by us
     if deleted then change('DEL', home.tombstones, {}) end
-    token(home.wake)
+    home.gate, home.slots = gate_of(home.name), {}
+    spend(home, -home.used)
   end
 end
 if #gone > 0 then land(tag, gone) end
+for _, home in ipairs(queue) do if home.used then wake(home) end end
 return write({'ok', table.concat(words, ' ')})

@@ -2,9 +2,9 @@
 -- survey: what a dispatcher has to do; changes nothing.
 -- given  due: how many due jobs at most; passed_over: how many of the first to leave out; lost: after how many lost
 --        runs no further tag is looked at; coming: how many jobs of those that are due next
--- returns {'ok', JSON of now, control, dispatched (until when), next_lease, due: [job, due time, …], coming: the same,
---         lost: for each tag whose worker is not heard of any more {tag, jobs, runs, schedules, streaks}}; what is not
---         there is missing
+-- returns {'ok', JSON of now, control, dispatched (until when), next_lease, next_alarm, alarms: those that have come,
+--         due: [job, due time, …], coming: the same, lost: for each tag whose worker is not heard of any more {tag,
+--         jobs, runs, schedules, streaks}}; what is not there is missing. Nothing is due while all is paused.
 local MOST = 1000  -- jobs that are told of each tag: where there are more, its list is damaged
 local instant, lost, many = stamp(now), {}, 0
 for _, tag in ipairs(call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, given.lost)) do
@@ -19,10 +19,15 @@ for _, tag in ipairs(call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, 
   lost[#lost + 1], many = held, many + #jobs
   if many >= given.lost then break end
 end
+local held = call('HLEN', gates) > 0 and is_paused(gate_of(''))
 return {'ok', cjson.encode({
   now = instant, control = call('GET', control) or nil, lost = lost,
   dispatched = call('ZSCORE', dispatched, 'until') or nil,
   next_lease = call('ZRANGEBYSCORE', leases, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2],
-  due = call('ZRANGEBYSCORE', timeline, '-inf', instant, 'WITHSCORES', 'LIMIT', given.passed_over, given.due),
-  coming = call('ZRANGEBYSCORE', timeline, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, given.coming)
+  alarms = call('ZRANGEBYSCORE', alarms, '-inf', instant, 'LIMIT', 0, given.alarms),
+  next_alarm = call('ZRANGEBYSCORE', alarms, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2],
+  due = not held and call('ZRANGEBYSCORE', timeline, '-inf', instant, 'WITHSCORES', 'LIMIT', given.passed_over, given.due)
+    or {},
+  coming = not held and call('ZRANGEBYSCORE', timeline, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, given.coming)
+    or {}
 })}

@@ -19,8 +19,12 @@ if #own > 0 then return {'ok', cjson.encode({started, deadlines, kept, own, dues
 if (signal or given.control) ~= given.control then return {'halted'} end
 -- The oldest entries are lined up, turn by turn; a queue that has no more is passed over.
 local jobs, home_of, turns, looked, look, position, idle = {}, {}, {}, 0, most, 0, 0
+local gated = call('HLEN', gates) > 0
+local all = gated and gate_of('')
 for number, home in ipairs(queue) do
   home.length, home.left, home.scanned, home.used = call('LLEN', home.list), 0, 0, 0
+  home.total = home.length
+  if gated then close(home, all) end
   if home.length > 0 then
     home.deadline = stamp(now + given.timeouts[number])
     home.head, home.tail = begin_of(given.tag, started, home.deadline), end_of(home.name)
@@ -34,7 +38,8 @@ while looked < look and idle < #turns do
   position, idle = position % #turns + 1, idle + 1
   local home = turns[position]
   if home.left == 0 and home.scanned < home.length then
-    home.jobs = call('LRANGE', home.list, -home.scanned - math.ceil(look / #turns), -home.scanned - 1)
+    local further = math.min(math.ceil(look / #turns), home.length - home.scanned)
+    home.jobs = call('LRANGE', home.list, -home.scanned - further, -home.scanned - 1)
     home.left, home.scanned = #home.jobs, home.scanned + #home.jobs
   end
   for _ = 1, math.min(home.left, #turns == 1 and look - looked or 1) do
@@ -62,6 +67,7 @@ for i = 1, looked do
     if #turns > 1 then homes[size] = home.name end
     if home.timeout > longest then longest = home.timeout end
     runs[2 * size - 1], runs[2 * size] = job, home.head .. due .. tried.counts .. home.tail
+    if gated then home.taken = home.taken + 1 note(home.slots, 0, slot_of(home.name, job)) end
     if not place then change('ZREM', timeline, {job}) end
     if tried.alone then break end
   elseif dead then
@@ -75,7 +81,8 @@ for _, home in ipairs(queue) do
   if home.used > 0 then
     deadlines[home.name] = home.deadline
     change('RPOP', home.list, {home.used})
-    if home.length > home.used then token(home.wake) end
+    if gated then spend(home, home.taken) end
+    if home.total > home.used then if gated then wake(home) else token(home.wake) end end
   end
 end
 if size == 0 then return write({'again'}) end

@@ -1,0 +1,147 @@
+"""The transitions of gates: a queue, or everything, is paused and opened again, and queues are limited.
+
+The name of everything is "".
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from redbike.limits import format_rate
+from redbike.serving.refusals import translate_errors
+from redbike.state.namespace import PAGE, Namespace
+from redbike.state.records import RunRecord, decode
+
+Unlimited = Literal[False]  # no limit any more
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause. Times are epoch seconds; `until` is None if the pause does not end by itself."""
+
+    since: float
+    until: float | None = None
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What stands before a queue, or before all of them: then `queue` is ""."""
+
+    queue: str
+    pause: Pause | None = None
+    at_once: int | None = None
+    rate: str | None = None  # such as ``100/m``
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether there is neither a pause nor a limit."""
+        return self.pause is None and self.at_once is None and self.rate is None
+
+
+class Gates:
+    """Pauses, opens and limits queues."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def pause(self, name: str, until: float | None = None, by: str = "", reason: str = "") -> bool:
+        """Pause the queue `name`; return False if it was paused already: then nothing is changed."""
+        given: dict[str, Any] = {"by": by, "reason": reason}
+        if until is not None:
+            given["until"] = until
+        return bool(self._namespace.run("pause_queue", _list_queue(name), **given)[0] == "ok")
+
+    def open(self, name: str, resume: bool = False) -> bool:
+        """End a pause that is over, or any with `resume`, and wake workers; return False if there was no pause."""
+        was_paused = bool(self._namespace.run("open", _list_queue(name), resume=resume)[0] == "ok")
+        if not name:
+            # Their workers were not woken while everything was paused.
+            for queue in self.list_queues():
+                self.open(queue)
+        return was_paused
+
+    def limit(
+        self,
+        name: str,
+        at_once: int | Unlimited | None = None,
+        rate: tuple[int, int] | Unlimited | None = None,
+        by_code: bool = False,
+    ) -> bool:
+        """Limit the queue `name`. None leaves a limit as it is, False takes it back.
+
+        `rate` is a number of jobs, and the seconds in which so many may be taken. A limit `by_code` does not replace
+        one that an operator has set: then False is returned.
+        """
+        given: dict[str, Any] = {} if at_once is None else {"at_once": at_once}
+        if rate is not None:
+            given["rate"] = rate
+        changed = self._namespace.run("limit", [name], code=by_code, **given)[0] == "ok"
+        if changed and at_once:
+            # Those that are in flight by now count too.
+            self.occupy(name, self._list_flying(name))
+        return bool(changed)
+
+    def occupy(self, name: str, jobids: Sequence[str]) -> None:
+        """Give each of `jobids` a slot that is in flight from the queue `name`, and take it from the others."""
+        pages = (jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE))
+        self._namespace.scripts.run_all(self._namespace.pack("occupy", [name], jobs=page) for page in pages)
+
+    def _list_flying(self, name: str) -> list[str]:
+        client, key = self._namespace.client, self._namespace.keys.running
+        with translate_errors():
+            found = {decode(jobid): decode(record) for jobid, record in client.hscan_iter(key, count=PAGE)}
+        runs = ((jobid, RunRecord.parse(record)) for jobid, record in found.items())
+        return [jobid for jobid, run in runs if run and run.queue == name]
+
+    def forget_alarm(self, member: str) -> None:
+        """Remove a member of ``-alarms`` that is none."""
+        with translate_errors():
+            self._namespace.client.zrem(self._namespace.keys.alarms, member.encode(errors="surrogateescape"))
+
+    def list_queues(self) -> list[str]:
+        """Return the names of all queues that were ever used."""
+        client, key = self._namespace.client, self._namespace.keys.queues
+        with translate_errors():
+            names = cast(set[bytes], self._namespace.fetch(client.smembers, key, "set"))
+        return sorted(map(decode, names))
+
+    def list_all(self) -> list[Gate]:
+        """Return the gates that are not simply open, the one of everything first, and then by the name of the queue."""
+        client, key = self._namespace.client, self._namespace.keys.gates
+        with translate_errors():
+            kept = cast(dict[bytes, bytes], self._namespace.fetch(client.hgetall, key, "hash"))
+        found = (read_gate(decode(name), decode(text)) for name, text in sorted(kept.items()))
+        return [gate for gate in found if gate and not gate.is_open]
+
+    def read(self, name: str) -> Gate:
+        """Return the gate of the queue `name`."""
+        with translate_errors():
+            kept = cast(bytes | None, self._namespace.client.hget(self._namespace.keys.gates, name))
+        return read_gate(name, decode(kept)) or Gate(name)
+
+
+def _list_queue(name: str) -> list[str]:
+    return [name] if name else []
+
+
+def read_gate(name: str, text: str) -> Gate | None:
+    """Return a gate as it is kept; None for one that is missing or damaged."""
+    try:
+        kept = json.loads(text)
+        paused = kept.get("paused")
+        pause = paused and Pause(
+            float(paused["since"]),
+            float(paused["until"]) if "until" in paused else None,
+            str(paused.get("by", "")),
+            str(paused.get("reason", "")),
+        )
+        at_once = int(kept["at_once"]) if "at_once" in kept else None
+        rate = (float(kept["count"]), float(kept["seconds"])) if "count" in kept else None
+        if (at_once is not None and at_once < 1) or (rate and min(rate) < 1):
+            return None
+        return Gate(name, pause or None, at_once, rate and format_rate(*rate))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None

@@ -1,0 +1,20 @@
+#!lua
+-- limit: how many jobs of a queue may be in flight at once, and how many may be taken in a time.
+-- given  queues: the queue; at_once: a number; rate: {count, seconds}; both false for no limit any more, and missing for
+--        no change; code: whether a worker class asks: then what an operator has set stays
+-- returns {'ok'}, or {'unchanged'}
+local home = queue[1]
+local gate = gate_of(home.name)
+local first, last = range_of_slots(home.name)
+if given.code and (gate.at_once or gate.count) and not gate.code then return {'unchanged'} end
+if given.at_once ~= nil then gate.at_once = given.at_once or nil end
+if given.rate ~= nil then gate.count, gate.seconds = unpack(given.rate or {}) end
+if not gate.count then gate.count, gate.seconds, gate.full_at = nil, nil, nil end
+gate.code = given.code and (gate.at_once or gate.count) and true or nil
+if not gate.at_once then change('ZREMRANGEBYLEX', slots, {first, last}) end
+if next(gate) then change('HSET', gates, {home.name, cjson.encode(gate)}) else change('HDEL', gates, {home.name}) end
+if call('LLEN', home.list) > 0 then
+  home.gate = gate
+  wake(home)
+end
+return write({'ok'})

@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- open: paused → open, if the pause is over, or is ended; and a worker is woken if a job may be taken again. Without a
+--       queue it is about everything. A gate with nothing left to keep is removed.
+-- given  queues: the queue, or none; resume: whether the pause is ended
+-- returns {'ok'}, or {'unchanged'} if there was no pause
+local home = queue[1]
+local name = home and home.name or ''
+local gate = gate_of(name)
+local was_paused = gate.paused ~= nil
+if was_paused and (given.resume or not is_paused(gate)) then
+  gate.last = {since = gate.paused.since, ended = stamp(math.min(now, end_of_pause(gate)))}
+  gate.paused = nil
+  token(wakeup)
+end
+local kept_until = gate.last and (tonumber(gate.last.ended) or 0) + KEPT
+if kept_until and kept_until <= now then gate.last, kept_until = nil, nil end
+change('ZREM', alarms, {'queue:' .. name})
+local instant = math.min(end_of_pause(gate), kept_until or math.huge)
+if instant < math.huge then change('ZADD', alarms, {stamp(instant), 'queue:' .. name}) end
+if next(gate) then change('HSET', gates, {name, cjson.encode(gate)}) else change('HDEL', gates, {name}) end
+if home and call('LLEN', home.list) > 0 then
+  home.gate = gate
+  wake(home)
+end
+return write({was_paused and 'ok' or 'unchanged'})

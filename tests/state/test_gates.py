@@ -1,0 +1,344 @@
+"""Gates: queues and everything are paused, opened and limited, straight at the scripts; time is an argument."""
+
+import pytest
+
+from redbike.keeping.fsck import fsck
+from redbike.state.gates import Gate, Pause
+from redbike.state.jobs import Job
+from redbike.state.namespace import make_tag
+from redbike.state.runs import GRACE, LEASE, Placement
+from redbike.state.store import Store
+from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, queue_for, take
+from tests.verbs import dispatch, set_job, survey, take_many
+
+QUEUES = [(QUEUE, TIMEOUT), ("work-B", TIMEOUT)]
+DAY = 86400.0
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+def fill(store, number, queue="A", now=START):
+    """Put so many jobs into a queue."""
+    store.at(now).jobs.set([Job(f"{n:04}:{queue}", OLD, now, False, f"work-{queue}") for n in range(number)])
+
+
+def take_runs(store, now, most=100, queues=QUEUES[:1]):
+    return take_many(store.at(now), queues, range(1, len(queues) + 1), make_tag(), most)
+
+
+def take_all(store, now, **more):
+    return [run.jobid for run in take_runs(store, now, **more)]
+
+
+def end_all(store, runs, now):
+    call = store.at(now).runs.pack_end([(run, Placement("next", now + 10_000)) for run in runs])
+    assert {answer.word for answer in store.runs.read_end(store.scripts.run(call))} == {"ok"}
+
+
+def has_token(store, name=QUEUE):
+    """Take the token that wakes a worker; tell whether there was one."""
+    return store.client.lpop(store.keys.wake(name)) is not None
+
+
+# Pauses
+
+
+def test_a_paused_queue_is_not_taken_from_and_the_others_are(store):
+    fill(store, 3)
+    fill(store, 2, "B")
+    assert store.at(NOW).gates.pause(QUEUE, by="ann@host", reason="full disk")
+    assert take_all(store, NOW, queues=QUEUES) == ["0000:B", "0001:B"]
+    assert store.gates.read(QUEUE) == Gate(QUEUE, Pause(NOW, None, "ann@host", "full disk"))
+    assert store.at(NOW + 1).gates.open(QUEUE, resume=True)
+    assert take_all(store, NOW + 1) == ["0000:A", "0001:A", "0002:A"]
+    assert list(fsck(store)) == []
+
+
+def test_to_pause_what_is_paused_changes_nothing(store, client):
+    assert store.at(NOW).gates.pause(QUEUE, reason="one")
+    kept = client.hgetall(store.keys.gates)
+    assert not store.at(NOW + 1).gates.pause(QUEUE, LATER, reason="two")
+    assert client.hgetall(store.keys.gates) == kept
+    assert client.exists(store.keys.alarms) == 0
+    assert not store.at(NOW).gates.open("work-B", resume=True)
+
+
+def test_a_pause_ends_by_itself_also_without_a_dispatcher(store):
+    fill(store, 1)
+    store.at(NOW).gates.pause(QUEUE, until=LATER)
+    assert take_all(store, LATER - 0.001) == []
+    assert take_all(store, LATER) == ["0000:A"]
+
+
+def test_the_dispatcher_is_told_when_a_pause_ends_and_wakes_a_worker(store):
+    fill(store, 1)
+    store.at(NOW).gates.pause(QUEUE, until=LATER)
+    has_token(store)
+    before, after = survey(store.at(LATER - 1)), survey(store.at(LATER))
+    assert (before.alarms, before.next_alarm) == ([], LATER)
+    assert after.alarms == [f"queue:{QUEUE}"]
+    store.at(LATER).gates.open(QUEUE)
+    assert has_token(store)
+    assert store.gates.read(QUEUE).is_open
+    # What is kept of it goes after a day.
+    assert survey(store.at(LATER)).next_alarm == LATER + DAY
+    store.at(LATER + DAY).gates.open(QUEUE)
+    assert store.client.exists(store.keys.gates, store.keys.alarms) == 0
+
+
+def test_a_pause_that_goes_on_is_not_ended_by_an_alarm(store):
+    fill(store, 1)
+    store.at(NOW).gates.pause(QUEUE, until=LATER)
+    store.at(LATER - 1).gates.open(QUEUE)
+    assert take_all(store, LATER - 1) == []
+    assert survey(store.at(NOW)).next_alarm == LATER
+
+
+def test_nothing_wakes_a_worker_for_a_paused_queue(store):
+    store.at(START).gates.pause(QUEUE)
+    fill(store, 5)
+    assert not has_token(store)
+    store.at(NOW).gates.open(QUEUE, resume=True)
+    assert has_token(store)
+
+
+def test_while_everything_is_paused_nothing_is_due_and_nothing_taken(store, client):
+    STATES["timeline"](store)
+    fill(store, 1)
+    has_token(store)
+    store.at(NOW).gates.pause("")
+    found = survey(store.at(NOW))
+    assert (found.due, found.coming) == ([], [])
+    assert dispatch(store.at(NOW), [(JOB, f"{DUE:.0f}", QUEUE)]) == 0
+    assert store.questions.inspect([JOB])[0].timeline == DUE
+    assert take_all(store, NOW) == []
+    set_job(store.at(NOW), "now:A", "NOW", "now", once=True)
+    assert not has_token(store)
+    assert list(fsck(store)) == []
+    client.delete(store.keys.wakeup)
+    store.at(LATER).gates.open("", resume=True)
+    assert client.llen(store.keys.wakeup) == 1, "the dispatcher is woken"
+    assert has_token(store), "and a worker of each queue that has jobs"
+    assert [jobid for jobid, _ in survey(store.at(LATER)).due] == [JOB]
+    assert take_all(store, LATER) == ["0000:A", "now:A"]
+
+
+def test_everything_is_resumed_by_itself_too(store):
+    STATES["timeline"](store)
+    store.at(START).gates.pause("", until=NOW)
+    assert survey(store.at(NOW - 1)).due == []
+    found = survey(store.at(NOW))
+    assert found.alarms == ["queue:"]
+    assert [jobid for jobid, _ in found.due] == [JOB]
+
+
+def test_a_run_in_flight_completes_while_all_is_paused(store):
+    run = STATES["flight"](store)
+    store.at(NOW).gates.pause("")
+    store.at(NOW).gates.pause(QUEUE)
+    assert store.at(NOW).runs.heartbeat([run]) == ["ok"]
+    assert store.at(NOW).runs.end(run, Placement("next", LATER)).detail == "timeline"
+
+
+# Limits
+
+
+def test_as_many_are_in_flight_as_the_limit_says(store):
+    fill(store, 5)
+    assert store.at(NOW).gates.limit(QUEUE, at_once=2)
+    runs = take_runs(store, NOW)
+    assert [run.jobid for run in runs] == ["0000:A", "0001:A"]
+    assert take_all(store, NOW + 1) == []
+    end_all(store, runs[:1], NOW + 2)
+    assert take_all(store, NOW + 3) == ["0002:A"]
+    assert list(fsck(store)) == []
+
+
+def test_an_end_wakes_a_worker_for_the_slot_that_it_frees(store):
+    fill(store, 3)
+    store.at(NOW).gates.limit(QUEUE, at_once=2)
+    has_token(store)
+    runs = take_runs(store, NOW)
+    assert not has_token(store), "there is no room"
+    end_all(store, runs[1:], NOW + 1)
+    assert has_token(store)
+
+
+def test_a_lost_run_gives_its_slot_back(store):
+    fill(store, 2)
+    store.at(NOW).gates.limit(QUEUE, at_once=1)
+    (jobid,) = take_all(store, NOW)
+    late = NOW + LEASE + GRACE
+    lost = survey(store.at(late)).lost
+    assert [run.jobid for run in lost] == [jobid]
+    assert take_all(store, late) == []
+    assert store.at(late).runs.end(lost[0], Placement("due", START, "lost", "0 1")).word == "ok"
+    assert take_all(store, late + 1) == ["0001:A"]
+
+
+def test_what_is_given_back_has_not_used_the_limit(store):
+    fill(store, 3)
+    store.at(NOW).gates.limit(QUEUE, at_once=2, rate=(2, 60))
+    runs = take_runs(store, NOW)
+    assert len(runs) == 2
+    assert take_all(store, NOW) == []
+    assert store.at(NOW).runs.release(runs[1:]) == ["queue"]
+    assert take_all(store, NOW) == ["0001:A"]
+    assert take_all(store, NOW + 1) == []
+
+
+def test_runs_that_are_in_flight_when_the_limit_is_set_count(store):
+    fill(store, 5)
+    runs = take_runs(store, NOW, most=3)
+    store.at(NOW).gates.limit(QUEUE, at_once=4)
+    assert take_all(store, NOW + 1) == ["0003:A"]
+    store.at(NOW).gates.limit(QUEUE, at_once=2)
+    end_all(store, runs[:2], NOW + 2)
+    assert take_all(store, NOW + 3) == [], "two go on"
+
+
+def test_a_limit_is_taken_back(store, client):
+    fill(store, 5)
+    store.at(NOW).gates.limit(QUEUE, at_once=1, rate=(1, 3600))
+    assert len(take_all(store, NOW)) == 1
+    store.at(NOW).gates.limit(QUEUE, rate=False)
+    assert store.gates.read(QUEUE) == Gate(QUEUE, at_once=1)
+    store.at(NOW).gates.limit(QUEUE, at_once=False)
+    assert client.exists(store.keys.gates, store.keys.slots) == 0
+    assert len(take_all(store, NOW + 1)) == 4
+
+
+def test_the_weights_of_other_queues_stay_exact(store):
+    for queue in "ABC":
+        fill(store, 40, queue)
+    queues = [(f"work-{queue}", TIMEOUT) for queue in "ABC"]
+    store.at(NOW).gates.limit("work-B", at_once=3)
+    taken = [run.queue for run in take_many(store.at(NOW), queues, [1, 1, 2, 3], "tag", 30)]
+    rest = [name for name in taken if name != "work-B"]
+    assert len(taken) - len(rest) == 3
+    assert rest == (["work-A", "work-A", "work-C"] * 9)[: len(rest)]
+
+
+def test_a_queue_of_a_hundred_a_minute_for_an_hour(store):
+    """A hundred at once, and then one each 0.6 s: whoever asks, and however often."""
+    fill(store, 7000)
+    store.at(NOW).gates.limit(QUEUE, rate=(100, 60))
+    taken, at = [], NOW
+    while at < NOW + 3600:
+        store.at(at).gates.open(QUEUE)
+        found = take_runs(store, at)
+        end_all(store, found, at)
+        taken += [at] * len(found)
+        assert len(found) == (100 if at == NOW else 1)
+        opens = survey(store.at(at)).next_alarm
+        if len(taken) % 100 == 0:
+            assert take_all(store, opens - 0.001) == []
+        at = opens
+    assert len(taken) == 100 + 6000 - 1
+    for first in range(0, len(taken) - 101, 97):
+        # One bucket more than the rate, in any time.
+        assert taken[first + 101] - taken[first] >= 0.59
+
+
+def test_a_bucket_is_full_again_after_its_time_and_never_fuller(store):
+    fill(store, 50)
+    store.at(NOW).gates.limit(QUEUE, rate=(10, 60))
+    assert len(take_all(store, NOW)) == 10
+    assert len(take_all(store, NOW + 29.9)) == 4
+    assert len(take_all(store, NOW + 30)) == 1
+    assert len(take_all(store, NOW + DAY)) == 10
+
+
+def test_the_rate_goes_on_when_the_clock_was_set_back(store):
+    fill(store, 9)
+    store.at(NOW + DAY).gates.limit(QUEUE, rate=(2, 60))
+    assert len(take_all(store, NOW + DAY)) == 2
+    assert take_all(store, NOW) == []
+    assert len(take_all(store, NOW + 60)) <= 2
+
+
+def test_a_rate_that_is_set_again_does_not_fill_the_bucket(store):
+    fill(store, 9)
+    store.at(NOW).gates.limit(QUEUE, rate=(2, 60))
+    assert len(take_all(store, NOW)) == 2
+    store.at(NOW).gates.limit(QUEUE, rate=(2, 60))
+    assert take_all(store, NOW) == []
+
+
+def test_a_dispatcher_wakes_a_worker_when_the_rate_allows_the_next(store, client):
+    store.at(NOW).gates.limit(QUEUE, rate=(1, 60))
+    fill(store, 2, now=NOW)
+    assert has_token(store)
+    client.delete(store.keys.wakeup)
+    assert len(take_all(store, NOW)) == 1
+    assert not has_token(store)
+    assert client.llen(store.keys.wakeup) == 1, "it may sleep until later"
+    assert survey(store.at(NOW)).next_alarm == NOW + 60
+    store.at(NOW + 60).gates.open(QUEUE)
+    assert has_token(store)
+    assert client.exists(store.keys.alarms) == 0
+
+
+def test_a_job_that_comes_when_the_bucket_is_empty_sets_the_alarm(store):
+    store.at(NOW).gates.limit(QUEUE, rate=(1, 60))
+    fill(store, 1, now=NOW)
+    assert len(take_all(store, NOW)) == 1
+    has_token(store)
+    assert survey(store.at(NOW)).next_alarm is None
+    set_job(store.at(NOW + 1), JOB, OLD, NOW)
+    assert not has_token(store)
+    assert survey(store.at(NOW)).next_alarm == NOW + 60
+
+
+def test_an_operator_outweighs_the_code(store):
+    gates = store.at(NOW).gates
+    assert gates.limit(QUEUE, at_once=5, by_code=True)
+    assert gates.limit(QUEUE, at_once=2)
+    assert not gates.limit(QUEUE, at_once=5, by_code=True)
+    assert gates.read(QUEUE).at_once == 2
+    gates.limit(QUEUE, at_once=False)
+    assert gates.limit(QUEUE, rate=(7, 1), by_code=True)
+    assert gates.read(QUEUE) == Gate(QUEUE, rate="7/s")
+
+
+def test_tombstones_do_not_use_up_the_limit(store):
+    fill(store, 4)
+    for n in range(3):
+        set_job(store.at(START), f"{n:04}:A", NEW, LATER)
+    store.at(NOW).gates.limit(QUEUE, at_once=1)
+    assert take(store, "tag", now=NOW).jobid == "0003:A"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "garbage",
+        "[]",
+        "7",
+        '"x"',
+        "null",
+        '{"paused": 7}',
+        '{"paused": {}}',
+        '{"paused": {"since": "x"}}',
+        '{"at_once": "x"}',
+        '{"at_once": -1}',
+        '{"at_once": 1e400}',
+        '{"count": 0, "seconds": 0}',
+        '{"count": 5}',
+        '{"count": 5, "seconds": {}}',
+        '{"last": []}',
+        "",
+        "[" * 2000,
+    ],
+)
+def test_a_damaged_gate_counts_as_none(store, client, text):
+    fill(store, 3)
+    client.hset(store.keys.gates, mapping={QUEUE: text, "": text})
+    assert len(take_all(store, NOW)) == 3
+    assert survey(store.at(NOW)).due == []
+    assert store.gates.list_all() == []
+    assert store.at(NOW).gates.pause(QUEUE)
+    assert store.gates.read(QUEUE).pause
