@@ -15,7 +15,7 @@ PACKAGE = Path(redbike.__file__).parent
 # A room may import from those in the lines above its own, and so may a module within its room.
 ROOMS = [
     {"errors", "texts", "words"},
-    {"config", "schedule", "serving", "processes", "moving"},
+    {"config", "limits", "schedule", "serving", "processes", "moving"},
     {"state"},
     {"running"},
     {"working", "keeping"},
@@ -48,7 +48,7 @@ MODULES = {
         {"__init__", "keys", "records", "rights"},
         {"scripts"},
         {"namespace"},
-        {"jobs", "questions", "runs"},
+        {"gates", "jobs", "questions", "runs"},
         {"timeline", "upkeep"},
         {"store"},
     ],
@@ -60,7 +60,7 @@ MODULES = {
         {"batch_runner", "pool"},
         {"worker"},
     ],
-    "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "jobs", "tags"}, {"fsck"}, {"repair"}],
+    "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
     "steering": [{"__init__", "patterns"}],
     "cli": [

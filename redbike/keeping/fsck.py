@@ -7,7 +7,9 @@
 4. Each run in flight has a record with a tag, a deadline, its due time and the count of losses. The tag lists the runs
    in flight under it. It has a lease and, before the last deadline, an expiring key. A tag without runs has nothing.
 5. A status agrees with the place.
-6. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
+6. Each run in flight from a queue with a limit at once has a slot there, and no other job has. A pause that ends by
+   itself has an alarm.
+7. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
 
 Invariant 4 is not for a run of an older version, which has a lease of its own.
 
@@ -18,6 +20,7 @@ tag, at one instant, and the verdict is about that.
 import logging
 from collections.abc import Iterator
 
+from redbike.keeping.gates import list_bad_gates
 from redbike.keeping.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.keeping.listing import find_wrong_types, list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
@@ -53,6 +56,8 @@ def fsck(store: Store) -> Iterator[str]:
                 yield f"{state.jobid!r}: {problem}"
     for tag in find_bad_tags(store, listing):
         yield f"the tag {tag.tag!r}: {'; '.join(check_tag(tag))}"
+    for subject, problems in list_bad_gates(store, listing):
+        yield f"{subject}: {'; '.join(problems)}"
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
     yield from (f"the key {store.keys.withdrawn!r} {describe_malformed(member)}" for member in listing.malformed)
 

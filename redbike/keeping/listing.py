@@ -38,6 +38,12 @@ class Listing:
     malformed: list[bytes] = field(default_factory=list)  # tombstones of an older version that name nothing
     keys: list[tuple[str, str]] = field(default_factory=list)  # (key, what is wrong with it)
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
+    gates: dict[str, set[str]] = field(
+        default_factory=dict
+    )  # by queue: jobs that have a slot, or are in flight from it
+    stray_gates: list[str] = field(default_factory=list)  # names that no queue can have
+    stray_slots: list[bytes] = field(default_factory=list)  # that name no queue and job
+    stray_alarms: list[str] = field(default_factory=list)  # that name no gate
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
     def add_tag(self, tag: str, jobids: Iterable[str]) -> None:
@@ -96,6 +102,7 @@ def _list_all(store: Store) -> Listing:
     homes = {home for home in _list_jobs(store, listing) if home}
     homes |= {*_list_withdrawn(store, listing), *_list_tombstone_queues(store, found)}
     _list_inflight(store, listing, found)
+    _list_gates(store, listing)
     # Read after the keys, so that it has also a queue that was used for the first time just now.
     names = set(map(decode, store.client.smembers(keys.queues)))
     _list_keys(store, listing, found, names, homes)
@@ -116,6 +123,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
             elif key == keys.running and (run := RunRecord.parse(decode(value))):
                 runs[decode(jobid)] = run
                 listing.add_tag(run.tag, [decode(jobid)])
+                listing.gates.setdefault(run.queue, set()).add(decode(jobid))
                 yield get_home(run)
     for key in (keys.timeline, keys.failure_times):
         for jobid, _ in client.zscan_iter(key, count=PAGE):
@@ -133,6 +141,29 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
             listing.old.add(decode(member))
         else:
             listing.add_tag(decode(member), ())
+
+
+def _list_gates(store: Store, listing: Listing) -> None:
+    """List the gates, with the jobs in flight from their queues and those that have a slot there."""
+    keys, client = store.keys, store.client
+    flying, listing.gates = listing.gates, {}
+    for name, _ in client.hscan_iter(keys.gates, count=PAGE):
+        if name and not is_queue_name(decode(name)):
+            listing.stray_gates.append(decode(name))
+        else:
+            listing.gates[decode(name)] = flying.get(decode(name), set())
+    for member, _ in client.zscan_iter(keys.slots, count=PAGE):
+        name, newline, jobid = decode(member).partition("\n")
+        if newline and jobid and is_queue_name(name):
+            listing.gates.setdefault(name, set()).add(jobid)
+        else:
+            listing.stray_slots.append(member)
+    for member, _ in client.zscan_iter(keys.alarms, count=PAGE):
+        kind, _, name = decode(member).partition(":")
+        if kind == "queue" and (not name or is_queue_name(name)):
+            listing.gates.setdefault(name, set())
+        else:
+            listing.stray_alarms.append(decode(member))
 
 
 def _list_withdrawn(store: Store, listing: Listing) -> Iterator[str]:

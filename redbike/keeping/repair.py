@@ -11,9 +11,11 @@ need, and removes those of a tag without runs. Tombstones of an older version ar
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from redbike.keeping.correction import Correction, FirstDue, describe_changes
 from redbike.keeping.fsck import describe_malformed, find_instant_ahead
+from redbike.keeping.gates import list_bad_gates, repair_gates
 from redbike.keeping.jobs import check_job, find_bad_jobs, inspect_jobs
 from redbike.keeping.leftovers import remove
 from redbike.keeping.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
@@ -51,6 +53,7 @@ class Repair:
             [now] = self.store.questions.inspect_tags({found.tag: found.deadlines})
             done = "it has what its runs need" if now.deadlines else "nothing is left of it"
             yield _format_line(f"the tag {found.tag!r}", check_tag(found), [done], check_tag(now))
+        yield from self._repair_gates(listing)
         for key, how in listing.keys:
             yield self._repair_key(key, how)
         for key, how in listing.leftovers:
@@ -75,6 +78,13 @@ class Repair:
                     moved.append(state)
             states = inspect_jobs(self.store, listing, {state.jobid: state.entries for state in moved})
         yield from (line for state in states for line in _report_job(state, state))
+
+    def _repair_gates(self, listing: Listing) -> Iterator[tuple[str, bool]]:
+        wrong = list(list_bad_gates(self.store, listing))
+        repair_gates(self.store, listing)
+        left = dict(list_bad_gates(self.store, replace(listing, stray_gates=[], stray_slots=[], stray_alarms=[])))
+        for subject, problems in wrong:
+            yield _format_line(subject, problems, ["it is as its runs and its pause need it"], left.get(subject, []))
 
     def _repair_key(self, key: str, how: str) -> tuple[str, bool]:
         if how == EXPIRES:

@@ -10,8 +10,8 @@ from typing import Any, Literal, cast
 
 from redbike.limits import format_rate
 from redbike.serving.refusals import translate_errors
-from redbike.state.namespace import PAGE, Namespace
-from redbike.state.records import RunRecord, decode
+from redbike.state.namespace import PAGE, Namespace, read_json
+from redbike.state.records import RunRecord, decode, parse_number
 
 Unlimited = Literal[False]  # no limit any more
 
@@ -39,6 +39,22 @@ class Gate:
     def is_open(self) -> bool:
         """Tell whether there is neither a pause nor a limit."""
         return self.pause is None and self.at_once is None and self.rate is None
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """What is kept of the gate of a queue, at one instant."""
+
+    queue: str
+    stored: str | None  # None if there is none
+    alarm: float | None  # when a dispatcher looks at it
+    wrong: dict[str, bool]  # jobs whose slots are wrong: whether they have one, and should have none
+    now: float
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate; None for one that is missing or damaged."""
+        return read_gate(self.queue, self.stored or "")
 
 
 class Gates:
@@ -95,6 +111,22 @@ class Gates:
             found = {decode(jobid): decode(record) for jobid, record in client.hscan_iter(key, count=PAGE)}
         runs = ((jobid, RunRecord.parse(record)) for jobid, record in found.items())
         return [jobid for jobid, run in runs if run and run.queue == name]
+
+    def inspect(self, name: str, jobids: Sequence[str] = ()) -> GateState:
+        """Return what is kept of the gate of the queue `name`, and which of `jobids` have a wrong slot."""
+        found = read_json(self._namespace.run("inspect_gate", _list_queue(name), jobs=list(jobids))[1])
+        wrong = found["wrong"] or {}
+        return GateState(name, found.get("gate"), parse_number(found.get("alarm")), wrong, float(found["now"]))
+
+    def forget(self, name: str) -> None:
+        """Remove a damaged gate."""
+        with translate_errors():
+            self._namespace.client.hdel(self._namespace.keys.gates, name.encode(errors="surrogateescape"))
+
+    def forget_slot(self, member: bytes) -> None:
+        """Remove a member of ``-slots`` that names no queue and job."""
+        with translate_errors():
+            self._namespace.client.zrem(self._namespace.keys.slots, member)
 
     def forget_alarm(self, member: str) -> None:
         """Remove a member of ``-alarms`` that is none."""

@@ -6,18 +6,22 @@
 local home = queue[1]
 local name = home and home.name or ''
 local gate = gate_of(name)
-local was_paused = gate.paused ~= nil
+local was_paused, changed = gate.paused ~= nil, false
 if was_paused and (given.resume or not is_paused(gate)) then
   gate.last = {since = gate.paused.since, ended = stamp(math.min(now, end_of_pause(gate)))}
-  gate.paused = nil
+  gate.paused, changed = nil, true
   token(wakeup)
 end
 local kept_until = gate.last and (tonumber(gate.last.ended) or 0) + KEPT
-if kept_until and kept_until <= now then gate.last, kept_until = nil, nil end
+if kept_until and kept_until <= now then gate.last, kept_until, changed = nil, nil, true end
 change('ZREM', alarms, {'queue:' .. name})
 local instant = math.min(end_of_pause(gate), kept_until or math.huge)
 if instant < math.huge then change('ZADD', alarms, {stamp(instant), 'queue:' .. name}) end
-if next(gate) then change('HSET', gates, {name, cjson.encode(gate)}) else change('HDEL', gates, {name}) end
+if not next(gate) then
+  change('HDEL', gates, {name})
+elseif changed then
+  change('HSET', gates, {name, cjson.encode(gate)})
+end
 if home and call('LLEN', home.list) > 0 then
   home.gate = gate
   wake(home)
