@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, StopWork, Unreachable, UnsetJob
 
 if TYPE_CHECKING:
+    from redbike.limits import Limit
     from redbike.redbike import Redbike, log
     from redbike.working.runner import current_run
     from redbike.working.worker_class import RoundRobin
@@ -16,6 +17,7 @@ __all__ = [
     "BadConfig",
     "BadJobId",
     "BadSchedule",
+    "Limit",
     "NoSuchJob",
     "Redbike",
     "RedbikeError",
@@ -29,6 +31,7 @@ __all__ = [
 
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
+    "Limit": "redbike.limits",
     "Redbike": "redbike.redbike",
     "RoundRobin": "redbike.working.worker_class",
     "current_run": "redbike.working.runner",

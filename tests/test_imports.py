@@ -54,7 +54,7 @@ MODULES = {
     ],
     "running": [{"__init__", "policies", "timefile", "wakeup"}, {"loop"}, {"dispatcher"}],
     "working": [
-        {"__init__", "batch", "coroutines", "ends", "heartbeat", "tracebacks", "worker_class"},
+        {"__init__", "batch", "coroutines", "ends", "heartbeat", "limits", "tracebacks", "worker_class"},
         {"loader", "queues", "runner"},
         {"source"},
         {"batch_runner", "pool"},
@@ -62,7 +62,7 @@ MODULES = {
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
-    "steering": [{"__init__", "patterns"}],
+    "steering": [{"__init__", "gates", "patterns"}],
     "cli": [
         {"arguments", "bike", "diagnosis", "messages"},
         {"set"},

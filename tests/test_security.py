@@ -5,12 +5,13 @@ import os
 import re
 import shlex
 import stat
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 from redis.exceptions import NoPermissionError
 
-from redbike import Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import Limit, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config import Settings
 from redbike.errors import ServerError
 from redbike.running.dispatcher import Dispatcher
@@ -18,6 +19,8 @@ from redbike.running.loop import Loop
 from redbike.serving.check import check_server
 from redbike.state import rights
 from redbike.state.runs import LEASE, Placement
+from redbike.steering.gates import Gatekeeper
+from redbike.working.limits import apply_limits
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
 from tests.states import end
@@ -162,6 +165,33 @@ def recovers_older(bike, other):
     assert not admin.exists(keys.running, keys.batches, keys.leases)
 
 
+def opens(bike, other):
+    """The pause of a queue with limits is over: a worker is woken for what waits there."""
+    other.at(1000.0).gates.limit("work-A", at_once=5, rate=(100, 1))
+    other.at(1000.0).gates.pause("work-A", until=1050.0)
+    bike.dispatch_due()
+    assert other.gates.read("work-A").pause is None
+    other.gates.limit("work-A", at_once=False, rate=False)
+    other.client.delete(other.keys.gates, other.keys.alarms)
+
+
+def is_limited(store, other):
+    """A worker whose class names limits starts while a run is in flight; it takes jobs, and gives one back."""
+    for jobid in ("limited1:B", "limited2:B", "limited3:B"):
+        set_job(other, jobid, "NOW", "now", once=True)
+    flying = take_many(other, [("work-B", 500.0)], [1], "before", 1)
+    handler = SimpleNamespace(limits=lambda: {"work-B": Limit(at_once=3, rate="9/h")})
+    apply_limits(store, handler, ["work-B"])
+    assert other.client.zlexcount(store.keys.slots, "-", "+") == 1
+    runs = take_many(store, [("work-B", 500.0)], [1], "after", 2)
+    assert store.runs.release(runs[1:]) == ["queue"]
+    for run in [*runs[:1], *flying]:
+        assert end(store, run, Placement("stop"), run.start).detail == "stopped"
+    apply_limits(store, SimpleNamespace(), ["work-B"])
+    assert not other.client.exists(other.keys.gates, other.keys.slots)
+    assert take_one(other, [("work-B", 500.0)], "rest").jobid == "limited3:B"
+
+
 def dispatches(bike, helper):
     """All that a dispatcher may ever ask of Redis."""
     starts(bike, helper.client)
@@ -187,6 +217,7 @@ def dispatches(bike, helper):
     crowd(helper)
     set_job(other.at(1000.0), "crowd0:A", "EVERY:100@0.0", 1050.0)
     assert bike.dispatch_due(1100.0) == 1
+    opens(bike, other)
     recovers_older(bike, other)
     adopts(store, other)
     waits(store, helper.client)
@@ -215,6 +246,7 @@ def works(bike, helper):
     assert end(store, runs[1], Placement("next"), runs[1].start)[:2] == ("ok", "timeline")
     crowd(helper)
     assert [bike.work_one() for _ in range(2)] == ["again:A", "crowd1:A"]
+    is_limited(store, other)
     adopts(store, other)
     waits(store, helper.client)
     names_a_wrong_type(store, helper.client, bike.work_one)
@@ -231,6 +263,15 @@ def damages(keys, admin):
     admin.set(keys.inflight("tag"), "\ntwo:A\n")
     admin.sadd(keys.tombstones("work-A"), "two:A")
     admin.sadd(keys.withdrawn, "nobody")
+
+
+def steers_queues(bike):
+    gatekeeper = Gatekeeper(bike.store, bike.worker)
+    for queue in ("A", None):
+        assert gatekeeper.pause(queue)
+        assert gatekeeper.resume(queue)
+    assert gatekeeper.limit("A", at_once=5, rate="3/m").at_once == 5
+    assert gatekeeper.limit("A", at_once=None, rate=None).is_open
 
 
 def asks(bike, helper):
@@ -256,6 +297,7 @@ def asks(bike, helper):
     assert len(list(bike.get_schedules())) == 3
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]
     bike.requeue("broken:A")
+    steers_queues(bike)
     bike.unset("broken:A")
     bike.unset("job:A")
     crowd(bike)

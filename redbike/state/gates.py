@@ -144,7 +144,7 @@ class Gates:
         """Return the gates that are not simply open, the one of everything first, and then by the name of the queue."""
         client, key = self._namespace.client, self._namespace.keys.gates
         with translate_errors():
-            kept = cast(dict[bytes, bytes], self._namespace.fetch(client.hgetall, key, "hash"))
+            kept = dict(client.hscan_iter(key, count=PAGE))
         found = (read_gate(decode(name), decode(text)) for name, text in sorted(kept.items()))
         return [gate for gate in found if gate and not gate.is_open]
 

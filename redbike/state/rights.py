@@ -7,11 +7,11 @@ would find out in the middle of a run that one is missing, perhaps after weeks. 
 
 DISPATCHER = (
     "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hmget hexists hset hdel "
-    "hincrby zrange zrevrange zrangebyscore zscore zmscore zadd zrem del lpos lrem lpush sadd srem smismember "
-    "sismember smembers"
+    "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem del lpos lrem lpush sadd srem "
+    "smismember sismember smembers"
 )
 WORKER = (
     "script|load time blpop hlen zcard scard llen strlen type exists get set mget del hget hmget hexists hset hdel "
-    "hincrby zrange zrevrange zscore zadd zrem lrange lpos lrem lpush rpush rpop sadd srem smismember sismember "
-    "smembers"
+    "hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lpos lrem lpush rpush rpop sadd "
+    "srem smismember sismember smembers"
 )

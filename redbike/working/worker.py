@@ -19,6 +19,7 @@ from redbike.working.batch import LONG_ENOUGH, Batch, Pace
 from redbike.working.batch_runner import BatchRunner
 from redbike.working.ends import Ends
 from redbike.working.heartbeat import Heartbeat
+from redbike.working.limits import apply_limits
 from redbike.working.pool import Pool
 from redbike.working.queues import Queues
 from redbike.working.runner import Runner
@@ -31,6 +32,7 @@ class Worker:
 
     def __init__(self, store: Store, worker: WorkerClass, settings: Settings, concurrency: int = 1) -> None:
         self.store = store
+        self.worker = worker
         self.settings = settings
         self.concurrency = concurrency
         self.loop = Loop(store, getattr(worker, "abort", None))
@@ -45,6 +47,7 @@ class Worker:
     def work(self) -> None:
         """Work until halted."""
         next(self.queues.looks())
+        self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
         if self.concurrency == 1:
             self.loop.run(self._turn)
         else:

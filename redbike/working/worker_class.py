@@ -18,6 +18,8 @@ class WorkerClass(Protocol):
     - ``settings_for(run, settings) -> Settings``: Return the settings of one run, for example another ``on_error`` for
       some job ids. `run` is what `redbike.current_run` returns.
     - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
+    - ``limits() -> dict[str, Limit]``: Return limits by the full names of queues. A worker sets them in Redis when it
+      starts, for all workers, but not where an operator has set a limit.
     - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
       is called if the config file names the worker.
     - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in

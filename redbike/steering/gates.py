@@ -1,0 +1,88 @@
+"""Operators pause, resume and limit queues, and pause everything."""
+
+import getpass
+import math
+import socket
+from typing import Any
+
+from redbike.errors import BadConfig
+from redbike.limits import check_at_once, parse_rate
+from redbike.state.gates import Gate
+from redbike.state.keys import check_queue_name
+from redbike.state.store import Store
+
+MAX_REASON = 500  # characters
+
+
+class Gatekeeper:
+    """Steers the queues of `store`. `worker` is an instance of a worker class, which may have short names for them."""
+
+    def __init__(self, store: Store, worker: Any) -> None:
+        self.store = store
+        self.worker = worker
+
+    def find_queue(self, name: str) -> str:
+        """Return the full name of a queue: with stock workers ``A`` will do for ``work-A``. Raise `BadQueueName`."""
+        check_queue_name(name)
+        expand = getattr(self.worker, "name_queue", None)
+        known = self.store.gates.list_queues()
+        if name in known or not callable(expand) or name in self.worker.queue_names():
+            return name
+        full = check_queue_name(expand(name))
+        # A queue that was never used may be named in full, too.
+        return name if full not in known and name.startswith(expand("")) else full
+
+    def pause(self, queue: str | None, until: float | None = None, reason: str = "") -> bool:
+        """Pause a queue; None is everything. Return False if it was paused already: then nothing is changed.
+
+        `until` (epoch seconds) is when it goes on by itself. Raise `BadConfig` if that is past, or for a bad reason.
+        """
+        check_until(until, self.store.timeline.read_clock())
+        name = "" if queue is None else self.find_queue(queue)
+        return self.store.gates.pause(name, until, name_operator(), check_reason(reason))
+
+    def resume(self, queue: str | None) -> bool:
+        """End the pause of a queue; None is everything. Return False if it was not paused."""
+        return self.store.gates.open("" if queue is None else self.find_queue(queue), resume=True)
+
+    def limit(self, queue: str, **limits: int | str | None) -> Gate:
+        """Limit a queue by ``at_once`` and ``rate``, see `redbike.limits.Limit`; None takes a limit back.
+
+        Return what stands before the queue then. Raise `BadConfig`.
+        """
+        given: dict[str, Any] = {}
+        if "at_once" in limits:
+            given["at_once"] = check_at_once(limits["at_once"]) or False
+        if "rate" in limits:
+            given["rate"] = parse_rate(limits["rate"]) or False
+        name = self.find_queue(queue)
+        if given:
+            self.store.gates.limit(name, **given)
+        return self.store.gates.read(name)
+
+
+def name_operator() -> str:
+    """Return user@host of this process."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        # The user of a container may have no name.
+        user = "?"
+    return f"{user}@{socket.gethostname()}"
+
+
+def check_reason(reason: str) -> str:
+    """Return `reason` if it is a line of text of limited length. Raise `BadConfig`."""
+    if not isinstance(reason, str) or not reason.isprintable() or len(reason) > MAX_REASON:
+        raise BadConfig(f"bad reason {reason!r:.80}: one line of up to {MAX_REASON} characters is needed")
+    return reason
+
+
+def check_until(until: float | None, now: float) -> float | None:
+    """Return `until` if it is None or an instant after `now`. Raise `BadConfig`."""
+    if until is None:
+        return None
+    is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
+    if not is_number or until <= now:
+        raise BadConfig(f"bad until {until!r:.80}: an instant that is to come is needed")
+    return float(until)
