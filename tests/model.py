@@ -76,6 +76,20 @@ class End:
 
 
 @dataclass
+class Gate:
+    """What stands before a queue, or before all of them."""
+
+    since: float | None = None  # when its pause began; None if it is not paused
+    until: float = math.inf  # when it goes on by itself
+    at_once: int | None = None
+    rate: tuple[int, int] | None = None  # so many jobs in so many seconds
+    full_at: float = 0.0  # when the bucket has all of its tokens
+
+    def is_paused(self, now: float) -> bool:
+        return self.since is not None and now < self.until
+
+
+@dataclass
 class Job:
     schedule: str | None = None
     status: str | None = None
@@ -128,6 +142,8 @@ class Model:
         self.queues: dict[str, list[str]] = {name: [] for name in timeouts}
         self.tombstones: dict[str, set[str]] = {name: set() for name in timeouts}
         self.batches: dict[str, Batch] = {}
+        self.given_back: dict[str, int] = {}  # by queue, in one request
+        self.gates: dict[str, Gate] = {name: Gate() for name in ("", *timeouts)}
 
     def job(self, jobid: str) -> Job:
         return self.jobs.setdefault(jobid, Job())
@@ -241,6 +257,8 @@ class Model:
 
     def dispatch(self, now: float, homeless: str | None = None) -> int:
         """Move what is due; the job `homeless` has no queue."""
+        if self.gates[""].is_paused(now):
+            return 0
         due = sorted((job.timeline, jobid) for jobid, job in self.jobs.items() if (job.timeline or now + 1) <= now)
         moved = 0
         for moment, jobid in due:
@@ -300,7 +318,20 @@ class Model:
         if tag in self.batches:
             return list(self.batches[tag].jobs)
         taken: list[str] = []
-        for name, jobid in list(self._line_up(list(turns))):
+        seen = -1
+        # If all that it has looked at is thrown away, it looks again.
+        while not taken and seen:
+            taken, seen = self._take_once(now, tag, list(turns), most)
+        if taken:
+            last = max(self.job(jobid).flight.deadline for jobid in taken)
+            self.batches[tag] = Batch(taken, list(taken), min(now + self.lease, last + self.grace))
+        return list(taken)
+
+    def _take_once(self, now: float, tag: str, turns: list[str], most: int) -> tuple[list[str], int]:
+        taken: list[str] = []
+        room = {name: self._room(now, name) for name in turns}
+        looked = list(self._line_up(turns, room))
+        for name, jobid in looked:
             alone = jobid not in self.tombstones[name] and self.job(jobid).tries.alone
             if len(taken) == most or (alone and taken):
                 break
@@ -312,14 +343,54 @@ class Model:
                 taken.append(jobid)
             if alone:
                 break
-        if taken:
-            last = max(self.job(jobid).flight.deadline for jobid in taken)
-            self.batches[tag] = Batch(taken, list(taken), min(now + self.lease, last + self.grace))
-        return list(taken)
+        for jobid in taken:
+            self._spend(now, self.job(jobid).flight.queue, 1)
+        return taken, len(looked)
 
-    def _line_up(self, turns: list[str]) -> Iterator[tuple[str, str]]:
+    def _room(self, now: float, name: str) -> int:
+        """How many jobs of a queue may be taken."""
+        gate, room = self.gates[name], 1000
+        if gate.is_paused(now) or self.gates[""].is_paused(now):
+            return 0
+        if gate.at_once is not None:
+            room = gate.at_once - len(self.flying(name))
+        if gate.rate:
+            lacks = min(max(gate.full_at, now) - now, gate.rate[1])
+            room = min(room, math.floor((gate.rate[1] - lacks) * gate.rate[0] / gate.rate[1] + 1e-6))
+        return max(0, room)
+
+    def _spend(self, now: float, name: str, number: int) -> None:
+        gate = self.gates[name]
+        if gate.rate:
+            full = min(max(gate.full_at, now), now + gate.rate[1])
+            gate.full_at = round(full + number * gate.rate[1] / gate.rate[0], 6)
+
+    def flying(self, name: str) -> frozenset[str]:
+        """The jobs in flight from a queue."""
+        return frozenset(jobid for jobid, job in self.jobs.items() if job.flight and job.flight.queue == name)
+
+    # What an operator does to queues; the name of all of them is ""
+
+    def pause_queue(self, now: float, name: str, until: float | None) -> bool:
+        if self.gates[name].is_paused(now):
+            return False
+        self.gates[name].since, self.gates[name].until = now, math.inf if until is None else until
+        return True
+
+    def open(self, now: float, name: str, resume: bool) -> bool:
+        gate = self.gates[name]
+        was_paused = gate.since is not None
+        if resume or not gate.is_paused(now):
+            gate.since, gate.until = None, math.inf
+        return was_paused
+
+    def limit(self, name: str, at_once: int | None, rate: tuple[int, int] | None) -> None:
+        gate = self.gates[name]
+        gate.at_once, gate.rate, gate.full_at = at_once, rate, gate.full_at if rate else 0.0
+
+    def _line_up(self, turns: list[str], room: dict[str, int]) -> Iterator[tuple[str, str]]:
         """The entries of queues in the order of their turns, the oldest first; a queue that has no more loses none."""
-        waiting = {name: deque(self.queues[name]) for name in turns}
+        waiting = {name: deque(self.queues[name][: room[name]]) for name in turns}
         while any(waiting.values()):
             for name in turns:
                 if waiting[name]:
@@ -344,9 +415,12 @@ class Model:
         flight = self.jobs.get(jobid, Job()).flight
         return flight if flight and flight.tag == tag else None
 
-    def release(self, jobids: list[str], tag: str) -> list[str]:
+    def release(self, now: float, jobids: list[str], tag: str) -> list[str]:
         """Give back what has not begun, in front of its queue and in its order."""
         words = [self._release(jobid, tag) for jobid in reversed(jobids)]
+        for name, number in self.given_back.items():
+            self._spend(now, name, -number)
+        self.given_back.clear()
         return words[::-1]
 
     def _release(self, jobid: str, tag: str) -> str:
@@ -361,6 +435,7 @@ class Model:
             return "unset"
         job.queued, job.queue, job.status = flight.due, flight.queue, "ENQ"
         self.queues[flight.queue].insert(0, jobid)
+        self.given_back[flight.queue] = self.given_back.get(flight.queue, 0) + 1
         return "queue"
 
     def heartbeat(self, now: float, runs: list[tuple[str, str]]) -> list[str]:

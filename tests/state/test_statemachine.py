@@ -18,6 +18,7 @@ from redbike.config import Settings
 from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
+from redbike.state.gates import Gate
 from redbike.state.jobs import Job
 from redbike.state.records import Streak, parse_batch
 from redbike.state.runs import GRACE, LEASE, Placement, Run
@@ -35,6 +36,7 @@ jobids = st.sampled_from(JOBIDS)
 delays = st.sampled_from([-3.0, 0.0, 1.0, 10.0, 40.0])
 turns = st.sampled_from([["work-A"], ["work-B"], ["work-A", "work-B"], ["work-B", "work-A", "work-A"]])
 which = st.integers(0, 9)
+gates = st.sampled_from(["", *TIMEOUTS])
 ways = st.fixed_dictionaries(
     {
         "place": st.sampled_from(["next", "next", "next", "due", "due", "stop", "die", "unset"]),
@@ -132,6 +134,31 @@ class Jobs(RuleBasedStateMachine):
         else:
             assert known
 
+    # What an operator does to queues
+
+    @rule(name=gates, delay=st.sampled_from([None, 1.0, 20.0]))
+    def pause_queue(self, name, delay):
+        until = None if delay is None else self.now + delay
+        assert self.store.at(self.now).gates.pause(name, until) == self.model.pause_queue(self.now, name, until)
+        assert not self.store.at(self.now).gates.pause(name, until)
+
+    @rule(name=gates, resume=st.booleans())
+    def open(self, name, resume):
+        expected = self.model.open(self.now, name, resume)
+        for queue in self.model.queues if not name else ():
+            # Those that were in the queues are woken for.
+            self.model.open(self.now, queue, resume=False)
+        assert self.store.at(self.now).gates.open(name, resume) == expected
+
+    @rule(
+        name=st.sampled_from(list(TIMEOUTS)),
+        at_once=st.sampled_from([None, 1, 2]),
+        rate=st.sampled_from([None, None, (1, 60), (3, 10), (2, 1)]),
+    )
+    def limit(self, name, at_once, rate):
+        self.store.at(self.now).gates.limit(name, at_once or False, rate or False)
+        self.model.limit(name, at_once, rate)
+
     # What the dispatcher does
 
     @rule(seen=st.integers(1, 2), homeless=st.sampled_from([None, None, None, "b:A"]))
@@ -228,7 +255,7 @@ class Jobs(RuleBasedStateMachine):
         runs = self._together(which)[first:]
         if runs:
             words = self.store.at(self.now).runs.release(runs)
-            assert words == self.model.release([run.jobid for run in runs], runs[0].tag)
+            assert words == self.model.release(self.now, [run.jobid for run in runs], runs[0].tag)
 
     @has_run
     @rule(number=st.integers(1, 9))
@@ -333,6 +360,23 @@ class Jobs(RuleBasedStateMachine):
             assert [entry.decode() for entry in reversed(queue)] == self.model.queues[name]
             tombstones = self.client.smembers(self.store.keys.tombstones(name))
             assert {jobid.decode() for jobid in tombstones} == self.model.tombstones[name]
+
+    @invariant()
+    def each_gate_is_as_the_model_says(self):
+        keys = self.store.keys
+        slots = {
+            f"{name}\n{jobid}"
+            for name in TIMEOUTS
+            if self.model.gates[name].at_once
+            for jobid in self.model.flying(name)
+        }
+        assert {slot.decode() for slot in self.client.zrange(keys.slots, 0, -1)} == slots
+        kept = {gate.queue: gate for gate in self.store.gates.list_all()}
+        for name, gate in self.model.gates.items():
+            found = kept.get(name, Gate(name))
+            assert (found.pause and found.pause.since) == gate.since
+            assert found.at_once == gate.at_once
+            assert (found.rate is None) == (gate.rate is None)
 
     @invariant()
     def the_invariants_hold(self):
