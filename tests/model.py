@@ -355,15 +355,17 @@ class Model:
         if gate.at_once is not None:
             room = gate.at_once - len(self.flying(name))
         if gate.rate:
-            lacks = min(max(gate.full_at, now) - now, gate.rate[1])
+            lacks = self._lack(now, gate)
             room = min(room, math.floor((gate.rate[1] - lacks) * gate.rate[0] / gate.rate[1] + 1e-6))
         return max(0, room)
 
     def _spend(self, now: float, name: str, number: int) -> None:
         gate = self.gates[name]
         if gate.rate:
-            full = min(max(gate.full_at, now), now + gate.rate[1])
-            gate.full_at = round(full + number * gate.rate[1] / gate.rate[0], 6)
+            gate.full_at = round(now + self._lack(now, gate) + number * gate.rate[1] / gate.rate[0], 6)
+
+    def _lack(self, now: float, gate: Gate) -> float:
+        return min(max(gate.full_at - now, 0.0), gate.rate[1])
 
     def flying(self, name: str) -> frozenset[str]:
         """The jobs in flight from a queue."""

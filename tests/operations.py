@@ -15,6 +15,7 @@ from redbike.running.dispatcher import Dispatcher
 from redbike.state.jobs import Job
 from redbike.state.runs import LEASE
 from redbike.state.store import Store
+from redbike.steering.gates import Gatekeeper
 from redbike.working.batch import MOST
 from redbike.working.worker import Worker
 from tests.crashing import Faults, faulty
@@ -257,6 +258,41 @@ def flush(scene: Scene) -> None:
     scene.bike.flush()
 
 
+def steering(act: Callable[[Gatekeeper, float], Any]) -> Callable[[Scene], None]:
+    """Do `act`, which is also given the time. What it returns is not compared: what is paused already is not paused."""
+
+    def steer(scene: Scene) -> None:
+        act(Gatekeeper(scene.bike.store, scene.bike.worker), scene.began)
+
+    return steer
+
+
+def held_queue(scene: Scene) -> None:
+    """A queue with a job that is paused until an instant to come."""
+    scene.queue(JOB)
+    scene.store.gates.pause("work-A", scene.began + 3600)
+
+
+def held_all(scene: Scene) -> None:
+    scene.queue(JOB, "other:B")
+    scene.put("due:A", due=-1)
+    scene.store.gates.pause("")
+
+
+def limited(scene: Scene) -> None:
+    """A queue with one job in flight, which may have no more, and another job."""
+    scene.store.gates.limit("work-A", at_once=1, rate=(1000, 1))
+    scene.fly("flying:A", ago=90)
+    scene.queue(JOB)
+
+
+def over(scene: Scene) -> None:
+    """The pauses of a queue and of everything are over."""
+    scene.queue(JOB)
+    for name in ("work-A", ""):
+        scene.store.at(scene.began - 100).gates.pause(name, scene.began - 50)
+
+
 BY_HAND = [
     ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
@@ -284,6 +320,10 @@ BY_HAND = [
     ("halt", crowd, lambda scene: scene.bike.control("HALT")),
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
+    ("pause a queue", waiting(JOB), steering(lambda keeper, t: keeper.pause("A", t + 3600, "a reason"))),
+    ("pause everything", waiting(JOB), steering(lambda keeper, _: keeper.pause(None))),
+    ("resume a queue", held_queue, steering(lambda keeper, _: keeper.resume("A"))),
+    ("take a limit back", limited, steering(lambda keeper, _: keeper.limit("A", at_once=None, rate=None))),
     ("fsck", waiting(JOB, "other:A"), lambda scene: list(fsck(scene.bike.store))),
 ]
 
@@ -390,6 +430,8 @@ DISPATCHER = [
         Operation(f"dispatch_due with lost runs, on-lost = {policy}", lost, one_pass, settings={"on_lost": policy})
         for policy in ("reschedule", "stop")
     ),
+    Operation("dispatch_due with a lost run of a limited queue", limited, one_pass),
+    Operation("dispatch_due after pauses", over, one_pass),
     Operation("dispatch_due with strays", strays, one_pass, mends=True),
     Operation("dispatch_due after an older version", older, one_pass),
     Operation("dispatch", due, dispatch),
@@ -472,6 +514,14 @@ def stopped_halfway(scene: Scene) -> None:
 
 
 THREE = ("a:A", "b:A", "c:A")
+
+
+def crowded(scene: Scene) -> None:
+    """Of a queue that may have two in flight, and of another one."""
+    scene.store.gates.limit("work-A", at_once=2, rate=(1000, 1))
+    scene.queue(*THREE, "d:A", "e:B")
+
+
 SLOW = acting("slow:A", be_slow, waiting("a:A", "slow:A", "c:A", "d:A"))
 WORK_ONE = {
     "periodic": waiting(JOB),
@@ -495,6 +545,7 @@ WORK = [
     ("work of several", waiting(*THREE), work_batches),
     ("work of several, which fail", acting("b:A", raising(ValueError("no")), waiting(*THREE)), work_batches),
     ("work of several, stopped halfway", waiting(*THREE, "d:A"), stopped_halfway),
+    ("work of several, limited", crowded, work_batches),
     ("work of several, one slow", SLOW, work_batches),
 ]
 WORKER = [
@@ -530,6 +581,14 @@ WORKER = [
 
 OPERATIONS = [
     *(Operation(name, prepare, act, by_hand=True) for name, prepare, act in BY_HAND),
+    Operation(
+        "limit a queue",
+        lambda scene: scene.fly(JOB),
+        steering(lambda keeper, _: keeper.limit("A", at_once=2, rate="5/s")),
+        by_hand=True,
+        steps=2,
+    ),
+    Operation("resume everything", held_all, steering(lambda keeper, _: keeper.resume(None)), by_hand=True, steps=3),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
     Operation("repair", damaged, repair, by_hand=True, steps=4),
     Operation("flush", crowd, flush, by_hand=True, steps=5),

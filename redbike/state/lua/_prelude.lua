@@ -40,9 +40,8 @@ local function spend(home, number)  -- of what its gate allows; less than nothin
   local gate = home.gate
   if gate.at_once and #home.slots > 0 then change('ZADD', slots, home.slots) end
   if gate.count and number ~= 0 then
-    local full = math.min(math.max(gate.full_at or 0, now), now + gate.seconds)
-    gate.full_at = stamp(full + number * gate.seconds / gate.count)
-    change('HSET', gates, {home.name, cjson.encode(gate)})
+    gate.full_at = stamp(now + lack_of(gate) + number * gate.seconds / gate.count)
+    change('HSET', gates, {home.name, gate_record_of(gate)})
   end
 end
 local function enqueue(job, due, home)

@@ -20,7 +20,7 @@ if instant < math.huge then change('ZADD', alarms, {stamp(instant), 'queue:' .. 
 if not next(gate) then
   change('HDEL', gates, {name})
 elseif changed then
-  change('HSET', gates, {name, cjson.encode(gate)})
+  change('HSET', gates, {name, gate_record_of(gate)})
 end
 if home and call('LLEN', home.list) > 0 then
   home.gate = gate

@@ -10,5 +10,5 @@ if given['until'] then
   gate.paused['until'] = stamp(given['until'])
   alarm(name, given['until'])
 end
-change('HSET', gates, {name, cjson.encode(gate)})
+change('HSET', gates, {name, gate_record_of(gate)})
 return write({'ok'})
