@@ -49,10 +49,10 @@ MODULES = {
         {"scripts"},
         {"namespace"},
         {"jobs", "questions", "runs"},
-        {"timeline", "upkeep"},
+        {"pauses", "timeline", "upkeep"},
         {"store"},
     ],
-    "running": [{"__init__", "policies", "timefile", "wakeup"}, {"loop"}, {"dispatcher"}],
+    "running": [{"__init__", "policies", "timefile", "wakeup"}, {"loop", "resuming"}, {"dispatcher"}],
     "working": [
         {"__init__", "batch", "coroutines", "ends", "heartbeat", "tracebacks", "worker_class"},
         {"loader", "queues", "runner"},

@@ -14,6 +14,7 @@ from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
 from redbike.state.namespace import PAGE
+from redbike.state.pauses import JOB_ALARM
 from redbike.state.records import RunRecord, Waiting, decode, parse_batch
 from redbike.state.runs import GRACE, SLACK
 from redbike.state.store import Store
@@ -108,7 +109,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     """List the ids in hashes and sorted sets, and the tags of runs; yield the queues that records name."""
     keys, client = store.keys, store.client
     runs: dict[str, RunRecord] = {}
-    for key in (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures):
+    for key in (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses):
         for jobid, value in client.hscan_iter(key, count=PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
@@ -120,6 +121,9 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     for key in (keys.timeline, keys.failure_times):
         for jobid, _ in client.zscan_iter(key, count=PAGE):
             listing.jobs[decode(jobid)] = None
+    for alarm, _ in client.zscan_iter(keys.alarms, count=PAGE):
+        if decode(alarm).startswith(JOB_ALARM):
+            listing.jobs[decode(alarm).removeprefix(JOB_ALARM)] = None
     for name, _ in client.hscan_iter(keys.skipped, count=PAGE):
         listing.jobs[decode(name).partition(":")[2]] = None
     listed: set[str] = set()

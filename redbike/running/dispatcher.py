@@ -4,7 +4,9 @@
 2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
    moved at their instant, without another survey.
 3. End the lost runs by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt them first.
-4. Sleep until the next due time or lease, or until something earlier is set. Keep the time once a second.
+4. Resume the jobs whose pause is over.
+5. Sleep until the next due time, lease or end of a pause, or until something earlier is set. Keep the time once a
+   second.
 
 It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
 any more. So of two dispatchers one works and the other finds nothing to do, and nobody misses one that dies.
@@ -21,6 +23,7 @@ from redbike.errors import RedbikeError
 from redbike.processes import watchdog
 from redbike.running.loop import Loop
 from redbike.running.policies import count_given_up, describe, place_again, place_lost, place_suspect
+from redbike.running.resuming import ring
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Stop
 from redbike.schedule.parser import parse
@@ -83,9 +86,11 @@ class Dispatcher:
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
+            rang = bool(survey.alarms) and ring(store, self.settings, survey.alarms)
             before, due = survey, self._find_queues(survey.due)
             if not due:
-                if not self._recover(store, survey) or (len(survey.lost) < PAGE and not survey.old):
+                recovered = self._recover(store, survey)
+                if not rang and (not recovered or (len(survey.lost) < PAGE and not survey.old)):
                     self._surveyed = survey
                     return moved
                 before = None
@@ -207,7 +212,8 @@ class Dispatcher:
         self.dispatch_due()
         assert self._surveyed is not None
         self.loop.check_halt(self._surveyed.control)
-        moments = [moment for moment in (self._surveyed.next_due, self._surveyed.next_lease) if moment is not None]
+        survey = self._surveyed
+        moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_alarm) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
         while not self.loop.stopping.is_set():
             self._keep_time(until)

@@ -14,6 +14,8 @@ key (after the prefix)    type    content
 ``-leases``               zset    tag, scored by when its worker counts as dead without a further heartbeat
 ``-inflight-<tag>``       string  the job ids that were taken under the tag; expires at the last of their deadlines
 ``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that are to be tried again
+``-pauses``               hash    job id → ``DUE SINCE UNTIL NOTE``: the paused jobs, and what is held of them
+``-alarms``               zset    ``job:job id``, scored by the instant at which its pause ends by itself
 ``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; reasons in `Skip`
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
@@ -49,6 +51,10 @@ tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. A
 schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. ``alone`` at its end: the job
 must not be taken with others.
 
+A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
+has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
+ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
+
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
@@ -81,6 +87,8 @@ FIXED = {
     "requests": "zset",
     "control": "string",
     "halt": "list",
+    "pauses": "hash",
+    "alarms": "zset",
     "withdrawn": "set",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
@@ -101,7 +109,7 @@ class Keys:
         self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = self.given[:6]
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = self.given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = self.given[12:]
-        self.withdrawn, self.inflight_base = others
+        self.pauses, self.alarms, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, names: tuple[str, ...]) -> tuple[str, ...]:

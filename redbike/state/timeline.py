@@ -33,6 +33,8 @@ class Survey:
     lost: list[Run]  # those that were taken together one behind the other
     strays: dict[str, list[str]]  # by lost tag: jobs that it lists, but that are not in flight under it
     old: list[str]  # lost jobs in flight that a worker of an older version has taken
+    alarms: list[str]  # members of the key of alarms whose instant has come
+    next_alarm: float | None
 
     @property
     def next_due(self) -> float | None:
@@ -53,7 +55,9 @@ class Timeline:
 
     def pack_survey(self, passed_over: int = 0) -> Call:
         """Ask what is due, `MOST_DUE` jobs at most without the first `passed_over`, and for `PAGE` lost runs."""
-        return self._namespace.pack("survey", due=MOST_DUE, passed_over=passed_over, lost=PAGE, coming=MOST_COMING)
+        return self._namespace.pack(
+            "survey", due=MOST_DUE, passed_over=passed_over, lost=PAGE, coming=MOST_COMING, alarms=PAGE
+        )
 
     def read_survey(self, reply: Reply) -> Survey:
         """Read the reply to `pack_survey`."""
@@ -83,6 +87,8 @@ class Timeline:
             lost=lost,
             strays=strays,
             old=old,
+            alarms=found.get("alarms") or [],
+            next_alarm=parse_number(found.get("next_alarm")),
         )
 
     def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str) -> Run | None:
