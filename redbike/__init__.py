@@ -7,6 +7,7 @@ from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeE
 
 if TYPE_CHECKING:
     from redbike.redbike import Redbike, log
+    from redbike.steering.patterns import Steered
     from redbike.working.runner import current_run
     from redbike.working.worker_class import RoundRobin
 
@@ -20,6 +21,7 @@ __all__ = [
     "Redbike",
     "RedbikeError",
     "RoundRobin",
+    "Steered",
     "StopWork",
     "Unreachable",
     "UnsetJob",
@@ -31,6 +33,7 @@ __all__ = [
 _PLACES = {
     "Redbike": "redbike.redbike",
     "RoundRobin": "redbike.working.worker_class",
+    "Steered": "redbike.steering.patterns",
     "current_run": "redbike.working.runner",
     "log": "redbike.redbike",
 }

@@ -120,7 +120,7 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["queued"] = wanted.queued or False
     if wanted.running != found.running:
         changes["running"] = wanted.running or False
-    if wanted.paused != found.paused:
+    if wanted.paused != found.paused or "pause" in found.unreadable:
         changes["pause"] = wanted.paused or False
     if wanted.alarm != found.alarm:
         changes["alarm"] = False if wanted.alarm is None else format_time(wanted.alarm)
