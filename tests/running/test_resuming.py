@@ -254,3 +254,20 @@ def test_an_alarm_without_a_pause_rings_once(store, client):
     dispatcher.dispatch_due(NOON)
     dispatcher.close()
     assert client.zrange(store.keys.alarms, 0, -1) == [b"later:x"]
+
+
+def test_what_changes_while_it_is_resumed_is_resumed_all_the_same(store, monkeypatch):
+    set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
+    pause(store, NOON)
+    inspected = store.questions.inspect
+
+    def inspect_and_set(jobids):
+        found = inspected(jobids)
+        monkeypatch.undo()
+        set_job(store.at(NOON), JOB, "EVERY:2h@0.0", NOON + 2 * HOUR)
+        return found
+
+    monkeypatch.setattr(store.questions, "inspect", inspect_and_set)
+    assert resume(store, Settings(), [JOB]) == ["queue"]
+    assert inspect(store).schedule == "EVERY:2h@0.0"
+    assert inspect(store).pause is None
