@@ -1,16 +1,7 @@
 """The facade that users import: it wires a worker class, a store and the two loops.
 
-The life of a job; each arrow is one step of one Lua script, and ``end`` has all that follow a run::
-
-                  set                       due                 take
-     (unknown) ─────────▶ timeline ─────────────────▶ queue ─────────────▶ in flight
-         ▲                 ▲    ▲                       ▲                    │
-         │ unset           │    └───── end: next run ───┼────────────────────┤
-         │                 └────────── backoff ─────────┼────────────────────┤
-         │                             CONTINUE ────────┴────────────────────┤
-         └─ stopped (STP, DIE, BAD) ◀───── ran out, StopWork, raised, lost ──┘
-
-Redis' own clock decides what is due. Workers and dispatchers meet only in Redis; any of them may die at any instant.
+Redis' own clock decides what is due. Workers and dispatchers meet only in Redis; any of them may die at any
+instant. ``docs/architecture.rst`` shows the life of a job.
 """
 
 import logging
@@ -34,6 +25,8 @@ from redbike.setter import Setter
 from redbike.state import rights
 from redbike.state.keys import check_known_jobid
 from redbike.state.store import Store
+from redbike.steering.patterns import Steered
+from redbike.steering.pausing import pause_jobs, resume_jobs
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
 
@@ -178,13 +171,28 @@ class Redbike:
         """
         return self._setter.load(csvfilename, after, tz)
 
+    # Steering what exists. `patterns` are job ids, or patterns of them with ``*``, ``?`` and ``[…]``. `NoSuchJob` is
+    # raised for one that names no job, `BadJobId` for one that is invalid; then nothing is changed.
+
+    def pause(self, *patterns: str, until: float | None = None, reason: str = "") -> list[Steered]:
+        """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
+
+        The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
+        """
+        return pause_jobs(self.store, patterns, until, reason)
+
+    def resume(self, *patterns: str) -> list[Steered]:
+        """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
+        return resume_jobs(self.store, self.settings, patterns)
+
     # Looking
 
     def tell(self, jobid: str) -> dict[str, Any]:
         """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
 
         Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``,
-        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``.
+        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``paused`` (``since``,
+        ``until``, ``by``, ``reason``) and ``held_for`` (when that which is held is due).
         """
         return self.store.questions.inspect([check_known_jobid(jobid)])[0].to_dict()
 

@@ -19,4 +19,5 @@ class Skip(StrEnum):
 
     MISSED = "missed"  # nobody could run it in time
     RUNNING = "running"  # the last run was still going on
-    WITHDRAWN = "withdrawn"  # it was in a queue, or owed, when the job was set again
+    WITHDRAWN = "withdrawn"  # it was in a queue, held or owed, when the job was set again
+    PAUSED = "paused"  # the job was paused when it came due

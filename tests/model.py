@@ -100,11 +100,20 @@ class Job:
     tries: Tries = field(default_factory=Tries)
     failure: tuple[float, int] | None = None  # due time and number of the try
     skipped: dict[str, int] = field(default_factory=dict)
+    paused: float | None = None  # since when
+    until: float | None = None
+    held: float | None = None  # in place of the timeline, or of a queue
 
     @property
     def left(self) -> str:
         """What was set during its run, as an end is told of it."""
-        return self.flight.next + ("+timeline" if self.flight.next != "-" and self.timeline is not None else "")
+        waits = self.held is not None or (self.flight.next != "-" and self.timeline is not None)
+        paused = "" if self.paused is None else f"+paused:{self.paused:.6f}"
+        return self.flight.next + ("+timeline" if waits else "") + paused
+
+    def wait(self, due: float | None) -> None:
+        """Wait for `due` on the timeline, or held; None: for nothing."""
+        self.timeline, self.held = (due, None) if self.paused is None else (None, due)
 
     @property
     def runs_once(self) -> bool:
@@ -161,7 +170,7 @@ class Model:
         queue: str | None = None,
     ) -> None:
         job = self.job(jobid)
-        somewhere = job.flight or job.queued is not None or job.timeline is not None
+        somewhere = job.flight or any(place is not None for place in (job.queued, job.timeline, job.held))
         if keeps and somewhere and job.schedule == schedule:
             return
         same, job.schedule, job.tries = job.schedule == schedule, schedule, Tries()
@@ -170,33 +179,53 @@ class Model:
         if job.flight:
             job.status = job.status or "WRK"
             self._set_in_flight(job, now, due, once, same)
-        elif job.queued is not None and due is not None and (due <= now or same):
+        elif (job.queued is not None or self._waited(job)) and due is not None and (due <= now or same):
             pass
         else:
+            if self._waited(job) or (job.held is not None and job.held <= now):
+                job.skip("withdrawn")
             if job.queued is not None:
                 self._bury(jobid)
                 job.skip("withdrawn")
             self._put(now, jobid, due, queue)
 
+    def _waited(self, job: Job) -> bool:
+        """Whether what is held of a job has left a queue."""
+        return job.held is not None and job.status == "ENQ"
+
     def _set_in_flight(self, job: Job, now: float, due: float | None, once: bool, same: bool) -> None:
-        flight = job.flight
-        if once and due is not None and due <= now:
+        flight, at_once = job.flight, once and due is not None and due <= now
+        if at_once and job.paused is None:
             flight.owed, flight.anew, job.timeline = due, "", None
-        elif due is None or not same:
-            later = due is not None and due > now
+        elif due is None or not same or at_once:
+            later = due is not None and (due > now or at_once)
             if flight.owed is not None:
                 flight.owed = None
                 job.skip("withdrawn")
             flight.anew = "once" if once and later else "set"
-            job.timeline = due if later else None
+            job.wait(due if later else None)
 
-    def _put(self, now: float, jobid: str, due: float | None, queue: str, occurrence: float | None = None) -> str:
-        """Put a job where it belongs if it is due at `due`; an `occurrence` that is tried again keeps its due time."""
+    def _put(
+        self,
+        now: float,
+        jobid: str,
+        due: float | None,
+        queue: str,
+        occurrence: float | None = None,
+        asked: bool = False,
+    ) -> str:
+        """Put a job where it belongs if it is due at `due`; an `occurrence` that is tried again keeps its due time.
+
+        A paused job is held, unless somebody has `asked` for the run.
+        """
         job = self.job(jobid)
-        job.timeline = None
+        job.wait(None)
         if due is None:
             job.status = "STP"
             return "stopped"
+        if job.paused is not None and (due > now or not asked):
+            job.held, job.status = due, "TML"
+            return "held"
         if due > now:
             job.timeline, job.status = due, "TML"
             return "timeline"
@@ -232,16 +261,71 @@ class Model:
         job = self.job(jobid)
         if job.schedule is None:
             return False
-        waited, job.timeline, failure, job.failure = job.timeline, None, job.failure, None
+        waited = job.timeline if job.held is None else job.held
+        paused, failure = job.held is not None, job.failure
+        job.timeline = job.held = job.failure = None
         before, tried = job.tries, job.tries.tries or job.tries.due is not None or job.tries.after is not None
         job.tries = replace(before, failures=0, losses=0, alone=False) if tried else Tries()
         if job.flight:
             job.flight.owed, job.flight.anew = now, ""
         elif job.queued is None:
-            self._put(now, jobid, self._asked(job, now, waited, failure), queue_of(jobid))
+            self._put(now, jobid, self._asked(job, now, waited, failure, paused), queue_of(jobid), asked=True)
         return True
 
-    def _asked(self, job: Job, now: float, waited: float | None, failure: tuple[float, int] | None) -> float:
+    def pause(self, now: float, jobid: str, until: float | None) -> str:
+        job = self.job(jobid)
+        if job.schedule is None:
+            return "missing"
+        if job.paused is not None:
+            return "unchanged"
+        job.held = job.timeline if job.queued is None else job.queued
+        if job.queued is not None:
+            self._bury(jobid)
+        job.paused, job.until, job.timeline = now, until, None
+        return "paused" if job.held is None else "held"
+
+    def resume(self, now: float, jobid: str) -> None:
+        """End a pause. Of what came due meanwhile, the first is run and the others are counted."""
+        job = self.job(jobid)
+        due, since = job.held, job.paused
+        job.paused = job.until = job.held = None
+        if since is None or due is None:
+            return
+        if job.flight:
+            if due > now:
+                job.timeline = due
+            elif job.flight.anew == "once":
+                job.flight.owed, job.flight.anew = due, ""
+            return
+        missed = paused = 0
+        recurs = not job.runs_once and job.schedule != "CONTINUE"
+        tried = job.tries.due is not None
+        if recurs and (tried or due <= now):
+            goes_on = next(each for each in (job.tries.after, job.tries.due, due) if each is not None)
+            goes_on = goes_on if tried or due <= since else due
+            for moment in self._between(job.schedule, goes_on, now):
+                missed, paused = missed + (moment <= since), paused + (moment > since)
+        job.skip("missed", missed)
+        job.skip("paused", paused)
+        if missed or paused:
+            job.tries = replace(job.tries, after=now)
+        self._put(now, jobid, due, queue_of(jobid), job.tries.due)
+
+    def _between(self, schedule: str, after: float, until: float) -> Iterator[float]:
+        due = next_of(schedule, after)
+        while due is not None and due <= until:
+            yield due
+            due = next_of(schedule, due)
+
+    def ring(self, now: float) -> None:
+        """End the pauses that are over."""
+        for jobid, job in self.jobs.items():
+            if job.until is not None and job.until <= now:
+                self.resume(now, jobid)
+
+    def _asked(
+        self, job: Job, now: float, waited: float | None, failure: tuple[float, int] | None, paused: bool
+    ) -> float:
         """For which due time a job is run that was asked for."""
         goes_on = None if waited is None else waited - JUST_BEFORE
         if job.tries.due is not None:
@@ -250,7 +334,8 @@ class Model:
             job.tries = Tries(tries=failure[1], due=failure[0], after=goes_on)
             return failure[0]
         overdue = waited is not None and waited < now
-        job.tries = Tries() if overdue else Tries(after=goes_on)
+        if not (overdue and paused):
+            job.tries = Tries() if overdue else Tries(after=goes_on)
         return waited if overdue else now
 
     # What the dispatcher does
@@ -435,7 +520,11 @@ class Model:
         if job.schedule is None:
             del self.jobs[jobid]
             return "unset"
-        job.queued, job.queue, job.status = flight.due, flight.queue, "ENQ"
+        job.status = "ENQ"
+        if job.paused is not None and flight.start <= job.paused:
+            job.held = flight.due
+            return "held"
+        job.queued, job.queue = flight.due, flight.queue
         self.queues[flight.queue].insert(0, jobid)
         self.given_back[flight.queue] = self.given_back.get(flight.queue, 0) + 1
         return "queue"
@@ -501,8 +590,10 @@ class Model:
         if flight and job.schedule is not None:
             if flight.owed is not None:
                 end = self._owed(job, end)
-            elif flight.anew and job.timeline is not None:
+            elif job.held is not None or (flight.anew and job.timeline is not None):
                 end = replace(end, place="stay", tries=None)
+            elif job.paused is not None and not flight.anew and job.schedule == flight.schedule:
+                end = self._paused(job, end)
             elif flight.anew:
                 end = self._anew(job, end, now)
         word, place, _ = self._refusal(now, tag, jobid, job.schedule, end) or ("ok", "", "")
@@ -510,6 +601,18 @@ class Model:
             # What has changed is what it was computed from just now.
             return "ok", self._finish(now, jobid, end)
         return word, place
+
+    def _paused(self, job: Job, end: End) -> End:
+        """What came due before the pause is counted, and what came due since is left to whoever ends the pause."""
+        if end.place != "next" or end.is_pause:
+            return end
+        flight, after = job.flight, job.tries.after
+        after = flight.due if after is None else after
+        began = min(flight.start, job.paused)
+        counted = list(self._between(job.schedule, after, job.paused))
+        due = next_of(job.schedule, max(after, job.paused))
+        missed = sum(moment <= began for moment in counted)
+        return replace(end, due=due, missed=missed, running=len(counted) - missed)
 
     def _owed(self, job: Job, end: End) -> End:
         """The run that was asked for comes first; it is also the one that is to happen again."""
@@ -528,7 +631,7 @@ class Model:
         if job.schedule == "CONTINUE":
             return replace(end, place="next", due=now, tries=None, missed=0, running=0)
         due, running = next_of(job.schedule, max(job.flight.due, job.flight.start)), 0
-        while due is not None and due <= now:
+        while due is not None and due <= (now if job.paused is None else job.paused):
             due, running = next_of(job.schedule, due), running + 1
         return replace(end, place="next", due=due, tries=None, missed=0, running=running)
 
@@ -547,9 +650,11 @@ class Model:
         job.tries = end.tries or Tries()
         if end.place == "stay":
             job.status = "TML"
-            return "timeline"
+            return "timeline" if job.paused is None else "held"
         if end.place in ("stop", "die") or end.due is None:
             job.schedule = "STOP" if end.place == "stop" or job.runs_once else job.schedule
             job.status = "DIE" if end.place == "die" else "STP"
             return "stopped"
-        return self._put(now, jobid, end.due, flight.queue, job.tries.due)
+        since = math.inf if job.paused is None else job.paused
+        asked = end.place == "due" and max(flight.start, flight.owed or 0.0) > since
+        return self._put(now, jobid, end.due, flight.queue, job.tries.due, asked)

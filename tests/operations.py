@@ -254,6 +254,27 @@ def repair(scene: Scene) -> None:
         assert well
 
 
+def paused(
+    prepare: Callable[[Scene], Any], *more: str, since: float = -7150.0, until: float | None = None
+) -> Callable[[Scene], None]:
+    """`prepare`, and then `JOB` and `more` are paused since `since` seconds."""
+
+    def prepared(scene: Scene) -> None:
+        prepare(scene)
+        ends = None if until is None else scene.began + until
+        scene.store.at(scene.began + since).pauses.pause([JOB, *more], ends, "somebody", "")
+
+    return prepared
+
+
+def pause(scene: Scene) -> None:
+    scene.bike.pause(JOB, until=scene.began + 3600)
+
+
+def resume(scene: Scene) -> None:
+    scene.bike.resume(JOB)
+
+
 def flush(scene: Scene) -> None:
     scene.bike.flush()
 
@@ -286,7 +307,7 @@ def limited(scene: Scene) -> None:
     scene.queue(JOB)
 
 
-def over(scene: Scene) -> None:
+def opened(scene: Scene) -> None:
     """The pauses of a queue and of everything are over."""
     scene.queue(JOB)
     for name in ("work-A", ""):
@@ -317,6 +338,18 @@ BY_HAND = [
     ("requeue what is in flight", lambda scene: scene.fly(JOB), requeue),
     ("requeue what is dead", dead, requeue),
     ("requeue what is unknown", nothing, requeue),
+    ("pause what is on the timeline", lambda scene: scene.put(JOB, due=3600), pause),
+    ("pause what is queued", waiting(JOB), pause),
+    ("pause what waits elsewhere", elsewhere, pause),
+    ("pause what is in flight", lambda scene: scene.fly(JOB), pause),
+    ("pause what is paused", paused(waiting(JOB)), pause),
+    ("resume what is not due yet", paused(lambda scene: scene.put(JOB, due=3600), until=3600.0), resume),
+    ("resume what has come due", paused(lambda scene: scene.put(JOB, due=-7100)), resume),
+    ("resume what was queued", paused(waiting(JOB), since=0.0), resume),
+    ("resume what is in flight", paused(lambda scene: scene.fly(JOB)), resume),
+    ("set what is paused", paused(waiting(JOB)), lambda scene: scene.bike.set(JOB, scene.two_hourly)),
+    ("unset what is paused", paused(waiting(JOB), until=3600.0), lambda scene: scene.bike.set(JOB, None)),
+    ("requeue what is paused", paused(lambda scene: scene.put(JOB, due=3600)), requeue),
     ("halt", crowd, lambda scene: scene.bike.control("HALT")),
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
@@ -396,6 +429,17 @@ def older(scene: Scene) -> None:
     client.sadd(keys.withdrawn, "withdrawn:A\nwork-A")
 
 
+def over(scene: Scene) -> None:
+    """Pauses that are over: of jobs that waited in a queue, that came due meanwhile, and that are in flight."""
+    scene.fly("flying:A")
+    scene.queue(JOB)
+    scene.put("due:A", due=-7100)
+    scene.put("later:A", due=3600)
+    others = ("due:A", "later:A", "flying:A", "b:B")
+    scene.put("b:B", due=-7100, schedule=f"AT:{scene.began - 7100}", once=True)
+    paused(nothing, *others, until=-100.0)(scene)
+
+
 def missed(scene: Scene) -> None:
     """Occurrences that came due while there was no dispatcher."""
     for number in range(3):
@@ -431,9 +475,15 @@ DISPATCHER = [
         for policy in ("reschedule", "stop")
     ),
     Operation("dispatch_due with a lost run of a limited queue", limited, one_pass),
-    Operation("dispatch_due after pauses", over, one_pass),
+    Operation("dispatch_due after pauses of queues", opened, one_pass),
     Operation("dispatch_due with strays", strays, one_pass, mends=True),
     Operation("dispatch_due after an older version", older, one_pass),
+    Operation("dispatch_due with pauses that are over", over, one_pass),
+    Operation(
+        "dispatch_due with a lost run that is paused",
+        paused(lambda scene: scene.fly(JOB, ago=90), since=-80.0),
+        one_pass,
+    ),
     Operation("dispatch", due, dispatch),
     Operation("dispatch with catchup = none", missed, dispatch_what_is_there, settings={"catchup": "none"}),
 ]
@@ -463,6 +513,12 @@ def outlive(scene: Scene) -> None:
 def be_set(scene: Scene) -> None:
     if scene.runs()[JOB] == 1:
         set_job(scene.store, JOB, "NOW", "now", once=True)
+
+
+def be_paused(scene: Scene) -> None:
+    """Until a lost run of it would be recovered."""
+    if not scene.over:
+        scene.observer.pause(JOB, until=scene.now() + 5)
 
 
 def live_long(scene: Scene) -> None:
@@ -532,6 +588,7 @@ WORK_ONE = {
     "that unsets itself": acting(JOB, raising(UnsetJob("enough")), waiting(JOB)),
     "that is set meanwhile": acting(JOB, be_set, waiting(JOB)),
     "that is set for later meanwhile": acting(JOB, lambda scene: scene.put(JOB, due=1000), waiting(JOB)),
+    "that is paused meanwhile": acting(JOB, be_paused, waiting(JOB)),
     "that is unset meanwhile": acting(JOB, lambda scene: scene.observer.unset(JOB), waiting(JOB)),
     "without scripts": without_scripts(waiting(JOB)),
     "of none": nothing,

@@ -40,6 +40,10 @@ def end(store: Store, run: Run, outcome: Placement, now: float = NOW) -> Answer:
     return answer
 
 
+def pause(store: Store, now: float = START, until: float | None = None) -> str:
+    return store.at(now).pauses.pause([JOB], until, "somebody@somewhere", "a reason")[0]
+
+
 @dataclass
 class Made:
     """A store with `JOB` in one state; `run` is its run, if it is in flight."""
@@ -122,6 +126,30 @@ def waiting_to_retry(store: Store) -> Run | None:
     return None
 
 
+def held(store: Store) -> Run | None:
+    timeline(store)
+    pause(store)
+    return None
+
+
+def flight_and_paused(store: Store) -> Run | None:
+    run = flight(store)
+    pause(store)
+    return run
+
+
+def flight_and_held(store: Store) -> Run | None:
+    run = flight_and_timeline(store)
+    pause(store)
+    return run
+
+
+def queue_and_paused(store: Store) -> Run | None:
+    held(store)
+    store.at(START + 1).jobs.requeue(JOB)
+    return None
+
+
 STATES: dict[str, Callable[[Store], Run | None]] = {
     maker.__name__: maker
     for maker in (
@@ -137,12 +165,16 @@ STATES: dict[str, Callable[[Store], Run | None]] = {
         stopped,
         dead,
         waiting_to_retry,
+        held,
+        flight_and_paused,
+        flight_and_held,
+        queue_and_paused,
     )
 }
 
 
 def place(state: JobState) -> str:
-    """Where a job is, in one text: flight, timeline, queue, with what is owed, else its last event, else nothing."""
+    """Where a job is, as one text: flight, with what is owed, timeline, queue, held; else its last event or nothing."""
     here = []
     if state.running:
         owed = state.run is not None and state.run.next.startswith("due:")
@@ -151,6 +183,8 @@ def place(state: JobState) -> str:
         here.append("queue")
     if state.timeline is not None:
         here.append("timeline")
+    if state.held is not None:
+        here.append("held")
     if here:
         return "+".join(here)
     return state.status.partition(":")[0] if state.status else "nothing"

@@ -315,6 +315,8 @@ NEEDS = {
     "requests": ("set", "job:A", "NOW"),
     "control": ("control", "HALT"),
     "halt": ("control", "HALT"),
+    "pauses": ("set", "job:A", "NOW"),
+    "alarms": ("unset", "waiting:A"),
     "withdrawn": ("adopt",),
     "work-A": ("set", "job:A", "NOW"),
     "wake-work-A": ("set", "job:A", "NOW"),

@@ -214,6 +214,13 @@ def dispatches(bike, helper):
     store.timeline.advance(1000.0)
     Dispatcher(store, settings).skip_missed()
     assert other.questions.inspect(["late:A"])[0].skipped["missed"]
+    set_job(other, "paused:A", "EVERY:100@0.0", "now")
+    set_job(other, "later:A", "EVERY:100@0.0", 4e9)
+    for jobid in ("paused:A", "later:A"):
+        other.pauses.pause([jobid], 1.0, "me", "")
+    bike.dispatch_due()
+    assert "queued_for" in helper.tell("paused:A")
+    helper.unset("paused:A")
     crowd(helper)
     set_job(other.at(1000.0), "crowd0:A", "EVERY:100@0.0", 1050.0)
     assert bike.dispatch_due(1100.0) == 1
@@ -242,6 +249,10 @@ def works(bike, helper):
     assert sorted(again, key=lambda run: run.jobid) == runs
     assert store.runs.heartbeat(runs) == ["ok", "ok"]
     assert store.runs.release(runs[:1]) == ["queue"]
+    (held,) = take_many(store, [("work-A", 500.0)], [1], "held", 1)
+    helper.pause("again:A")
+    assert store.runs.release([held]) == ["held"]
+    helper.resume("again:A")
     set_job(other, "late:A", "EVERY:2h@0.0", 4e9)
     assert end(store, runs[1], Placement("next"), runs[1].start)[:2] == ("ok", "timeline")
     crowd(helper)
@@ -306,6 +317,9 @@ def asks(bike, helper):
     # The tombstones of a list that is gone go with the next job that is set.
     other.client.delete(store.keys.queue("work-A"))
     assert bike.set("crowd0:A", "NOW")
+    assert bike.set("paused:A", "EVERY:1h")
+    assert bike.pause("paused:*", until=4e9) == [("paused:A", "held")]
+    assert bike.resume("paused:A") == [("paused:A", "timeline")]
     bike.control("HALT")
     names_a_wrong_type(store, helper.client, lambda: bike.set("wrong:A", "NOW"))
 

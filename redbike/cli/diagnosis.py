@@ -162,11 +162,11 @@ def _check_words(command: str, line: str, given: Sequence[str]) -> None:
         if given[0] not in allowed:
             raise _UsageError(f"{command}: unexpected {quote(given[0])}", given[0], allowed)
         given = given[1:]
-    names = re.findall(r"(?<!=)(\[?<\w+>\]?)", line)
-    needed = [name for name in names if name[0] == "<"]
+    names = re.findall(r"(?<!=)(\[?<\w+>(?:\.\.\.)?\]?)", line)
+    needed = [name.removesuffix("...") for name in names if name[0] == "<"]
     if len(given) < len(needed):
         raise _UsageError(f"{command} needs {' and '.join(needed[len(given) :])}")
-    if len(given) > len(names):
+    if len(given) > len(names) and not any("..." in name for name in names):
         hint = QUOTES_HINT if "<SCHEDULE>" in names else ""
         raise _UsageError(f"{command}: unexpected {quote(given[len(names)])}{hint}")
 

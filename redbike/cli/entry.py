@@ -13,6 +13,8 @@ Usage:
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
   redbike [options] requeue [--] <JOBID>
+  redbike [options] pause [--until=<TIMESTAMP>] [--reason=<TEXT>] [--dry-run] [--] <JOBID>...
+  redbike [options] resume [--dry-run] [--] <JOBID>...
   redbike [options] fsck [--repair]
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
@@ -32,6 +34,8 @@ Commands:
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
   requeue    Run a job once now, and forget its failure.
+  pause      Hold jobs until they are resumed; runs in flight complete. A JOBID may be a pattern with *, ? and [...].
+  resume     Let paused jobs go on. What came due meanwhile was missed: the setting catchup decides.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
@@ -45,6 +49,9 @@ Options:
   --tz=<ZONE>              The zone of times that name none, such as Europe/Berlin.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
+  --until=<TIMESTAMP>      When the pause ends by itself.
+  --reason=<TEXT>          Why, for whoever looks at the job.
+  --dry-run                Only print the jobs that are meant.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.
   --concurrency=<N>        Jobs at once in each process [default is 1, with Commands 10].
@@ -90,6 +97,8 @@ COMMANDS = {
     "next": "next",
     "failures": "look",
     "requeue": "set",
+    "pause": "steer",
+    "resume": "steer",
     "fsck": "keep",
     "control": "keep",
     "server": "keep",
@@ -123,6 +132,9 @@ def _run(argv: list[str]) -> int:
     except DocoptExit:
         return _explain_usage(argv)
     command = next(name for name in COMMANDS if arguments[name])
+    if COMMANDS[command] != "steer":
+        # docopt makes a list of the ids for every command, because some commands take several.
+        arguments["<JOBID>"] = next(iter(arguments["<JOBID>"]), None)
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
     log_to(sys.stderr, config.settings.log_level)
     if SUPERVISED not in os.environ:
@@ -146,6 +158,8 @@ def _import_family(family: str) -> "Mapping[str, Command]":
             from redbike.cli.look import COMMANDS as commands
         case "next":
             from redbike.cli.next import COMMANDS as commands
+        case "steer":
+            from redbike.cli.steer import COMMANDS as commands
         case _:
             from redbike.cli.keep import COMMANDS as commands
     return commands

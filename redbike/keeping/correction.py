@@ -3,7 +3,8 @@
 1. A run in flight goes on, and the job is nowhere else. If only the expiring key of its tag is left, its record is made
    again, since the worker may be alive.
 2. A job that is recorded as queued, or that is in a list and is owed a run, is in that queue, once.
-3. A job on the timeline stays there, at its time.
+3. A job on the timeline, or held because it is paused, stays there, at its time. A paused job is never on the timeline:
+   it is held instead.
 4. A job may be nowhere although its schedule goes on. If it was in a queue or in flight, it gets its run at once, since
    the promise is *at least once*. If it was on the timeline, it is due by its schedule, from when it got there. Without
    a status it is due as if it were set now. A job that was stopped stays stopped.
@@ -47,8 +48,10 @@ class Correction:
         """Return `state` as it should be: unchanged if it is well, or if only the user can repair it."""
         queued = state.queued if get_home(state.waiting) else ""
         due = state.timeline if state.timeline is not None and 0 <= state.timeline < END_OF_TIME else None
-        whole = replace(state, queued=queued, timeline=due, unreadable=())
-        return self._place(replace(whole, running=self._correct_run(whole)))
+        # As if a paused job waited on the timeline, until it has its place.
+        due = state.held if due is None else due
+        whole = replace(state, queued=queued, timeline=due, paused=state.paused if state.pause else "", unreadable=())
+        return _correct_pause(self._place(replace(whole, running=self._correct_run(whole))))
 
     def _place(self, state: JobState) -> JobState:
         if state.schedule is None:
@@ -59,7 +62,9 @@ class Correction:
         if home:
             return _put_in_queue(state, home, read_event(state)[1])
         if state.timeline is not None:
-            return replace(_take_from_queues(state), status=_set_event(state, Event.TML))
+            held_from_queue = state.held is not None and read_event(state)[0] == Event.ENQ
+            event = Event.ENQ if held_from_queue else Event.TML
+            return replace(_take_from_queues(state), status=_set_event(state, event))
         return self._place_lost(_take_from_queues(state))
 
     def _correct_run(self, state: JobState) -> str:
@@ -85,7 +90,7 @@ class Correction:
         """Return the queue whose list has a job without a record, if the job is owed that run; else None."""
         standing = [name for name in state.entries if state.count_entries(name) > 0]
         event, _ = read_event(state)
-        waits = event == Event.TML and state.timeline is not None
+        waits = state.timeline is not None and (event == Event.TML or state.held is not None)
         stopped = event in (Event.STP, Event.DIE, Event.BAD) and state.timeline is None
         if not standing or waits or stopped:
             return None
@@ -107,7 +112,7 @@ class Correction:
         if due is None:
             return replace(state, status=_set_event(state, Event.STP))
         home = get_own_queue(self._store, state.jobid)
-        if due <= state.now and home:
+        if due <= state.now and home and not state.pause:
             return _put_in_queue(state, home, due)
         return replace(state, timeline=due, status=_set_event(state, Event.TML))
 
@@ -139,7 +144,18 @@ def _set_event(state: JobState, event: str) -> str:
 def _clear_unscheduled(state: JobState) -> JobState:
     """Keep only the run in flight, and the status BAD of a schedule that was refused."""
     status = state.status if state.has_event(Event.BAD) else None
-    return replace(_take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None)
+    return replace(
+        _take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None, paused=""
+    )
+
+
+def _correct_pause(state: JobState) -> JobState:
+    """Hold a paused job that waits on the timeline; let its alarm agree with the pause."""
+    pause = state.pause
+    if pause is None:
+        return replace(state, alarm=None)
+    paused = state.paused if pause.due == state.timeline else replace(pause, due=state.timeline).format()
+    return replace(state, paused=paused, timeline=None, alarm=pause.until)
 
 
 def _put_in_flight(state: JobState) -> JobState:
@@ -185,6 +201,17 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
     if wanted.timeline != found.timeline:
         due = wanted.timeline
         yield "taken off the timeline" if due is None else f"put on the timeline, due at {due:.6f}"
+    if wanted.paused != found.paused:
+        held = wanted.held is not None and wanted.held != found.held
+        yield (
+            f"held, due at {wanted.held:.6f}"
+            if held
+            else "nothing of it held"
+            if wanted.paused
+            else "not paused any more"
+        )
+    if wanted.alarm != found.alarm:
+        yield "its pause ends by itself" if wanted.alarm is not None else "no end of its pause"
     if wanted.status != found.status:
         yield f"status {wanted.status.partition(':')[0]}" if wanted.status else "its status removed"
     yield from _describe_counts(found, wanted)

@@ -14,7 +14,8 @@ from redbike.state.records import Status
 from redbike.state.store import Store
 from redbike.words import Event
 
-PLACE_OF = {Event.TML: "timeline", Event.ENQ: "queue", Event.WRK: "in flight"}  # by event
+# By event. A job that was paused keeps the status of the place from which it is held.
+PLACES_OF = {Event.TML: ("timeline", "held"), Event.ENQ: ("queue", "held"), Event.WRK: ("in flight",)}
 
 
 def find_bad_jobs(store: Store, listing: Listing) -> Iterator[list[JobState]]:
@@ -62,7 +63,12 @@ def check_job(state: JobState) -> Iterator[str]:
 
 def list_places(state: JobState) -> list[str]:
     """List the places where the job is."""
-    found = {"in flight": state.running, "queue": state.queued, "timeline": state.timeline is not None}
+    found = {
+        "in flight": state.running,
+        "queue": state.queued,
+        "timeline": state.timeline is not None,
+        "held": state.held is not None,
+    }
     return [place for place, there in found.items() if there]
 
 
@@ -89,6 +95,8 @@ def _check_unscheduled(state: JobState) -> Iterator[str]:
         yield f"it was never set, or is unset, but is still in: {', '.join(here)}"
     if state.status and not state.has_event(Event.BAD):
         yield f"it has no schedule, but the status {state.status}"
+    if state.paused or state.alarm is not None:
+        yield "it has no schedule, but is paused"
     if state.streak or state.skipped or state.failure is not None:
         yield "it has no schedule, but counts or a failure"
 
@@ -96,10 +104,14 @@ def _check_unscheduled(state: JobState) -> Iterator[str]:
 def _check_place(state: JobState) -> Iterator[str]:
     here = list_places(state)
     run = state.run
-    if len(here) > 1 and not (here == ["in flight", "timeline"] and run and run.was_set):
+    if len(here) > 1 and not (here in (["in flight", "timeline"], ["in flight", "held"]) and run and run.was_set):
         yield f"it is in more than one place: {', '.join(here)}"
     if state.timeline is not None and not 0 <= state.timeline < END_OF_TIME:
         yield f"its due time on the timeline is out of bounds: {state.timeline:g}"
+    if state.pause and state.timeline is not None:
+        yield "it is paused, but on the timeline"
+    if state.alarm != (state.pause.until if state.pause else None):
+        yield "nothing ends its pause" if state.alarm is None else "its pause ends by itself at another time, or never"
     yield from _check_status(state, here)
     try:
         parse(state.schedule or "")
@@ -111,10 +123,10 @@ def _check_status(state: JobState, here: list[str]) -> Iterator[str]:
     status = Status.parse(state.status)
     if status is None:
         yield f"it has no status, or a malformed one: {state.status!r}"
-    elif status.event in PLACE_OF:
+    elif status.event in PLACES_OF:
         if not here:
             yield f"its status is {state.status}, but it is nowhere"
-        elif PLACE_OF[status.event] != here[0]:
+        elif here[0] not in PLACES_OF[status.event]:
             yield f"its status is {state.status}, but it is in: {here[0]}"
     elif here:
         yield f"its status is {state.status}, but it is in: {', '.join(here)}"

@@ -115,7 +115,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     """List the ids in hashes and sorted sets, and the tags of runs; yield the queues that records name."""
     keys, client = store.keys, store.client
     runs: dict[str, RunRecord] = {}
-    for key in (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures):
+    for key in (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses):
         for jobid, value in client.hscan_iter(key, count=PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
@@ -160,7 +160,9 @@ def _list_gates(store: Store, listing: Listing) -> None:
             listing.stray_slots.append(member)
     for member, _ in client.zscan_iter(keys.alarms, count=PAGE):
         kind, _, name = decode(member).partition(":")
-        if kind == "queue" and (not name or is_queue_name(name)):
+        if kind == "job":
+            listing.jobs.setdefault(name, None)
+        elif kind == "queue" and (not name or is_queue_name(name)):
             listing.gates.setdefault(name, set())
         else:
             listing.stray_alarms.append(decode(member))

@@ -4,7 +4,7 @@
 2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
    moved at their instant, without another survey.
 3. End the lost runs by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt them first.
-4. Open the gates whose instant has come: a pause is over, or a rate allows the next job.
+4. Resume the jobs whose pause is over. Open the gates whose instant has come: a pause is over, or a rate allows more.
 5. Sleep until the next due time, lease or alarm, or until something earlier is set. Keep the time once a second.
 
 It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
@@ -22,6 +22,7 @@ from redbike.errors import RedbikeError
 from redbike.processes import watchdog
 from redbike.running.loop import Loop
 from redbike.running.policies import count_given_up, describe, place_again, place_lost, place_suspect
+from redbike.running.resuming import resume_over
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Stop
 from redbike.schedule.parser import parse
@@ -30,7 +31,7 @@ from redbike.state.namespace import PAGE, STEP
 from redbike.state.runs import Answer, EndedRun, Run
 from redbike.state.scripts import Pipeline
 from redbike.state.store import Store
-from redbike.state.timeline import MOST_ALARMS, DueJob, Survey, is_ahead
+from redbike.state.timeline import DueJob, Survey, is_ahead
 
 log = logging.getLogger("redbike.dispatcher")
 
@@ -85,13 +86,12 @@ class Dispatcher:
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
-                self._answer_alarms(store, before.alarms)
+            rang = bool(survey.alarms) and self._answer_alarms(store, survey.alarms)
             before, due = survey, self._find_queues(survey.due)
             if not due:
-                self._answer_alarms(store, survey.alarms)
                 recovered = self._recover(store, survey)
                 is_more = recovered and (len(survey.lost) >= PAGE or bool(survey.old))
-                if not is_more and len(survey.alarms) < MOST_ALARMS:
+                if not (rang or is_more):
                     self._surveyed = survey
                     return moved
                 before = None
@@ -162,14 +162,17 @@ class Dispatcher:
             store.upkeep.repair_tag(tag, jobids)
         return True
 
-    def _answer_alarms(self, store: Store, alarms: Iterable[str]) -> None:
+    def _answer_alarms(self, store: Store, alarms: Sequence[str]) -> bool:
+        """Resume jobs and open gates; return True, as what was paused may be due."""
+        resume_over(store, self.settings, alarms)
         for member in alarms:
             kind, _, name = member.partition(":")
             if kind == "queue" and (not name or is_queue_name(name)):
                 store.gates.open(name)
-            else:
+            elif kind != "job":
                 log.error("%r in the key %s is no alarm: it is removed", member, store.keys.alarms)
                 store.gates.forget_alarm(member)
+        return True
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""
@@ -222,8 +225,8 @@ class Dispatcher:
         self.dispatch_due()
         assert self._surveyed is not None
         self.loop.check_halt(self._surveyed.control)
-        coming = self._surveyed.next_due, self._surveyed.next_lease, self._surveyed.next_alarm
-        moments = [moment for moment in coming if moment is not None]
+        survey = self._surveyed
+        moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_alarm) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
         while not self.loop.stopping.is_set():
             self._keep_time(until)

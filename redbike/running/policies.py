@@ -3,8 +3,8 @@
 Each takes the run and Redis' clock, and returns the `Placement` that ``lua/end.lua`` commits. Workers ask here for
 their own runs, and the dispatcher for the runs of a dead worker.
 
-If the job was set or requeued during its run, the script commits nothing. It replies with the schedule and with what
-was left behind. Then `place_again` computes the place from that, and the script is called again.
+If the job was set, requeued or paused during its run, the script commits nothing. It replies with the schedule and with
+what was left behind. Then `place_again` computes the place from that, and the script is called again.
 """
 
 from dataclasses import replace
@@ -16,13 +16,14 @@ from redbike.errors import BadSchedule, CommandFailed
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import is_one_off, parse, parse_stored
 from redbike.state.jobs import Due
-from redbike.state.records import OWED, Streak
+from redbike.state.records import NOTHING, OWED, Streak
 from redbike.state.runs import Answer, Placement, Run
 from redbike.texts import format_traceback, get_message
 
 Why = Literal["", "overrun", "lost"]
 
-ON_TIMELINE = "+timeline"  # behind what was left for the end of a run: the job is on the timeline
+ON_TIMELINE = "+timeline"  # behind what was left for the end of a run: the job is on the timeline, or held
+PAUSED = "+paused:"  # behind that: the job is paused, since the time that follows
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
 MAX_PAUSE = 3600.0  # seconds between two tries
@@ -61,7 +62,7 @@ def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **k
     missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
-        return Placement("next", due=_pass_over(surplus, schedule, next_due), missed=surplus, **kept)
+        return Placement("next", due=pass_over(surplus, schedule, next_due), missed=surplus, **kept)
     return Placement("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
 
 
@@ -74,7 +75,7 @@ def find_first_due(schedule: Schedule, since: float, now: float, settings: Setti
         return due
     if settings.catchup == "none":
         return schedule.next(now)
-    return _pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
+    return pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
 
 
 def count_given_up(schedule: Schedule, due: float, now: float) -> int:
@@ -84,7 +85,7 @@ def count_given_up(schedule: Schedule, due: float, now: float) -> int:
     return 1 + schedule.count(due, now, COUNT_LIMIT)
 
 
-def _pass_over(number: int, schedule: Schedule, due: float | None) -> float | None:
+def pass_over(number: int, schedule: Schedule, due: float | None) -> float | None:
     """Return the occurrence that comes `number` ones after `due`."""
     for _ in range(number):
         due = None if due is None else schedule.next(due)
@@ -184,21 +185,34 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
 
 
 def place_again(run: Run, placement: Placement, changed: Answer, settings: Settings, now: float) -> Placement:
-    """Place a job that was set during its run: what was set counts, not how the run ended."""
+    """Place a job that was set or paused during its run: what was set counts, not how the run ended."""
     placement = replace(placement, left=changed.left)
-    if changed.left.startswith(OWED):
+    left, _, paused = changed.left.partition(PAUSED)
+    if left.startswith(OWED):
         return place_owed(run, placement, changed.detail)
-    if changed.left.endswith(ON_TIMELINE):
+    if left.endswith(ON_TIMELINE):
         return replace(placement, place="stay", due=None, streak="")
+    # What came due since the job was paused is for whoever resumes it.
+    now = float(paused) if paused else now
+    if left == NOTHING and changed.detail == run.schedule:
+        return _place_paused(run, placement, settings, now)
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, after=max(run.due, run.start))
     placed = place_rescheduled(run, settings, now, why=placement.why, failure=placement.failure)
     return replace(placed, left=changed.left, retried=placement.retried)
 
 
+def _place_paused(run: Run, placement: Placement, settings: Settings, since: float) -> Placement:
+    """Place a job that was paused during its run, at `since`: at its next occurrence, even if that is past."""
+    if placement.place != "next" or isinstance(placement.due, str):
+        return placement
+    placed = place_next(run, parse_stored(run.schedule), settings, since)
+    return replace(placement, due=placed.due, missed=placed.missed, overlapped=placed.overlapped)
+
+
 def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
     """Place a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
-    moment = placement.left.removeprefix(OWED).removesuffix(ON_TIMELINE)
+    moment = placement.left.partition(PAUSED)[0].removeprefix(OWED).removesuffix(ON_TIMELINE)
     asked_for = replace(placement, place="due", due=float(moment), streak="")
     if is_one_off(schedule):
         return asked_for

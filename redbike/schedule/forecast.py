@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
+from redbike.texts import escape
 from redbike.words import Event
 
 
@@ -37,6 +38,8 @@ def describe_job(job: Mapping[str, Any], now: float) -> tuple[str, bool]:
     when = f"since {_format_instant(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
     if job["schedule"] is None and event != Event.BAD:
         return "It has no schedule; redbike fsck says more.", False
+    if "paused" in job:
+        return _describe_pause(job, when), False
     if job["working"]:
         return f"It runs {when}.", True
     if "queued_for" in job:
@@ -54,6 +57,15 @@ def describe_job(job: Mapping[str, Any], now: float) -> tuple[str, bool]:
     return "It is nowhere, though it should be; redbike fsck says more.", False
 
 
+def _describe_pause(job: Mapping[str, Any], when: str) -> str:
+    pause = job["paused"]
+    place = f"It runs {when}. " if job["working"] else f"It waits for a worker {when}. " if "queued_for" in job else ""
+    by, reason = (escape(str(pause[name] or "").encode(errors="replace")) for name in ("by", "reason"))
+    until = "it is resumed" if pause["until"] is None else _format_instant(pause["until"])
+    said = f"It is paused since {_format_instant(pause['since'])}{f' by {by}' if by else ''}, until {until}"
+    return f"{place}{said}{f': {reason}' if reason else '.'}"
+
+
 def _format_run(due: float, now: float, zone: str) -> str:
     moment = datetime.fromtimestamp(due, UTC)
     # At the end of the calendar, the local time of a zone may be in the year 10000.
@@ -64,7 +76,7 @@ def _format_run(due: float, now: float, zone: str) -> str:
 
 
 def _format_instant(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
+    return datetime.fromtimestamp(min(moment, END_OF_TIME - 1), UTC).isoformat().replace("+00:00", "Z")
 
 
 def format_distance(seconds: float) -> str:

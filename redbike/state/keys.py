@@ -14,6 +14,8 @@ key (after the prefix)    type    content
 ``-leases``               zset    tag, scored by when its worker counts as dead without a further heartbeat
 ``-inflight-<tag>``       string  the job ids that were taken under the tag; expires at the last of their deadlines
 ``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that are to be tried again
+``-pauses``               hash    job id → ``DUE SINCE UNTIL NOTE``: the paused jobs, and what is held of them
+``-alarms``               zset    ``job:job id``, scored by the instant at which its pause ends by itself
 ``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; reasons in `Skip`
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
@@ -57,6 +59,10 @@ tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. A
 schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. ``alone`` at its end: the job
 must not be taken with others.
 
+A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
+has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
+ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
+
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
@@ -91,6 +97,7 @@ FIXED = {
     "halt": "list",
     "gates": "hash",
     "slots": "zset",
+    "pauses": "hash",
     "alarms": "zset",
     "withdrawn": "set",
 }
@@ -112,7 +119,7 @@ class Keys:
         self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = self.given[:6]
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = self.given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = self.given[12:]
-        self.gates, self.slots, self.alarms, self.withdrawn, self.inflight_base = others
+        self.gates, self.slots, self.pauses, self.alarms, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, names: tuple[str, ...]) -> tuple[str, ...]:

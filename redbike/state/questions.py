@@ -13,10 +13,11 @@ from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.namespace import PAGE, Namespace, read_json
-from redbike.state.records import STREAK, RunRecord, Streak, Waiting, decode, parse_batch, parse_number
+from redbike.state.records import STREAK, Pause, RunRecord, Streak, Waiting, decode, parse_batch, parse_number
 from redbike.state.scripts import Call, Reply
 from redbike.words import Event, Skip
 
+STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "alarm")  # what `repair` compares
 COUNT = re.compile(r"\d{1,18}", re.ASCII)
 
 
@@ -39,8 +40,10 @@ class JobState:
     now: float = field(compare=False)  # Redis' clock then
     entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
     tombstones: frozenset[str] = frozenset()  # those of them in which it has one
-    unreadable: tuple[str, ...] = ()  # of streak, failure and the reasons of skips those that are damaged
-    stored: dict[str, str] = field(default_factory=dict)  # schedule, status, timeline, queued, running as Redis spells
+    unreadable: tuple[str, ...] = ()  # of streak, failure, pause and the reasons of skips the damaged ones
+    stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
+    paused: str = ""
+    alarm: float | None = None  # when its pause ends by itself
 
     def count_entries(self, name: str) -> int:
         """Return how often it is in the list of the queue `name`, not counting a tombstone."""
@@ -56,6 +59,16 @@ class JobState:
         """Its place in a queue; None if there is none, or a damaged record."""
         return Waiting.parse(self.queued)
 
+    @property
+    def pause(self) -> Pause | None:
+        """Its pause; None if it is not paused, or a damaged record."""
+        return Pause.parse(self.paused)
+
+    @property
+    def held(self) -> float | None:
+        """When what is held of a paused job would be due on the timeline, or has been since; None if nothing is."""
+        return self.pause.due if self.pause else None
+
     def has_event(self, event: Event) -> bool:
         """Tell whether its status, which may be damaged, has this event."""
         return (self.status or "").startswith(f"{event}:")
@@ -70,6 +83,10 @@ class JobState:
         }
         if self.waiting:
             found["queued_for"] = self.waiting.due
+        if self.pause:
+            found["paused"] = self.pause.to_dict()
+        if self.held is not None:
+            found["held_for"] = self.held
         if run := self.run:
             found |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
         streak = Streak.parse(self.streak)
@@ -193,6 +210,7 @@ def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
     unreadable: list[str] = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
     unreadable += ["streak"] if streak and not STREAK.fullmatch(streak) else []
     unreadable += ["failure"] if failure and kept is None else []
+    unreadable += ["pause"] if "pause" in found and Pause.parse(found["pause"]) is None else []
     return JobState(
         jobid=jobid,
         schedule=found.get("schedule"),
@@ -210,7 +228,9 @@ def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         entries=dict(zip(queues, found["entries"] or (), strict=True)),
         tombstones=frozenset(name for name, dead in zip(queues, found["dead"] or (), strict=True) if dead),
         unreadable=tuple(unreadable),
-        stored={name: found[name] for name in ("schedule", "status", "timeline", "queued", "running") if name in found},
+        stored={name: found[name] for name in STORED if name in found},
+        paused=found.get("pause", ""),
+        alarm=parse_number(found.get("alarm")),
     )
 
 

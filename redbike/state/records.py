@@ -4,6 +4,7 @@
 functions of ``lua/_records.lua``; nothing else takes them apart.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ RUN = re.compile(
     re.ASCII | re.DOTALL,
 )
 STREAK = re.compile(rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?( alone)?", re.ASCII)
+PAUSE = re.compile(rf"(-|{MOMENT}) ({MOMENT}) (-|{MOMENT}) (.*)", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,38 @@ class RunRecord:
         """Write the record."""
         times = " ".join(map(format_time, (self.start, self.deadline, self.due)))
         return f"{self.tag} {times} {self.failures} {self.losses} {self.next} {self.queue}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The record of a paused job; see `redbike.state.keys`."""
+
+    due: float | None  # of the occurrence that is held; None if none is
+    since: float
+    until: float | None  # when it ends by itself; None: never
+    note: str  # JSON: who paused it, and why
+
+    @classmethod
+    def parse(cls, record: str) -> "Pause | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = PAUSE.fullmatch(record)
+        if found is None:
+            return None
+        return cls(parse_number(found[1]), float(found[2]), parse_number(found[3]), found[4])
+
+    def format(self) -> str:
+        """Write the record."""
+        due, until = ("-" if moment is None else format_time(moment) for moment in (self.due, self.until))
+        return f"{due} {format_time(self.since)} {until} {self.note}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what users see of it: ``since``, ``until``, ``by`` and ``reason``."""
+        try:
+            note = json.loads(self.note)
+        except ValueError:
+            note = None
+        note = note if isinstance(note, dict) else {}
+        return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ LEASE = 12.0  # seconds without a heartbeat after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
 SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
 
-_PLACES = ("timeline", "queue", "stopped", "unset")  # where `end` may bring a job
+_PLACES = ("timeline", "queue", "held", "stopped", "unset")  # where `end` may bring a job
 
 
 @dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
@@ -75,8 +75,8 @@ class Placement:
     missed: int = 0  # occurrences that were skipped while none ran
     overlapped: int = 0  # and while this one did
     retried: bool = False  # the worker is done and has failed, but that is no failure yet
-    # What was left behind during the run, as far as the place was computed with it: `next` of the record, with
-    # "+timeline" at its end if the job is there.
+    # What was left behind during the run, as far as the place was computed with it: `next` of the record, "+timeline"
+    # if the job is there or held, and "+paused:" with the time of the pause if it is paused.
     left: str = "-"
 
 
@@ -86,7 +86,8 @@ EndedRun = tuple[Run, Placement]
 class Answer(NamedTuple):
     """What a script replied to the end of a run.
 
-    - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``stopped`` or ``unset``.
+    - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``held``, ``stopped`` or
+      ``unset``.
     - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
       ``alive``: it is not lost, or not overrun. ``kept``: others must be computed again first. Nothing was changed.
     - ``changed``: nothing was changed either. The place must be computed again, from the schedule in `detail`, and from

@@ -12,6 +12,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Runs` for workers,
 - `Gates` for operators who pause or limit queues,
 - `Upkeep` for fsck, and for what older versions have left,
+- `Pauses` for those who pause jobs,
 - `Questions` for all that is only read.
 
 `redbike.state.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
@@ -29,6 +30,7 @@ from redbike.state.gates import Gates
 from redbike.state.jobs import Jobs
 from redbike.state.keys import Keys, check_queue_name
 from redbike.state.namespace import Namespace
+from redbike.state.pauses import Pauses
 from redbike.state.questions import Questions
 from redbike.state.records import decode
 from redbike.state.runs import Runs
@@ -58,6 +60,7 @@ class Store:
         self.runs = Runs(namespace, self._failures_limit)
         self.gates = Gates(namespace)
         self.upkeep = Upkeep(namespace)
+        self.pauses = Pauses(namespace, self.queue_for)
         self.questions = Questions(namespace)
 
     def at(self, now: float) -> "Store":

@@ -87,7 +87,7 @@ class Timeline:
             lost=lost,
             strays=strays,
             old=old,
-            alarms=list(found["alarms"] or ()),
+            alarms=found.get("alarms") or [],
             next_alarm=parse_number(found.get("next_alarm")),
         )
 

@@ -120,6 +120,10 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["queued"] = wanted.queued or False
     if wanted.running != found.running:
         changes["running"] = wanted.running or False
+    if wanted.paused != found.paused or "pause" in found.unreadable:
+        changes["pause"] = wanted.paused or False
+    if wanted.alarm != found.alarm:
+        changes["alarm"] = False if wanted.alarm is None else format_time(wanted.alarm)
     if wanted.streak != found.streak or "streak" in found.unreadable:
         changes["streak"] = False
     if wanted.failure != found.failure or "failure" in found.unreadable:

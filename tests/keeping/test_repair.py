@@ -124,6 +124,17 @@ FOUND = st.builds(
     entries=st.fixed_dictionaries({QUEUE: st.integers(0, 3), "elsewhere": st.integers(0, 2)}),
     tombstones=st.frozensets(st.sampled_from([QUEUE, "elsewhere"])),
     unreadable=st.sampled_from([(), ("streak",), ("missed", "failure")]),
+    paused=st.sampled_from(
+        [
+            "",
+            "",
+            "garbage",
+            f"- {NOW - 100:.6f} - {{}}",
+            f"{NOW - 50:.6f} {NOW - 100:.6f} - {{}}",
+            f"{NOW + 5:.6f} {NOW - 100:.6f} {NOW + 9:.6f} {{}}",
+        ]
+    ),
+    alarm=st.sampled_from([None, None, NOW + 9]),
 ).flatmap(
     lambda state: st.sampled_from([-1, -2, 5000] if state.tag else [-2]).map(
         lambda left: dataclasses.replace(state, inflight_ms=left)

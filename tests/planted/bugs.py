@@ -25,6 +25,9 @@ FORKS = "tests/processes/test_forks.py"
 SUPERVISOR = "tests/processes/test_supervisor.py"
 OUTPUT = "tests/commands/test_output.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
+PAUSES = "tests/state/test_pauses.py"
+RESUMING = "tests/running/test_resuming.py"
+STEERING = "tests/steering/test_pausing.py"
 
 
 class Bug(NamedTuple):
@@ -170,19 +173,25 @@ STATUSES = [
         "mark(job, TML)",
         MOVES,
     ),
-    Bug("a job that is given back keeps its status", "state/lua/release.lua", "mark(job, ENQ)", "", MOVES),
+    Bug(
+        "a job that is given back keeps its status",
+        "state/lua/release.lua",
+        "mark(job, ENQ)\n      change('RPUSH'",
+        "change('RPUSH'",
+        MOVES,
+    ),
     Bug(
         "a job that is unset keeps its status",
         "state/lua/unset.lua",
-        "{schedules, statuses, queued, streaks, failures}",
-        "{schedules, queued, streaks, failures}",
+        "{schedules, statuses, queued, streaks, failures, pauses}",
+        "{schedules, queued, streaks, failures, pauses}",
         MOVES,
     ),
     Bug(
         "a job that unsets itself keeps its status",
         "state/lua/end.lua",
-        "{schedules, statuses, streaks, failures}",
-        "{schedules, streaks, failures}",
+        "{schedules, statuses, streaks, failures, pauses}",
+        "{schedules, streaks, failures, pauses}",
         MOVES,
     ),
     Bug(
@@ -777,7 +786,7 @@ PLACES = [
     Bug(
         "a run that is owed is forgotten",
         "running/policies.py",
-        "if changed.left.startswith(OWED):",
+        "if left.startswith(OWED):",
         "if False:",
         OUTCOME,
     ),
@@ -1469,8 +1478,8 @@ TAKING = [
     Bug(
         "a job in flight is taken again by an entry of nobody",
         "state/lua/take.lua",
-        "(place or call('HEXISTS', running, job) == 0)",
-        "true",
+        "place or call('HEXISTS', running, job) == 0 and",
+        "true and",
         MOVES,
     ),
     Bug(
@@ -1658,15 +1667,15 @@ SETTING = [
     Bug(
         "the same schedule during a run counts as a new one",
         "state/lua/set.lua",
-        "elseif not same or not due then",
+        "elseif at_once or not same or not due then",
         "else",
         MOVES,
     ),
     Bug(
         "a job in a queue that is due again loses its turn",
         "state/lua/set.lua",
-        "due and (due <= now or same) then return end",
-        "due and same then return end",
+        "if place and due and (due <= now or same) then return end",
+        "if place and due and same then return end",
         MOVES,
     ),
     Bug(
@@ -1725,8 +1734,8 @@ CONFLICTS = [
     Bug(
         "a place on the timeline is overlooked when a run ends",
         "state/lua/end.lua",
-        "(run.next ~= '-' and call('ZSCORE', timeline, job) and '+timeline' or '')",
-        "''",
+        "run.next ~= '-' and call('ZSCORE', timeline, job)",
+        "nil",
         MOVES,
     ),
     Bug(
@@ -1781,7 +1790,7 @@ CONFLICTS = [
     Bug(
         "what is on the timeline is computed anew",
         "running/policies.py",
-        "if changed.left.endswith(ON_TIMELINE):",
+        "if left.endswith(ON_TIMELINE):",
         "if False:",
         OUTCOME,
     ),
@@ -1999,18 +2008,241 @@ GATED = [
         GATES,
     ),
     Bug(
-        "a dispatcher sleeps over an alarm",
-        "running/dispatcher.py",
-        "coming = self._surveyed.next_due, self._surveyed.next_lease, self._surveyed.next_alarm",
-        "coming = self._surveyed.next_due, self._surveyed.next_lease",
-        "tests/running/test_gates.py",
-    ),
-    Bug(
         "a slot of a run that is gone is well",
         "keeping/gates.py",
         "    for jobid, has_slot in sorted(state.wrong.items()):",
         "    for jobid, has_slot in ():",
         "tests/keeping/test_gates.py",
+    ),
+]
+
+HELD = [
+    Bug("a job is paused in its queue", "state/lua/pause.lua", "change('HDEL', queued, {job})", "", PAUSES),
+    Bug(
+        "the entry of a job that is paused counts still",
+        "state/lua/pause.lua",
+        "change('SADD', queue[home].tombstones, {job})",
+        "",
+        PAUSES,
+    ),
+    Bug("a job is paused on the timeline", "state/lua/pause.lua", "change('ZREM', timeline, {job})", "", MOVES),
+    Bug(
+        "a job that is paused is paused anew",
+        "state/lua/pause.lua",
+        "elseif pause_of(before[i]) then",
+        "elseif false then",
+        PAUSES,
+    ),
+    Bug("nobody hears of the end of a pause", "state/lua/pause.lua", "then token(wakeup) end", "then end", PAUSES),
+    Bug(
+        "a lost run of a paused job runs again",
+        "state/lua/end.lua",
+        " or asked <= tonumber(pause.since)",
+        "",
+        PAUSES,
+    ),
+    Bug(
+        "a run of a paused job that was asked for is held when it is lost",
+        "state/lua/end.lua",
+        "return how.place ~= 'due' or at > now or asked <= tonumber(pause.since)",
+        "return true",
+        PAUSES,
+    ),
+    Bug(
+        "a retry of a paused job that was asked for does not wait",
+        "state/lua/end.lua",
+        "how.place ~= 'due' or at > now or asked",
+        "how.place ~= 'due' or asked",
+        PAUSES,
+    ),
+    Bug(
+        "a run ends without a look at the pause of its job",
+        "state/lua/end.lua",
+        "schedule == expected[i] and not pause",
+        "schedule == expected[i]",
+        MOVES,
+    ),
+    Bug(
+        "a run of a paused job that is given back is in its queue",
+        "state/lua/release.lua",
+        "held and 'held' or 'queue'",
+        "'queue'",
+        MOVES,
+    ),
+    Bug(
+        "a run that was asked for is held when it is given back",
+        "state/lua/release.lua",
+        "local held = pause and tonumber(run.start) <= tonumber(pause.since)",
+        "local held = pause",
+        PAUSES,
+    ),
+    Bug(
+        "a paused job is set on the timeline",
+        "state/lua/set.lua",
+        "if job.pause then return hold",
+        "if false then return hold",
+        MOVES,
+    ),
+    Bug(
+        "what came due while it was held and is set anew counts for nothing",
+        "state/lua/set.lua",
+        "if held and (waited or held <= now) then",
+        "if waited then",
+        PAUSES,
+    ),
+    Bug(
+        "what was held from a queue and is set anew counts for nothing",
+        "state/lua/set.lua",
+        "if held and (waited or held <= now) then",
+        "if held and not waited and held <= now then",
+        PAUSES,
+    ),
+    Bug(
+        "what is set unchanged while it is paused is set anew",
+        "state/lua/set.lua",
+        " or job.pause and job.pause.due ~= '-'",
+        "",
+        PAUSES,
+    ),
+    Bug(
+        "NOW is owed by a paused job in flight",
+        "state/lua/set.lua",
+        "if at_once and not job.pause then",
+        "if at_once then",
+        PAUSES,
+    ),
+    Bug(
+        "an entry of a paused job is taken",
+        "state/lua/take.lua",
+        "and not (pausing and call('HEXISTS', pauses, job) == 1)",
+        "",
+        PAUSES,
+    ),
+    Bug(
+        "what is held runs a second time after it was asked for",
+        "state/lua/requeue.lua",
+        "if held then hold(job, pause, '-') end",
+        "",
+        MOVES,
+    ),
+    Bug(
+        "the schedule of what was held and is asked for goes on elsewhere",
+        "state/lua/requeue.lua",
+        "held and kept or streak_of()",
+        "streak_of()",
+        PAUSES,
+    ),
+    Bug(
+        "an explicit run of a paused job begins anew",
+        "state/lua/requeue.lua",
+        "= held or tonumber(",
+        "= tonumber(",
+        PAUSES,
+    ),
+    Bug(
+        "a resumption does not look at the pause",
+        "state/lua/resume.lua",
+        "if record ~= given.pause or",
+        "if",
+        PAUSES,
+    ),
+    Bug(
+        "a resumption does not look at the schedule",
+        "state/lua/resume.lua",
+        "if record ~= given.pause or (call('HGET', schedules, job) or nil) ~= given.schedule then return {'stale'} end",
+        "if record ~= given.pause then return {'stale'} end",
+        PAUSES,
+    ),
+    Bug(
+        "a resumption does not look whether the job was taken",
+        "state/lua/resume.lua",
+        "if (flight ~= false) ~= given.flies then return {'stale'} end",
+        "",
+        PAUSES,
+    ),
+    Bug(
+        "the end of a pause is left when the job is resumed",
+        "state/lua/resume.lua",
+        "change('HDEL', pauses, {job})\nchange('ZREM', alarms, {'job:' .. job})",
+        "change('HDEL', pauses, {job})",
+        PAUSES,
+    ),
+    Bug(
+        "the end of a pause is left when the job is unset",
+        "state/lua/unset.lua",
+        "change('ZREM', alarms,",
+        "--",
+        PAUSES,
+    ),
+    Bug(
+        "what is passed over after a pause counts twice",
+        "running/resuming.py",
+        "streak=replace(streak, after=now).format(), skipped",
+        "skipped",
+        RESUMING,
+    ),
+    Bug(
+        "what waited when the job was paused counts as missed",
+        "running/resuming.py",
+        "if streak.due is not None or pause.due <= pause.since:",
+        "if streak.due is not None:",
+        RESUMING,
+    ),
+    Bug(
+        "a retry counts as missed when the job was paused",
+        "running/resuming.py",
+        "if streak.due is not None or pause.due <= pause.since:",
+        "if pause.due <= pause.since:",
+        RESUMING,
+    ),
+    Bug(
+        "what was missed before the pause counts as paused",
+        "running/resuming.py",
+        "{Skip.MISSED: min(before, surplus), Skip.PAUSED: max(0, surplus - before)}",
+        "{Skip.PAUSED: surplus}",
+        RESUMING,
+    ),
+    Bug(
+        "a pause that was made anew ends with the old one",
+        "running/resuming.py",
+        "(state.alarm is None or state.alarm > state.now)",
+        "False",
+        RESUMING,
+    ),
+    Bug(
+        "what has changed meanwhile is not resumed",
+        "running/resuming.py",
+        'if words[jobid] == "stale"',
+        "if False",
+        RESUMING,
+    ),
+    Bug(
+        "what came due during a pause counts when the run ends",
+        "running/policies.py",
+        "    now = float(paused) if paused else now\n",
+        "",
+        RESUMING,
+    ),
+    Bug(
+        "the dispatcher sleeps on when a pause is over",
+        "running/dispatcher.py",
+        "survey.next_lease, survey.next_alarm)",
+        "survey.next_lease)",
+        f"{STEERING} -k instant",
+    ),
+    Bug(
+        "what a repair finds owed is put into its queue though it is paused",
+        "keeping/correction.py",
+        "if due <= state.now and home and not state.pause:",
+        "if due <= state.now and home:",
+        "tests/keeping/test_pauses.py",
+    ),
+    Bug(
+        "an entry of a paused job without a tombstone is run",
+        "keeping/correction.py",
+        "(event == Event.TML or state.held is not None)",
+        "event == Event.TML",
+        "tests/keeping/test_pauses.py",
     ),
 ]
 
@@ -2034,4 +2266,5 @@ BUGS = [
     *SETTING,
     *CONFLICTS,
     *GATED,
+    *HELD,
 ]

@@ -18,6 +18,7 @@ from redbike.config import Settings
 from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
+from redbike.running.resuming import resume, resume_over
 from redbike.state.gates import Gate
 from redbike.state.jobs import Job
 from redbike.state.records import Streak, parse_batch
@@ -158,6 +159,24 @@ class Jobs(RuleBasedStateMachine):
     def limit(self, name, at_once, rate):
         self.store.at(self.now).gates.limit(name, at_once or False, rate or False)
         self.model.limit(name, at_once, rate)
+
+    # What an operator does to jobs
+
+    @rule(jobid=jobids, delay=st.sampled_from([None, None, 1.0, 10.0]))
+    def pause(self, jobid, delay):
+        until = None if delay is None else self.now + delay
+        [word] = self.store.at(self.now).pauses.pause([jobid], until, "me", "")
+        assert word == self.model.pause(self.now, jobid, until)
+
+    @rule(jobid=jobids)
+    def resume(self, jobid):
+        resume(self.store.at(self.now), Settings(), [jobid])
+        self.model.resume(self.now, jobid)
+
+    @rule()
+    def ring(self):
+        resume_over(self.store.at(self.now), Settings(), survey(self.store.at(self.now)).alarms)
+        self.model.ring(self.now)
 
     # What the dispatcher does
 
@@ -328,6 +347,9 @@ class Jobs(RuleBasedStateMachine):
             assert state.timeline == job.timeline
             waiting = state.waiting and (state.waiting.due, state.waiting.queue)
             assert waiting == (None if job.queued is None else (job.queued, job.queue))
+            assert state.held == job.held
+            pause = state.pause and (state.pause.since, state.pause.until)
+            assert pause == (None if job.paused is None else (job.paused, job.until))
             assert state.skipped == job.skipped
             assert rounded(Streak.parse(state.streak)) == rounded(job.tries), state.streak
             assert (state.failure and (state.failure["due"], state.failure["attempt"])) == job.failure

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from redbike.config import Settings
 from redbike.errors import NoSuchJob, ServerError
 from redbike.keeping.fsck import fsck
+from redbike.running.resuming import resume
 from redbike.serving.connection import aim_at, connect
 from redbike.state.jobs import Job
 from redbike.state.runs import GRACE, LEASE, Placement, Run
@@ -26,6 +28,7 @@ from tests.states import (
     TIMEOUT,
     dump,
     end,
+    pause,
     place,
     queue_for,
     take,
@@ -87,45 +90,51 @@ VERBS: dict[str, Verb] = {
     "repair": lambda store, run: mend(store),
     "hold": lambda store, run: store.at(NOW).upkeep.repair_tag(run.tag, [JOB]),
     "adopt": lambda store, run: store.upkeep.adopt([JOB], {QUEUE: [JOB]}),
+    "pause": lambda store, run: pause(store, NOW),
+    "pause until": lambda store, run: pause(store, NOW, LATER),
+    "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
 }
 
 # For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
 # fmt: off
 TABLE = {
-    "set now":     ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue", "queue"),
-    "set later":   ("timeline", "timeline", "timeline", "timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline"),
-    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight",          "flight",          "flight",          "flight",          "flight",          "queue",    "queue", "queue"),
-    "set again":   ("timeline", "timeline", "timeline", "queue",    "flight",          "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline"),
-    "set same":    ("timeline", "timeline", "=",        "=",        "=",               "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "="),
-    "set stop":    ("STP",      "STP",      "STP",      "STP",      "flight",          "flight",          "flight",          "flight",          "flight",          "STP",      "STP", "STP"),
-    "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing", "nothing"),
-    "requeue":     ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue", "queue"),
-    "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "=", "queue"),
-    "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "heartbeat":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "end":         ("=",        "=",        "=",        "=",        "timeline",        "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
-    "end ran out": ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
-    "end at once": ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
-    "end stop":    ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
-    "end die":     ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
-    "end unset":   ("=",        "=",        "=",        "=",        "nothing",         "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
-    "end late":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "end overrun": ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
-    "end lost":    ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "="),
-    "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "=", "="),
-    "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "advance":     ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "pause queue": ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "pause all":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "open":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "limit":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "occupy":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "repair":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "hold":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
-    "adopt":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
+    "set now":     ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue", "queue", "held", "flight+held", "flight+held", "queue"),
+    "set later":   ("timeline", "timeline", "timeline", "timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline", "held", "flight+held", "flight+held", "held"),
+    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight",          "flight",          "flight",          "flight",          "flight",          "queue",    "queue", "queue", "held", "flight", "flight", "queue"),
+    "set again":   ("timeline", "timeline", "timeline", "queue",    "flight",          "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline", "held", "flight", "flight+held", "queue"),
+    "set same":    ("timeline", "timeline", "=",        "=",        "=",               "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "=", "=", "=", "flight+held", "="),
+    "set stop":    ("STP",      "STP",      "STP",      "STP",      "flight",          "flight",          "flight",          "flight",          "flight",          "STP",      "STP", "STP", "STP", "flight", "flight", "STP"),
+    "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing", "nothing", "nothing", "flight", "flight", "nothing"),
+    "requeue":     ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue", "queue", "queue", "flight+owed", "flight+owed", "queue"),
+    "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "=", "queue", "=", "=", "=", "="),
+    "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "flight"),
+    "heartbeat":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "end":         ("=",        "=",        "=",        "=",        "timeline",        "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "held", "held", "="),
+    "end ran out": ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "held", "held", "="),
+    "end at once": ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "held", "held", "="),
+    "end stop":    ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "STP", "held", "="),
+    "end die":     ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "DIE", "held", "="),
+    "end unset":   ("=",        "=",        "=",        "=",        "nothing",         "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "nothing", "held", "="),
+    "end late":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "end overrun": ("=",        "=",        "=",        "=",        "DIE",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "DIE", "held", "="),
+    "end lost":    ("=",        "=",        "=",        "=",        "queue",           "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "held", "held", "="),
+    "end stale":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "=", "=", "=", "held", "=", "="),
+    "halt":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "advance":     ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "pause queue": ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "pause all":   ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "open":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "limit":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "occupy":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "repair":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "hold":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "adopt":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "pause":       ("=",        "=",        "held",     "held",     "=",               "flight+held",     "flight+held",     "=",               "=",               "=",        "=", "held", "=", "=", "=", "="),
+    "pause until": ("=",        "=",        "held",     "held",     "=",               "flight+held",     "flight+held",     "=",               "=",               "=",        "=", "held", "=", "=", "=", "="),
+    "resume":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "queue", "=", "flight", "="),
 }
 # fmt: on
 CASES = [
@@ -213,7 +222,7 @@ def repeat(store: Store, call: Call) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("state", ["timeline", "queue", "flight"])
+@pytest.mark.parametrize("state", ["timeline", "queue", "flight", "held"])
 def test_a_key_of_a_wrong_type_is_refused_before_anything_is_written(store, sent, state, verb, client):
     run = STATES[state](store) or NOBODY
     sent.clear()

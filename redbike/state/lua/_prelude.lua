@@ -12,6 +12,7 @@ end
 local function count(reason, job, number)  -- first of all: it fails where somebody has put something else
   table.insert(changes, 1, {'HINCRBY', skipped, {reason .. ':' .. job, number}})
 end
+local function hold(job, pause, due) change('HSET', pauses, {job, pause_record_of(pause, due)}) end
 local function token(list)
   if not tokens[list] and call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end
   tokens[list] = true

@@ -40,8 +40,17 @@ local function streak_record_of(streak, due)
   return streak.failures .. ' ' .. streak.losses .. ' ' .. tried .. (streak.alone and ' alone' or '')
 end
 
+local function pause_of(record)  -- of a paused job; its `due` is '-' unless something is held
+  local due, since, till, note = string.match(record or '', '^(%S+) (%d+%.%d+) (%S+) (.*)$')
+  return since and (due == '-' or tonumber(due)) and {due = due, since = since, till = till, note = note} or nil
+end
+
+local function pause_record_of(pause, due)
+  return due .. ' ' .. pause.since .. ' ' .. pause.till .. ' ' .. pause.note
+end
+
 local function skip_fields(job)  -- of the hash of skips
-  return {MISSED .. ':' .. job, RUNNING .. ':' .. job, WITHDRAWN .. ':' .. job}
+  return {MISSED .. ':' .. job, RUNNING .. ':' .. job, WITHDRAWN .. ':' .. job, PAUSED .. ':' .. job}
 end
 
 local function each_with(jobs, value)  -- pairs of a field and its value, for commands that take them

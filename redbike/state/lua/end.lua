@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- end: in flight → timeline, queue, stopped or (unknown), for runs of one tag, however each of them ended.
+-- end: in flight → timeline, queue, held, stopped or (unknown), for runs of one tag, however each of them ended.
 -- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most: failures that are kept;
 --        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
 --        there are several; schedules: that from which its place was computed; dues: '' (never), 'spent' (never, for a
@@ -9,6 +9,7 @@
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
+local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
 local lease, trying, failing = call('ZSCORE', leases, tag), call('HLEN', streaks) > 0, call('HLEN', failures) > 0
 local alive = call('EXISTS', inflight .. tag) == 1  -- until the last deadline
 local in_time, head = alive and now - given.late < given.deadline, tag .. ' '
@@ -22,17 +23,24 @@ local function guard(run, how)
   if how.why == 'overrun' and not over or how.why == 'lost' and tonumber(lease or 0) > now then return 'alive' end
 end
 -- Conflict: what was set during the run counts, not how it ended: a schedule, an owed run, a place on the timeline.
-local function conflict(job, run, how, schedule, expected)
-  local left = run.next .. (run.next ~= '-' and call('ZSCORE', timeline, job) and '+timeline' or '')
+local function conflict(job, run, how, schedule, expected, pause)
+  local waits_on = pause and pause.due ~= '-' or run.next ~= '-' and call('ZSCORE', timeline, job)
+  local left = run.next .. (waits_on and '+timeline' or '') .. (pause and '+paused:' .. pause.since or '')
   if not schedule or schedule == expected and left == (how.left or '-') then return end
   note(changed, schedule, left)
   return 'changed'
 end
+-- A run of a paused job is held, unless it was taken or asked for since: then somebody wants it all the same.
+local function is_held(run, how, at, pause)
+  local asked = math.max(run.start, run.next:match('due:(%d+%.%d+)') or 0)
+  return how.place ~= 'due' or at > now or asked <= tonumber(pause.since)
+end
 -- Placement: where the job goes, by how its run ended.
-local function placement(job, how, due, schedule, home)
+local function placement(job, how, due, home, run, pause)
   local place = how.place
   if place == 'unset' then
-    for _, key in ipairs({schedules, statuses, streaks, failures}) do change('HDEL', key, {job}) end
+    for _, key in ipairs({schedules, statuses, streaks, failures, pauses}) do change('HDEL', key, {job}) end
+    change('ZREM', alarms, {'job:' .. job})
     change('HDEL', skipped, skip_fields(job))
     change('ZREM', failure_times, {job})
     return 'unset'
@@ -43,21 +51,27 @@ local function placement(job, how, due, schedule, home)
     return 'stopped'
   end
   local at = due:sub(1, 1) == '+' and now + due or tonumber(due)
+  if pause and not (at and not is_held(run, how, at, pause)) then
+    if at then hold(job, pause, stamp(at)) end
+    mark(job, TML)
+    return 'held'
+  end
   if at and at <= now then enqueue(job, how.tried or stamp(at), home) return 'queue' end  -- a try keeps its due time
   if at then note(waits, stamp(at), job) end
   mark(job, TML)
   return 'timeline'
 end
 for i = 1, #jobs do
-  local job, record, schedule, how = jobs[i], records[i], texts[i], how_of[jobs[i]] or USUAL
-  local home, usual = queue[homes[i] or 1], in_time and how == USUAL and schedule == expected[i]
+  local job, record, schedule, how, run = jobs[i], records[i], texts[i], how_of[jobs[i]] or USUAL, nil
+  local pause = paused[i] and pause_of(paused[i])
+  local home, usual = queue[homes[i] or 1], in_time and how == USUAL and schedule == expected[i] and not pause
   if not (usual and record and record:find(head, 1, true) == 1 and record:sub(-home.size) == home.tail) then
-    local run = run_of(record)
-    words[i] = guard(run, how) or conflict(job, run, how, schedule, expected[i])
+    run = run_of(record)
+    words[i] = guard(run, how) or conflict(job, run, how, schedule, expected[i], pause)
   end
   if not words[i] then
     gone[#gone + 1] = job
-    words[i] = schedule and placement(job, how, given.dues[i], schedule, home) or 'unset'
+    words[i] = schedule and placement(job, how, given.dues[i], home, run, pause) or 'unset'
     if trying and not how.streak then calm[#calm + 1] = job end
     if failing and not (how.failure or how.why or how.retried) then well[#well + 1] = job end
     if how ~= USUAL and words[i] ~= 'unset' then

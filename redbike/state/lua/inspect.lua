@@ -3,7 +3,7 @@
 -- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in flight, if it has no
 --        record of a run
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
---         left to the in-flight key of that tag, streak, skipped: [count, …], failure, now, entries: how often it is in
+--         left to the in-flight key of that tag, streak, skipped: [count, …], failure, pause (record), alarm (score), now, entries: how often it is in
 --         each list, dead: for each list 1 if it has a tombstone there}; what is not there is missing
 local job, entries, dead = given.job, {}, {}
 local record = call('HGET', running, job) or nil
@@ -16,5 +16,6 @@ return {'ok', cjson.encode({
   timeline = call('ZSCORE', timeline, job) or nil, queued = call('HGET', queued, job) or nil, running = record,
   tag = tag, lease = tag and call('ZSCORE', leases, tag) or nil, hold = tag and call('PTTL', inflight .. tag),
   streak = call('HGET', streaks, job) or nil, skipped = call('HMGET', skipped, unpack(skip_fields(job))),
+  pause = call('HGET', pauses, job) or nil, alarm = call('ZSCORE', alarms, 'job:' .. job) or nil,
   failure = call('HGET', failures, job) or nil, now = stamp(now), entries = entries, dead = dead
 })}

@@ -1,16 +1,20 @@
 #!lua flags=allow-oom
 -- repair: wherever damage has left a job → where it belongs, unless it is not as it was found any more.
--- given  job; found: its schedule, status, timeline (score), queued and running (records), where they are there;
+-- given  job; found: its schedule, status, timeline and alarm (scores), queued, running and pause (records), where they
+--        are there;
 --        queues, with entries: for each how often the job was found there, wanted: how often it is to be, dead and
 --        buried: whether it was found to have a tombstone there (1 or 0), and is to have one;
---        wanted: {status: its event, timeline: due time, queued, running, streak, failure}, of which those that are
---        missing stay and those that are false go; skips: {field in the hash of skips: how many more, or false}
+--        wanted: {status: its event, timeline, alarm: times, queued, running, pause, streak, failure}, of which those
+--        that are missing stay and those that are false go; skips: {field in the hash of skips: how many more, or false}
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two requests
 local job, found, wanted = given.job, given.found, given.wanted
-for field, key in pairs({schedule = schedules, status = statuses, queued = queued, running = running}) do
+local read = {schedule = schedules, status = statuses, queued = queued, running = running, pause = pauses}
+for field, key in pairs(read) do
   if (call('HGET', key, job) or nil) ~= found[field] then return {'stale'} end
 end
+local alarm = 'job:' .. job
 if (call('ZSCORE', timeline, job) or nil) ~= found.timeline then return {'stale'} end
+if (call('ZSCORE', alarms, alarm) or nil) ~= found.alarm then return {'stale'} end
 for i, home in ipairs(queue) do
   local entry = given.entries[i]
   if #call('LPOS', home.list, job, 'COUNT', 0) ~= entry.found then return {'stale'} end
@@ -28,10 +32,14 @@ end
 if wanted.status then mark(job, wanted.status) end
 if wanted.timeline then note(waits, wanted.timeline, job) end
 if wanted.timeline == false then change('ZREM', timeline, {job}) end
-for field, key in pairs({queued = queued, running = running}) do
+if wanted.alarm then change('ZADD', alarms, {wanted.alarm, alarm}) token(wakeup) end
+if wanted.alarm == false then change('ZREM', alarms, {alarm}) end
+for field, key in pairs({queued = queued, running = running, pause = pauses}) do
   if wanted[field] then change('HSET', key, {job, wanted[field]}) end
 end
-local hashes = {status = statuses, queued = queued, running = running, streak = streaks, failure = failures}
+local hashes = {
+  status = statuses, queued = queued, running = running, pause = pauses, streak = streaks, failure = failures
+}
 for field, key in pairs(hashes) do
   if wanted[field] == false then change('HDEL', key, {job}) end
 end

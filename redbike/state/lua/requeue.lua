@@ -1,5 +1,6 @@
 #!lua
 -- requeue: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the run is owed.
+--          A paused job runs too, and stays paused. What is held of it is run then, if it is due already.
 --          What has failed, or waits to be tried again, is run for its own due time, and the schedule goes on after it.
 -- given  job; request: its tag; queues: its own
 -- returns {'ok'} or {'missing'}
@@ -19,13 +20,15 @@ local function failed()  -- the due time of its last failure, and how often that
   return due, attempt and attempt >= 1 and attempt < 1e9 and math.floor(attempt) or 1
 end
 
+local pause = pause_of(call('HGET', pauses, job))
+local held = pause and tonumber(pause.due)
 local run, kept = run_of(call('HGET', running, job)), streak_of(call('HGET', streaks, job))
 kept.failures, kept.losses, kept.alone = '0', '0', nil
 if run then
   run.next = 'due:' .. stamp(now)
   change('HSET', running, {job, record_of(run)})
 elseif call('HEXISTS', queued, job) == 0 then
-  local due, failed_for, attempt, moment = tonumber(call('ZSCORE', timeline, job) or nil), failed()
+  local due, failed_for, attempt, moment = held or tonumber(call('ZSCORE', timeline, job) or nil), failed()
   local goes_on = due and stamp(due - BEFORE) or '-'
   if kept.due ~= '-' then
     moment = kept.due
@@ -34,12 +37,13 @@ elseif call('HEXISTS', queued, job) == 0 then
     kept.tries, kept.due, kept.after = attempt, moment, goes_on
   elseif due and due < now then
     -- What is overdue is what is run, and what came due since it was is counted then.
-    moment, kept = stamp(due), streak_of()
+    moment, kept = stamp(due), held and kept or streak_of()
   else
     moment, kept.tries, kept.after = stamp(now), '0', goes_on
   end
   enqueue(job, moment, queue[1])
 end
+if held then hold(job, pause, '-') end
 change('ZREM', timeline, {job})
 change('HDEL', failures, {job})
 change('ZREM', failure_times, {job})

@@ -1,5 +1,6 @@
 #!lua
--- set: (unknown), stopped, timeline or queue → timeline, queue or stopped, for each job; a run in flight goes on.
+-- set: (unknown), stopped, timeline, queue or held → timeline, queue or stopped, for each job; a run in flight goes on.
+--      A paused job stays paused: in place of the timeline and the queue it is held.
 -- given  request: its tag; from_now: whether occurrences count from now, so that one that has come due since that was
 --        asked for is before the job is set; queues: their own; jobs, none of which is there twice, each of id,
 --        schedule, queue: its number, and where they apply
@@ -14,6 +15,7 @@ local ids, texts, calm, gone, reply = {}, {}, {}, {}, {'ok'}
 for i, job in ipairs(given.jobs) do ids[i] = job.id end
 local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedules, unpack(ids))
 local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', streaks) > 0
+local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(ids)) or {}
 
 local function refusal(job, home)
   if home and home ~= queue[job.queue].name then return home end
@@ -27,14 +29,20 @@ local function has_schedule(job, old)
     and (tail == 0 or old:sub(-tail) == job.schedule:sub(-tail))
 end
 
+local function wait_until(due, job)  -- or, with nil, for nothing any more
+  if job.pause then return hold(job.id, job.pause, due and stamp(due) or '-') end
+  if due then note(waits, stamp(due), job.id) else change('ZREM', timeline, {job.id}) end
+end
+
 local function set_in_flight(job, run, due, same)
-  local owed = run.next:sub(1, 4) == 'due:'
-  if due and due <= now and job.once then
+  local owed, at_once = run.next:sub(1, 4) == 'due:', due and due <= now and job.once
+  if at_once and not job.pause then
     run.next = 'due:' .. stamp(due)
-    change('ZREM', timeline, {job.id})
-  elseif not same or not due then
-    run.next = due and due > now and job.once and 'once' or 'set'
-    if due and due > now then note(waits, stamp(due), job.id) else change('ZREM', timeline, {job.id}) end
+    wait_until(nil, job)
+  elseif at_once or not same or not due then
+    local waits_on = due and (due > now or at_once)
+    run.next = waits_on and job.once and 'once' or 'set'
+    wait_until(waits_on and due, job)
     if owed then count(WITHDRAWN, job.id, 1) end
   end
   change('HSET', running, {job.id, record_of(run)})
@@ -42,6 +50,10 @@ local function set_in_flight(job, run, due, same)
 end
 
 local function set_idle(job, due, place, same, known)
+  local held = job.pause and tonumber(job.pause.due)
+  local waited = held and event_of(call('HGET', statuses, job.id)) == ENQ  -- in a queue, until the job was paused
+  if waited and due and (due <= now or same) then return end
+  if held and (waited or held <= now) then count(WITHDRAWN, job.id, 1) end
   if place and due and (due <= now or same) then return end
   local home = queue[job.queue]
   if place then  -- nothing is looked for in a list: its entry stays there, as a tombstone
@@ -49,11 +61,11 @@ local function set_idle(job, due, place, same, known)
     change('SADD', home.tombstones, {job.id})
     count(WITHDRAWN, job.id, 1)
   end
-  if due and due > now then
-    note(waits, stamp(due), job.id)
-    mark(job.id, TML)
-    return
+  if due and (due > now or job.pause) then
+    wait_until(due, job)
+    return mark(job.id, TML)
   end
+  if held then wait_until(nil, job) end
   if known then gone[#gone + 1] = job.id end
   if due then enqueue(job.id, stamp(due), home) else mark(job.id, STP) end
 end
@@ -61,8 +73,9 @@ end
 for i, job in ipairs(given.jobs) do
   local id, run, same, _, home = job.id, run_of(records[i]), has_schedule(job, before[i]), waiting_of(entries[i])
   local due = job.due == 'now' and now or job.due
+  job.pause = paused[i] and pause_of(paused[i])
   local refused = refusal(job, home)
-  local kept = job.keeps and same and (run or home or call('ZSCORE', timeline, id)
+  local kept = job.keeps and same and (run or home or call('ZSCORE', timeline, id) or job.pause and job.pause.due ~= '-'
     or job.rests and event_of(call('HGET', statuses, id)) == DIE)
   if refused then
     note(reply, id, refused)

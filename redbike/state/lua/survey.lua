@@ -1,12 +1,13 @@
 #!lua flags=no-writes
 -- survey: what a dispatcher has to do; changes nothing.
 -- given  due: how many due jobs at most; passed_over: how many of the first to leave out; lost: after how many lost
---        runs no further tag is looked at; coming: how many jobs of those that are due next
+--        runs no further tag is looked at; coming: how many jobs of those that are due next; alarms: how many
 -- returns {'ok', JSON of now, control, dispatched (until when), next_lease, next_alarm, alarms: those that have come,
 --         due: [job, due time, …], coming: the same, lost: for each tag whose worker is not heard of any more {tag,
 --         jobs, runs, schedules, streaks}}; what is not there is missing. Nothing is due while all is paused.
 local MOST = 1000  -- jobs that are told of each tag: where there are more, its list is damaged
 local instant, lost, many = stamp(now), {}, 0
+local alarmed = call('ZCARD', alarms) > 0
 for _, tag in ipairs(call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, given.lost)) do
   local jobs = jobs_of(call('HGET', batches, tag))
   for i = #jobs, MOST + 1, -1 do jobs[i] = nil end
@@ -23,9 +24,9 @@ local held = call('HLEN', gates) > 0 and is_paused(gate_of(''))
 return {'ok', cjson.encode({
   now = instant, control = call('GET', control) or nil, lost = lost,
   dispatched = call('ZSCORE', dispatched, 'until') or nil,
+  alarms = alarmed and call('ZRANGEBYSCORE', alarms, '-inf', instant, 'LIMIT', 0, given.alarms) or nil,
+  next_alarm = alarmed and call('ZRANGEBYSCORE', alarms, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,
   next_lease = call('ZRANGEBYSCORE', leases, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2],
-  alarms = call('ZRANGEBYSCORE', alarms, '-inf', instant, 'LIMIT', 0, given.alarms),
-  next_alarm = call('ZRANGEBYSCORE', alarms, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2],
   due = not held and call('ZRANGEBYSCORE', timeline, '-inf', instant, 'WITHSCORES', 'LIMIT', given.passed_over, given.due)
     or {},
   coming = not held and call('ZRANGEBYSCORE', timeline, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, given.coming)

@@ -50,13 +50,15 @@ end
 -- Those that may run are taken, until there are enough; what nobody waits with is thrown away.
 local waiting, known = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
+local pausing = call('HLEN', pauses) > 0
 local runs, taken, size, longest = {}, {}, 0, 0
 for i = 1, looked do
   local job, home, place, schedule = jobs[i], home_of[i], waiting[i], known[i]
   local dead = home.buried and call('SISMEMBER', home.tombstones, job) == 1
   local tried = streak[i] and streak_of(streak[i]) or NO_STREAK
   -- An entry without a record was pushed by an older version or by hand: it counts if the job is known and idle.
-  local fit = not dead and schedule and not taken[job] and (place or call('HEXISTS', running, job) == 0)
+  local free = place or call('HEXISTS', running, job) == 0 and not (pausing and call('HEXISTS', pauses, job) == 1)
+  local fit = not dead and schedule and not taken[job] and free
   -- One that may have killed a worker, with others about it, runs alone until it has run.
   if size == most or fit and tried.alone and size > 0 then break end
   home.used = home.used + 1

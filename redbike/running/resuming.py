@@ -1,0 +1,106 @@
+"""Resume paused jobs: whoever asks for it, or the dispatcher when a pause is over.
+
+What came due while a job was paused was missed, so ``catchup`` decides. What waited in a queue when the job was paused,
+waits to be tried again or runs only once is run in any case.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from redbike.config import Settings
+from redbike.errors import BadSchedule
+from redbike.running.policies import COUNT_LIMIT, pass_over
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.parser import parse_stored
+from redbike.state.namespace import PAGE
+from redbike.state.pauses import JOB_ALARM, Resumption
+from redbike.state.questions import JobState
+from redbike.state.records import ONCE, Pause, Streak
+from redbike.state.store import Store
+from redbike.words import Skip
+
+log = logging.getLogger("redbike.dispatcher")
+
+
+def resume(store: Store, settings: Settings, jobids: Iterable[str], only_over: bool = False) -> list[str]:
+    """Resume jobs, and return for each where it is now, or ``unchanged``: it was not paused.
+
+    With `only_over`, resume those alone whose pause is over.
+    """
+    left, words = list(jobids), dict[str, str]()
+    order = list(left)
+    while left:
+        page, left = left[:PAGE], left[PAGE:]
+        found = store.questions.inspect(page)
+        resumed = [
+            (state, place_resumed(state, settings))
+            for state in found
+            if (state.paused or state.alarm) and not (only_over and (state.alarm is None or state.alarm > state.now))
+        ]
+        replies = zip(resumed, store.pauses.resume(resumed), strict=True)
+        words |= dict.fromkeys(page, "unchanged") | {state.jobid: word for (state, _), word in replies}
+        # Those that have changed since they were inspected.
+        left = [jobid for jobid in page if words[jobid] == "stale"] + left
+    return [words[jobid] for jobid in order]
+
+
+def resume_over(store: Store, settings: Settings, alarms: Sequence[str]) -> bool:
+    """Resume the jobs whose pauses are over; return False if none of `alarms` is of a job."""
+    jobids = [alarm.removeprefix(JOB_ALARM) for alarm in alarms if alarm.startswith(JOB_ALARM)]
+    for jobid, word in zip(jobids, resume(store, settings, jobids, only_over=True), strict=True):
+        log.info("%s: its pause is over; now %s", jobid, word)
+    return bool(jobids)
+
+
+def place_resumed(state: JobState, settings: Settings) -> Resumption:
+    """Return where a paused job goes on: a pure function of what is known of it."""
+    pause, streak = state.pause, Streak.parse(state.streak)
+    if pause is None or pause.due is None:
+        return Resumption()
+    try:
+        schedule = parse_stored(state.schedule or "")
+    except BadSchedule:
+        return Resumption(pause.due)
+    if state.running:
+        # What comes due while a run goes on is counted when that ends, unless it is owed then.
+        is_owed = state.run is not None and state.run.next == ONCE
+        return Resumption(pause.due if pause.due > state.now or is_owed else None)
+    if streak.due is not None or pause.due <= pause.since:
+        return _place_waiting(pause, streak, schedule, settings, state.now)
+    if pause.due > state.now or schedule.runs_once or schedule.allows_pause:
+        return Resumption(pause.due)
+    return _place_missed(pause.due, streak, schedule, settings, state.now)
+
+
+def _place_missed(due: float, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:
+    """Place a job that came due at `due` while it was paused, by ``catchup``."""
+    later = schedule.count(due, now, COUNT_LIMIT)
+    if settings.catchup == "none":
+        following = schedule.next(now)
+        return Resumption(following, spent=following is None, skipped={Skip.PAUSED: 1 + later})
+    if settings.catchup == "all":
+        surplus = max(0, 1 + later - settings.catchup_limit)
+        return Resumption(pass_over(surplus, schedule, due), skipped={Skip.PAUSED: surplus} if surplus else {})
+    if not later:
+        return Resumption(due)
+    return Resumption(due, streak=replace(streak, after=now).format(), skipped={Skip.PAUSED: later})
+
+
+def _place_waiting(pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:
+    """Place a job whose run was due before it was paused: that run is not missed, only those that came due since."""
+    run = Resumption(pause.due, streak.due)
+    assert pause.due is not None
+    after = streak.after or streak.due or pause.due
+    if schedule.runs_once or schedule.allows_pause:
+        return run
+    before = schedule.count(after, pause.since, COUNT_LIMIT)
+    since = schedule.count(max(after, pause.since), now, COUNT_LIMIT)
+    surplus = max(0, before + since - settings.catchup_limit) if settings.catchup == "all" else before + since
+    if not surplus:
+        return run
+    on = pass_over(surplus, schedule, after) if settings.catchup == "all" else now
+    missed = {Skip.MISSED: min(before, surplus), Skip.PAUSED: max(0, surplus - before)}
+    run.skipped = {reason: number for reason, number in missed.items() if number}
+    run.streak = replace(streak, after=on).format()
+    return run

@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+-- pause: timeline or queue → held, for each job; a run in flight goes on, and what follows it is held then.
+-- given  jobs, none of which is there twice; ends: when their pauses end by themselves, or none; note: JSON of who and
+--        why; queues: their own
+-- returns {'ok', a word for each}: 'held', 'paused' (there was nothing to hold), 'unchanged' (it is paused already),
+--         'missing', or 'elsewhere QUEUE' when the job waits in another queue than those declared
+local jobs, reply, soonest = given.jobs, {'ok'}, nil
+local entries, scores = call('HMGET', queued, unpack(jobs)), call('ZMSCORE', timeline, unpack(jobs))
+local known, before = call('HMGET', schedules, unpack(jobs)), call('HMGET', pauses, unpack(jobs))
+local pause = {since = stamp(now), till = given.ends and stamp(given.ends) or '-', note = given.note}
+
+for i, job in ipairs(jobs) do
+  local due, home = waiting_of(entries[i])
+  if not known[i] then
+    reply[i + 1] = 'missing'
+  elseif pause_of(before[i]) then
+    reply[i + 1] = 'unchanged'
+  elseif home and not queue[home] then
+    reply[i + 1] = 'elsewhere ' .. home
+  else
+    if home then  -- nothing is looked for in a list: its entry stays there, as a tombstone
+      change('HDEL', queued, {job})
+      change('SADD', queue[home].tombstones, {job})
+    end
+    if scores[i] then change('ZREM', timeline, {job}) end
+    local held = due or scores[i] and stamp(tonumber(scores[i])) or '-'
+    hold(job, pause, held)
+    if given.ends then
+      change('ZADD', alarms, {pause.till, 'job:' .. job})
+      soonest = given.ends
+    end
+    reply[i + 1] = held == '-' and 'paused' or 'held'
+  end
+end
+local first = soonest and call('ZRANGE', alarms, 0, 0, 'WITHSCORES')[2]
+if soonest and (not first or soonest < tonumber(first)) then token(wakeup) end
+return write(reply)

@@ -1,0 +1,43 @@
+#!lua flags=allow-oom
+-- resume: held → timeline, queue or stopped; a run in flight goes on.
+-- given  job; queues: its own, or none if nobody knows it: then it goes on the timeline; pause, schedule: the records
+--        that all of this was computed from; flies: whether the job is in flight; and where they apply
+--          due: when what is held is due now; occurrence: its own due time, if it is tried again then
+--          spent: its schedule has nothing left; once: it is owed if it is due while the job is in flight
+--          streak: its record; skipped: {reason: how many occurrences are passed over}
+-- returns {'ok', 'timeline', 'queue', 'stopped', 'flight' or 'resumed'}, {'unchanged'} if the job is not paused, or
+--         {'stale'} when it has changed meanwhile
+local job, home = given.job, queue[1]
+local record, flight = call('HGET', pauses, job), call('HGET', running, job)
+local run, moment, place = run_of(flight), given.due and stamp(given.due), 'resumed'
+if not record then
+  if call('ZSCORE', alarms, 'job:' .. job) then change('ZREM', alarms, {'job:' .. job}) end
+  return write({'unchanged'})
+end
+if record ~= given.pause or (call('HGET', schedules, job) or nil) ~= given.schedule then return {'stale'} end
+if (flight ~= false) ~= given.flies then return {'stale'} end
+
+if run and moment then
+  place = 'flight'
+  if given.due > now then
+    note(waits, moment, job)
+  elseif run.next == 'once' then
+    run.next = 'due:' .. moment
+    change('HSET', running, {job, record_of(run)})
+  end
+elseif given.spent and not run then
+  place = 'stopped'
+  mark(job, STP)
+elseif moment and given.due <= now and home then
+  place = 'queue'
+  enqueue(job, given.occurrence and stamp(given.occurrence) or moment, home)
+elseif moment then
+  place = 'timeline'
+  note(waits, moment, job)
+  mark(job, TML)
+end
+for reason, number in pairs(given.skipped or {}) do count(reason, job, number) end
+if given.streak then change('HSET', streaks, {job, given.streak}) end
+change('HDEL', pauses, {job})
+change('ZREM', alarms, {'job:' .. job})
+return write({'ok', place})

@@ -1,0 +1,37 @@
+"""Who steers, why, and until when: what every pause is given."""
+
+import getpass
+import math
+import socket
+
+from redbike.errors import BadConfig
+from redbike.schedule.moments import END_OF_TIME
+
+MAX_REASON = 500  # characters
+
+
+def name_operator() -> str:
+    """Return user@host of this process."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        # The user of a container may have no name.
+        user = "?"
+    return f"{user}@{socket.gethostname()}"
+
+
+def check_reason(reason: str) -> str:
+    """Return `reason` if it is a line of text of limited length. Raise `BadConfig`."""
+    if not isinstance(reason, str) or not reason.isprintable() or len(reason) > MAX_REASON:
+        raise BadConfig(f"bad reason {reason!r:.80}: one line of up to {MAX_REASON} characters is needed")
+    return reason
+
+
+def check_until(until: float | None, now: float) -> float | None:
+    """Return `until` if it is None or an instant after `now`. Raise `BadConfig`."""
+    if until is None:
+        return None
+    is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
+    if not is_number or not now < until < END_OF_TIME:
+        raise BadConfig(f"bad until {until!r:.80}: an instant that is to come is needed")
+    return float(until)

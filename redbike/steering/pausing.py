@@ -1,0 +1,31 @@
+"""Operators pause and resume jobs."""
+
+from collections.abc import Iterable
+
+from redbike.config import Settings
+from redbike.running import resuming
+from redbike.state.namespace import PAGE
+from redbike.state.store import Store
+from redbike.steering.operator import check_reason, check_until, name_operator
+from redbike.steering.patterns import Steered, expand
+
+
+def pause_jobs(store: Store, texts: Iterable[str], until: float | None, reason: str) -> list[Steered]:
+    """Pause the jobs that `texts` name; their pauses end by themselves at `until` (epoch seconds), if it is not None.
+
+    The word of each is ``held`` (it waited), ``paused`` (it did not), ``unchanged`` (it is paused already) or
+    ``missing`` (it was unset meanwhile). Raise `BadConfig` if `until` is past, or for a bad reason.
+    """
+    check_reason(reason)
+    until = check_until(until, store.timeline.read_clock())
+    jobids, by = list(expand(store.questions, texts)), name_operator()
+    pages = [jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE)]
+    return [
+        Steered(*each) for page in pages for each in zip(page, store.pauses.pause(page, until, by, reason), strict=True)
+    ]
+
+
+def resume_jobs(store: Store, settings: Settings, texts: Iterable[str]) -> list[Steered]:
+    """Resume the jobs that `texts` name. The word of each is where it is now, or ``unchanged``: it was not paused."""
+    jobids = list(expand(store.questions, texts))
+    return [Steered(*each) for each in zip(jobids, resuming.resume(store, settings, jobids), strict=True)]

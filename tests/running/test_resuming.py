@@ -1,0 +1,273 @@
+"""What happens to a job that was paused: what runs when it is resumed, for which due times, and what is counted."""
+
+import pytest
+
+from redbike.config import Settings
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.running.policies import place_done, place_failed
+from redbike.running.resuming import resume, resume_over
+from redbike.state.jobs import Job
+from redbike.state.store import Store
+from redbike.working.ends import commit
+from tests.verbs import dispatch, set_job, survey, take_one
+
+JOB, QUEUE = "job:A", "work-A"
+HOUR, DAY = 3600.0, 86400.0
+MIDNIGHT = 20 * DAY
+NOON = MIDNIGHT + DAY / 2
+HOURLY = "EVERY:1h@0.0"
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, lambda jobid: f"work-{jobid.rpartition(':')[2]}")
+
+
+def inspect(store, jobid=JOB):
+    return store.questions.inspect([jobid])[0]
+
+
+def pause(store, now, until=None, jobid=JOB):
+    [word] = store.at(now).pauses.pause([jobid], until, "me", "")
+    return word
+
+
+def move_due(store, now):
+    found = survey(store.at(now))
+    dispatch(store.at(now), [(jobid, due, store.queue_for(jobid)) for jobid, due in found.due])
+
+
+def run_all(store, settings, now):
+    """Dispatch and work what is due by `now`, each run for a second; the due times of all runs."""
+    dues = []
+    while True:
+        move_due(store, now)
+        run = take_one(store.at(now), [(QUEUE, 1000.0)], f"tag{now}")
+        if run == "empty":
+            return dues
+        dues.append(run.due)
+        now += 1
+        assert store.at(now).runs.end(run, place_done(run, None, settings, now)).word == "ok"
+
+
+def hours(*numbers):
+    return [MIDNIGHT + number * HOUR for number in numbers]
+
+
+# Paused at noon, before 13:00; resumed at 12:30 of the next day. 24 occurrences came due: 13:00 to 12:00.
+@pytest.mark.parametrize(
+    ("settings", "runs", "skipped"),
+    [
+        (Settings(catchup="last"), hours(13), {"paused": 23}),
+        (Settings(catchup="none"), [], {"paused": 24}),
+        (Settings(catchup="all"), hours(*range(13, 37)), {}),
+        (Settings(catchup="all", catchup_limit=5), hours(*range(32, 37)), {"paused": 19}),
+    ],
+)
+def test_a_job_that_was_paused_for_a_day(store, settings, runs, skipped):
+    set_job(store.at(NOON - 60), JOB, HOURLY, NOON + HOUR)
+    assert pause(store, NOON) == "held"
+    for hour in (0, 1, 12):
+        assert run_all(store, settings, NOON + hour * HOUR) == []
+    now = NOON + DAY + HOUR / 2
+    assert resume(store.at(now), settings, [JOB]) == ["queue" if runs else "timeline"]
+    assert run_all(store, settings, now) == runs
+    assert inspect(store).skipped == skipped
+    assert inspect(store).timeline == NOON + DAY + HOUR, "the schedule goes on"
+    assert run_all(store, settings, NOON + DAY + HOUR) == [NOON + DAY + HOUR]
+    assert inspect(store).skipped == skipped
+    assert list(fsck(store)) == []
+
+
+# The run of 11:00 waits in its queue since then: 12:00 is missed when it is paused, at 12:10.
+@pytest.mark.parametrize(
+    ("settings", "runs", "skipped"),
+    [
+        (Settings(catchup="last"), hours(11), {"missed": 1, "paused": 24}),
+        (Settings(catchup="none"), hours(11), {"missed": 1, "paused": 24}),
+        (Settings(catchup="all"), hours(*range(11, 37)), {}),
+        (Settings(catchup="all", catchup_limit=24), hours(11, *range(13, 37)), {"missed": 1}),
+        (Settings(catchup="all", catchup_limit=5), hours(11, *range(32, 37)), {"missed": 1, "paused": 19}),
+    ],
+)
+def test_what_waited_in_a_queue_when_the_job_was_paused_runs_in_any_case(store, settings, runs, skipped):
+    set_job(store.at(NOON - HOUR), JOB, HOURLY, NOON - HOUR)
+    assert pause(store, NOON + 600) == "held"
+    now = NOON + DAY + HOUR / 2
+    assert resume(store.at(now), settings, [JOB]) == ["queue"]
+    assert run_all(store, settings, now) == runs
+    assert inspect(store).skipped == skipped
+    assert inspect(store).timeline == NOON + DAY + HOUR
+
+
+@pytest.mark.parametrize("catchup", ["last", "none"])
+def test_a_retry_is_run_in_any_case_and_what_came_due_meanwhile_is_not(store, catchup):
+    settings = Settings(catchup=catchup, on_error="retry", backoff=600)
+    set_job(store.at(NOON), JOB, HOURLY, NOON)
+    run = take_one(store.at(NOON), [(QUEUE, 1000.0)], "tag")
+    store.at(NOON + 1).runs.end(run, place_failed(run, ValueError("no"), settings, NOON + 1))
+    pause(store, NOON + 2)
+    now = NOON + DAY + HOUR / 2
+    assert resume(store.at(now), settings, [JOB]) == ["queue"]
+    again = take_one(store.at(now), [(QUEUE, 1000.0)], "again")
+    assert (again.due, again.attempt, again.failures) == (NOON, 2, 1)
+    store.at(now + 1).runs.end(again, place_done(again, None, settings, now + 1))
+    assert inspect(store).skipped == {"paused": 24}
+    assert inspect(store).timeline == NOON + DAY + HOUR
+
+
+@pytest.mark.parametrize("catchup", ["last", "none", "all"])
+@pytest.mark.parametrize("text", [f"AT:{NOON + HOUR}", "NOW", "CONTINUE"])
+def test_what_has_but_one_occurrence_is_run_in_any_case(store, catchup, text):
+    settings = Settings(catchup=catchup)
+    set_job(store.at(NOON - HOUR), JOB, "STOP", None)
+    pause(store, NOON - HOUR)
+    due = NOON + HOUR if text.startswith("AT") else NOON
+    store.at(NOON).jobs.set([Job(JOB, text, due if text.startswith("AT") else "now", text != "CONTINUE", QUEUE)])
+    assert resume(store.at(NOON + DAY), settings, [JOB]) == ["queue"]
+    run = take_one(store.at(NOON + DAY), [(QUEUE, 1000.0)], "tag")
+    assert run.due == due
+    assert inspect(store).skipped == {}
+
+
+def test_what_is_not_due_yet_goes_on_as_if_nothing_had_been(store):
+    set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
+    before = inspect(store)
+    pause(store, NOON + 1)
+    assert resume(store.at(NOON + 2), Settings(), [JOB]) == ["timeline"]
+    assert (inspect(store).timeline, inspect(store).skipped) == (before.timeline, {})
+
+
+def test_a_schedule_that_has_run_out_meanwhile_stops_without_catchup(store):
+    rule = "DTSTART:19700121T120000Z\nRRULE:FREQ=HOURLY;COUNT=3"
+    set_job(store.at(NOON - 60), JOB, rule, NOON)
+    pause(store, NOON - 60)
+    assert resume(store.at(NOON + DAY), Settings(catchup="none"), [JOB]) == ["stopped"]
+    assert (inspect(store).has_event("STP"), inspect(store).skipped) == (True, {"paused": 3})
+    assert list(fsck(store)) == []
+
+
+def test_a_schedule_that_cannot_be_read_stays_due(store, client):
+    set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
+    pause(store, NOON)
+    client.hset(store.keys.schedules, JOB, "garbage")
+    assert resume(store.at(NOON + DAY), Settings(), [JOB]) == ["queue"]
+    assert inspect(store).waiting.due == NOON + HOUR
+
+
+def test_what_came_due_during_a_run_and_a_pause_counts_once(store):
+    settings = Settings()
+    set_job(store.at(NOON), JOB, HOURLY, NOON)
+    run = take_one(store.at(NOON), [(QUEUE, 4 * HOUR)], "tag")
+    # 13:00 while it ran; 14:00 and 15:00 while it was paused; it ends at 15:30, and is resumed at 16:30.
+    pause(store, NOON + 1.5 * HOUR)
+    ended = NOON + 3.5 * HOUR
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(run), "now", lambda run: ended)
+        answer = commit(store.at(ended), run, place_done(run, None, settings, ended), settings)
+    assert (answer.word, answer.detail) == ("ok", "held")
+    assert (inspect(store).skipped, inspect(store).held) == ({"running": 1}, NOON + 2 * HOUR)
+    assert resume(store.at(NOON + 4.5 * HOUR), settings, [JOB]) == ["queue"]
+    assert inspect(store).waiting.due == NOON + 2 * HOUR
+    assert inspect(store).skipped == {"running": 1, "paused": 2}
+
+
+def test_a_job_that_is_resumed_during_its_run_goes_on_as_ever(store):
+    settings = Settings()
+    set_job(store.at(NOON), JOB, HOURLY, NOON)
+    run = take_one(store.at(NOON), [(QUEUE, 4 * HOUR)], "tag")
+    pause(store, NOON + 1)
+    assert resume(store.at(NOON + 2), settings, [JOB]) == ["resumed"]
+    now = NOON + 1.5 * HOUR
+    assert store.at(now).runs.end(run, place_done(run, None, settings, now)).detail == "timeline"
+    assert inspect(store).skipped == {"running": 1}
+
+
+def test_what_was_set_during_a_run_and_is_resumed_during_it_comes_after_it(store):
+    settings = Settings()
+    set_job(store.at(NOON), JOB, HOURLY, NOON)
+    take_one(store.at(NOON), [(QUEUE, 4 * HOUR)], "tag")
+    set_job(store.at(NOON + 1), JOB, "EVERY:10m@0.0", NOON + 600)
+    pause(store, NOON + 2)
+    assert resume(store.at(NOON + 3), settings, [JOB]) == ["flight"]
+    assert inspect(store).timeline == NOON + 600
+    pause(store, NOON + 4)
+    assert resume(store.at(NOON + 700), settings, [JOB]) == ["resumed"]
+    assert (inspect(store).timeline, inspect(store).run.next) == (None, "set")
+    assert list(fsck(store)) == []
+
+
+def test_a_job_without_a_queue_goes_on_on_the_timeline(store, client, prefix):
+    set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
+    pause(store, NOON)
+
+    def refuse(jobid):
+        raise RuntimeError("no queue")
+
+    assert resume(Store(client, prefix, refuse).at(NOON + DAY), Settings(), [JOB]) == ["timeline"]
+    assert inspect(store).timeline == NOON + HOUR
+
+
+def test_pauses_end_by_themselves_when_their_time_has_come(store):
+    for number in range(3):
+        set_job(store.at(NOON), f"{number}:A", HOURLY, NOON + HOUR)
+        pause(store, NOON, NOON + number * HOUR + 60, f"{number}:A")
+    dispatcher = Dispatcher(store, Settings())
+    assert dispatcher.dispatch_due(NOON + 59) == 0
+    assert inspect(store, "0:A").pause
+    assert dispatcher.dispatch_due(NOON + 60) == 0
+    assert (inspect(store, "0:A").pause, inspect(store, "0:A").timeline) == (None, NOON + HOUR)
+    # One that is late ends the second too, whose occurrence is due by then.
+    dispatcher.dispatch_due(NOON + HOUR + 61)
+    dispatcher.close()
+    assert inspect(store, "1:A").waiting.due == NOON + HOUR
+    assert inspect(store, "2:A").pause
+    assert inspect(store, "2:A").alarm == NOON + 2 * HOUR + 60
+
+
+def test_more_pauses_than_a_survey_names_end_in_one_pass(store):
+    jobids = [f"{number}:A" for number in range(1200)]
+    for first in range(0, 1200, 100):
+        store.at(NOON).jobs.set([Job(each, HOURLY, NOON + DAY, False, QUEUE) for each in jobids[first : first + 100]])
+    store.at(NOON).pauses.pause(jobids, NOON + 60, "me", "")
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due(NOON + 60)
+    dispatcher.close()
+    assert store.client.exists(store.keys.alarms, store.keys.pauses) == 0
+    assert store.client.zcard(store.keys.timeline) == 1200
+
+
+def test_an_alarm_that_was_seen_before_the_job_was_paused_anew_ends_nothing(store):
+    set_job(store.at(NOON), JOB, HOURLY, NOON + DAY)
+    pause(store, NOON, NOON + 60)
+    seen = survey(store.at(NOON + 60)).alarms
+    resume(store.at(NOON + 60), Settings(), [JOB])
+    pause(store, NOON + 60, NOON + 120)
+    assert resume_over(store.at(NOON + 60), Settings(), seen)
+    assert inspect(store).pause.until == NOON + 120
+
+
+def test_an_alarm_without_a_pause_rings_once(store, client):
+    client.zadd(store.keys.alarms, {"job:nobody:A": NOON, "later:x": NOON})
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due(NOON)
+    dispatcher.close()
+    assert not client.exists(store.keys.alarms)
+
+
+def test_what_changes_while_it_is_resumed_is_resumed_all_the_same(store, monkeypatch):
+    set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
+    pause(store, NOON)
+    inspected = store.questions.inspect
+
+    def inspect_and_set(jobids):
+        found = inspected(jobids)
+        monkeypatch.undo()
+        set_job(store.at(NOON), JOB, "EVERY:2h@0.0", NOON + 2 * HOUR)
+        return found
+
+    monkeypatch.setattr(store.questions, "inspect", inspect_and_set)
+    assert resume(store, Settings(), [JOB]) == ["queue"]
+    assert inspect(store).schedule == "EVERY:2h@0.0"
+    assert inspect(store).pause is None

@@ -1,0 +1,166 @@
+"""Pausing and resuming by ids and patterns, in Python and on the command line."""
+
+import json
+import time
+
+import pytest
+
+from redbike import BadConfig, BadJobId, NoSuchJob, Redbike, Steered
+from redbike.steering import operator
+from tests.states import dump
+from tests.verbs import Quiet, set_job, take_one
+from tests.waiting import wait_until
+
+JOBS = ["nightly:A", "nightly:B", "hourly:A"]
+HOURLY = "EVERY:1h@0"
+
+
+@pytest.fixture
+def bike(client, prefix):
+    bike = Redbike(Quiet("A:B"), prefix, client)
+    for jobid in JOBS:
+        set_job(bike.store, jobid, HOURLY, 4e9)
+    return bike
+
+
+def test_ids_and_patterns_are_paused_and_resumed_once_each(bike):
+    set_job(bike.store, "stopped:A", "STOP", None)
+    paused = bike.pause("nightly:A", "*:A")
+    assert paused[0] == Steered("nightly:A", "held")
+    assert sorted(paused) == [("hourly:A", "held"), ("nightly:A", "held"), ("stopped:A", "paused")]
+    assert sorted(bike.resume("*")) == [
+        ("hourly:A", "timeline"),
+        ("nightly:A", "timeline"),
+        ("nightly:B", "unchanged"),
+        ("stopped:A", "resumed"),
+    ]
+
+
+def test_what_is_known_of_a_pause(bike, monkeypatch):
+    monkeypatch.setattr("getpass.getuser", lambda: "me")
+    until = time.time() + 3600
+    bike.pause("hourly:A", until=until, reason="moving house")
+    told = bike.tell("hourly:A")
+    assert (told["next_run"], told["held_for"], told["status"].partition(":")[0]) == (None, 4e9, "TML")
+    assert told["paused"]["by"].startswith("me@")
+    assert told["paused"]["reason"] == "moving house"
+    assert told["paused"]["until"] == pytest.approx(until, abs=1e-5)
+    bike.resume("hourly:A")
+    assert "paused" not in bike.tell("hourly:A")
+    assert bike.tell("hourly:A")["next_run"] == 4e9
+
+
+def test_pausing_what_is_paused_and_resuming_what_is_not_changes_nothing(bike):
+    bike.pause("*", reason="the first")
+    before = dump(bike.store)
+    assert {word for _, word in bike.pause("*", until=time.time() + 60, reason="the second")} == {"unchanged"}
+    assert dump(bike.store) == before
+    assert {word for _, word in bike.resume("*")} == {"timeline"}
+    before = dump(bike.store)
+    assert {word for _, word in bike.resume("*")} == {"unchanged"}
+    assert dump(bike.store) == before
+
+
+@pytest.mark.parametrize(
+    ("texts", "more", "error"),
+    [
+        (("nightly:A", "gone:A"), {}, NoSuchJob),
+        (("nightly:A", "a\nb"), {}, BadJobId),
+        (("nightly:A",), {"until": 1.0}, BadConfig),
+        (("nightly:A",), {"until": float("nan")}, BadConfig),
+        (("nightly:A",), {"until": 1e300}, BadConfig),
+        (("nightly:A",), {"until": "tomorrow"}, BadConfig),
+        (("nightly:A",), {"reason": "two\nlines"}, BadConfig),
+        (("nightly:A",), {"reason": "x" * 501}, BadConfig),
+        (("nightly:A",), {"reason": None}, BadConfig),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_changed(bike, texts, more, error):
+    before = dump(bike.store)
+    with pytest.raises(error):
+        bike.pause(*texts, **more)
+    assert dump(bike.store) == before
+
+
+def test_a_user_without_a_name_may_pause(monkeypatch):
+    def fail():
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("getpass.getuser", fail)
+    assert operator.name_operator().startswith("?@")
+
+
+def test_a_paused_job_runs_if_it_is_asked_for(bike):
+    bike.pause("hourly:A")
+    bike.requeue("hourly:A")
+    assert bike.work_one() == "hourly:A"
+    assert bike.tell("hourly:A")["held_for"] == pytest.approx(4e9, abs=3600)
+    assert bike.tell("hourly:A")["next_run"] is None
+    assert bike.tell("hourly:A")["paused"]
+    assert list(bike.fsck()) == []
+
+
+def test_a_run_in_flight_completes(bike):
+    set_job(bike.store, "hourly:A", HOURLY, "now")
+    run = take_one(bike.store, [("work-A", 100.0)], "tag")
+    assert bike.pause("hourly:A") == [("hourly:A", "paused")]
+    assert bike.store.runs.heartbeat([run]) == ["ok"]
+
+
+def test_the_command_line_pauses_and_resumes(shell, bike):
+    shell.run("load", "-", input="".join(f'{jobid},"{HOURLY}"\n' for jobid in JOBS))
+    dry = shell.run("pause", "--dry-run", "nightly:*", "hourly:A")
+    assert (dry.returncode, sorted(dry.stdout.split())) == (0, sorted(JOBS))
+    assert "paused" not in json.loads(shell.run("tell", "nightly:A").stdout)
+
+    assert shell.run("pause", "hourly:A", "--until=2100-01-01", "--reason=moving house").stdout == ""
+    told = json.loads(shell.run("tell", "hourly:A").stdout)
+    assert (told["paused"]["until"], told["paused"]["reason"]) == (4102444800.0, "moving house")
+    [said] = shell.run("next", "hourly:A").stdout.splitlines()
+    assert said.startswith("It is paused since ")
+    assert said.endswith(", until 2100-01-01T00:00:00Z: moving house")
+
+    assert sorted(shell.run("pause", "*").stdout.split()) == sorted(JOBS)
+    [said] = shell.run("next", "nightly:A").stdout.splitlines()
+    assert said.endswith(", until it is resumed.")
+    assert sorted(shell.run("resume", "nightly:?").stdout.split()) == ["nightly:A", "nightly:B"]
+    assert "paused" not in json.loads(shell.run("tell", "nightly:A").stdout)
+    assert "paused" in json.loads(shell.run("tell", "hourly:A").stdout)
+    assert "not enqueued" not in shell.run("fsck").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("pause", "gone:A"), 1, "no such job: 'gone:A'"),
+        (("pause", "hourly:A", "gone:*"), 1, "no job matches 'gone:*'"),
+        (("resume", "gone:A"), 1, "no such job: 'gone:A'"),
+        (("pause", "nightly:["), 2, "bad pattern 'nightly:[': a [ has no ] behind it"),
+        (("pause", "hourly:A", "--until=2001-01-01"), 2, "bad until 978307200.0: an instant that is to come is needed"),
+        (("pause", "hourly:A", "--reason=a\tb"), 2, "bad reason 'a\\tb': one line of up to 500 characters is needed"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_and_nothing_is_changed(shell, arguments, status, said):
+    shell.run("set", "hourly:A", HOURLY)
+    done = shell.run(*arguments)
+    assert (done.returncode, done.stderr) == (status, f"redbike: {said}\n")
+    assert "paused" not in json.loads(shell.run("tell", "hourly:A").stdout)
+
+
+def test_a_dispatcher_ends_a_pause_at_its_instant_and_sleeps_until_then(shell, server_url):
+    bike = Redbike(Quiet("A"), redis_config=server_url)
+    shell.run("set", "job:A", "AT:2001-01-01", "--after=0")
+    bike.pause("job:A")
+    dispatcher = shell.start("dispatch")
+    assert "held_for" in bike.tell("job:A")
+    # It sleeps already when somebody else sets an end.
+    set_job(bike.store, "soon:A", "NOW", "now", once=True)
+    until = time.time() + 1.0
+    bike.pause("soon:A", until=until)
+    wait_until(lambda: "paused" not in bike.tell("soon:A"))
+    # Without an alarm it would look again every five seconds.
+    assert until <= time.time() < until + 3.0
+    assert "queued_for" in bike.tell("soon:A")
+    assert "paused" in bike.tell("job:A")
+    dispatcher.terminate()
+    assert dispatcher.wait(timeout=10) == 0
