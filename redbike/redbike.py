@@ -25,8 +25,7 @@ from redbike.setter import Setter
 from redbike.state import rights
 from redbike.state.keys import check_known_jobid
 from redbike.state.store import Store
-from redbike.steering.patterns import Steered
-from redbike.steering.pausing import pause_jobs, resume_jobs
+from redbike.steering.facade import Steering
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
 
@@ -35,7 +34,7 @@ log = logging.getLogger("redbike")
 DEFAULTS = Settings()
 
 
-class Redbike:
+class Redbike(Steering):
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
@@ -170,20 +169,6 @@ class Redbike:
         exactly two columns gives a `BadConfig`. Raises `BadConfig` for a file that cannot be read.
         """
         return self._setter.load(csvfilename, after, tz)
-
-    # Steering what exists. `patterns` are job ids, or patterns of them with ``*``, ``?`` and ``[…]``. `NoSuchJob` is
-    # raised for one that names no job, `BadJobId` for one that is invalid; then nothing is changed.
-
-    def pause(self, *patterns: str, until: float | None = None, reason: str = "") -> list[Steered]:
-        """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
-
-        The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
-        """
-        return pause_jobs(self.store, patterns, until, reason)
-
-    def resume(self, *patterns: str) -> list[Steered]:
-        """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
-        return resume_jobs(self.store, self.settings, patterns)
 
     # Looking
 

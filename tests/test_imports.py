@@ -48,7 +48,7 @@ MODULES = {
         {"__init__", "keys", "records", "rights"},
         {"scripts"},
         {"namespace"},
-        {"jobs", "questions", "runs"},
+        {"gates", "jobs", "questions", "runs"},
         {"pauses", "timeline", "upkeep"},
         {"store"},
     ],
@@ -62,7 +62,7 @@ MODULES = {
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
-    "steering": [{"__init__", "operator", "patterns"}, {"pausing"}],
+    "steering": [{"__init__", "operator", "patterns"}, {"gates", "pausing"}, {"facade"}],
     "cli": [
         {"arguments", "bike", "diagnosis", "messages"},
         {"set"},

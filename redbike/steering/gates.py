@@ -1,17 +1,12 @@
 """Operators pause, resume and limit queues, and pause everything."""
 
-import getpass
-import math
-import socket
 from typing import Any
 
-from redbike.errors import BadConfig
 from redbike.limits import check_at_once, parse_rate
 from redbike.state.gates import Gate
 from redbike.state.keys import check_queue_name
 from redbike.state.store import Store
-
-MAX_REASON = 500  # characters
+from redbike.steering.operator import check_reason, check_until, name_operator
 
 
 class Gatekeeper:
@@ -50,6 +45,8 @@ class Gatekeeper:
 
         Return what stands before the queue then. Raise `BadConfig`.
         """
+        if unknown := limits.keys() - {"at_once", "rate"}:
+            raise TypeError(f"no limit {sorted(unknown)[0]!r}: at_once and rate are limits")
         given: dict[str, Any] = {}
         if "at_once" in limits:
             given["at_once"] = check_at_once(limits["at_once"]) or False
@@ -59,30 +56,3 @@ class Gatekeeper:
         if given:
             self.store.gates.limit(name, **given)
         return self.store.gates.read(name)
-
-
-def name_operator() -> str:
-    """Return user@host of this process."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        # The user of a container may have no name.
-        user = "?"
-    return f"{user}@{socket.gethostname()}"
-
-
-def check_reason(reason: str) -> str:
-    """Return `reason` if it is a line of text of limited length. Raise `BadConfig`."""
-    if not isinstance(reason, str) or not reason.isprintable() or len(reason) > MAX_REASON:
-        raise BadConfig(f"bad reason {reason!r:.80}: one line of up to {MAX_REASON} characters is needed")
-    return reason
-
-
-def check_until(until: float | None, now: float) -> float | None:
-    """Return `until` if it is None or an instant after `now`. Raise `BadConfig`."""
-    if until is None:
-        return None
-    is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
-    if not is_number or until <= now:
-        raise BadConfig(f"bad until {until!r:.80}: an instant that is to come is needed")
-    return float(until)

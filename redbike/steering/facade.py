@@ -1,0 +1,64 @@
+"""The methods of `redbike.redbike.Redbike` that steer what exists.
+
+Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; a backslash takes the next character literally.
+Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one that is invalid; then it has changed
+nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do.
+"""
+
+from redbike.config import Settings
+from redbike.state.gates import Gate
+from redbike.state.store import Store
+from redbike.steering.gates import Gatekeeper
+from redbike.steering.patterns import Steered
+from redbike.steering.pausing import pause_jobs, resume_jobs
+from redbike.working.worker_class import WorkerClass
+
+
+class Steering:
+    """Steers the jobs and queues of `store`."""
+
+    store: Store
+    settings: Settings
+    worker: WorkerClass
+
+    def pause(self, *patterns: str, until: float | None = None, reason: str = "") -> list[Steered]:
+        """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
+
+        The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
+        """
+        return pause_jobs(self.store, patterns, until, reason)
+
+    def resume(self, *patterns: str) -> list[Steered]:
+        """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
+        return resume_jobs(self.store, self.settings, patterns)
+
+    def pause_queue(self, queue: str, until: float | None = None, reason: str = "") -> bool:
+        """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
+        return self._gatekeeper.pause(queue, until, reason)
+
+    def resume_queue(self, queue: str) -> bool:
+        """Resume a queue. Return False if it was not paused."""
+        return self._gatekeeper.resume(queue)
+
+    def pause_all(self, until: float | None = None, reason: str = "") -> bool:
+        """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already."""
+        return self._gatekeeper.pause(None, until, reason)
+
+    def resume_all(self) -> bool:
+        """Resume everything, but not what was paused by itself. Return False if it was not paused."""
+        return self._gatekeeper.resume(None)
+
+    def limit(self, queue: str, **limits: int | str | None) -> Gate:
+        """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None takes a limit back.
+
+        Return what stands before the queue then, also if no limit is given.
+        """
+        return self._gatekeeper.limit(queue, **limits)
+
+    def gates(self) -> list[Gate]:
+        """Return what is paused and limited: everything first, with "" for the queue, and then queues by their names."""
+        return self.store.gates.list_all()
+
+    @property
+    def _gatekeeper(self) -> Gatekeeper:
+        return Gatekeeper(self.store, self.worker)
