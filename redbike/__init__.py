@@ -8,6 +8,7 @@ from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeE
 if TYPE_CHECKING:
     from redbike.limits import Limit
     from redbike.redbike import Redbike, log
+    from redbike.steering.patterns import Steered
     from redbike.working.runner import current_run
     from redbike.working.worker_class import RoundRobin
 
@@ -22,6 +23,7 @@ __all__ = [
     "Redbike",
     "RedbikeError",
     "RoundRobin",
+    "Steered",
     "StopWork",
     "Unreachable",
     "UnsetJob",
@@ -34,6 +36,7 @@ _PLACES = {
     "Limit": "redbike.limits",
     "Redbike": "redbike.redbike",
     "RoundRobin": "redbike.working.worker_class",
+    "Steered": "redbike.steering.patterns",
     "current_run": "redbike.working.runner",
     "log": "redbike.redbike",
 }

@@ -34,6 +34,8 @@ from redbike.setter import Setter
 from redbike.state import rights
 from redbike.state.keys import check_known_jobid
 from redbike.state.store import Store
+from redbike.steering.patterns import Steered, expand
+from redbike.steering.rerunning import find_failed, run_jobs
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
 
@@ -155,7 +157,7 @@ class Redbike:
         """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
 
         Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set. An
-        unchanged job that has failed for good stays so; `set` lets it run again, and so does `requeue`.
+        unchanged job that has failed for good stays so; `set` lets it run again, and so does `run`.
         Raises `TypeError` for a schedule that is not a text; then no job of its batch, up to 500, is set.
         """
         return self._setter.set_many(pairs, after, tz)
@@ -163,10 +165,6 @@ class Redbike:
     def unset(self, jobid: str) -> bool:
         """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
         return self._setter.unset(jobid)
-
-    def requeue(self, jobid: str) -> None:
-        """Run `jobid` once now and forget its failure; then it goes where its schedule says. Raises `NoSuchJob`."""
-        self._setter.requeue(jobid)
 
     def load(
         self, csvfilename: Source, after: float | None = None, tz: str | None = None
@@ -177,6 +175,20 @@ class Redbike:
         exactly two columns gives a `BadConfig`. Raises `BadConfig` for a file that cannot be read.
         """
         return self._setter.load(csvfilename, after, tz)
+
+    # Steering what exists. `patterns` are job ids, or patterns of them with ``*``, ``?`` and ``[…]``. `NoSuchJob` is
+    # raised for one that names no job, `BadJobId` for one that is invalid; then nothing is changed.
+
+    def run(self, *patterns: str) -> list[Steered]:
+        """Run jobs once now and forget their failures; then they go where their schedules say.
+
+        The words are ``queued``, ``owed`` (the run in flight ends first) and ``missing`` (it was unset meanwhile).
+        """
+        return run_jobs(self.store, list(expand(self.store.questions, patterns)))
+
+    def run_failed(self, pattern: str = "*") -> list[Steered]:
+        """`run` for the jobs that have failed for good, those with the status ``DIE``."""
+        return run_jobs(self.store, list(find_failed(self.store.questions, pattern)))
 
     # Looking
 

@@ -228,7 +228,7 @@ class Model:
             flight.anew, flight.owed = "", None
             self.jobs[jobid] = Job(flight=flight)
 
-    def requeue(self, now: float, jobid: str) -> bool:
+    def run(self, now: float, jobid: str) -> bool:
         job = self.job(jobid)
         if job.schedule is None:
             return False

@@ -19,7 +19,7 @@ from redbike.steering.gates import Gatekeeper
 from redbike.working.batch import MOST
 from redbike.working.worker import Worker
 from tests.crashing import Faults, faulty
-from tests.verbs import set_job, take_many
+from tests.verbs import run_job, set_job, take_many
 from tests.waiting import wait_until
 
 JOB = "job:A"
@@ -235,9 +235,9 @@ def load(scene: Scene) -> list[tuple[str, bool]]:
     return [(jobid, result is True) for jobid, result in scene.bike.set_many(pairs)]
 
 
-def requeue(scene: Scene) -> str:
+def run(scene: Scene) -> str:
     try:
-        scene.bike.requeue(JOB)
+        scene.bike.run(JOB)
     except NoSuchJob as error:
         return str(error)
     return ""
@@ -312,11 +312,11 @@ BY_HAND = [
     ("unset what is in flight", lambda scene: scene.fly(JOB), lambda scene: scene.bike.set(JOB, None)),
     ("unset what is dead", dead, lambda scene: scene.bike.set(JOB, None)),
     ("unset what is unknown", nothing, lambda scene: scene.bike.unset(JOB)),
-    ("requeue from the timeline", lambda scene: scene.put(JOB, due=3600), requeue),
-    ("requeue what is queued", waiting(JOB), requeue),
-    ("requeue what is in flight", lambda scene: scene.fly(JOB), requeue),
-    ("requeue what is dead", dead, requeue),
-    ("requeue what is unknown", nothing, requeue),
+    ("run from the timeline", lambda scene: scene.put(JOB, due=3600), run),
+    ("run what is queued", waiting(JOB), run),
+    ("run what is in flight", lambda scene: scene.fly(JOB), run),
+    ("run what is dead", dead, run),
+    ("run what is unknown", nothing, run),
     ("halt", crowd, lambda scene: scene.bike.control("HALT")),
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
@@ -345,7 +345,7 @@ MANY = ("left:A", "asked:A", "changed:A", "unset:A", "once:A", "stopped:A", "las
 
 def set_meanwhile(scene: Scene) -> None:
     """Whatever may be set during runs."""
-    scene.store.jobs.requeue("asked:A")
+    run_job(scene.store, "asked:A")
     scene.put("changed:A", due=1000, schedule=scene.two_hourly)
     scene.store.jobs.unset("unset:A")
     set_job(scene.store, "once:A", "NOW", "now", once=True)
@@ -357,7 +357,7 @@ def lost(scene: Scene) -> None:
     scene.fly("alone:A", ago=90, tag="one")
     scene.fly("two:A", "three:A", ago=80, tag="several")
     scene.fly("owed:A", ago=70, tag="another")
-    scene.store.jobs.requeue("owed:A")
+    run_job(scene.store, "owed:A")
     scene.fly(*MANY, ago=65, tag="many")
     set_meanwhile(scene)
     scene.store.client.hset(scene.store.keys.streaks, "killer:A", "0 2")
@@ -381,7 +381,7 @@ def older(scene: Scene) -> None:
     scene.fly("alone:A", ago=90, tag="one")
     scene.fly("two:A", "three:A", "owed:A", ago=80, tag="several")
     scene.fly("late:A", ago=2000, tag="late")
-    scene.store.jobs.requeue("owed:A")
+    run_job(scene.store, "owed:A")
     scene.queue("withdrawn:A", "waits:A", "again:A")
     set_job(scene.store, "withdrawn:A", "STOP", None)
     for jobid in scene.flying():

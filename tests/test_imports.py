@@ -62,11 +62,11 @@ MODULES = {
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
-    "steering": [{"__init__", "gates", "patterns"}],
+    "steering": [{"__init__", "gates", "patterns"}, {"rerunning"}],
     "cli": [
         {"arguments", "bike", "diagnosis", "messages"},
         {"set"},
-        {"keep", "look", "next", "run"},
+        {"keep", "look", "next", "run", "steer"},
         {"entry"},
         {"__init__"},
     ],

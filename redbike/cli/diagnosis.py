@@ -13,6 +13,7 @@ from redbike.serving.urls import redact
 from redbike.working.loader import quote_spec
 
 QUOTES_HINT = "; a schedule with blanks in it needs quotes"
+RENAMED = {"requeue": "run"}  # commands of older versions
 DASHES_HINT = "; an id that begins with a dash stands after --"
 
 
@@ -52,7 +53,8 @@ class _UsageError(Exception):
     """
 
     def __init__(self, message: str, word: str = "", known: Iterable[str] = (), hint: str = "") -> None:
-        similar = get_close_matches(word.lstrip("-").lower(), [name.lstrip("-") for name in known], 1)
+        wanted = RENAMED.get(word, word.lstrip("-").lower())
+        similar = get_close_matches(wanted, [name.lstrip("-") for name in known], 1)
         self.meant = next((name for name in known if similar and name.lstrip("-") == similar[0]), "")
         super().__init__(message + (f"; is {self.meant!r} meant?" if self.meant else hint))
 
@@ -162,11 +164,11 @@ def _check_words(command: str, line: str, given: Sequence[str]) -> None:
         if given[0] not in allowed:
             raise _UsageError(f"{command}: unexpected {quote(given[0])}", given[0], allowed)
         given = given[1:]
-    names = re.findall(r"(?<!=)(\[?<\w+>\]?)", line)
-    needed = [name for name in names if name[0] == "<"]
+    names = re.findall(r"(?<!=)(\[?<\w+>(?:\.\.\.)?\]?)", line)
+    needed = [name.removesuffix("...") for name in names if name[0] == "<"]
     if len(given) < len(needed):
         raise _UsageError(f"{command} needs {' and '.join(needed[len(given) :])}")
-    if len(given) > len(names):
+    if len(given) > len(names) and not any("..." in name for name in names):
         hint = QUOTES_HINT if "<SCHEDULE>" in names else ""
         raise _UsageError(f"{command}: unexpected {quote(given[len(names)])}{hint}")
 

@@ -12,7 +12,7 @@ Usage:
   redbike [options] tell [--] <JOBID>
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
-  redbike [options] requeue [--] <JOBID>
+  redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] fsck [--repair]
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
@@ -31,7 +31,7 @@ Commands:
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
-  requeue    Run a job once now, and forget its failure.
+  run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
@@ -45,6 +45,8 @@ Options:
   --tz=<ZONE>              The zone of times that name none, such as Europe/Berlin.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
+  --failed                 All jobs that have failed for good.
+  --dry-run                Only print the jobs that are meant.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.
   --concurrency=<N>        Jobs at once in each process [default is 1, with Commands 10].
@@ -89,7 +91,7 @@ COMMANDS = {
     "tell": "look",
     "next": "next",
     "failures": "look",
-    "requeue": "set",
+    "run": "steer",
     "fsck": "keep",
     "control": "keep",
     "server": "keep",
@@ -123,6 +125,9 @@ def _run(argv: list[str]) -> int:
     except DocoptExit:
         return _explain_usage(argv)
     command = next(name for name in COMMANDS if arguments[name])
+    if COMMANDS[command] != "steer":
+        # docopt makes a list of the ids for every command, because some commands take several.
+        arguments["<JOBID>"] = next(iter(arguments["<JOBID>"]), None)
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
     log_to(sys.stderr, config.settings.log_level)
     if SUPERVISED not in os.environ:
@@ -146,6 +151,8 @@ def _import_family(family: str) -> "Mapping[str, Command]":
             from redbike.cli.look import COMMANDS as commands
         case "next":
             from redbike.cli.next import COMMANDS as commands
+        case "steer":
+            from redbike.cli.steer import COMMANDS as commands
         case _:
             from redbike.cli.keep import COMMANDS as commands
     return commands

@@ -3,7 +3,7 @@
 Each takes the run and Redis' clock, and returns the `Placement` that ``lua/end.lua`` commits. Workers ask here for
 their own runs, and the dispatcher for the runs of a dead worker.
 
-If the job was set or requeued during its run, the script commits nothing. It replies with the schedule and with what
+If the job was set or asked for during its run, the script commits nothing. It replies with the schedule and with what
 was left behind. Then `place_again` computes the place from that, and the script is called again.
 """
 

@@ -1,11 +1,11 @@
 """The transitions that users ask for: a job is set, unset, run once more, or rejected for its schedule."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from redbike.errors import BadJobId
-from redbike.state.namespace import STEP, Namespace, make_tag, number_queues
+from redbike.state.namespace import PAGE, STEP, Namespace, make_tag, number_queues
 from redbike.state.records import decode, pair_up
 from redbike.state.scripts import Call, Reply
 
@@ -28,7 +28,7 @@ class Job:
 
 
 class Jobs:
-    """Sets, unsets, requeues and rejects jobs. `queue_for` names the queue of a job id."""
+    """Sets, unsets, runs and rejects jobs. `queue_for` names the queue of a job id."""
 
     def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
         self._namespace = namespace
@@ -69,9 +69,18 @@ class Jobs:
         while reply[0] == "elsewhere":
             reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
 
-    def requeue(self, jobid: str) -> None:
-        """Run `jobid` once now, whatever its schedule, and forget its failure. Raise `NoSuchJob`."""
-        self._namespace.run("requeue", [self._queue_for(jobid)], job=jobid, request=make_tag())
+    def run(self, jobids: Iterable[str]) -> list[str]:
+        """Run jobs once now, whatever their schedules, and forget their failures.
+
+        Return for each ``queued``, ``owed`` (its run in flight ends first) or ``missing``. If one has no queue, none is
+        run.
+        """
+        jobs, words = [(jobid, self._queue_for(jobid)) for jobid in jobids], []
+        for first in range(0, len(jobs), PAGE):
+            page = jobs[first : first + PAGE]
+            calls = (self._namespace.pack("run", [queue], job=jobid, request=make_tag()) for jobid, queue in page)
+            words += [decode(reply[1]) for reply in self._namespace.scripts.run_all(calls)]
+        return words
 
 
 def _format_job(job: Job, queue: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ key (after the prefix)    type    content
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
 ``-alarms``               zset    ``queue:QUEUE NAME``, scored by when a dispatcher is to look at the gate
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
-``-requests``             zset    tags of the latest requests to set or requeue jobs, scored by their time
+``-requests``             zset    tags of the latest requests to set or run jobs, scored by their time
 ``-control``              string  ``HALT TIMESTAMP``
 ``-halt``                 list    a token that wakes blocked processes when a HALT is given
 ``-wakeup``               list    a token that wakes a dispatcher when something earlier than before is due

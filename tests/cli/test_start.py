@@ -7,14 +7,14 @@ import sys
 import pytest
 
 import redbike
-from redbike.cli import entry, keep, look, run
+from redbike.cli import entry, keep, look, run, steer
 from redbike.cli import next as next_
 from redbike.cli import set as set_
 from tests.commandline import ROOT
 
 HEAVY = {"asyncio", "email", "importlib.metadata", "importlib.resources", "redis", "socket", "ssl", "subprocess"}
 ANY_COMMAND = {"cli", "config", "errors", "processes", "texts", "words"}
-FAMILIES = {"keep": keep, "look": look, "next": next_, "run": run, "set": set_}
+FAMILIES = {"keep": keep, "look": look, "next": next_, "run": run, "set": set_, "steer": steer}
 
 
 def imports(folder, *arguments):

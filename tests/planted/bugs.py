@@ -25,6 +25,7 @@ FORKS = "tests/processes/test_forks.py"
 SUPERVISOR = "tests/processes/test_supervisor.py"
 OUTPUT = "tests/commands/test_output.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
+RERUNNING = "tests/steering/test_rerunning.py"
 
 
 class Bug(NamedTuple):
@@ -47,7 +48,7 @@ SPLIT = [
             '        placed = [(run, Placement("die", why="lost")) for run, _ in ended]\n'
             "        answers = self._end_whole(store, placed)\n"
             "        for run in runs:\n"
-            "            store.jobs.requeue(run.jobid)\n"
+            "            store.jobs.run([run.jobid])\n"
         ),
         f"{CRASHES} 'lost and runs'",
     ),
@@ -57,7 +58,7 @@ SPLIT = [
         "            found.append((jobid, due, name))",
         (
             "            zrem = self.store.client.zrem\n"
-            "            if not (zrem(self.store.keys.timeline, jobid) and self.store.jobs.requeue(jobid)):\n"
+            "            if not (zrem(self.store.keys.timeline, jobid) and self.store.jobs.run([jobid])):\n"
             "                found.append((jobid, due, name))"
         ),
         f"{CRASHES} dispatch_due",
@@ -125,9 +126,9 @@ TAGS = [
         MOVES,
     ),
     Bug(
-        "a requeue that is repeated acts again",
-        "state/lua/requeue.lua",
-        "if call('ZSCORE', requests, given.request) then return {'ok'} end",
+        "an explicit run that is repeated acts again",
+        "state/lua/run.lua",
+        "if call('ZSCORE', requests, given.request) then return reply end",
         "",
         MOVES,
     ),
@@ -229,21 +230,21 @@ OCCURRENCES = [
     ),
     Bug(
         "what failed is run for another due time when it is asked for",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "elseif failed_for then",
         "elseif false then",
         MOVES,
     ),
     Bug(
         "a retry that is asked for has another due time",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "moment = kept.due\n",
         "moment = stamp(now)\n",
         MOVES,
     ),
     Bug(
         "a run in between moves the place of the schedule",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "moment, kept.tries, kept.after = stamp(now), '0', goes_on",
         "moment, kept = stamp(now), streak_of()",
         MOVES,
@@ -825,7 +826,7 @@ PLACES = [
         OUTCOME,
     ),
     Bug("pauses do not grow", "running/policies.py", "* 2.0 **", "* 1.0 **", OUTCOME),
-    Bug("a requeue keeps the failure", "state/lua/requeue.lua", "change('HDEL', failures, {job})", "", MOVES),
+    Bug("an explicit run keeps the failure", "state/lua/run.lua", "change('HDEL', failures, {job})", "", MOVES),
     Bug(
         "a wrong type is found too late",
         "state/lua/_prelude.lua",
@@ -1692,14 +1693,14 @@ SETTING = [
     ),
     Bug(
         "a run that is asked for in flight is not owed",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "  run.next = 'due:' .. stamp(now)\n",
         "",
         MOVES,
     ),
     Bug(
-        "a requeue keeps the failures in a row",
-        "state/lua/requeue.lua",
+        "an explicit run keeps the failures in a row",
+        "state/lua/run.lua",
         "kept.failures, kept.losses, kept.alone = '0', '0', nil",
         "",
         MOVES,
@@ -2014,6 +2015,32 @@ GATED = [
     ),
 ]
 
+STEERING = [
+    Bug(
+        "run --failed runs also what has not failed",
+        "steering/rerunning.py",
+        "if status and status.event == Event.DIE:",
+        "if status:",
+        RERUNNING,
+    ),
+    Bug(
+        "run --failed finds only the failures that are kept",
+        "steering/rerunning.py",
+        "for jobid, record in questions.list_statuses(check_pattern(pattern)):",
+        "kept = {failure['jobid'] for failure in questions.list_failures()}\n"
+        "    every = questions.list_statuses(check_pattern(pattern))\n"
+        "    for jobid, record in (each for each in every if each[0] in kept):",
+        RERUNNING,
+    ),
+    Bug(
+        "a dry run runs the jobs",
+        "cli/steer.py",
+        "        return _print(expand(bike.store.questions, texts))\n",
+        "        return _print(jobid for jobid, _ in verb(*texts))\n",
+        RERUNNING,
+    ),
+]
+
 BUGS = [
     *AROUND,
     *SPLIT,
@@ -2034,4 +2061,5 @@ BUGS = [
     *SETTING,
     *CONFLICTS,
     *GATED,
+    *STEERING,
 ]

@@ -26,7 +26,7 @@ from redbike.state.store import Store
 from redbike.working.ends import commit
 from tests.model import End, Model, Tries, next_of
 from tests.states import queue_for
-from tests.verbs import dispatch, set_job, set_one, survey, take_many
+from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
 TIMEOUTS = {"work-A": 20.0, "work-B": 5.0}
 JOBIDS = ["a:A", "b:A", "c:A", "d:B", "e:B"]
@@ -125,10 +125,10 @@ class Jobs(RuleBasedStateMachine):
             assert known
 
     @rule(jobid=jobids)
-    def requeue(self, jobid):
-        known = self.model.requeue(self.now, jobid)
+    def run_explicitly(self, jobid):
+        known = self.model.run(self.now, jobid)
         try:
-            self.store.at(self.now).jobs.requeue(jobid)
+            run_job(self.store.at(self.now), jobid)
         except NoSuchJob:
             assert not known
         else:
