@@ -16,7 +16,7 @@ from redbike.errors import BadSchedule, CommandFailed
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import is_one_off, parse, parse_stored
 from redbike.state.jobs import Due
-from redbike.state.records import OWED, Streak
+from redbike.state.records import CANCELLED, NOTHING, OWED, Streak
 from redbike.state.runs import Answer, Placement, Run
 from redbike.texts import format_traceback, get_message
 
@@ -185,6 +185,8 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
 
 def place_again(run: Run, placement: Placement, changed: Answer, settings: Settings, now: float) -> Placement:
     """Place a job that was set during its run: what was set counts, not how the run ended."""
+    if changed.left.startswith(CANCELLED):
+        return _place_cancelled_again(run, placement, changed, settings, now)
     placement = replace(placement, left=changed.left)
     if changed.left.startswith(OWED):
         return place_owed(run, placement, changed.detail)
@@ -194,6 +196,23 @@ def place_again(run: Run, placement: Placement, changed: Answer, settings: Setti
     run = replace(run, schedule=changed.detail, after=max(run.due, run.start))
     placed = place_rescheduled(run, settings, now, why=placement.why, failure=placement.failure)
     return replace(placed, left=changed.left, retried=placement.retried)
+
+
+def place_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> Placement:
+    """Place a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
+    return replace(place_rescheduled(run, settings, now, why=why, retried=True), left=f"{CANCELLED}{NOTHING}")
+
+
+def _place_cancelled_again(
+    run: Run, placement: Placement, changed: Answer, settings: Settings, now: float
+) -> Placement:
+    """Place a job whose run was cancelled. What its worker decided counts: success, `StopWork` and `UnsetJob`."""
+    failed = placement.failure is not None or placement.why or placement.place in ("die", "due")
+    placed = place_cancelled(run, settings, now, placement.why) if failed else placement
+    left = changed.left.removeprefix(CANCELLED)
+    if left != NOTHING or changed.detail != run.schedule:
+        placed = place_again(run, placed, changed._replace(left=left), settings, now)
+    return replace(placed, left=changed.left)
 
 
 def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:

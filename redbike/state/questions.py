@@ -72,6 +72,7 @@ class JobState:
             found["queued_for"] = self.waiting.due
         if run := self.run:
             found |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
+            found |= {"cancelled": True} if run.cancelled else {}
         streak = Streak.parse(self.streak)
         if streak.failures:
             found["failures"] = streak.failures

@@ -40,6 +40,7 @@ class Run:
     over: float = field(default=0.0, compare=False)  # when its work was over, by the monotonic clock; 0.0 before
     tries: int = 0  # of the same occurrence, before this one
     after: float | None = None  # after when the schedule goes on, if that is not `due`
+    cancelled: bool = field(default=False, compare=False)  # as far as its worker has heard
 
     @property
     def attempt(self) -> int:
@@ -76,7 +77,7 @@ class Placement:
     overlapped: int = 0  # and while this one did
     retried: bool = False  # the worker is done and has failed, but that is no failure yet
     # What was left behind during the run, as far as the place was computed with it: `next` of the record, with
-    # "+timeline" at its end if the job is there.
+    # "cancelled+" before it if the run was cancelled, and "+timeline" at its end if the job is there.
     left: str = "-"
 
 
@@ -196,7 +197,7 @@ class Runs:
         return decode(reply[1]).split(" ")
 
     def heartbeat(self, runs: Sequence[Run]) -> list[str]:
-        """Say that the worker of `runs` lives; return ``ok``, ``overrun`` or ``stale`` for each."""
+        """Say that the worker of `runs` lives; return ``ok``, ``cancelled``, ``overrun`` or ``stale`` for each."""
         jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
         reply = self._namespace.run("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)
         return [decode(word) for word in reply[1:]]

@@ -26,6 +26,7 @@ SUPERVISOR = "tests/processes/test_supervisor.py"
 OUTPUT = "tests/commands/test_output.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
 RERUNNING = "tests/steering/test_rerunning.py"
+CANCELLING = "tests/steering/test_cancelling.py"
 
 
 class Bug(NamedTuple):
@@ -2038,6 +2039,118 @@ STEERING = [
         "        return _print(expand(bike.store.questions, texts))\n",
         "        return _print(jobid for jobid, _ in verb(*texts))\n",
         RERUNNING,
+    ),
+    Bug(
+        "a cancelled run that fails has failed",
+        "running/policies.py",
+        'failed = placement.failure is not None or placement.why or placement.place in ("die", "due")',
+        "failed = False",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled run that is lost runs again",
+        "running/policies.py",
+        'placement.why or placement.place in ("die", "due")',
+        'placement.place == "die"',
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled run forgets an earlier failure",
+        "running/policies.py",
+        "why=why, retried=True), left",
+        "why=why), left",
+        CANCELLING,
+    ),
+    Bug(
+        "what is set during a cancelled run does not count",
+        "running/policies.py",
+        "if left != NOTHING or changed.detail != run.schedule:",
+        "if False:",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancellation that is repeated acts again",
+        "state/lua/cancel.lua",
+        "if call('ZSCORE', requests, given.request) then return {'ok', 'cancelled'} end\n",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancellation does not see that the job was set meanwhile",
+        "state/lua/cancel.lua",
+        "{schedule = schedules, queued = queued}",
+        "{}",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancellation does not see that the run has ended meanwhile",
+        "state/lua/cancel.lua",
+        " or (run or {}).tag ~= found.tag then",
+        " then",
+        CANCELLING,
+    ),
+    Bug(
+        "a run that is cancelled twice counts twice",
+        "state/lua/cancel.lua",
+        "if run and run.cancelled then return {'ok', 'unchanged'} end\n",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a job that is cancelled leaves its entry in the queue",
+        "state/lua/cancel.lua",
+        "change('SADD', queue[1].tombstones, {job})",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a one-off that is cancelled keeps its text",
+        "state/lua/cancel.lua",
+        "  if given.spent then change('HSET', schedules, {job, 'STOP'}) end\n",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a retry that is cancelled keeps its streak",
+        "state/lua/cancel.lua",
+        "  change('HDEL', streaks, {job})\n",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a job that is set during a cancelled run takes its mark",
+        "state/lua/_records.lua",
+        "local function left_of(run) return (run.cancelled and 'cancelled+' or '') .. run.next end",
+        "local function left_of(run) return (run.cancelled and run.next == '-' and 'cancelled+' or '') .. run.next end",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled run that has not begun is given back",
+        "state/lua/release.lua",
+        "left_of(run) ~= '-'",
+        "run.next ~= '-'",
+        CANCELLING,
+    ),
+    Bug(
+        "what is not due yet is cancelled",
+        "steering/cancelling.py",
+        "else state.timeline if state.timeline <= state.now else None",
+        "else state.timeline",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled explicit run moves the place of the schedule",
+        "steering/cancelling.py",
+        "after = Streak.parse(state.streak).after",
+        "after = None",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled run gets no lease any more",
+        "state/lua/heartbeat.lua",
+        "  if lives then last",
+        "  if words[i + 1] == 'ok' then last",
+        CANCELLING,
     ),
 ]
 

@@ -23,6 +23,7 @@ from redbike.state.jobs import Job
 from redbike.state.records import Streak, parse_batch
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.store import Store
+from redbike.steering.cancelling import cancel_jobs
 from redbike.working.ends import commit
 from tests.model import End, Model, Tries, next_of
 from tests.states import queue_for
@@ -133,6 +134,11 @@ class Jobs(RuleBasedStateMachine):
             assert not known
         else:
             assert known
+
+    @rule(jobid=jobids)
+    def cancel(self, jobid):
+        expected = self.model.cancel(self.now, jobid)
+        assert cancel_jobs(self.store.at(self.now), [jobid], Settings()) == [(jobid, expected)]
 
     # What an operator does to queues
 
@@ -335,6 +341,7 @@ class Jobs(RuleBasedStateMachine):
             assert (run is None) == (flight is None)
             if flight:
                 assert (run.tag, run.queue, run.next) == (flight.tag, flight.queue, flight.next)
+                assert run.cancelled == flight.cancelled
                 assert (run.start, run.deadline, run.due) == (flight.start, flight.deadline, flight.due)
                 assert (run.failures, run.losses) == (flight.failures, flight.losses)
 

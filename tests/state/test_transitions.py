@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from redbike.config import Settings
 from redbike.errors import NoSuchJob, ServerError
 from redbike.keeping.fsck import fsck
 from redbike.serving.connection import aim_at, connect
@@ -13,6 +14,7 @@ from redbike.state.jobs import Job
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.scripts import SCRIPTS, Call
 from redbike.state.store import Store
+from redbike.steering.cancelling import cancel_jobs
 from tests.states import (
     DUE,
     JOB,
@@ -62,6 +64,7 @@ VERBS: dict[str, Verb] = {
     "bad": lambda store, run: store.at(NOW).jobs.reject(JOB),
     "unset": lambda store, run: store.jobs.unset(JOB),
     "run": lambda store, run: run_job(store.at(NOW), JOB),
+    "cancel": lambda store, run: cancel_jobs(store.at(NOW), [JOB], Settings()),
     "dispatch": move_due,
     "skip": lambda store, run: store.at(NOW).timeline.skip(JOB, "1050", OLD, LATER, 1),
     "take": lambda store, run: take(store, "other", now=NOW),
@@ -101,6 +104,7 @@ TABLE = {
     "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
     "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing", "nothing"),
     "run":         ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue", "queue"),
+    "cancel":      ("=",        "=",        "timeline", "timeline", "flight",          "flight+timeline", "flight+timeline", "flight+owed",     "=",               "=",        "=", "timeline"),
     "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "=", "queue"),
     "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
     "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "=", "="),
@@ -328,6 +332,7 @@ def test_a_schedule_set_during_the_run_counts_and_not_how_the_run_ends(store):
         ("flight_and_owed", "set later", "withdrawn"),
         ("flight_and_timeline", "dispatch", "running"),
         ("timeline", "skip", "missed"),
+        ("flight", "cancel", "cancelled"),
     ],
 )
 def test_an_occurrence_that_is_not_run_is_counted(store, state, verb, reason):

@@ -23,7 +23,7 @@ local function guard(run, how)
 end
 -- Conflict: what was set during the run counts, not how it ended: a schedule, an owed run, a place on the timeline.
 local function conflict(job, run, how, schedule, expected)
-  local left = run.next .. (run.next ~= '-' and call('ZSCORE', timeline, job) and '+timeline' or '')
+  local left = left_of(run) .. (run.next ~= '-' and call('ZSCORE', timeline, job) and '+timeline' or '')
   if not schedule or schedule == expected and left == (how.left or '-') then return end
   note(changed, schedule, left)
   return 'changed'

@@ -2,7 +2,7 @@
 -- release: in flight → queue, in front, for runs of one tag that have not begun: they are as if they were never taken.
 -- given  tag; jobs, in the order in which they were to run; queues: their own
 -- returns {'ok', a word for each, with spaces between}: 'queue', 'unset' (it was, meanwhile), 'stale' (the run is not
---         the tag's any more), 'kept' (something was set meanwhile that counts from the end of this run: do it)
+--         the tag's any more), 'kept' (something was set meanwhile, or it was cancelled, which counts from the end of this run: do it)
 local tag, jobs, words, gone = given.tag, given.jobs, {}, {}
 local records, known = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 for i = #jobs, 1, -1 do
@@ -10,7 +10,7 @@ for i = #jobs, 1, -1 do
   if not run or run.tag ~= tag then
     words[i] = 'stale'
   else
-    words[i] = not known[i] and 'unset' or run.next ~= '-' and 'kept' or 'queue'
+    words[i] = not known[i] and 'unset' or left_of(run) ~= '-' and 'kept' or 'queue'
     if words[i] ~= 'kept' then gone[#gone + 1] = job end
     if words[i] == 'queue' then
       note(homes, job, run.due .. ' ' .. run.home)
