@@ -34,8 +34,7 @@ from redbike.setter import Setter
 from redbike.state import rights
 from redbike.state.keys import check_known_jobid
 from redbike.state.store import Store
-from redbike.steering.patterns import Steered, expand
-from redbike.steering.rerunning import find_failed, run_jobs
+from redbike.steering.operator import Operator
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
 
@@ -44,7 +43,7 @@ log = logging.getLogger("redbike")
 DEFAULTS = Settings()
 
 
-class Redbike:
+class Redbike(Operator):
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
@@ -175,20 +174,6 @@ class Redbike:
         exactly two columns gives a `BadConfig`. Raises `BadConfig` for a file that cannot be read.
         """
         return self._setter.load(csvfilename, after, tz)
-
-    # Steering what exists. `patterns` are job ids, or patterns of them with ``*``, ``?`` and ``[…]``. `NoSuchJob` is
-    # raised for one that names no job, `BadJobId` for one that is invalid; then nothing is changed.
-
-    def run(self, *patterns: str) -> list[Steered]:
-        """Run jobs once now and forget their failures; then they go where their schedules say.
-
-        The words are ``queued``, ``owed`` (the run in flight ends first) and ``missing`` (it was unset meanwhile).
-        """
-        return run_jobs(self.store, list(expand(self.store.questions, patterns)))
-
-    def run_failed(self, pattern: str = "*") -> list[Steered]:
-        """`run` for the jobs that have failed for good, those with the status ``DIE``."""
-        return run_jobs(self.store, list(find_failed(self.store.questions, pattern)))
 
     # Looking
 

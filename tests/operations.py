@@ -243,6 +243,12 @@ def run(scene: Scene) -> str:
     return ""
 
 
+def cancel(scene: Scene) -> None:
+    """The word for it is another one if it was cancelled before the process died."""
+    for _, word in scene.bike.cancel("*"):
+        assert word in ("cancelled", "unchanged", "idle")
+
+
 def look(scene: Scene) -> list[Any]:
     bike = scene.bike
     listed = [sorted(bike.get_statuses()), sorted(bike.get_schedules()), list(bike.failures())]
@@ -317,6 +323,11 @@ BY_HAND = [
     ("run what is in flight", lambda scene: scene.fly(JOB), run),
     ("run what is dead", dead, run),
     ("run what is unknown", nothing, run),
+    ("cancel what is queued", waiting(JOB), cancel),
+    ("cancel a one-off", waiting(JOB, schedule="NOW"), cancel),
+    ("cancel what is overdue", lambda scene: scene.put(JOB, due=-100), cancel),
+    ("cancel what is in flight", lambda scene: scene.fly(JOB), cancel),
+    ("cancel what is not due", lambda scene: scene.put(JOB, due=3600), cancel),
     ("halt", crowd, lambda scene: scene.bike.control("HALT")),
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
@@ -340,13 +351,14 @@ def due(scene: Scene) -> None:
     scene.later.refused.append("evil:A")
 
 
-MANY = ("left:A", "asked:A", "changed:A", "unset:A", "once:A", "stopped:A", "last:A")
+MANY = ("left:A", "cancelled:A", "asked:A", "changed:A", "unset:A", "once:A", "stopped:A", "last:A")
 
 
 def set_meanwhile(scene: Scene) -> None:
     """Whatever may be set during runs."""
     run_job(scene.store, "asked:A")
     scene.put("changed:A", due=1000, schedule=scene.two_hourly)
+    scene.observer.cancel("cancelled:A")
     scene.store.jobs.unset("unset:A")
     set_job(scene.store, "once:A", "NOW", "now", once=True)
     set_job(scene.store, "stopped:A", "STOP", None)
@@ -465,6 +477,16 @@ def be_set(scene: Scene) -> None:
         set_job(scene.store, JOB, "NOW", "now", once=True)
 
 
+def be_cancelled(scene: Scene) -> None:
+    if scene.runs()[JOB] == 1:
+        scene.observer.cancel(JOB)
+
+
+def fail_cancelled(scene: Scene) -> None:
+    be_cancelled(scene)
+    raise ValueError("it was cancelled")
+
+
 def live_long(scene: Scene) -> None:
     lease = scene.store.questions.inspect([JOB])[0].lease or 0.0
     scene.waits(lambda: (scene.store.questions.inspect([JOB])[0].lease or 0.0) > lease)
@@ -533,6 +555,8 @@ WORK_ONE = {
     "that is set meanwhile": acting(JOB, be_set, waiting(JOB)),
     "that is set for later meanwhile": acting(JOB, lambda scene: scene.put(JOB, due=1000), waiting(JOB)),
     "that is unset meanwhile": acting(JOB, lambda scene: scene.observer.unset(JOB), waiting(JOB)),
+    "that is cancelled": acting(JOB, be_cancelled, waiting(JOB)),
+    "that fails after it was cancelled": acting(JOB, fail_cancelled, waiting(JOB)),
     "without scripts": without_scripts(waiting(JOB)),
     "of none": nothing,
 }
@@ -590,6 +614,7 @@ OPERATIONS = [
     ),
     Operation("resume everything", held_all, steering(lambda keeper, _: keeper.resume(None)), by_hand=True, steps=3),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
+    Operation("cancel several", waiting(JOB, "b:A", "c:B"), cancel, by_hand=True, steps=3),
     Operation("repair", damaged, repair, by_hand=True, steps=4),
     Operation("flush", crowd, flush, by_hand=True, steps=5),
     *DISPATCHER,

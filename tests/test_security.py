@@ -292,6 +292,7 @@ def asks(bike, helper):
     assert take_one(other, [("work-A", 500.0)], "tag").jobid == "job:A"
     for schedule in ("EVERY:2h", "NOW", "EVERY:3h", "AT:4000000000"):
         assert bike.set("job:A", schedule)
+    assert bike.cancel("job:A") == [("job:A", "cancelled")]
     assert bike.tell("job:A")["working"]
     assert len(list(bike.get_statuses())) == 4
     assert len(list(bike.get_schedules())) == 3
@@ -301,6 +302,8 @@ def asks(bike, helper):
     bike.unset("broken:A")
     bike.unset("job:A")
     crowd(bike)
+    assert bike.cancel("crowd?:A", "crowd1*:A")
+    assert bike.run_failed() == []
     assert bike.set("crowd0:A", "NOW")
     bike.unset("crowd0:A")
     # The tombstones of a list that is gone go with the next job that is set.
@@ -401,7 +404,7 @@ def test_jobs_live_and_end_with_three_users(users, shells, tmp_path):
     assert json.loads(ask("tell", "poll:A"))["schedule"] == "STOP"
     assert len(ask("schedules").splitlines()) == 4
     assert "no luck" in ask("failures")
-    ask("run", "broken:A")
+    ask("run", "--failed")
     wait_until(lambda: shells["worker"].log("work").count("worked broken:A") == 2)
     ask("next", "later:A")
     ask("unset", "later:A")

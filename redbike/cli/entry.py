@@ -12,6 +12,7 @@ Usage:
   redbike [options] tell [--] <JOBID>
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
+  redbike [options] cancel [--dry-run] [--] <JOBID>...
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] fsck [--repair]
   redbike [options] control <SIGNAL>
@@ -32,6 +33,7 @@ Commands:
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
+  cancel     Drop the occurrences of jobs that wait or run; their schedules go on, and nothing has failed.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
@@ -91,6 +93,7 @@ COMMANDS = {
     "tell": "look",
     "next": "next",
     "failures": "look",
+    "cancel": "steer",
     "run": "steer",
     "fsck": "keep",
     "control": "keep",

@@ -27,6 +27,8 @@ OUTPUT = "tests/commands/test_output.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
 RERUNNING = "tests/steering/test_rerunning.py"
 CANCELLING = "tests/steering/test_cancelling.py"
+CANCELLED_RUN = "tests/working/test_cancelled_runs.py"
+CANCELLED_COMMAND = "tests/commands/test_cancelling.py"
 
 
 class Bug(NamedTuple):
@@ -2151,6 +2153,90 @@ STEERING = [
         "  if lives then last",
         "  if words[i + 1] == 'ok' then last",
         CANCELLING,
+    ),
+    Bug(
+        "a run that is cancelled before it begins is worked",
+        "working/runner.py",
+        "        if run.cancelled:\n            # Before it has begun.\n",
+        "        if False:\n",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a run that was cancelled while its worker was suspended is dropped",
+        "working/source.py",
+        'if word in ("ok", "cancelled")]',
+        'if word == "ok"]',
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a worker takes a cancelled run for one that is not its own",
+        "working/heartbeat.py",
+        "                        self._cancel(run)\n                    continue\n",
+        "                        self._cancel(run)\n",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a run is told again and again that it was cancelled",
+        "working/heartbeat.py",
+        "                    if not run.cancelled:\n",
+        "                    if True:\n",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a coroutine that is cancelled before it begins never ends",
+        "working/coroutines.py",
+        "            self._loop.call_soon(self._cancel, future)\n",
+        "            pass\n",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "cancel() of a worker class holds up the heartbeat",
+        "working/runner.py",
+        'threading.Thread(target=self._call_cancel, args=(run,), name="redbike-cancel", daemon=True).start()',
+        "self._call_cancel(run)",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "what a cancelled run raises is logged as an error",
+        "working/runner.py",
+        "        if run.cancelled:\n            log.info",
+        "        if False:\n            log.info",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a cancelled run that overruns is logged as an error",
+        "working/ends.py",
+        "logging.INFO if run.cancelled else logging.ERROR",
+        "logging.ERROR",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a cancelled command gets SIGTERM again when its first process has ended",
+        "commands/process_group.py",
+        "            if not self._is_told:\n",
+        "            if True:\n",
+        CANCELLED_COMMAND,
+    ),
+    Bug(
+        "a command that is cancelled leaves its children behind",
+        "commands/worker.py",
+        "                if run.cancelled:\n                    group.end(self.grace, output.read)\n",
+        "                if run.cancelled:\n                    self.grace = 1e9\n",
+        CANCELLED_COMMAND,
+    ),
+    Bug(
+        "a run that waits for a lock does not see that it is cancelled",
+        "commands/job_lock.py",
+        "        if is_cancelled():\n",
+        "        if False:\n",
+        CANCELLED_COMMAND,
+    ),
+    Bug(
+        "a command that ignores SIGTERM goes on although it is cancelled",
+        "commands/worker.py",
+        "        if group := self._groups.get((run.tag, run.jobid)):\n            group.end(self.grace, time.sleep)\n",
+        "        if group := self._groups.get((run.tag, run.jobid)):\n            group._send(15)\n",
+        CANCELLED_COMMAND,
     ),
 ]
 

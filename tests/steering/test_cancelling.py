@@ -310,3 +310,23 @@ def test_several_jobs_are_cancelled_each_once_in_their_order(store):
     assert steered == [(jobid, "cancelled") for jobid in jobids]
     assert store.client.hlen(store.keys.queued) == 0
     assert list(fsck(store)) == []
+
+
+def test_the_command_line_cancels_what_ids_and_patterns_name(shell):
+    for jobid in ("nightly:A", "nightly:B", "later:A"):
+        shell.run("set", jobid, "EVERY:1h")
+    shell.run("run", "nightly:*")
+    assert shell.run("cancel", "--dry-run", "*:A").stdout.split() == ["nightly:A", "later:A"]
+    assert shell.run("statuses").stdout.count(",ENQ,") == 2
+
+    done = shell.run("cancel", "later:A")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "redbike: later:A: nothing of it waits or runs\n")
+    done = shell.run("cancel", "*:?", "nightly:B")
+    assert (done.returncode, sorted(done.stdout.split()), done.stderr) == (0, ["later:A", "nightly:A", "nightly:B"], "")
+    assert shell.run("statuses").stdout.count(",TML,") == 3
+
+    unknown = shell.run("cancel", "gone:A")
+    assert (unknown.returncode, unknown.stderr) == (1, "redbike: no such job: 'gone:A'\n")
+    bad = shell.run("cancel", "nightly:[")
+    assert (bad.returncode, bad.stderr) == (2, "redbike: bad pattern 'nightly:[': a [ has no ] behind it\n")
+    assert shell.run("cancel").returncode == 2

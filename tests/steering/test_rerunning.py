@@ -89,7 +89,7 @@ def test_a_job_that_is_unset_meanwhile_is_said_to_be_missing(bike):
 
 
 def test_the_command_line_prints_what_a_pattern_matches(shell, bike):
-    shell.run("load", "-", input="".join(f'{jobid},"EVERY:1h@0"\n' for jobid in JOBS))
+    shell.run("load", "-", input="".join(f'{jobid},"EVERY:1000d@0"\n' for jobid in JOBS))
     dry = shell.run("run", "--dry-run", "nightly:*", "hourly:A")
     assert (dry.returncode, sorted(dry.stdout.split())) == (0, sorted(JOBS))
     assert "ENQ" not in shell.run("statuses").stdout
