@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from redbike import Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config import Settings
 from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
@@ -551,6 +551,7 @@ WORK_ONE = {
     "with a backoff": acting(JOB, lambda scene: 1000, waiting(JOB, schedule="CONTINUE")),
     "that raises": acting(JOB, raising(ValueError("no")), waiting(JOB)),
     "that stops itself": acting(JOB, raising(StopWork("enough")), waiting(JOB)),
+    "that asks for another try": acting(JOB, raising(Again(after=1000)), waiting(JOB)),
     "that unsets itself": acting(JOB, raising(UnsetJob("enough")), waiting(JOB)),
     "that is set meanwhile": acting(JOB, be_set, waiting(JOB)),
     "that is set for later meanwhile": acting(JOB, lambda scene: scene.put(JOB, due=1000), waiting(JOB)),

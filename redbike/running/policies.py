@@ -50,6 +50,19 @@ def read_pause(result: object) -> float:
     return float(result) + 0.0
 
 
+def place_asked_again(run: Run, after: object) -> Placement:
+    """Place a job whose ``work`` asked for the same occurrence again, `after` so many seconds. That is no failure.
+
+    Raise `TypeError` or `ValueError` for what are no such seconds.
+    """
+    if isinstance(after, bool) or not isinstance(after, int | float):
+        raise TypeError(f"Again(after={after!r:.80}): a number of seconds is needed")
+    if not 0 <= after <= 1e9:
+        raise ValueError(f"Again(after={after!r}): 0 to 1e9 seconds are allowed")
+    one_more = format_next_try(run, run.failures, losses=0)
+    return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True)
+
+
 def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Placement:
     """Place a job at its next occurrence, which is after `now` and after the one that was run; count those between."""
     if schedule.allows_pause:

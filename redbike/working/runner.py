@@ -11,9 +11,17 @@ from dataclasses import replace
 
 from redbike import texts
 from redbike.config import Settings
-from redbike.errors import BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
+from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
 from redbike.processes.forks import leave
-from redbike.running.policies import describe, make_failure, place_cancelled, place_done, place_failed, place_overrun
+from redbike.running.policies import (
+    describe,
+    make_failure,
+    place_asked_again,
+    place_cancelled,
+    place_done,
+    place_failed,
+    place_overrun,
+)
 from redbike.state.runs import Placement, Run
 from redbike.texts import get_message
 from redbike.working.coroutines import Coroutines
@@ -130,6 +138,9 @@ class Runner:
         if run.cancelled:
             log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
             return place_cancelled(run, settings, run.now())
+        if isinstance(error, Again):
+            log.info("%s: once more after %.80r seconds, as it asked", run.jobid, error.after)
+            return self._place_asked_again(run, error, settings)
         if isinstance(error, Overrun):
             log.error("%s: gave up when its time was over: %s", run.jobid, get_message(error))
             return self._place_given_up(run, error, settings)
@@ -139,6 +150,13 @@ class Runner:
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
         log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
         return place_failed(run, error, settings, run.now())
+
+    def _place_asked_again(self, run: Run, error: Again, settings: Settings) -> Placement:
+        try:
+            return place_asked_again(run, error.after)
+        except (TypeError, ValueError) as wrong:
+            log.error("%s: %s", run.jobid, describe(wrong))
+            return place_failed(run, wrong, settings, run.now())
 
     def _place_given_up(self, run: Run, error: Overrun, settings: Settings) -> Placement:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.

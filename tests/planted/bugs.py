@@ -29,6 +29,7 @@ RERUNNING = "tests/steering/test_rerunning.py"
 CANCELLING = "tests/steering/test_cancelling.py"
 CANCELLED_RUN = "tests/working/test_cancelled_runs.py"
 CANCELLED_COMMAND = "tests/commands/test_cancelling.py"
+ONCE_MORE = "tests/working/test_once_more.py"
 
 
 class Bug(NamedTuple):
@@ -2019,6 +2020,34 @@ GATED = [
 ]
 
 STEERING = [
+    Bug(
+        "a try that work asks for is not counted",
+        "running/policies.py",
+        "one_more = format_next_try(run, run.failures, losses=0)",
+        "one_more = Streak(run.failures, 0, run.tries, run.due).format()",
+        ONCE_MORE,
+    ),
+    Bug(
+        "a try that work asks for forgets the failures in a row",
+        "running/policies.py",
+        "one_more = format_next_try(run, run.failures, losses=0)",
+        "one_more = format_next_try(run, 0, losses=0)",
+        ONCE_MORE,
+    ),
+    Bug(
+        "a try that work asks for counts as a success",
+        "running/policies.py",
+        "streak=one_more, retried=True)",
+        "streak=one_more)",
+        ONCE_MORE,
+    ),
+    Bug(
+        "work may ask for another try in the past",
+        "running/policies.py",
+        "    if not 0 <= after <= 1e9:\n",
+        "    if not after <= 1e9:\n",
+        ONCE_MORE,
+    ),
     Bug(
         "run --failed runs also what has not failed",
         "steering/rerunning.py",
