@@ -182,7 +182,7 @@ def soak(minutes: int) -> None:
                 site.bike.set(f"once{last + n}:A", "NOW")
                 site.bike.unset(f"once{last + n - 200}:A")
             for n in range(5):
-                site.bike.requeue(f"fails{n}:A")
+                site.bike.run(f"fails{n}:A")
             last += 20
             for name, process in site.processes.items():
                 found[name].append((passed, megabytes(process.pid)))

@@ -3,7 +3,17 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, RedbikeError, StopWork, Unreachable, UnsetJob
+from redbike.errors import (
+    Again,
+    BadConfig,
+    BadJobId,
+    BadSchedule,
+    NoSuchJob,
+    RedbikeError,
+    StopWork,
+    Unreachable,
+    UnsetJob,
+)
 
 if TYPE_CHECKING:
     from redbike.limits import Limit
@@ -15,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "1.0.0"
 
 __all__ = [
+    "Again",
     "BadConfig",
     "BadJobId",
     "BadSchedule",

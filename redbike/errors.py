@@ -41,6 +41,14 @@ class UnsetJob(Exception):
     """Raised by a worker's ``work``: the job is unset."""
 
 
+class Again(Exception):
+    """Raised by a worker's ``work``: this occurrence once more, `after` so many seconds. It has not failed."""
+
+    def __init__(self, after: float = 0.0) -> None:
+        super().__init__(after)
+        self.after = after
+
+
 class Overrun(Exception):
     """Raised by a worker's ``work`` that gave up because its time was over: the run ends by ``on-timeout``.
 

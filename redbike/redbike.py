@@ -147,7 +147,7 @@ class Redbike(Steering):
         """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
 
         Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set. An
-        unchanged job that has failed for good stays so; `set` lets it run again, and so does `requeue`.
+        unchanged job that has failed for good stays so; `set` lets it run again, and so does `run`.
         Raises `TypeError` for a schedule that is not a text; then no job of its batch, up to 500, is set.
         """
         return self._setter.set_many(pairs, after, tz)
@@ -155,10 +155,6 @@ class Redbike(Steering):
     def unset(self, jobid: str) -> bool:
         """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
         return self._setter.unset(jobid)
-
-    def requeue(self, jobid: str) -> None:
-        """Run `jobid` once now and forget its failure; then it goes where its schedule says. Raises `NoSuchJob`."""
-        self._setter.requeue(jobid)
 
     def load(
         self, csvfilename: Source, after: float | None = None, tz: str | None = None

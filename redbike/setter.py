@@ -32,7 +32,7 @@ CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
 
 
 class Setter:
-    """Sets, unsets and requeues jobs in `store`, for the methods of `redbike.redbike.Redbike` that have these names."""
+    """Sets and unsets jobs in `store`, for the methods of `redbike.redbike.Redbike` that have these names."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
@@ -81,14 +81,6 @@ class Setter:
             log.debug("%s: nothing to unset", jobid)
             return False
         return True
-
-    def requeue(self, jobid: str) -> None:
-        """Run a job once now. Raise `NoSuchJob`."""
-        check_known_jobid(jobid)
-        try:
-            self.store.jobs.requeue(jobid)
-        except NoSuchJob:
-            raise NoSuchJob(f"no such job: {jobid!r}") from None
 
     def set_many(
         self, pairs: Iterable[tuple[str, str | None]], after: float | None, tz: str | None

@@ -21,3 +21,4 @@ class Skip(StrEnum):
     RUNNING = "running"  # the last run was still going on
     WITHDRAWN = "withdrawn"  # it was in a queue, held or owed, when the job was set again
     PAUSED = "paused"  # the job was paused when it came due
+    CANCELLED = "cancelled"  # somebody cancelled it, while it waited or during its run

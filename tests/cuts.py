@@ -63,7 +63,7 @@ class Cuts:
             lambda: bike.set("a:A", f"AT:{store.timeline.read_dispatched()[0] + 1000:.0f}"),
             lambda: bike.set("x:A", "NOW"),
             lambda: bike.unset("x:A"),
-            lambda: bike.requeue("s:A"),
+            lambda: bike.run("s:A"),
             lambda: bike.set("t:A", "NOW"),
             lambda: bike.set("t:A", "EVERY:2h"),
             lambda: bike.dispatch_due(store.timeline.read_dispatched()[0] + 1500),

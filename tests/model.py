@@ -42,10 +42,11 @@ class Flight:
     losses: int
     anew: str = ""  # "", "set" or "once": what was set during the run
     owed: float | None = None
+    cancelled: bool = False
 
     @property
     def next(self) -> str:
-        """What was left behind for the end of the run."""
+        """What was set during the run, for its end."""
         return self.anew or "-" if self.owed is None else f"due:{self.owed:.6f}"
 
 
@@ -107,9 +108,10 @@ class Job:
     @property
     def left(self) -> str:
         """What was set during its run, as an end is told of it."""
+        mark = "cancelled+" if self.flight.cancelled else ""
         waits = self.held is not None or (self.flight.next != "-" and self.timeline is not None)
         paused = "" if self.paused is None else f"+paused:{self.paused:.6f}"
-        return self.flight.next + ("+timeline" if waits else "") + paused
+        return mark + self.flight.next + ("+timeline" if waits else "") + paused
 
     def wait(self, due: float | None) -> None:
         """Wait for `due` on the timeline, or held; None: for nothing."""
@@ -257,7 +259,7 @@ class Model:
             flight.anew, flight.owed = "", None
             self.jobs[jobid] = Job(flight=flight)
 
-    def requeue(self, now: float, jobid: str) -> bool:
+    def run(self, now: float, jobid: str) -> bool:
         job = self.job(jobid)
         if job.schedule is None:
             return False
@@ -322,6 +324,49 @@ class Model:
         for jobid, job in self.jobs.items():
             if job.until is not None and job.until <= now:
                 self.resume(now, jobid)
+
+    def cancel(self, now: float, jobid: str) -> str:
+        """Drop the occurrence that waits, is overdue, is to be tried again or runs; the schedule goes on."""
+        job = self.job(jobid)
+        if job.schedule is None:
+            return "missing"
+        if job.flight:
+            if job.flight.cancelled:
+                return "unchanged"
+            job.flight.cancelled = True
+        else:
+            waits = job.timeline if job.paused is None else job.held
+            tried = waits if waits is None or job.tries.due is None else job.tries.due
+            due = job.queued if job.queued is not None else tried
+            if due is None or (job.queued is None and job.tries.due is None and due > now):
+                return "idle"
+            # What came due since the job was paused is for whoever resumes it.
+            until = now if job.paused is None else job.paused
+            end = self._after(job, job.schedule, due, until, until)
+            end = replace(end, due=now) if end.is_pause else end
+            if job.queued is not None:
+                self._bury(jobid)
+            self._go_on(job, end)
+        job.skip("cancelled")
+        return "cancelled"
+
+    def _go_on(self, job: Job, end: End) -> None:
+        job.skip("missed", end.missed)
+        job.tries = Tries()
+        job.wait(end.due)
+        job.status = "STP" if end.due is None else "TML"
+        if end.due is None and job.runs_once:
+            job.schedule = "STOP"
+
+    def _after(self, job: Job, schedule: str, due: float, now: float, began: float) -> End:
+        """Where the schedule goes on behind an occurrence, and what is passed over until then."""
+        if schedule == "CONTINUE":
+            return End("next", now, is_pause=True, retried=True)
+        found, missed, running = next_of(schedule, due if job.tries.after is None else job.tries.after), 0, 0
+        while found is not None and found <= now:
+            missed, running = missed + (found <= began), running + (found > began)
+            found = next_of(schedule, found)
+        return End("next", found, missed=missed, running=running, retried=True)
 
     def _asked(
         self, job: Job, now: float, waited: float | None, failure: tuple[float, int] | None, paused: bool
@@ -514,7 +559,7 @@ class Model:
         flight, job = self._flight(jobid, tag), self.job(jobid)
         if flight is None:
             return "stale"
-        if job.schedule is not None and flight.next != "-":
+        if job.schedule is not None and (flight.next != "-" or flight.cancelled):
             return "kept"
         self._land(jobid)
         if job.schedule is None:
@@ -534,8 +579,10 @@ class Model:
         words, last = [], {}
         for tag, jobid in runs:
             flight = self._flight(jobid, tag)
-            words.append("stale" if flight is None else "overrun" if now >= flight.deadline else "ok")
-            if words[-1] == "ok":
+            lives = flight is not None and now < flight.deadline
+            going_on = "cancelled" if lives and flight.cancelled else "ok"
+            words.append("stale" if flight is None else going_on if lives else "overrun")
+            if lives:
                 last[tag] = max(last.get(tag, 0.0), flight.deadline)
         for tag, deadline in last.items():
             self.batches[tag].lease = min(now + self.lease, deadline + self.grace)
@@ -588,6 +635,9 @@ class Model:
         if flight and overrun and not end.why and now >= flight.deadline:
             end = overrun
         if flight and job.schedule is not None:
+            if flight.cancelled and (end.place in ("die", "due") or end.why):
+                # It is the run that was cancelled, and not how it ended: it has not failed.
+                end = replace(self._after(job, flight.schedule, flight.due, now, flight.start), why=end.why)
             if flight.owed is not None:
                 end = self._owed(job, end)
             elif job.held is not None or (flight.anew and job.timeline is not None):

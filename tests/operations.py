@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from redbike import Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config import Settings
 from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
@@ -19,7 +19,7 @@ from redbike.steering.gates import Gatekeeper
 from redbike.working.batch import MOST
 from redbike.working.worker import Worker
 from tests.crashing import Faults, faulty
-from tests.verbs import set_job, take_many
+from tests.verbs import run_job, set_job, take_many
 from tests.waiting import wait_until
 
 JOB = "job:A"
@@ -235,12 +235,18 @@ def load(scene: Scene) -> list[tuple[str, bool]]:
     return [(jobid, result is True) for jobid, result in scene.bike.set_many(pairs)]
 
 
-def requeue(scene: Scene) -> str:
+def run(scene: Scene) -> str:
     try:
-        scene.bike.requeue(JOB)
+        scene.bike.run(JOB)
     except NoSuchJob as error:
         return str(error)
     return ""
+
+
+def cancel(scene: Scene) -> None:
+    """The word for it is another one if it was cancelled before the process died."""
+    for _, word in scene.bike.cancel("*"):
+        assert word in ("cancelled", "unchanged", "idle")
 
 
 def look(scene: Scene) -> list[Any]:
@@ -333,11 +339,16 @@ BY_HAND = [
     ("unset what is in flight", lambda scene: scene.fly(JOB), lambda scene: scene.bike.set(JOB, None)),
     ("unset what is dead", dead, lambda scene: scene.bike.set(JOB, None)),
     ("unset what is unknown", nothing, lambda scene: scene.bike.unset(JOB)),
-    ("requeue from the timeline", lambda scene: scene.put(JOB, due=3600), requeue),
-    ("requeue what is queued", waiting(JOB), requeue),
-    ("requeue what is in flight", lambda scene: scene.fly(JOB), requeue),
-    ("requeue what is dead", dead, requeue),
-    ("requeue what is unknown", nothing, requeue),
+    ("run from the timeline", lambda scene: scene.put(JOB, due=3600), run),
+    ("run what is queued", waiting(JOB), run),
+    ("run what is in flight", lambda scene: scene.fly(JOB), run),
+    ("run what is dead", dead, run),
+    ("run what is unknown", nothing, run),
+    ("cancel what is queued", waiting(JOB), cancel),
+    ("cancel a one-off", waiting(JOB, schedule="NOW"), cancel),
+    ("cancel what is overdue", lambda scene: scene.put(JOB, due=-100), cancel),
+    ("cancel what is in flight", lambda scene: scene.fly(JOB), cancel),
+    ("cancel what is not due", lambda scene: scene.put(JOB, due=3600), cancel),
     ("pause what is on the timeline", lambda scene: scene.put(JOB, due=3600), pause),
     ("pause what is queued", waiting(JOB), pause),
     ("pause what waits elsewhere", elsewhere, pause),
@@ -349,7 +360,8 @@ BY_HAND = [
     ("resume what is in flight", paused(lambda scene: scene.fly(JOB)), resume),
     ("set what is paused", paused(waiting(JOB)), lambda scene: scene.bike.set(JOB, scene.two_hourly)),
     ("unset what is paused", paused(waiting(JOB), until=3600.0), lambda scene: scene.bike.set(JOB, None)),
-    ("requeue what is paused", paused(lambda scene: scene.put(JOB, due=3600)), requeue),
+    ("run what is paused", paused(lambda scene: scene.put(JOB, due=3600)), run),
+    ("cancel what is paused", paused(waiting(JOB), since=0.0), cancel),
     ("halt", crowd, lambda scene: scene.bike.control("HALT")),
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
@@ -373,13 +385,14 @@ def due(scene: Scene) -> None:
     scene.later.refused.append("evil:A")
 
 
-MANY = ("left:A", "asked:A", "changed:A", "unset:A", "once:A", "stopped:A", "last:A")
+MANY = ("left:A", "cancelled:A", "asked:A", "changed:A", "unset:A", "once:A", "stopped:A", "last:A")
 
 
 def set_meanwhile(scene: Scene) -> None:
     """Whatever may be set during runs."""
-    scene.store.jobs.requeue("asked:A")
+    run_job(scene.store, "asked:A")
     scene.put("changed:A", due=1000, schedule=scene.two_hourly)
+    scene.observer.cancel("cancelled:A")
     scene.store.jobs.unset("unset:A")
     set_job(scene.store, "once:A", "NOW", "now", once=True)
     set_job(scene.store, "stopped:A", "STOP", None)
@@ -390,7 +403,7 @@ def lost(scene: Scene) -> None:
     scene.fly("alone:A", ago=90, tag="one")
     scene.fly("two:A", "three:A", ago=80, tag="several")
     scene.fly("owed:A", ago=70, tag="another")
-    scene.store.jobs.requeue("owed:A")
+    run_job(scene.store, "owed:A")
     scene.fly(*MANY, ago=65, tag="many")
     set_meanwhile(scene)
     scene.store.client.hset(scene.store.keys.streaks, "killer:A", "0 2")
@@ -414,7 +427,7 @@ def older(scene: Scene) -> None:
     scene.fly("alone:A", ago=90, tag="one")
     scene.fly("two:A", "three:A", "owed:A", ago=80, tag="several")
     scene.fly("late:A", ago=2000, tag="late")
-    scene.store.jobs.requeue("owed:A")
+    run_job(scene.store, "owed:A")
     scene.queue("withdrawn:A", "waits:A", "again:A")
     set_job(scene.store, "withdrawn:A", "STOP", None)
     for jobid in scene.flying():
@@ -521,6 +534,16 @@ def be_paused(scene: Scene) -> None:
         scene.observer.pause(JOB, until=scene.now() + 5)
 
 
+def be_cancelled(scene: Scene) -> None:
+    if scene.runs()[JOB] == 1:
+        scene.observer.cancel(JOB)
+
+
+def fail_cancelled(scene: Scene) -> None:
+    be_cancelled(scene)
+    raise ValueError("it was cancelled")
+
+
 def live_long(scene: Scene) -> None:
     lease = scene.store.questions.inspect([JOB])[0].lease or 0.0
     scene.waits(lambda: (scene.store.questions.inspect([JOB])[0].lease or 0.0) > lease)
@@ -585,11 +608,14 @@ WORK_ONE = {
     "with a backoff": acting(JOB, lambda scene: 1000, waiting(JOB, schedule="CONTINUE")),
     "that raises": acting(JOB, raising(ValueError("no")), waiting(JOB)),
     "that stops itself": acting(JOB, raising(StopWork("enough")), waiting(JOB)),
+    "that asks for another try": acting(JOB, raising(Again(after=1000)), waiting(JOB)),
     "that unsets itself": acting(JOB, raising(UnsetJob("enough")), waiting(JOB)),
     "that is set meanwhile": acting(JOB, be_set, waiting(JOB)),
     "that is set for later meanwhile": acting(JOB, lambda scene: scene.put(JOB, due=1000), waiting(JOB)),
     "that is paused meanwhile": acting(JOB, be_paused, waiting(JOB)),
     "that is unset meanwhile": acting(JOB, lambda scene: scene.observer.unset(JOB), waiting(JOB)),
+    "that is cancelled": acting(JOB, be_cancelled, waiting(JOB)),
+    "that fails after it was cancelled": acting(JOB, fail_cancelled, waiting(JOB)),
     "without scripts": without_scripts(waiting(JOB)),
     "of none": nothing,
 }
@@ -647,6 +673,7 @@ OPERATIONS = [
     ),
     Operation("resume everything", held_all, steering(lambda keeper, _: keeper.resume(None)), by_hand=True, steps=3),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
+    Operation("cancel several", waiting(JOB, "b:A", "c:B"), cancel, by_hand=True, steps=3),
     Operation("repair", damaged, repair, by_hand=True, steps=4),
     Operation("flush", crowd, flush, by_hand=True, steps=5),
     *DISPATCHER,

@@ -146,7 +146,7 @@ def flight_and_held(store: Store) -> Run | None:
 
 def queue_and_paused(store: Store) -> Run | None:
     held(store)
-    store.at(START + 1).jobs.requeue(JOB)
+    store.at(START + 1).jobs.run([JOB])
     return None
 
 

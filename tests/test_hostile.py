@@ -163,7 +163,7 @@ def test_a_job_id_that_cannot_be_set(run, client, jobid):
 
 
 @pytest.mark.parametrize("jobid", IDS[REFUSED])
-@pytest.mark.parametrize("verb", ["requeue", "tell", "unset"])
+@pytest.mark.parametrize("verb", ["run", "tell", "unset"])
 def test_a_job_id_that_is_none(run, client, jobid, verb):
     refused_in_one_line(run(verb, "--", jobid))
     assert dump(client) == {}
@@ -265,7 +265,7 @@ COMMANDS = [
     ("set", "job:A", "EVERY:1h"),
     ("set", "job:A", "every day"),
     ("unset", "job:A"),
-    ("requeue", "job:A"),
+    ("run", "job:A"),
     ("tell", "job:A"),
     ("statuses",),
     ("schedules",),
@@ -316,6 +316,8 @@ NEEDS = {
     "control": ("control", "HALT"),
     "halt": ("control", "HALT"),
     "pauses": ("set", "job:A", "NOW"),
+    "gates": ("set", "job:A", "NOW"),
+    "slots": ("occupy",),
     "alarms": ("unset", "waiting:A"),
     "withdrawn": ("adopt",),
     "work-A": ("set", "job:A", "NOW"),
@@ -336,6 +338,7 @@ def do(run, server_url):
         "work": lambda: take_one(bike.store, [("work-A", 10.0)], "tag"),
         "advance": lambda: bike.store.timeline.advance(1000.0),
         "adopt": bike.store.upkeep.adopt_tombstones,
+        "occupy": lambda: bike.store.gates.occupy("work-A", ["waiting:A"]),
     }
 
     def do(verb, *arguments):
@@ -375,7 +378,7 @@ def test_of_an_in_flight_key_no_type_is_expected(client, server_url):
     """The tag of a run is new, so nothing can be there; what is put there later is replaced with the run."""
     bike = Redbike(RoundRobin("A"), redis_config=server_url)
     assert bike.set("job:A", "EVERY:1h")
-    bike.requeue("job:A")
+    bike.run("job:A")
     client.xadd("redbike-inflight-tag", {"wrong": "type"})
     run = take_one(bike.store, [("work-A", 10.0)], "other")
     client.delete("redbike-inflight-other")

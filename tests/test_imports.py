@@ -62,7 +62,7 @@ MODULES = {
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
-    "steering": [{"__init__", "operator", "patterns"}, {"gates", "pausing"}, {"facade"}],
+    "steering": [{"__init__", "operator", "patterns"}, {"cancelling", "gates", "pausing", "rerunning"}, {"facade"}],
     "cli": [
         {"arguments", "bike", "diagnosis", "messages"},
         {"set"},

@@ -85,7 +85,7 @@ def test_without_memory_no_job_is_entered_and_those_that_are_there_go_on(site):
 
     for command in (("set", "new:A", "NOW"), ("set", "new:A", "EVERY:1h"), ("set", "new:A", "every day")):
         refused(shell.run(*command))
-    for command in (("set", "later:A", "NOW"), ("requeue", "later:A"), ("load", "jobs.csv")):
+    for command in (("set", "later:A", "NOW"), ("run", "later:A"), ("load", "jobs.csv")):
         refused(shell.run(*command))
     assert dict(site.bike.get_schedules()) == before
     assert site.bike.tell("new:A")["status"] is None

@@ -268,7 +268,7 @@ def test_an_explicit_run_between_missed_ones_drops_none(client, prefix):
     def ask(jobid):
         work(jobid)
         if len(bike.worker.worked) == 1:
-            bike.requeue(jobid)
+            bike.run(jobid)
 
     bike.worker.work = ask
     bike.set("job:A", "EVERY:1000@0", after=base - 1)
@@ -387,12 +387,12 @@ def test_statuses_that_are_none_are_reported_and_left_out(bike, caplog):
     assert "no colon" in caplog.text
 
 
-def test_a_failure_is_kept_until_the_job_is_requeued(bike):
+def test_a_failure_is_kept_until_the_job_is_run_again(bike):
     def broken(jobid):
         raise ValueError("no")
 
     bike.set("job:A", "EVERY:1h")
-    bike.requeue("job:A")
+    bike.run("job:A")
     bike.worker.work = broken
     bike.work_one()
     [failure] = bike.failures()
@@ -400,16 +400,16 @@ def test_a_failure_is_kept_until_the_job_is_requeued(bike):
     assert json.loads(json.dumps(failure)) == failure
     assert bike.tell("job:A")["failure"] == failure
 
-    bike.requeue("job:A")
+    bike.run("job:A")
     assert list(bike.failures()) == []
     bike.worker.work = lambda jobid: None
     assert bike.work_one() == "job:A"
     assert bike.tell("job:A")["next_run"] is not None, "it goes where its schedule says"
 
 
-def test_requeue_of_an_unknown_job_raises(bike):
+def test_run_of_an_unknown_job_raises(bike):
     with pytest.raises(NoSuchJob, match="nobody"):
-        bike.requeue("nobody:A")
+        bike.run("nobody:A")
 
 
 def test_now_and_an_explicit_run_during_a_run_happen_once_after_it(bike):
@@ -419,7 +419,7 @@ def test_now_and_an_explicit_run_during_a_run_happen_once_after_it(bike):
         runs.append(jobid)
         if len(runs) == 1:
             for _ in range(3):
-                bike.requeue(jobid)
+                bike.run(jobid)
                 bike.set(jobid, "NOW")
 
     bike.worker.work = again

@@ -296,22 +296,25 @@ def asks(bike, helper):
     assert bike.set("broken:A", "NOW")
     assert not bike.set("bad:A", "every day")
     assert [ok for _, ok in bike.set_many([("two:A", "NOW"), ("two:A", "EVERY:1h")])] == [True] * 2
-    bike.requeue("job:A")
+    bike.run("job:A")
     while helper.work_one():
         pass
-    bike.requeue("job:A")
+    bike.run("job:A")
     assert take_one(other, [("work-A", 500.0)], "tag").jobid == "job:A"
     for schedule in ("EVERY:2h", "NOW", "EVERY:3h", "AT:4000000000"):
         assert bike.set("job:A", schedule)
+    assert bike.cancel("job:A") == [("job:A", "cancelled")]
     assert bike.tell("job:A")["working"]
     assert len(list(bike.get_statuses())) == 4
     assert len(list(bike.get_schedules())) == 3
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]
-    bike.requeue("broken:A")
+    bike.run("broken:A")
     steers_queues(bike)
     bike.unset("broken:A")
     bike.unset("job:A")
     crowd(bike)
+    assert bike.cancel("crowd?:A", "crowd1*:A")
+    assert bike.run_failed() == []
     assert bike.set("crowd0:A", "NOW")
     bike.unset("crowd0:A")
     # The tombstones of a list that is gone go with the next job that is set.
@@ -415,7 +418,7 @@ def test_jobs_live_and_end_with_three_users(users, shells, tmp_path):
     assert json.loads(ask("tell", "poll:A"))["schedule"] == "STOP"
     assert len(ask("schedules").splitlines()) == 4
     assert "no luck" in ask("failures")
-    ask("requeue", "broken:A")
+    ask("run", "--failed")
     wait_until(lambda: shells["worker"].log("work").count("worked broken:A") == 2)
     ask("next", "later:A")
     ask("unset", "later:A")

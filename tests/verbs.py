@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from redbike import RoundRobin, StopWork, current_run
+from redbike.errors import NoSuchJob
 from redbike.state.jobs import Due, Job
 from redbike.state.namespace import STEP
 from redbike.state.runs import Look, Run
@@ -29,6 +30,14 @@ class Once(Quiet):
         super().work(jobid)
         if current_run().schedule == "CONTINUE":
             raise StopWork
+
+
+def run_job(store: Store, jobid: str) -> str:
+    """Run a job once now, and return the word for it. Raise `NoSuchJob`."""
+    [word] = store.jobs.run([jobid])
+    if word == "missing":
+        raise NoSuchJob
+    return word
 
 
 def set_job(store: Store, jobid: str, schedule: str, due: Due, once: bool = False) -> None:

@@ -13,6 +13,7 @@ from redbike.serving.urls import redact
 from redbike.working.loader import quote_spec
 
 QUOTES_HINT = "; a schedule with blanks in it needs quotes"
+RENAMED = {"requeue": "run"}  # commands of older versions
 DASHES_HINT = "; an id that begins with a dash stands after --"
 
 
@@ -52,7 +53,8 @@ class _UsageError(Exception):
     """
 
     def __init__(self, message: str, word: str = "", known: Iterable[str] = (), hint: str = "") -> None:
-        similar = get_close_matches(word.lstrip("-").lower(), [name.lstrip("-") for name in known], 1)
+        wanted = RENAMED.get(word, word.lstrip("-").lower())
+        similar = get_close_matches(wanted, [name.lstrip("-") for name in known], 1)
         self.meant = next((name for name in known if similar and name.lstrip("-") == similar[0]), "")
         super().__init__(message + (f"; is {self.meant!r} meant?" if self.meant else hint))
 

@@ -12,9 +12,11 @@ Usage:
   redbike [options] tell [--] <JOBID>
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
-  redbike [options] requeue [--] <JOBID>
-  redbike [options] pause [--until=<TIMESTAMP>] [--reason=<TEXT>] [--dry-run] [--] <JOBID>...
-  redbike [options] resume [--dry-run] [--] <JOBID>...
+  redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
+  redbike [options] cancel [--dry-run] [--] <JOBID>...
+  redbike [options] pause [--until=<TIME>] [--reason=<TEXT>] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
+  redbike [options] resume [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
+  redbike [options] limit [--at-once=<N>] [--rate=<RATE>] [--] <QUEUE>
   redbike [options] fsck [--repair]
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
@@ -33,9 +35,11 @@ Commands:
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
-  requeue    Run a job once now, and forget its failure.
-  pause      Hold jobs until they are resumed; runs in flight complete. A JOBID may be a pattern with *, ? and [...].
-  resume     Let paused jobs go on. What came due meanwhile was missed: the setting catchup decides.
+  run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
+  cancel     Drop the occurrences of jobs that wait or run; their schedules go on, and nothing has failed.
+  pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete.
+  resume     Let what is paused go on. What came due meanwhile was missed: the setting catchup decides.
+  limit      Limit how many jobs of a queue run, across all workers; without an option print its limits.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
@@ -49,8 +53,13 @@ Options:
   --tz=<ZONE>              The zone of times that name none, such as Europe/Berlin.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
-  --until=<TIMESTAMP>      When the pause ends by itself.
-  --reason=<TEXT>          Why, for whoever looks at the job.
+  --failed                 All jobs that have failed for good.
+  --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do.
+  --all                    Everything: no job is enqueued, and none is taken.
+  --until=<TIME>           When the pause ends by itself.
+  --reason=<TEXT>          Why, for whoever looks at it.
+  --at-once=<N>            How many jobs of the queue may run at once; none takes the limit back.
+  --rate=<RATE>            How many may begin in a time: 100/m, 5/s, 1/h; none takes the limit back.
   --dry-run                Only print the jobs that are meant.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.
@@ -96,9 +105,11 @@ COMMANDS = {
     "tell": "look",
     "next": "next",
     "failures": "look",
-    "requeue": "set",
+    "run": "steer",
+    "cancel": "steer",
     "pause": "steer",
     "resume": "steer",
+    "limit": "steer",
     "fsck": "keep",
     "control": "keep",
     "server": "keep",

@@ -1,4 +1,4 @@
-"""Run the commands that change jobs: set, unset, load, requeue."""
+"""Run the commands that enter and remove jobs: set, unset, load."""
 
 import sys
 from typing import IO
@@ -37,12 +37,6 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
     return load_rows(bike, arguments["<CSV>"], parse_time(arguments["--after"], config, tz), tz)
 
 
-def requeue_job(arguments: Arguments, config: Config) -> int:
-    """Run a job once now."""
-    open_bike(config, needs_queues=True).requeue(arguments["<JOBID>"])
-    return DONE
-
-
 def load_rows(bike: Redbike, csvfilename: str, after: float | None, tz: str | None = None) -> int:
     """Set the jobs in a CSV file, or in standard input for ``-``; print invalid rows, and return the exit status."""
     name, source = ("standard input", _find_stdin()) if csvfilename == "-" else (csvfilename, csvfilename)
@@ -64,4 +58,4 @@ def _find_stdin() -> IO[bytes]:
     return sys.stdin.buffer
 
 
-COMMANDS: dict[str, Command] = {"set": set_job, "unset": unset_job, "load": load_jobs, "requeue": requeue_job}
+COMMANDS: dict[str, Command] = {"set": set_job, "unset": unset_job, "load": load_jobs}

@@ -1,29 +1,111 @@
-"""Run the commands that steer jobs which exist: pause, resume."""
+"""Run the commands that steer jobs and queues which exist: run, cancel, pause, resume, limit."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
-from redbike.cli.messages import DONE
+from redbike.cli.messages import DONE, complain
 from redbike.config import Config
+from redbike.errors import BadConfig
 from redbike.redbike import Redbike
 from redbike.steering.operator import check_reason, check_until
 from redbike.steering.patterns import Steered, expand, is_pattern
+from redbike.steering.rerunning import find_failed
+
+NO_LIMIT = "none"  # takes a limit back
 
 
-def pause_jobs(arguments: Arguments, config: Config) -> int:
-    """Pause jobs."""
+def run_jobs(arguments: Arguments, config: Config) -> int:
+    """Run jobs once now: those that are named, or those that have failed for good."""
+    bike = open_bike(config, needs_queues=True)
+    if not arguments["--failed"]:
+        return _steer_named(bike, arguments, bike.run)
+    pattern = arguments["<PATTERN>"] or "*"
+    if arguments["--dry-run"]:
+        return _print(find_failed(bike.store.questions, pattern))
+    return _print(jobid for jobid, _ in bike.run_failed(pattern))
+
+
+def cancel_jobs(arguments: Arguments, config: Config) -> int:
+    """Cancel what waits or runs of the jobs that are named; print a message for an id of which nothing does."""
+    bike = open_bike(config)
+
+    def cancel(*texts: str) -> list[Steered]:
+        steered = bike.cancel(*texts)
+        for jobid, word in steered:
+            if word == "idle" and jobid in texts:
+                complain(f"{jobid}: nothing of it waits or runs")
+        return steered
+
+    return _steer_named(bike, arguments, cancel)
+
+
+def pause(arguments: Arguments, config: Config) -> int:
+    """Pause jobs, a queue, or everything."""
     bike = open_bike(config, needs_queues=True)
     until = check_until(parse_time(arguments["--until"], config), bike.store.timeline.read_clock())
-    reason = check_reason(arguments["--reason"] or "")
-    return _steer_named(bike, arguments, partial(bike.pause, until=until, reason=reason))
+    given: dict[str, Any] = {"until": until, "reason": check_reason(arguments["--reason"] or "")}
+    if arguments["--queue"] is not None:
+        return _steer_queue(bike, arguments, partial(bike.pause_queue, **given))
+    if arguments["--all"]:
+        return _steer_all(arguments, partial(bike.pause_all, **given))
+    return _steer_named(bike, arguments, partial(bike.pause, **given))
 
 
-def resume_jobs(arguments: Arguments, config: Config) -> int:
-    """Resume jobs."""
+def resume(arguments: Arguments, config: Config) -> int:
+    """Resume jobs, a queue, or everything."""
     bike = open_bike(config, needs_queues=True)
+    if arguments["--queue"] is not None:
+        return _steer_queue(bike, arguments, bike.resume_queue)
+    if arguments["--all"]:
+        return _steer_all(arguments, bike.resume_all)
     return _steer_named(bike, arguments, bike.resume)
+
+
+def limit_queue(arguments: Arguments, config: Config) -> int:
+    """Limit a queue, or print its limits."""
+    bike = open_bike(config)
+    names = {"at_once": "--at-once", "rate": "--rate"}
+    given: dict[str, int | str | None] = {
+        name: None if arguments[option] == NO_LIMIT else arguments[option]
+        for name, option in names.items()
+        if arguments[option] is not None
+    }
+    if isinstance(text := given.get("at_once"), str):
+        given["at_once"] = _parse_at_once(text)
+    gate = bike.limit(arguments["<QUEUE>"], **given)
+    _warn_if_unknown(bike, gate.queue)
+    if not given:
+        print(f"{gate.queue}: at once {gate.at_once or NO_LIMIT}, rate {gate.rate or NO_LIMIT}")
+    return DONE
+
+
+def _parse_at_once(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise BadConfig(f"bad --at-once {text!r}: a whole number, or {NO_LIMIT}, is needed")
+    return int(text[:12])
+
+
+def _steer_queue(bike: Redbike, arguments: Arguments, verb: Callable[[str], object]) -> int:
+    name = bike.find_queue(arguments["--queue"])
+    _warn_if_unknown(bike, name)
+    if arguments["--dry-run"]:
+        return _print([name])
+    verb(name)
+    return DONE
+
+
+def _steer_all(arguments: Arguments, verb: Callable[[], object]) -> int:
+    if not arguments["--dry-run"]:
+        verb()
+    return DONE
+
+
+def _warn_if_unknown(bike: Redbike, name: str) -> None:
+    if name not in bike.store.gates.list_queues():
+        complain(f"the queue {name!r} was never used")
 
 
 def _steer_named(bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]]) -> int:
@@ -41,4 +123,10 @@ def _print(jobids: Iterable[str]) -> int:
     return DONE
 
 
-COMMANDS: dict[str, Command] = {"pause": pause_jobs, "resume": resume_jobs}
+COMMANDS: dict[str, Command] = {
+    "run": run_jobs,
+    "cancel": cancel_jobs,
+    "pause": pause,
+    "resume": resume,
+    "limit": limit_queue,
+}

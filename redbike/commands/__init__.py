@@ -47,6 +47,7 @@ A command gets its job id and due time (epoch seconds) as the environment variab
 - Any other exit status, a signal, or a command that cannot be run: the run has failed, and ``on-error`` applies. The
   end of its output is kept with the failure: see ``redbike failures``.
 - A timeout: its process group gets SIGTERM and then SIGKILL, and ``on-timeout`` applies.
+- ``redbike cancel``: its process group gets SIGTERM and, five seconds later, SIGKILL. The run has not failed.
 
 A worker runs ten commands at once, unless ``--concurrency`` says otherwise. After one signal or HALT, it waits until
 its commands have ended. After a second signal it ends their process groups at once, and their jobs run again. A

@@ -16,10 +16,10 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from redbike.commands.process_group import is_group_alive
-from redbike.errors import Overrun
+from redbike.errors import CommandFailed, Overrun
 
 log = logging.getLogger("redbike.commands")
 
@@ -61,12 +61,15 @@ class JobLock:
 
 
 @contextlib.contextmanager
-def hold_lock(name: str, deadline: float, jobid: str) -> Iterator[JobLock]:
+def hold_lock(
+    name: str, deadline: float, jobid: str, is_cancelled: Callable[[], bool] = lambda: False
+) -> Iterator[JobLock]:
     """Hold the lock `name`. Raise `Overrun` if it is not free by `deadline` (of the monotonic clock).
 
-    If the system can lock no file, log that once, and go on without a lock.
+    Raise `CommandFailed` if it is not free and the run is cancelled. If the system can lock no file, log that once, and
+    go on without a lock.
     """
-    lock = _acquire(name, deadline, jobid)
+    lock = _acquire(name, deadline, jobid, is_cancelled)
     try:
         yield lock
     finally:
@@ -78,7 +81,7 @@ def make_name(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def _acquire(name: str, deadline: float, jobid: str) -> JobLock:
+def _acquire(name: str, deadline: float, jobid: str, is_cancelled: Callable[[], bool]) -> JobLock:
     has_warned = False
     while True:
         try:
@@ -91,6 +94,8 @@ def _acquire(name: str, deadline: float, jobid: str) -> JobLock:
         left = deadline - time.monotonic()
         if left <= 0:
             raise Overrun(f"the command of its last run {REASON} has not ended")
+        if is_cancelled():
+            raise CommandFailed("cancelled before it was started")
         if not has_warned:
             has_warned = True
             log.warning("%s: waits until the command of its last run %s has ended", jobid, REASON)

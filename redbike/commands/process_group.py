@@ -40,6 +40,7 @@ class ProcessGroup:
         descriptors: Sequence[int] = (),
     ) -> None:
         self.process: subprocess.Popen[bytes]
+        self._is_told = False  # by SIGTERM, to end
 
         def start() -> None:
             _starting.add(self)
@@ -85,10 +86,12 @@ class ProcessGroup:
     def end(self, grace: float, wait: Callable[[float], object]) -> None:
         """Send SIGTERM, and SIGKILL to the processes that are left after `grace` seconds.
 
-        Call `wait(seconds)` between two checks.
+        Call `wait(seconds)` between two checks. Of several threads only the first sends SIGTERM.
         """
         try:
-            self._send(signal.SIGTERM)
+            if not self._is_told:
+                self._is_told = True
+                self._send(signal.SIGTERM)
             deadline = time.monotonic() + grace
             while self.is_alive() and time.monotonic() < deadline:
                 wait(POLL_INTERVAL)

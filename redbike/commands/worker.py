@@ -41,6 +41,7 @@ class Commands(RoundRobin):
         if not isinstance(filename, str):
             raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
         self._filename = filename
+        self._groups: dict[tuple[str, str], ProcessGroup] = {}  # of the commands that run, by tag and job id
         self.use_folder(os.getcwd())
 
     def use_folder(self, folder: str) -> None:
@@ -70,7 +71,7 @@ class Commands(RoundRobin):
     def work(self, jobid: str) -> float | None:
         """Run the command of `jobid` to its end. Return its backoff in seconds for exit status 75 with ``CONTINUE``.
 
-        Raise `Overrun` if it has not ended in time, and `CommandFailed` for every other failure.
+        Raise `Overrun` if it has not ended in time, and `CommandFailed` for every other failure, or if it is cancelled.
         """
         command = self._get_command(jobid)
         run = current_run()
@@ -78,14 +79,22 @@ class Commands(RoundRobin):
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
         deadline = time.monotonic() + seconds
-        with hold_lock(make_name(os.path.realpath(self._path), run.prefix, jobid), deadline, jobid) as lock:
+        name = make_name(os.path.realpath(self._path), run.prefix, jobid)
+        with hold_lock(name, deadline, jobid, lambda: run.cancelled) as lock:
             with start_command(command, jobid, run.due, lock) as group, Output(group.process, jobid) as output:
-                is_in_time = self._wait_for_end(group, output, deadline)
-            if not is_in_time and group.is_alive():
+                is_in_time = self._wait_for_end(run, group, output, deadline)
+            if (run.cancelled or not is_in_time) and group.is_alive():
                 lock.keep()
+        if run.cancelled:
+            raise CommandFailed("it was cancelled")
         if not is_in_time:
             raise Overrun(f"not done after {seconds:g} s", "\n".join(escape_lines(output.tail)))
         return check_status(command, group.process.returncode, output, parse_stored(run.schedule).allows_pause)
+
+    def cancel(self, run: Run) -> None:
+        """End the command of `run` and its children, with SIGTERM, and with SIGKILL after `grace` seconds."""
+        if group := self._groups.get((run.tag, run.jobid)):
+            group.end(self.grace, time.sleep)
 
     def abort(self) -> None:
         """End every command that runs, and its children, within about a second: this process is about to end."""
@@ -101,19 +110,26 @@ class Commands(RoundRobin):
             raise CommandFailed(f"no command {name!r} in {self._path}")
         return self._commands[name]
 
-    def _wait_for_end(self, group: ProcessGroup, output: Output, deadline: float) -> bool:
+    def _wait_for_end(self, run: Run, group: ProcessGroup, output: Output, deadline: float) -> bool:
         """Wait for the command. If it has not ended by `deadline`, end its group and return False.
 
-        An exception ends the group too.
+        An exception ends the group too, and so does a cancellation: it ends the command by `cancel`, in another thread.
         """
+        self._groups[run.tag, run.jobid] = group
         try:
-            if output.read_until_exit(deadline):
+            # Only now: whoever cancels it from now on finds the group.
+            if not run.cancelled and output.read_until_exit(deadline):
+                if run.cancelled:
+                    group.end(self.grace, output.read)
                 wait_if_ending()
                 return True
-            log.warning("%s: its time is over, it is ended", output.jobid)
+            if not run.cancelled:
+                log.warning("%s: its time is over, it is ended", output.jobid)
         except BaseException:
             group.end(self.grace, output.read)
             raise
+        finally:
+            del self._groups[run.tag, run.jobid]
         group.end(self.grace, output.read)
         return False
 

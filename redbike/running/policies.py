@@ -3,8 +3,8 @@
 Each takes the run and Redis' clock, and returns the `Placement` that ``lua/end.lua`` commits. Workers ask here for
 their own runs, and the dispatcher for the runs of a dead worker.
 
-If the job was set, requeued or paused during its run, the script commits nothing. It replies with the schedule and with
-what was left behind. Then `place_again` computes the place from that, and the script is called again.
+If the job was set, asked for, cancelled or paused during its run, the script commits nothing. It replies with the
+schedule and with what was left behind. Then `place_again` computes the place from that, and the script is called again.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from redbike.errors import BadSchedule, CommandFailed
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import is_one_off, parse, parse_stored
 from redbike.state.jobs import Due
-from redbike.state.records import NOTHING, OWED, Streak
+from redbike.state.records import CANCELLED, NOTHING, OWED, Streak
 from redbike.state.runs import Answer, Placement, Run
 from redbike.texts import format_traceback, get_message
 
@@ -49,6 +49,19 @@ def read_pause(result: object) -> float:
         raise ValueError(f"work() returned {result!r}: a backoff is 0 to 1e9 seconds")
     # Without the sign that a zero may have.
     return float(result) + 0.0
+
+
+def place_asked_again(run: Run, after: object) -> Placement:
+    """Place a job whose ``work`` asked for the same occurrence again, `after` so many seconds. That is no failure.
+
+    Raise `TypeError` or `ValueError` for what are no such seconds.
+    """
+    if isinstance(after, bool) or not isinstance(after, int | float):
+        raise TypeError(f"Again(after={after!r:.80}): a number of seconds is needed")
+    if not 0 <= after <= 1e9:
+        raise ValueError(f"Again(after={after!r}): 0 to 1e9 seconds are allowed")
+    one_more = format_next_try(run, run.failures, losses=0)
+    return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True)
 
 
 def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Placement:
@@ -185,7 +198,9 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
 
 
 def place_again(run: Run, placement: Placement, changed: Answer, settings: Settings, now: float) -> Placement:
-    """Place a job that was set or paused during its run: what was set counts, not how the run ended."""
+    """Place a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
+    if changed.left.startswith(CANCELLED):
+        return _place_cancelled_again(run, placement, changed, settings, now)
     placement = replace(placement, left=changed.left)
     left, _, paused = changed.left.partition(PAUSED)
     if left.startswith(OWED):
@@ -208,6 +223,23 @@ def _place_paused(run: Run, placement: Placement, settings: Settings, since: flo
         return placement
     placed = place_next(run, parse_stored(run.schedule), settings, since)
     return replace(placement, due=placed.due, missed=placed.missed, overlapped=placed.overlapped)
+
+
+def place_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> Placement:
+    """Place a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
+    return replace(place_rescheduled(run, settings, now, why=why, retried=True), left=f"{CANCELLED}{NOTHING}")
+
+
+def _place_cancelled_again(
+    run: Run, placement: Placement, changed: Answer, settings: Settings, now: float
+) -> Placement:
+    """Place a job whose run was cancelled. What its worker decided counts: success, `StopWork` and `UnsetJob`."""
+    failed = placement.failure is not None or placement.why or placement.place in ("die", "due")
+    placed = place_cancelled(run, settings, now, placement.why) if failed else placement
+    left = changed.left.removeprefix(CANCELLED)
+    if left != NOTHING or changed.detail != run.schedule:
+        placed = place_again(run, placed, changed._replace(left=left), settings, now)
+    return replace(placed, left=changed.left)
 
 
 def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:

@@ -1,11 +1,11 @@
-"""The transitions that users ask for: a job is set, unset, run once more, or rejected for its schedule."""
+"""The transitions that users ask for: a job is set, unset, run once more, cancelled, or rejected for its schedule."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from redbike.errors import BadJobId
-from redbike.state.namespace import STEP, Namespace, make_tag, number_queues
+from redbike.state.namespace import PAGE, STEP, Namespace, make_tag, number_queues
 from redbike.state.records import decode, pair_up
 from redbike.state.scripts import Call, Reply
 
@@ -27,8 +27,21 @@ class Job:
     anchor_span: tuple[int, int] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """An occurrence to cancel: how its job was found, and where that goes then."""
+
+    jobid: str
+    found: dict[str, str]  # of schedule, timeline, queued what is there, as Redis spells it
+    tag: str | None  # of its run in flight
+    queue: str | None = None  # in which it waits
+    due: float | None = None  # when it runs next; None for never
+    spent: bool = False  # it never runs again because it is a one-off
+    skipped: dict[str, int] = field(default_factory=dict)  # occurrences that are passed over besides, by reason
+
+
 class Jobs:
-    """Sets, unsets, requeues and rejects jobs. `queue_for` names the queue of a job id."""
+    """Sets, unsets, runs, cancels and rejects jobs. `queue_for` names the queue of a job id."""
 
     def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
         self._namespace = namespace
@@ -69,9 +82,34 @@ class Jobs:
         while reply[0] == "elsewhere":
             reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
 
-    def requeue(self, jobid: str) -> None:
-        """Run `jobid` once now, whatever its schedule, and forget its failure. Raise `NoSuchJob`."""
-        self._namespace.run("requeue", [self._queue_for(jobid)], job=jobid, request=make_tag())
+    def run(self, jobids: Iterable[str]) -> list[str]:
+        """Run jobs once now, whatever their schedules, and forget their failures.
+
+        Return for each ``queued``, ``owed`` (its run in flight ends first) or ``missing``. If one has no queue, none is
+        run.
+        """
+        jobs, words = [(jobid, self._queue_for(jobid)) for jobid in jobids], []
+        for first in range(0, len(jobs), PAGE):
+            page = jobs[first : first + PAGE]
+            calls = (self._namespace.pack("run", [queue], job=jobid, request=make_tag()) for jobid, queue in page)
+            words += [decode(reply[1]) for reply in self._namespace.scripts.run_all(calls)]
+        return words
+
+    def cancel(self, cancellations: Sequence[Cancellation]) -> list[str]:
+        """Cancel occurrences of jobs, in one round trip.
+
+        Return for each ``cancelled``, ``unchanged`` (its run was cancelled before), or ``stale``: the job is not as it
+        was found any more, and nothing was changed.
+        """
+        replies = self._namespace.scripts.run_all(map(self._pack_cancel, cancellations))
+        return [decode(reply[1]) if len(reply) > 1 else reply[0] for reply in replies]
+
+    def _pack_cancel(self, each: Cancellation) -> Call:
+        found = each.found if each.tag is None else {**each.found, "tag": each.tag}
+        given = {"job": each.jobid, "request": make_tag(), "found": found, "skipped": each.skipped, "spent": each.spent}
+        if each.due is not None:
+            given["due"] = each.due
+        return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)
 
 
 def _format_job(job: Job, queue: int) -> dict[str, Any]:

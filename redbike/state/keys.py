@@ -24,7 +24,7 @@ key (after the prefix)    type    content
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
 ``-alarms``               zset    ``queue:QUEUE NAME``, scored by when a dispatcher is to look at the gate
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
-``-requests``             zset    tags of the latest requests to set or requeue jobs, scored by their time
+``-requests``             zset    tags of the latest requests to set, run or cancel jobs, scored by their time
 ``-control``              string  ``HALT TIMESTAMP``
 ``-halt``                 list    a token that wakes blocked processes when a HALT is given
 ``-wakeup``               list    a token that wakes a dispatcher when something earlier than before is due
@@ -48,6 +48,7 @@ script ``adopt`` converts the set when a dispatcher or worker starts, and a leas
 
 NEXT in the record of a run is what was left behind for its end while it was in flight: ``-`` nothing, ``set`` a new
 schedule, ``once`` a new one-off that waits on the timeline, ``due:TIME`` a further run that is owed when this one ends.
+``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
 
 A gate is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
 ``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:

@@ -89,6 +89,7 @@ class JobState:
             found["held_for"] = self.held
         if run := self.run:
             found |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
+            found |= {"cancelled": True} if run.cancelled else {}
         streak = Streak.parse(self.streak)
         if streak.failures:
             found["failures"] = streak.failures
@@ -159,13 +160,14 @@ class Questions:
 
     def read_schedule(self, jobid: str) -> str | None:
         """Return the schedule of `jobid` as it is stored, or None."""
+        client, key = self._namespace.client, self._namespace.keys.schedules
         with translate_errors():
-            stored = self._namespace.client.hget(self._namespace.keys.schedules, jobid)
+            stored = self._namespace.fetch(lambda key: client.hget(key, jobid), key, "hash")
         return None if stored is None else decode(stored)
 
-    def list_statuses(self) -> Iterator[tuple[str, str]]:
-        """Yield every job id with its status as it is stored."""
-        return self._scan(self._namespace.keys.statuses)
+    def list_statuses(self, pattern: str | None = None) -> Iterator[tuple[str, str]]:
+        """Yield every job id, or each that `pattern` matches, with its status as it is stored."""
+        return self._scan(self._namespace.keys.statuses, pattern)
 
     def list_schedules(self) -> Iterator[tuple[str, str]]:
         """Yield every job id with its schedule."""

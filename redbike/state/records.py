@@ -14,12 +14,14 @@ from redbike.words import Event
 
 # What was left behind for the end of a run while it was in flight; see NEXT in `redbike.state.keys`.
 NOTHING, SET, ONCE, OWED = "-", "set", "once", "due:"
+CANCELLED = "cancelled+"  # before that: the run was cancelled
 
 STATUS = re.compile(rf"({'|'.join(Event)}):(\d{{1,12}})", re.ASCII)
 MOMENT = r"\d{1,12}\.\d{6}"
 WAITING = re.compile(rf"({MOMENT}) (.+)", re.ASCII | re.DOTALL)
+LEFT = rf"({re.escape(CANCELLED)})?({NOTHING}|{SET}|{ONCE}|{OWED}{MOMENT})"
 RUN = re.compile(
-    rf"(\S+) ({MOMENT}) ({MOMENT}) ({MOMENT}) (\d{{1,9}}) (\d{{1,9}}) ({NOTHING}|{SET}|{ONCE}|{OWED}{MOMENT}) (.+)",
+    rf"(\S+) ({MOMENT}) ({MOMENT}) ({MOMENT}) (\d{{1,9}}) (\d{{1,9}}) {LEFT} (.+)",
     re.ASCII | re.DOTALL,
 )
 STREAK = re.compile(rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?( alone)?", re.ASCII)
@@ -70,6 +72,7 @@ class RunRecord:
     losses: int
     next: str
     queue: str
+    cancelled: bool = False
 
     @classmethod
     def parse(cls, record: str) -> "RunRecord | None":
@@ -77,8 +80,9 @@ class RunRecord:
         found = RUN.fullmatch(record)
         if found is None:
             return None
-        tag, start, deadline, due, failures, losses, left, queue = found.groups()
-        return cls(tag, float(start), float(deadline), float(due), int(failures), int(losses), left, queue)
+        tag, start, deadline, due, failures, losses, mark, left, queue = found.groups()
+        times = float(start), float(deadline), float(due)
+        return cls(tag, *times, int(failures), int(losses), left, queue, mark is not None)
 
     @property
     def was_set(self) -> bool:
@@ -88,7 +92,8 @@ class RunRecord:
     def format(self) -> str:
         """Write the record."""
         times = " ".join(map(format_time, (self.start, self.deadline, self.due)))
-        return f"{self.tag} {times} {self.failures} {self.losses} {self.next} {self.queue}"
+        left = f"{CANCELLED if self.cancelled else ''}{self.next}"
+        return f"{self.tag} {times} {self.failures} {self.losses} {left} {self.queue}"
 
 
 @dataclass(frozen=True, slots=True)

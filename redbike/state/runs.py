@@ -40,6 +40,7 @@ class Run:
     over: float = field(default=0.0, compare=False)  # when its work was over, by the monotonic clock; 0.0 before
     tries: int = 0  # of the same occurrence, before this one
     after: float | None = None  # after when the schedule goes on, if that is not `due`
+    cancelled: bool = field(default=False, compare=False)  # as far as its worker has heard
 
     @property
     def attempt(self) -> int:
@@ -75,8 +76,8 @@ class Placement:
     missed: int = 0  # occurrences that were skipped while none ran
     overlapped: int = 0  # and while this one did
     retried: bool = False  # the worker is done and has failed, but that is no failure yet
-    # What was left behind during the run, as far as the place was computed with it: `next` of the record, "+timeline"
-    # if the job is there or held, and "+paused:" with the time of the pause if it is paused.
+    # What was left behind during the run, as far as the place was computed with it: "cancelled+" if the run was
+    # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
     left: str = "-"
 
 
@@ -197,7 +198,7 @@ class Runs:
         return decode(reply[1]).split(" ")
 
     def heartbeat(self, runs: Sequence[Run]) -> list[str]:
-        """Say that the worker of `runs` lives; return ``ok``, ``overrun`` or ``stale`` for each."""
+        """Say that the worker of `runs` lives; return ``ok``, ``cancelled``, ``overrun`` or ``stale`` for each."""
         jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
         reply = self._namespace.run("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)
         return [decode(word) for word in reply[1:]]

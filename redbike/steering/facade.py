@@ -8,9 +8,11 @@ nothing. The name of a queue is its full name, such as ``work-A``; with the stoc
 from redbike.config import Settings
 from redbike.state.gates import Gate
 from redbike.state.store import Store
+from redbike.steering.cancelling import cancel_jobs
 from redbike.steering.gates import Gatekeeper
-from redbike.steering.patterns import Steered
+from redbike.steering.patterns import Steered, expand
 from redbike.steering.pausing import pause_jobs, resume_jobs
+from redbike.steering.rerunning import find_failed, run_jobs
 from redbike.working.worker_class import WorkerClass
 
 
@@ -20,6 +22,25 @@ class Steering:
     store: Store
     settings: Settings
     worker: WorkerClass
+
+    def run(self, *patterns: str) -> list[Steered]:
+        """Run jobs once now and forget their failures; then they go where their schedules say.
+
+        The words are ``queued``, ``owed`` (its run in flight ends first) and ``missing`` (it was unset meanwhile).
+        """
+        return run_jobs(self.store, list(expand(self.store.questions, patterns)))
+
+    def run_failed(self, pattern: str = "*") -> list[Steered]:
+        """`run` for the jobs that have failed for good, those with the status ``DIE``."""
+        return run_jobs(self.store, list(find_failed(self.store.questions, pattern)))
+
+    def cancel(self, *patterns: str) -> list[Steered]:
+        """Drop and count the occurrence of each job that waits or runs; the schedule goes on, and nothing has failed.
+
+        The words are ``cancelled``, ``unchanged`` (its run was cancelled before, but goes on), ``idle`` (nothing of it
+        waits or runs) and ``missing``. A worker hears of it within five seconds.
+        """
+        return cancel_jobs(self.store, list(expand(self.store.questions, patterns)), self.settings)
 
     def pause(self, *patterns: str, until: float | None = None, reason: str = "") -> list[Steered]:
         """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
@@ -55,8 +76,12 @@ class Steering:
         """
         return self._gatekeeper.limit(queue, **limits)
 
+    def find_queue(self, queue: str) -> str:
+        """Return the full name of a queue."""
+        return self._gatekeeper.find_queue(queue)
+
     def gates(self) -> list[Gate]:
-        """Return what is paused and limited: everything first, with "" for the queue, and then queues by their names."""
+        """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
         return self.store.gates.list_all()
 
     @property

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Hashable
 from concurrent.futures import Future
 from typing import Any
 
@@ -27,20 +27,32 @@ class Coroutines:
     def __init__(self) -> None:
         self._loop: _Loop | None = None
         self._changing = threading.Lock()
+        self._running: dict[Hashable, tuple[_Loop, Future[Ending]]] = {}
 
-    def run(self, awaitable: Awaitable[Any], jobid: str, seconds: float) -> Any:
+    def run(self, awaitable: Awaitable[Any], jobid: str, seconds: float, key: Hashable = None) -> Any:
         """Return what `awaitable` returns, or raise what it raises, even `SystemExit`.
 
-        It is cancelled after `seconds`; that raises `Overrun`.
+        It is cancelled after `seconds`; that raises `Overrun`. `key` is its name for `cancel`.
         """
         with self._changing:
             if self._loop is None or self._loop.is_over:
                 self._loop = _Loop(self._changing)
             future = self._loop.start(awaitable, jobid, seconds)
-        result, error = future.result()
+            self._running[key] = self._loop, future
+        try:
+            result, error = future.result()
+        finally:
+            self._running.pop(key, None)
         if error is not None:
             raise error
         return result
+
+    def cancel(self, key: Hashable) -> None:
+        """Cancel the coroutine that runs under the name `key`, if there is one."""
+        with self._changing:
+            if key in self._running:
+                loop, future = self._running[key]
+                loop.cancel(future)
 
 
 class _Loop:
@@ -50,6 +62,7 @@ class _Loop:
         self.is_over = False
         self._changing = changing
         self._pending: set[Future[Ending]] = set()
+        self._tasks: dict[Future[Ending], asyncio.Task[Any] | None] = {}  # those that have begun
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._serve, name="redbike-async", daemon=True).start()
 
@@ -69,6 +82,7 @@ class _Loop:
         process, result = os.getpid(), None
         failure: BaseException | None = None
         limit = asyncio.timeout(seconds)
+        self._tasks[future] = asyncio.current_task()
         try:
             async with limit:
                 result = await awaitable
@@ -81,7 +95,20 @@ class _Loop:
         # Not at once: a coroutine that has stopped the loop has failed, whatever it returns.
         self._loop.call_soon(self._end, future, (result, failure))
 
+    def cancel(self, future: "Future[Ending]") -> None:
+        """Cancel what was started; if it is over, nothing happens."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._cancel, future)
+
+    def _cancel(self, future: "Future[Ending]") -> None:
+        if task := self._tasks.get(future):
+            task.cancel()
+        elif future in self._pending:
+            # A task that is cancelled before it begins never says that it has ended.
+            self._loop.call_soon(self._cancel, future)
+
     def _end(self, future: "Future[Ending]", ending: Ending) -> None:
+        self._tasks.pop(future, None)
         with self._changing:
             if future in self._pending:
                 self._pending.remove(future)

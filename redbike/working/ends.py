@@ -52,7 +52,9 @@ class Ends:
 
     def end_overrun(self, run: Run) -> None:
         """End a run that has outlived its deadline; its `work` may go on, but its end will change nothing."""
-        log.error("%s: overran its timeout of %g s", run.jobid, run.deadline - run.start)
+        # What was cancelled has not failed.
+        level = logging.INFO if run.cancelled else logging.ERROR
+        log.log(level, "%s: overran its timeout of %g s", run.jobid, run.deadline - run.start)
         settings = self._settings_for(run)
         commit(self._store, run, place_overrun(run, settings, run.now()), settings)
 

@@ -16,15 +16,18 @@ INTERVAL = LEASE / 4  # seconds between two heartbeats: two may get lost
 
 
 class Heartbeat:
-    """Renews the leases of runs, and calls `overrun` once for each run that outlives its deadline.
+    """Renews the leases of runs, and calls `overrun` once for each that outlives its deadline.
+
+    It calls `cancel` once for each run that somebody has cancelled.
 
     The thread sleeps until the next lease or deadline. Short jobs cost nothing: a run wakes the thread only if its
     deadline comes before the thread would wake by itself.
     """
 
-    def __init__(self, store: Store, overrun: Callable[[Run], None]) -> None:
+    def __init__(self, store: Store, overrun: Callable[[Run], None], cancel: Callable[[Run], None]) -> None:
         self._store = store
         self._overrun = overrun
+        self._cancel = cancel
         self._runs: dict[tuple[str, str], Run] = {}  # by tag and job id
         self._changed = threading.Condition()
         self._wake_at = float("inf")
@@ -83,6 +86,10 @@ class Heartbeat:
         try:
             for run, word in zip(runs, self._store.runs.heartbeat(runs), strict=True):
                 if word == "ok" or (run.tag, run.jobid) not in self._runs:
+                    continue
+                if word == "cancelled":
+                    if not run.cancelled:
+                        self._cancel(run)
                     continue
                 if word == "overrun":
                     self._overrun(run)

@@ -11,9 +11,17 @@ from dataclasses import replace
 
 from redbike import texts
 from redbike.config import Settings
-from redbike.errors import BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
+from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
 from redbike.processes.forks import leave
-from redbike.running.policies import describe, make_failure, place_done, place_failed, place_overrun
+from redbike.running.policies import (
+    describe,
+    make_failure,
+    place_asked_again,
+    place_cancelled,
+    place_done,
+    place_failed,
+    place_overrun,
+)
 from redbike.state.runs import Placement, Run
 from redbike.texts import get_message
 from redbike.working.coroutines import Coroutines
@@ -41,6 +49,7 @@ class Runner:
         self.settings = settings
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
         self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
+        self._cancel = getattr(worker, "cancel", None)
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
 
@@ -61,6 +70,9 @@ class Runner:
     def run(self, run: Run) -> Placement:
         """Call ``work`` for `run`; return where its job goes then."""
         settings = self.settings if self._settings_for is None else self.settings_for(run)
+        if run.cancelled:
+            # Before it has begun.
+            return place_cancelled(run, settings, run.now())
         token = _current.set(run)
         try:
             return place_done(run, self._work(run), settings, run.now())
@@ -71,12 +83,31 @@ class Runner:
         finally:
             _current.reset(token)
 
+    def cancel(self, run: Run) -> None:
+        """Tell `run` that it was cancelled: its ``work`` may look at ``cancelled``, and a coroutine is cancelled.
+
+        The method ``cancel`` of the worker class gets a thread of its own: it may take its time.
+        """
+        log.info("%s: its run was cancelled", run.jobid)
+        run.cancelled = True
+        self._coroutines.cancel((run.tag, run.jobid))
+        if self._cancel is not None:
+            threading.Thread(target=self._call_cancel, args=(run,), name="redbike-cancel", daemon=True).start()
+
+    def _call_cancel(self, run: Run) -> None:
+        assert self._cancel is not None
+        try:
+            self._cancel(run)
+        except BaseException as error:
+            # The method is the user's own: it may raise anything.
+            log.error("%s: cancel() of its worker class fails: %s", run.jobid, texts.describe(error))
+
     def _work(self, run: Run) -> object:
         began, process = time.monotonic(), os.getpid()
         try:
             result = self.worker.work(run.jobid)
             if result is not None and inspect.isawaitable(result):
-                result = self._coroutines.run(result, run.jobid, run.deadline - run.now())
+                result = self._coroutines.run(result, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))
         except BaseException as error:
             if os.getpid() != process:
                 leave(run.jobid, error)
@@ -104,6 +135,12 @@ class Runner:
         if isinstance(error, UnsetJob):
             log.info("%s: unset by its worker: %s", run.jobid, get_message(error))
             return Placement("unset")
+        if run.cancelled:
+            log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
+            return place_cancelled(run, settings, run.now())
+        if isinstance(error, Again):
+            log.info("%s: once more after %.80r seconds, as it asked", run.jobid, error.after)
+            return self._place_asked_again(run, error, settings)
         if isinstance(error, Overrun):
             log.error("%s: gave up when its time was over: %s", run.jobid, get_message(error))
             return self._place_given_up(run, error, settings)
@@ -113,6 +150,13 @@ class Runner:
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
         log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
         return place_failed(run, error, settings, run.now())
+
+    def _place_asked_again(self, run: Run, error: Again, settings: Settings) -> Placement:
+        try:
+            return place_asked_again(run, error.after)
+        except (TypeError, ValueError) as wrong:
+            log.error("%s: %s", run.jobid, describe(wrong))
+            return place_failed(run, wrong, settings, run.now())
 
     def _place_given_up(self, run: Run, error: Overrun, settings: Settings) -> Placement:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.

@@ -127,7 +127,9 @@ class Source:
         asked = time.monotonic()
         words = self._loop.retry_until_up(lambda _: self._store.runs.heartbeat(runs))
         self._asked = asked
-        return [run for run, word in zip(runs, words, strict=True) if word == "ok"]
+        for run, word in zip(runs, words, strict=True):
+            run.cancelled = word == "cancelled"
+        return [run for run, word in zip(runs, words, strict=True) if word in ("ok", "cancelled")]
 
     def send_ends(self, ended: list[EndedRun]) -> None:
         """Let the server end these runs while the next ones are run."""

@@ -39,7 +39,7 @@ class Worker:
         self.queues = Queues(worker, settings.default_timeout)
         self.runner = Runner(worker, settings)
         self.ends = Ends(store, self.loop, self.runner.settings_for)
-        self.heartbeat = Heartbeat(store, self.ends.end_overrun)
+        self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
         self.source = Source(store, self.loop, self.queues, self.ends)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()

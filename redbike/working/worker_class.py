@@ -24,6 +24,9 @@ class WorkerClass(Protocol):
       is called if the config file names the worker.
     - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in
       any thread, while `work` goes on in others. What `work` returns or raises after that changes nothing.
+    - ``cancel(run)``: End this run soon: somebody has cancelled it. It is called once, in a thread of its own, while
+      `work` goes on. What `work` raises after that is no failure. A `work` without this looks at
+      ``current_run().cancelled`` from time to time.
     """
 
     def queue_for(self, jobid: str) -> str:

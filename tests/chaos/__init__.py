@@ -5,7 +5,7 @@ silently: that is the promise. Here is how it is tried, in the order in which on
 
 1. `population` makes a few thousand jobs, `jobs` is their worker class: it notes the start and the end of each run.
 2. `server` is a real Valkey, `proxy` stands before it, `farm` holds the dispatchers and the workers, and starts each
-   again that ends; `clients` set, unset, stop, requeue and halt all the while.
+   again that ends; `clients` set, unset, stop, run and halt all the while.
    `group` is a master with Sentinels, or a cluster, in place of the one server; it has no proxy.
 3. `faults` is a table of what can go wrong; ``python -m tests.chaos`` strikes with it at random instants. `takeovers`
    has what can go wrong with several servers.

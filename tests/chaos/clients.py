@@ -1,4 +1,4 @@
-"""A client of the chaos run: sets, stops, unsets, requeues and, rarely, halts, and notes what it did and when.
+"""A client of the chaos run: sets, stops, unsets, runs and, rarely, halts, and notes what it did and when.
 
 usage: python -m tests.chaos.clients NUMBER SEED
 
@@ -24,7 +24,7 @@ from tests.chaos.journal import Journal
 PAUSE = 0.15  # seconds between two operations, on average
 PATIENCE = 10  # times that something is tried
 HALTS = 0.002  # of the operations
-ACTIONS = (("once", 45), ("set", 25), ("stop", 6), ("unset", 6), ("now", 6), ("requeue", 9), ("shared", 3))
+ACTIONS = (("once", 45), ("set", 25), ("stop", 6), ("unset", 6), ("now", 6), ("rerun", 9), ("shared", 3))
 
 
 class Client:
@@ -58,9 +58,9 @@ class Client:
             return
         if action == "shared":
             jobid = self.rng.choice(population.shared())
-            action = self.rng.choice(("set", "stop", "unset", "now", "requeue"))
+            action = self.rng.choice(("set", "stop", "unset", "now", "rerun"))
         schedule = population.schedule(self.rng, "fast", time.time(), 60) if action == "set" else action.upper()
-        self.retry_until_up(action if action in ("unset", "requeue") else "set", jobid, schedule)
+        self.retry_until_up(action if action in ("unset", "rerun") else "set", jobid, schedule)
 
     def retry_until_up(self, verb: str, jobid: str, schedule: str) -> None:
         """Try it until there is an answer."""
@@ -88,8 +88,8 @@ class Client:
             assert self.bike.set(jobid, schedule), schedule
         elif verb == "unset":
             self.bike.unset(jobid)
-        elif verb == "requeue":
-            self.bike.requeue(jobid)
+        elif verb == "rerun":
+            self.bike.run(jobid)
         else:
             self.bike.control("HALT")
 

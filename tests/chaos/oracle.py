@@ -102,7 +102,7 @@ def _judge_changed(history: History, verdict: Verdict, change: Entry, runs: list
     if change["kind"] != "set":
         schedule = end.held["schedules"].get(job, "STOP")
     met = [run for run in runs if run.taken >= change["began"] - SLACK and run.due <= change["ended"] + SLACK]
-    asked = change["answer"] == "ok" and (change["kind"] == "requeue" or _is_due_at_once(change))
+    asked = change["answer"] == "ok" and (change["kind"] == "rerun" or _is_due_at_once(change))
     pending = end.pending(job)
     waits = (
         end.left_behind(job).startswith("due:")

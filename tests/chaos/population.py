@@ -3,7 +3,7 @@
 A job id is ``KIND.POPULATION.NUMBER:QUEUE``. The populations:
 
 - ``still``: set before the first fault, touched by no client; judged exactly
-- ``moved``: each belongs to one client, which sets, stops, unsets and requeues it; judged from its last change on
+- ``moved``: each belongs to one client, which sets, stops, unsets and runs it; judged from its last change on
 - ``once``: set by a client as it goes, to run one time
 - ``shared``: all clients change them, at the same time too; judged only for what must never be
 """

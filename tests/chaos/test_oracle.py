@@ -256,7 +256,7 @@ def test_a_job_is_judged_from_its_last_change_on(story):
 
 def test_it_finds_a_request_that_came_to_nothing(story):
     story.runs(10, 20, 30, 40, 50, 60)
-    story.change("requeue", 41, "REQUEUE")
+    story.change("rerun", 41, "RERUN")
     verdict = story.verdict()
     assert wrong(verdict) == {"lost": 1}
     assert "asked for" in verdict.wrong["lost"][0]
@@ -288,7 +288,7 @@ def test_it_finds_a_job_that_was_set_and_is_nowhere(story, schedule):
 
 def test_a_request_that_was_met_is_well(story):
     story.runs(10, 20, 30, 40, 50, 60)
-    story.change("requeue", 61, "REQUEUE")
+    story.change("rerun", 61, "RERUN")
     story.run(61.005)
     assert wrong(story.verdict()) == {}
 
@@ -361,7 +361,7 @@ def test_a_takeover_excuses_no_loss(story, missing):
 
 @pytest.mark.parametrize(("asked", "expected"), [(33, {"lost": 1}), (34.5, {}), (37.5, {"lost": 1})])
 def test_only_what_was_asked_of_the_old_master_at_last_may_come_to_nothing(story, asked, expected):
-    story.change("requeue", asked, "REQUEUE")
+    story.change("rerun", asked, "RERUN")
     taken_over(story)
     story.runs(10, 20, 30, 40, 50, 60)
     assert wrong(story.verdict()) == expected

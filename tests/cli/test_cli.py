@@ -121,7 +121,7 @@ def test_bad_input_is_quoted_in_one_line_and_exits_2(jobs, arguments, quoted):
     [
         (("--url=unix:///nowhere/redis.sock", "statuses"), "/nowhere/redis.sock"),
         (("--url=redis://user:secret@127.0.0.1:1/0", "statuses"), "127.0.0.1:1"),
-        (("requeue", "nobody:A"), "nobody:A"),
+        (("run", "nobody:A"), "nobody:A"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line_and_exits_1(shell, arguments, quoted):
@@ -278,7 +278,7 @@ def test_children_stop_when_their_supervisor_is_killed(jobs):
     wait_until(lambda: all(map(is_gone, children)))
 
 
-def test_failures_and_requeue(jobs):
+def test_failures_and_run(jobs):
     (jobs.folder / "jobs.py").write_text(
         "from redbike import RoundRobin\n"
         "class Worker(RoundRobin):\n"
@@ -292,7 +292,7 @@ def test_failures_and_requeue(jobs):
     failure = json.loads(line)
     assert (failure["jobid"], failure["error"]) == ("job:A", "ValueError: as ordered")
     assert "raise ValueError" in failure["traceback"]
-    assert jobs.run("requeue", "job:A").returncode == 0
+    assert jobs.run("run", "job:A").returncode == 0
     wait_until(lambda: jobs.log().count("ERROR job:A: ValueError: as ordered") == 2)
 
 

@@ -27,6 +27,10 @@ def test_the_command_alone_prints_the_usage_and_exits_2(shell):
 @pytest.mark.parametrize(
     ("arguments", "said", "command"),
     [
+        (["requeue", "a:A"], "no command 'requeue'; is 'run' meant?", "run"),
+        (["run"], "run needs <JOBID>", "run"),
+        (["run", "--failed", "a:*", "b:*"], "bad usage of run", "run"),
+        (["run", "a:A", "b:A", "c:A", "--after=1"], "run takes no --after", "run"),
         (["stauses"], "no command 'stauses'; is 'statuses' meant?", "statuses"),
         (["SET", "a:A", "NOW"], "no command 'SET'; is 'set' meant?", "set"),
         (["set", "a:A"], "set needs <SCHEDULE>", "set"),

@@ -40,7 +40,7 @@ def test_only_who_runs_commands_needs_the_file(jobs: Shell) -> None:
     for arguments in (
         ("set", "c:A", "0 3 * * *"),
         ("load", "jobs.csv"),
-        ("requeue", "c:A"),
+        ("run", "c:A"),
         ("unset", "c:A"),
         ("fsck",),
         ("fsck", "--repair"),

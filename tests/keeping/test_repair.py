@@ -70,7 +70,7 @@ def clock(bike):
 def flight(bike, jobid="job:A", timeout=100.0):
     """Bring the job into flight; its run."""
     bike.set(jobid, "EVERY:1h")
-    bike.requeue(jobid)
+    bike.run(jobid)
     return take_one(bike.store, [(QUEUE, timeout)], "tag")
 
 
@@ -366,7 +366,7 @@ def flights(bike, others, timeout=100.0):
     assert bike.set("idle:A", "EVERY:1h")
     for jobid in ("job:A", *others):
         bike.set(jobid, "EVERY:1h")
-        bike.requeue(jobid)
+        bike.run(jobid)
     runs = take_many(bike.store, [(QUEUE, timeout)], [1], "tag", 1 + len(others))
     assert [run.jobid for run in runs] == ["job:A", *others]
     assert list(bike.fsck()) == []

@@ -27,7 +27,12 @@ OUTPUT = "tests/commands/test_output.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
 PAUSES = "tests/state/test_pauses.py"
 RESUMING = "tests/running/test_resuming.py"
-STEERING = "tests/steering/test_pausing.py"
+PAUSING = "tests/steering/test_pausing.py"
+RERUNNING = "tests/steering/test_rerunning.py"
+CANCELLING = "tests/steering/test_cancelling.py"
+CANCELLED_RUN = "tests/working/test_cancelled_runs.py"
+CANCELLED_COMMAND = "tests/commands/test_cancelling.py"
+ONCE_MORE = "tests/working/test_once_more.py"
 
 
 class Bug(NamedTuple):
@@ -50,7 +55,7 @@ SPLIT = [
             '        placed = [(run, Placement("die", why="lost")) for run, _ in ended]\n'
             "        answers = self._end_whole(store, placed)\n"
             "        for run in runs:\n"
-            "            store.jobs.requeue(run.jobid)\n"
+            "            store.jobs.run([run.jobid])\n"
         ),
         f"{CRASHES} 'lost and runs'",
     ),
@@ -60,7 +65,7 @@ SPLIT = [
         "            found.append((jobid, due, name))",
         (
             "            zrem = self.store.client.zrem\n"
-            "            if not (zrem(self.store.keys.timeline, jobid) and self.store.jobs.requeue(jobid)):\n"
+            "            if not (zrem(self.store.keys.timeline, jobid) and self.store.jobs.run([jobid])):\n"
             "                found.append((jobid, due, name))"
         ),
         f"{CRASHES} dispatch_due",
@@ -128,9 +133,9 @@ TAGS = [
         MOVES,
     ),
     Bug(
-        "a requeue that is repeated acts again",
-        "state/lua/requeue.lua",
-        "if call('ZSCORE', requests, given.request) then return {'ok'} end",
+        "an explicit run that is repeated acts again",
+        "state/lua/run.lua",
+        "if call('ZSCORE', requests, given.request) then return reply end",
         "",
         MOVES,
     ),
@@ -238,21 +243,21 @@ OCCURRENCES = [
     ),
     Bug(
         "what failed is run for another due time when it is asked for",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "elseif failed_for then",
         "elseif false then",
         MOVES,
     ),
     Bug(
         "a retry that is asked for has another due time",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "moment = kept.due\n",
         "moment = stamp(now)\n",
         MOVES,
     ),
     Bug(
         "a run in between moves the place of the schedule",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "moment, kept.tries, kept.after = stamp(now), '0', goes_on",
         "moment, kept = stamp(now), streak_of()",
         MOVES,
@@ -834,7 +839,7 @@ PLACES = [
         OUTCOME,
     ),
     Bug("pauses do not grow", "running/policies.py", "* 2.0 **", "* 1.0 **", OUTCOME),
-    Bug("a requeue keeps the failure", "state/lua/requeue.lua", "change('HDEL', failures, {job})", "", MOVES),
+    Bug("an explicit run keeps the failure", "state/lua/run.lua", "change('HDEL', failures, {job})", "", MOVES),
     Bug(
         "a wrong type is found too late",
         "state/lua/_prelude.lua",
@@ -1191,22 +1196,22 @@ RECORDS = [
     Bug(
         "the start of a run is read as its deadline",
         "state/records.py",
-        "return cls(tag, float(start), float(deadline), float(due),",
-        "return cls(tag, float(deadline), float(start), float(due),",
+        "times = float(start), float(deadline), float(due)",
+        "times = float(deadline), float(start), float(due)",
         RECORD,
     ),
     Bug(
         "a record that is written anew forgets what was left behind",
         "state/records.py",
-        "{self.losses} {self.next} {self.queue}",
+        "{self.losses} {left} {self.queue}",
         "{self.losses} - {self.queue}",
         RECORD,
     ),
     Bug(
         "Python takes what cannot be left behind for a record",
         "state/records.py",
-        "({NOTHING}|{SET}|{ONCE}|{OWED}{MOMENT}) (.+)",
-        r"(\S+) (.+)",
+        '({NOTHING}|{SET}|{ONCE}|{OWED}{MOMENT})"',
+        '(\\S+)"',
         RECORD,
     ),
     Bug(
@@ -1701,14 +1706,14 @@ SETTING = [
     ),
     Bug(
         "a run that is asked for in flight is not owed",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "  run.next = 'due:' .. stamp(now)\n",
         "",
         MOVES,
     ),
     Bug(
-        "a requeue keeps the failures in a row",
-        "state/lua/requeue.lua",
+        "an explicit run keeps the failures in a row",
+        "state/lua/run.lua",
         "kept.failures, kept.losses, kept.alone = '0', '0', nil",
         "",
         MOVES,
@@ -2120,21 +2125,21 @@ HELD = [
     ),
     Bug(
         "what is held runs a second time after it was asked for",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "if held then hold(job, pause, '-') end",
         "",
         MOVES,
     ),
     Bug(
         "the schedule of what was held and is asked for goes on elsewhere",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "held and kept or streak_of()",
         "streak_of()",
         PAUSES,
     ),
     Bug(
         "an explicit run of a paused job begins anew",
-        "state/lua/requeue.lua",
+        "state/lua/run.lua",
         "= held or tonumber(",
         "= tonumber(",
         PAUSES,
@@ -2228,7 +2233,7 @@ HELD = [
         "running/dispatcher.py",
         "survey.next_lease, survey.next_alarm)",
         "survey.next_lease)",
-        f"{STEERING} -k instant",
+        f"{PAUSING} -k instant",
     ),
     Bug(
         "what a repair finds owed is put into its queue though it is paused",
@@ -2243,6 +2248,256 @@ HELD = [
         "(event == Event.TML or state.held is not None)",
         "event == Event.TML",
         "tests/keeping/test_pauses.py",
+    ),
+]
+
+STEERING = [
+    Bug(
+        "a try that work asks for is not counted",
+        "running/policies.py",
+        "one_more = format_next_try(run, run.failures, losses=0)",
+        "one_more = Streak(run.failures, 0, run.tries, run.due).format()",
+        ONCE_MORE,
+    ),
+    Bug(
+        "a try that work asks for forgets the failures in a row",
+        "running/policies.py",
+        "one_more = format_next_try(run, run.failures, losses=0)",
+        "one_more = format_next_try(run, 0, losses=0)",
+        ONCE_MORE,
+    ),
+    Bug(
+        "a try that work asks for counts as a success",
+        "running/policies.py",
+        "streak=one_more, retried=True)",
+        "streak=one_more)",
+        ONCE_MORE,
+    ),
+    Bug(
+        "work may ask for another try in the past",
+        "running/policies.py",
+        "    if not 0 <= after <= 1e9:\n",
+        "    if not after <= 1e9:\n",
+        ONCE_MORE,
+    ),
+    Bug(
+        "run --failed runs also what has not failed",
+        "steering/rerunning.py",
+        "if status and status.event == Event.DIE:",
+        "if status:",
+        RERUNNING,
+    ),
+    Bug(
+        "run --failed finds only the failures that are kept",
+        "steering/rerunning.py",
+        "for jobid, record in questions.list_statuses(check_pattern(pattern)):",
+        "kept = {failure['jobid'] for failure in questions.list_failures()}\n"
+        "    every = questions.list_statuses(check_pattern(pattern))\n"
+        "    for jobid, record in (each for each in every if each[0] in kept):",
+        RERUNNING,
+    ),
+    Bug(
+        "a dry run runs the jobs",
+        "cli/steer.py",
+        "        return _print(expand(bike.store.questions, texts))\n",
+        "        return _print(jobid for jobid, _ in verb(*texts))\n",
+        RERUNNING,
+    ),
+    Bug(
+        "a cancelled run that fails has failed",
+        "running/policies.py",
+        'failed = placement.failure is not None or placement.why or placement.place in ("die", "due")',
+        "failed = False",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled run that is lost runs again",
+        "running/policies.py",
+        'placement.why or placement.place in ("die", "due")',
+        'placement.place == "die"',
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled run forgets an earlier failure",
+        "running/policies.py",
+        "why=why, retried=True), left",
+        "why=why), left",
+        CANCELLING,
+    ),
+    Bug(
+        "what is set during a cancelled run does not count",
+        "running/policies.py",
+        "if left != NOTHING or changed.detail != run.schedule:",
+        "if False:",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancellation that is repeated acts again",
+        "state/lua/cancel.lua",
+        "if call('ZSCORE', requests, given.request) then return {'ok', 'cancelled'} end\n",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancellation does not see that the job was set meanwhile",
+        "state/lua/cancel.lua",
+        "{schedule = schedules, queued = queued, pause = pauses}",
+        "{}",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancellation does not see that the run has ended meanwhile",
+        "state/lua/cancel.lua",
+        " or (run or {}).tag ~= found.tag then",
+        " then",
+        CANCELLING,
+    ),
+    Bug(
+        "a run that is cancelled twice counts twice",
+        "state/lua/cancel.lua",
+        "if run and run.cancelled then return {'ok', 'unchanged'} end\n",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a job that is cancelled leaves its entry in the queue",
+        "state/lua/cancel.lua",
+        "change('SADD', queue[1].tombstones, {job})",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a one-off that is cancelled keeps its text",
+        "state/lua/cancel.lua",
+        "  if given.spent then change('HSET', schedules, {job, 'STOP'}) end\n",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a retry that is cancelled keeps its streak",
+        "state/lua/cancel.lua",
+        "  change('HDEL', streaks, {job})\n",
+        "",
+        CANCELLING,
+    ),
+    Bug(
+        "a job that is set during a cancelled run takes its mark",
+        "state/lua/_records.lua",
+        "local function left_of(run) return (run.cancelled and 'cancelled+' or '') .. run.next end",
+        "local function left_of(run) return (run.cancelled and run.next == '-' and 'cancelled+' or '') .. run.next end",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled run that has not begun is given back",
+        "state/lua/release.lua",
+        "left_of(run) ~= '-'",
+        "run.next ~= '-'",
+        CANCELLING,
+    ),
+    Bug(
+        "what is not due yet is cancelled",
+        "steering/cancelling.py",
+        "else waits_until if waits_until <= state.now else None",
+        "else waits_until",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled explicit run moves the place of the schedule",
+        "steering/cancelling.py",
+        "after = Streak.parse(state.streak).after",
+        "after = None",
+        CANCELLING,
+    ),
+    Bug(
+        "a cancelled run gets no lease any more",
+        "state/lua/heartbeat.lua",
+        "  if lives then last",
+        "  if words[i + 1] == 'ok' then last",
+        CANCELLING,
+    ),
+    Bug(
+        "a run that is cancelled before it begins is worked",
+        "working/runner.py",
+        "        if run.cancelled:\n            # Before it has begun.\n",
+        "        if False:\n",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a run that was cancelled while its worker was suspended is dropped",
+        "working/source.py",
+        'if word in ("ok", "cancelled")]',
+        'if word == "ok"]',
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a worker takes a cancelled run for one that is not its own",
+        "working/heartbeat.py",
+        "                        self._cancel(run)\n                    continue\n",
+        "                        self._cancel(run)\n",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a run is told again and again that it was cancelled",
+        "working/heartbeat.py",
+        "                    if not run.cancelled:\n",
+        "                    if True:\n",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a coroutine that is cancelled before it begins never ends",
+        "working/coroutines.py",
+        "            self._loop.call_soon(self._cancel, future)\n",
+        "            pass\n",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "cancel() of a worker class holds up the heartbeat",
+        "working/runner.py",
+        'threading.Thread(target=self._call_cancel, args=(run,), name="redbike-cancel", daemon=True).start()',
+        "self._call_cancel(run)",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "what a cancelled run raises is logged as an error",
+        "working/runner.py",
+        "        if run.cancelled:\n            log.info",
+        "        if False:\n            log.info",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a cancelled run that overruns is logged as an error",
+        "working/ends.py",
+        "logging.INFO if run.cancelled else logging.ERROR",
+        "logging.ERROR",
+        CANCELLED_RUN,
+    ),
+    Bug(
+        "a cancelled command gets SIGTERM again when its first process has ended",
+        "commands/process_group.py",
+        "            if not self._is_told:\n",
+        "            if True:\n",
+        CANCELLED_COMMAND,
+    ),
+    Bug(
+        "a command that is cancelled leaves its children behind",
+        "commands/worker.py",
+        "                if run.cancelled:\n                    group.end(self.grace, output.read)\n",
+        "                if run.cancelled:\n                    self.grace = 1e9\n",
+        CANCELLED_COMMAND,
+    ),
+    Bug(
+        "a run that waits for a lock does not see that it is cancelled",
+        "commands/job_lock.py",
+        "        if is_cancelled():\n",
+        "        if False:\n",
+        CANCELLED_COMMAND,
+    ),
+    Bug(
+        "a command that ignores SIGTERM goes on although it is cancelled",
+        "commands/worker.py",
+        "        if group := self._groups.get((run.tag, run.jobid)):\n            group.end(self.grace, time.sleep)\n",
+        "        if group := self._groups.get((run.tag, run.jobid)):\n            group._send(15)\n",
+        CANCELLED_COMMAND,
     ),
 ]
 
@@ -2267,4 +2522,5 @@ BUGS = [
     *CONFLICTS,
     *GATED,
     *HELD,
+    *STEERING,
 ]

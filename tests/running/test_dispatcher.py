@@ -18,7 +18,7 @@ from redbike.state.scripts import SCRIPTS, Pipeline
 from redbike.state.store import Store
 from redbike.working.worker_class import RoundRobin
 from tests.states import dump
-from tests.verbs import set_job, survey, take_many, take_one
+from tests.verbs import run_job, set_job, survey, take_many, take_one
 from tests.waiting import wait_until
 
 
@@ -125,7 +125,7 @@ def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_al
     """None is ended before the places of all are known: what is left of a part would look like a run of its own."""
     jobids = [f"{n}:A" for n in range(6)]
     take_together(store, jobids)
-    store.at(1001.0).jobs.requeue("1:A")
+    run_job(store.at(1001.0), "1:A")
     set_job(store.at(1001.0), "2:A", "EVERY:7@0.0", 1015.0)
     set_job(store.at(1001.0), "3:A", "STOP", None)
     store.jobs.unset("4:A")
@@ -155,9 +155,9 @@ def test_a_run_that_something_was_set_for_once_more_meanwhile_is_ended_all_the_s
     """While the places are computed again."""
     jobids = ["0:A", "1:A", "2:A"]
     take_together(store, jobids)
-    store.at(1001.0).jobs.requeue("0:A")
+    run_job(store.at(1001.0), "0:A")
     dispatcher = Dispatcher(store, Settings())
-    end_whole, later = dispatcher._end_whole, [lambda: store.at(1002.0).jobs.requeue("1:A")]
+    end_whole, later = dispatcher._end_whole, [lambda: run_job(store.at(1002.0), "1:A")]
     later.append(lambda: set_job(store.at(1003.0), "0:A", "EVERY:7@0.0", 1500.0))
 
     def meanwhile(*given):

@@ -25,7 +25,7 @@ from redbike.state.runs import Answer, Placement, Run
 from redbike.state.store import Store
 from redbike.working.ends import commit
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
-from tests.verbs import set_job
+from tests.verbs import run_job, set_job
 
 
 def run(schedule="EVERY:10@0", due=100.0, start=100.0, failures=0, losses=0):
@@ -370,7 +370,7 @@ def test_a_place_is_computed_again_from_how_the_run_ended_and_not_from_the_last_
     set_job(store.at(NOW), JOB, NEW, LATER)
 
     def clock(_):
-        store.at(NOW).jobs.requeue(JOB)
+        run_job(store.at(NOW), JOB)
         return NOW
 
     monkeypatch.setattr(Run, "now", clock)
@@ -388,10 +388,10 @@ def test_of_two_runs_that_are_asked_for_one_after_the_other_the_last_is_owed(cli
     store = Store(client, prefix, queue_for)
     set_job(store.at(START), JOB, OLD, START)
     begun = take(store)
-    store.at(NOW - 1).jobs.requeue(JOB)
+    run_job(store.at(NOW - 1), JOB)
 
     def clock(_):
-        store.at(NOW).jobs.requeue(JOB)
+        run_job(store.at(NOW), JOB)
         return NOW
 
     monkeypatch.setattr(Run, "now", clock)

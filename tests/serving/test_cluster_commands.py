@@ -85,7 +85,7 @@ def test_every_command_does_its_work_on_a_cluster(tmp_path, cluster, prefix):
     wait_until(lambda: event("fails:A") == "DIE", 30)
     assert json.loads(output("failures"))["jobid"] == "fails:A"
     (tmp_path / "mended").touch()
-    output("requeue", "fails:A")
+    output("run", "fails:A")
     wait_until(lambda: event("fails:A") == "STP", 30)
     assert output("failures") == ""
     output("unset", "gone:A")

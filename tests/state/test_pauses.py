@@ -93,7 +93,7 @@ def test_a_lost_run_is_held_unless_somebody_wanted_it_all_the_same(store, again,
     STATES["queue"](store)
     if again:
         pause(store)
-        store.at(START + 1).jobs.requeue(JOB)
+        store.at(START + 1).jobs.run([JOB])
     run = take(store, now=START + 2)
     pause(store, START + 3)
     lost = Placement("due", run.due, "lost", f"0 1 1 {run.due:.6f} -")
@@ -105,7 +105,7 @@ def test_a_lost_run_is_held_unless_somebody_wanted_it_all_the_same(store, again,
 @pytest.mark.parametrize(("paused", "word"), [(START - 1, "queue"), (START, "queue"), (START + 1, "held")])
 def test_what_was_asked_for_before_the_pause_is_held_and_what_since_is_run(store, paused, word):
     run = STATES["flight"](store)
-    store.at(START + 0.5).jobs.requeue(JOB)
+    store.at(START + 0.5).jobs.run([JOB])
     pause(store, paused)
     assert end(store, run, Placement("next", LATER))[:2] == ("ok", word)
 
@@ -129,7 +129,7 @@ def test_a_retry_of_a_run_that_was_asked_for_is_held_if_it_has_to_wait(store):
 
 def test_an_explicit_run_leaves_the_pause_and_the_place_of_the_schedule(store):
     STATES["held"](store)
-    store.at(START + 1).jobs.requeue(JOB)
+    store.at(START + 1).jobs.run([JOB])
     run = take(store, now=START + 2)
     assert run.due == START + 1
     assert end(store, run, Placement("next", LATER), now=START + 3)[:2] == ("ok", "held")
@@ -140,7 +140,7 @@ def test_an_explicit_run_leaves_the_pause_and_the_place_of_the_schedule(store):
 def test_an_explicit_run_of_what_is_due_already_is_that_occurrence(store):
     set_job(store.at(START), JOB, f"AT:{DUE}", DUE, once=True)
     pause(store)
-    store.at(NOW).jobs.requeue(JOB)
+    store.at(NOW).jobs.run([JOB])
     run = take(store, now=NOW)
     assert run.due == DUE
     assert end(store, run, Placement("next"), now=NOW)[:2] == ("ok", "stopped")
@@ -150,9 +150,9 @@ def test_an_explicit_run_of_what_is_due_already_is_that_occurrence(store):
 
 def test_an_explicit_run_of_what_was_held_keeps_where_its_schedule_goes_on(store):
     set_job(store.at(START), JOB, OLD, LATER)
-    store.at(START).jobs.requeue(JOB)
+    store.at(START).jobs.run([JOB])
     pause(store, START + 1)
-    store.at(NOW).jobs.requeue(JOB)
+    store.at(NOW).jobs.run([JOB])
     run = take(store, now=NOW)
     assert (run.due, run.after) == (START, pytest.approx(LATER, abs=1e-5))
 
@@ -162,7 +162,7 @@ def test_a_run_that_is_given_back_is_held_unless_it_was_asked_for_since(store):
     pause(store, START + 1)
     assert store.at(NOW).runs.release([run]) == ["held"]
     assert (inspect(store).held, inspect(store).has_event("ENQ")) == (START, True)
-    store.at(NOW).jobs.requeue(JOB)
+    store.at(NOW).jobs.run([JOB])
     again = take(store, "again", now=NOW)
     assert store.at(NOW).runs.release([again]) == ["queue"]
 
@@ -221,7 +221,7 @@ def test_now_is_held_for_a_paused_job_in_flight_and_owed_when_it_is_resumed(stor
 
 def test_a_job_of_which_a_run_was_asked_for_is_set_to_now_while_it_is_paused(store):
     STATES["flight_and_paused"](store)
-    store.at(NOW).jobs.requeue(JOB)
+    store.at(NOW).jobs.run([JOB])
     set_job(store.at(NOW), JOB, "NOW", "now", once=True)
     assert (inspect(store).held, inspect(store).skipped) == (NOW, {"withdrawn": 1})
 

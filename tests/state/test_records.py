@@ -5,7 +5,7 @@ import pytest
 from redbike.state.records import RunRecord, Streak, Waiting
 from redbike.state.runs import Placement
 from redbike.state.store import Store
-from tests.verbs import dispatch, set_job, take_one
+from tests.verbs import dispatch, run_job, set_job, take_one
 
 JOB, QUEUE, START = "job:A", "work A", 1000.0
 TAKEN = "tag 1000.000000 1500.000000 990.000000 0 0 - work A"
@@ -83,7 +83,7 @@ def test_lua_writes_a_run_as_python_reads_it(store, client):
     assert store.questions.inspect([JOB])[0].waiting == Waiting(START - 10, QUEUE)
     take_one(store.at(START), [(QUEUE, 500.0)], "tag")
     assert client.hget(store.keys.running, JOB).decode() == TAKEN
-    store.at(START + 1).jobs.requeue(JOB)
+    run_job(store.at(START + 1), JOB)
     assert store.questions.inspect([JOB])[0].run == RunRecord(
         "tag", 1000.0, 1500.0, 990.0, 0, 0, "due:1001.000000", QUEUE
     )
@@ -93,7 +93,7 @@ def test_lua_writes_a_run_as_python_reads_it(store, client):
 def test_what_is_no_run_for_python_is_none_for_lua(store, client, record):
     set_job(store.at(START), JOB, "EVERY:1000@0.0", START + 10)
     client.hset(store.keys.running, JOB, record)
-    store.at(START).jobs.requeue(JOB)
+    run_job(store.at(START), JOB)
     assert store.questions.inspect([JOB])[0].waiting == Waiting(START, QUEUE)
     assert client.hget(store.keys.running, JOB).decode() == record
 
@@ -102,7 +102,7 @@ def test_what_is_no_run_for_python_is_none_for_lua(store, client, record):
 def test_what_is_a_run_for_python_is_one_for_lua(store, client, record):
     set_job(store.at(START), JOB, "EVERY:1000@0.0", START + 10)
     client.hset(store.keys.running, JOB, record)
-    store.at(START).jobs.requeue(JOB)
+    run_job(store.at(START), JOB)
     run = RunRecord.parse(record)
     run.next = f"due:{START:.6f}"
     assert store.questions.inspect([JOB])[0].run == run

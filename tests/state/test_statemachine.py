@@ -24,10 +24,11 @@ from redbike.state.jobs import Job
 from redbike.state.records import Streak, parse_batch
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.store import Store
+from redbike.steering.cancelling import cancel_jobs
 from redbike.working.ends import commit
 from tests.model import End, Model, Tries, next_of
 from tests.states import queue_for
-from tests.verbs import dispatch, set_job, set_one, survey, take_many
+from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
 TIMEOUTS = {"work-A": 20.0, "work-B": 5.0}
 JOBIDS = ["a:A", "b:A", "c:A", "d:B", "e:B"]
@@ -126,14 +127,19 @@ class Jobs(RuleBasedStateMachine):
             assert known
 
     @rule(jobid=jobids)
-    def requeue(self, jobid):
-        known = self.model.requeue(self.now, jobid)
+    def run_explicitly(self, jobid):
+        known = self.model.run(self.now, jobid)
         try:
-            self.store.at(self.now).jobs.requeue(jobid)
+            run_job(self.store.at(self.now), jobid)
         except NoSuchJob:
             assert not known
         else:
             assert known
+
+    @rule(jobid=jobids)
+    def cancel(self, jobid):
+        expected = self.model.cancel(self.now, jobid)
+        assert cancel_jobs(self.store.at(self.now), [jobid], Settings()) == [(jobid, expected)]
 
     # What an operator does to queues
 
@@ -357,6 +363,7 @@ class Jobs(RuleBasedStateMachine):
             assert (run is None) == (flight is None)
             if flight:
                 assert (run.tag, run.queue, run.next) == (flight.tag, flight.queue, flight.next)
+                assert run.cancelled == flight.cancelled
                 assert (run.start, run.deadline, run.due) == (flight.start, flight.deadline, flight.due)
                 assert (run.failures, run.losses) == (flight.failures, flight.losses)
 

@@ -10,7 +10,7 @@ from redbike.state.namespace import PAGE, make_tag
 from redbike.state.runs import Look, Placement
 from redbike.state.store import Store
 from tests.states import NEW, NOW, OLD, QUEUE, START, dump, queue_for, take
-from tests.verbs import dispatch, set_job, take_many
+from tests.verbs import dispatch, run_job, set_job, take_many
 
 
 class Quiet(RoundRobin):
@@ -106,7 +106,7 @@ def test_a_job_that_is_enqueued_again_has_its_place_again(store, jobids):
     set_job(store.at(START), "51:A", OLD, START + 100)
     assert dispatch(store.at(START + 100), [("51:A", "1100", QUEUE)]) == 1
     set_job(store.at(NOW), "52:A", "STOP", None)
-    store.at(NOW).jobs.requeue("52:A")
+    run_job(store.at(NOW), "52:A")
     assert left(store) == set()
     assert waiting(store) == jobids
     assert list(fsck(store)) == []
@@ -203,7 +203,7 @@ def test_what_waits_for_nothing_is_thrown_away_many_at_a_time(store, client):
 
 
 @pytest.mark.parametrize("number", [1, 5, 70])
-@pytest.mark.parametrize("again", ["set", "requeue", "dispatch", "end", "release", "take", "repair"])
+@pytest.mark.parametrize("again", ["set", "run", "dispatch", "end", "release", "take", "repair"])
 def test_no_job_is_lost_when_somebody_has_deleted_the_list_of_a_queue(store, client, number, again):
     """Its tombstones stand for entries that are there no more, whichever way jobs come back into it."""
     set_job(store.at(START), "flying:A", OLD, START)
@@ -233,8 +233,8 @@ def test_no_job_is_lost_when_somebody_has_deleted_the_list_of_a_queue(store, cli
             set_job(store.at(NOW), jobid, OLD, NOW + 1)
         assert dispatch(store.at(NOW + 1), [(jobid, str(NOW + 1), QUEUE) for jobid in jobids]) == number
     for jobid in jobids if again != "dispatch" else ():
-        if again == "requeue":
-            store.at(NOW).jobs.requeue(jobid)
+        if again == "run":
+            run_job(store.at(NOW), jobid)
         else:
             set_job(store.at(NOW), jobid, "NOW", "now")
     assert left(store) == set()

@@ -15,6 +15,7 @@ from redbike.state.jobs import Job
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.scripts import SCRIPTS, Call
 from redbike.state.store import Store
+from redbike.steering.cancelling import cancel_jobs
 from tests.states import (
     DUE,
     JOB,
@@ -33,7 +34,7 @@ from tests.states import (
     queue_for,
     take,
 )
-from tests.verbs import dispatch, set_job, set_one, survey, take_many
+from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
 NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
 
@@ -64,7 +65,8 @@ VERBS: dict[str, Verb] = {
     "set stop": lambda store, run: set_job(store.at(NOW), JOB, "STOP", None),
     "bad": lambda store, run: store.at(NOW).jobs.reject(JOB),
     "unset": lambda store, run: store.jobs.unset(JOB),
-    "requeue": lambda store, run: store.at(NOW).jobs.requeue(JOB),
+    "run": lambda store, run: run_job(store.at(NOW), JOB),
+    "cancel": lambda store, run: cancel_jobs(store.at(NOW), [JOB], Settings()),
     "dispatch": move_due,
     "skip": lambda store, run: store.at(NOW).timeline.skip(JOB, "1050", OLD, LATER, 1),
     "take": lambda store, run: take(store, "other", now=NOW),
@@ -106,7 +108,8 @@ TABLE = {
     "set stop":    ("STP",      "STP",      "STP",      "STP",      "flight",          "flight",          "flight",          "flight",          "flight",          "STP",      "STP", "STP", "STP", "flight", "flight", "STP"),
     "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing", "nothing", "nothing", "flight", "flight", "nothing"),
-    "requeue":     ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue", "queue", "queue", "flight+owed", "flight+owed", "queue"),
+    "run":         ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue", "queue", "queue", "flight+owed", "flight+owed", "queue"),
+    "cancel":      ("=",        "=",        "timeline", "timeline", "flight",          "flight+timeline", "flight+timeline", "flight+owed",     "=",               "=",        "=", "timeline", "=", "=", "=", "held"),
     "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "=", "queue", "=", "=", "=", "="),
     "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "flight"),
@@ -337,6 +340,7 @@ def test_a_schedule_set_during_the_run_counts_and_not_how_the_run_ends(store):
         ("flight_and_owed", "set later", "withdrawn"),
         ("flight_and_timeline", "dispatch", "running"),
         ("timeline", "skip", "missed"),
+        ("flight", "cancel", "cancelled"),
     ],
 )
 def test_an_occurrence_that_is_not_run_is_counted(store, state, verb, reason):
@@ -484,7 +488,7 @@ def test_a_damaged_record_of_a_run_holds_nobody_up(store, client, record):
     client.hset(store.keys.running, JOB, record)
     assert survey(store.at(LATER)).lost in ([], [Run(JOB, 4.0, "1", 2.0, 3.0, 5, 6, OLD, "8")])
     set_job(store.at(NOW), JOB, NEW, LATER)
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     store.jobs.unset(JOB)
     assert store.questions.inspect([JOB])[0].schedule is None
 
@@ -503,7 +507,7 @@ def test_a_tag_that_is_not_the_runs_any_more_changes_nothing(store, why):
     assert dump(store) == untouched
 
 
-@pytest.mark.parametrize("verb", ["set now", "requeue"])
+@pytest.mark.parametrize("verb", ["set now", "run"])
 def test_a_request_that_comes_once_more_after_its_run_starts_no_other(store, sent, verb):
     STATES["stopped"](store)
     sent.clear()
@@ -514,9 +518,9 @@ def test_a_request_that_comes_once_more_after_its_run_starts_no_other(store, sen
     assert dump(store) == settled
 
 
-def test_a_requeue_of_what_is_overdue_runs_that_so_that_what_came_since_is_counted(store):
+def test_an_explicit_run_of_what_is_overdue_runs_that_so_that_what_came_since_is_counted(store):
     STATES["timeline"](store)
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     assert store.questions.inspect([JOB])[0].queued == f"1050.000000 {QUEUE}"
 
 
@@ -524,7 +528,7 @@ def test_a_requeue_of_what_is_overdue_runs_that_so_that_what_came_since_is_count
 def test_a_run_that_happens_again_is_also_the_one_that_was_asked_for(store, why):
     """It keeps its due time, from which what came due since is counted."""
     run = STATES["flight"](store)
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     assert end(store, run, Placement("due", run.due, why), now=START + max(LEASE, TIMEOUT))[:2] == ("ok", "queue")
     assert store.questions.inspect([JOB])[0].queued == f"{run.due:.6f} {QUEUE}"
 
@@ -604,27 +608,27 @@ def test_a_retry_is_dispatched_for_the_due_time_of_its_occurrence(store):
 
 
 @pytest.mark.parametrize("state", ["waiting_to_retry", "dead"])
-def test_a_requeue_runs_what_failed_for_its_own_due_time(store, state):
+def test_an_explicit_run_takes_what_failed_for_its_own_due_time(store, state):
     STATES[state](store)
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     run = take(store, "again", now=NOW)
     assert (run.due, run.attempt, run.failures, run.goes_on_after) == (START, 2, 0, START)
 
 
-def test_a_requeue_of_what_failed_leaves_the_place_of_the_schedule(store):
+def test_an_explicit_run_of_what_failed_leaves_the_place_of_the_schedule(store):
     run = STATES["flight"](store)
     failure = {"jobid": JOB, "due": run.due, "attempt": 3, "error": "it broke"}
     store.at(NOW).runs.end(run, Placement("next", LATER, failure=failure))
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     again = take(store, "again", now=NOW)
     assert (again.due, again.attempt) == (START, 4)
     assert again.goes_on_after == pytest.approx(LATER, abs=1e-5)
     assert again.goes_on_after < LATER
 
 
-def test_a_requeue_in_between_leaves_the_place_of_the_schedule(store):
+def test_an_explicit_run_in_between_leaves_the_place_of_the_schedule(store):
     set_job(store.at(START), JOB, OLD, LATER)
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     run = take(store, "between", now=NOW)
     assert (run.due, run.attempt) == (NOW, 1)
     assert LATER - 1e-5 < run.goes_on_after < LATER
@@ -641,7 +645,7 @@ def test_a_requeue_in_between_leaves_the_place_of_the_schedule(store):
 )
 def test_what_was_asked_for_during_a_run_leaves_the_place_of_the_schedule(store, outcome, after):
     run = STATES["flight"](store)
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     assert end(store, run, outcome, now=NOW)[:2] == ("ok", "queue")
     asked = take(store, "asked", now=NOW)
     assert (asked.due, asked.attempt) == (NOW, 1)
@@ -650,17 +654,17 @@ def test_what_was_asked_for_during_a_run_leaves_the_place_of_the_schedule(store,
 
 def test_a_retry_that_is_asked_for_too_happens_once_and_at_once(store):
     run = STATES["flight"](store)
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     assert end(store, run, Placement("due", "+50", streak=f"1 0 1 {START:.6f} -"), now=NOW)[:2] == ("ok", "queue")
     again = take(store, "again", now=NOW)
     assert (again.due, again.attempt, again.failures) == (START, 2, 1)
 
 
 @pytest.mark.parametrize("kept", ["garbage", "[]", '{"due": "soon"}', '{"due": -5}', '{"due": 1e300}', '{"due": null}'])
-def test_a_failure_that_cannot_be_read_does_not_matter_to_a_requeue(store, client, kept):
+def test_a_failure_that_cannot_be_read_does_not_matter_to_an_explicit_run(store, client, kept):
     STATES["dead"](store)
     client.hset(store.keys.failures, JOB, kept)
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     assert take(store, "mine", now=NOW).due == NOW
     assert list(fsck(store)) == []
 
@@ -669,7 +673,7 @@ def test_a_damaged_number_of_tries_counts_as_one(store, client):
     for attempt in ("1e300", "-1", "0", "null", '"many"'):
         STATES["dead"](store)
         client.hset(store.keys.failures, JOB, f'{{"due": {START}, "attempt": {attempt}}}')
-        store.at(NOW).jobs.requeue(JOB)
+        run_job(store.at(NOW), JOB)
         assert list(fsck(store)) == []
         run = take(store, f"tag{attempt}", now=NOW)
         assert (run.due, run.attempt) == (START, 2)
@@ -696,10 +700,10 @@ def test_a_retry_does_not_forget_the_failure_of_an_earlier_occurrence(store):
     assert [failure["jobid"] for failure in store.questions.list_failures()] == [JOB]
 
 
-def test_a_requeue_forgets_the_failure(store):
+def test_an_explicit_run_forgets_the_failure(store):
     STATES["dead"](store)
     assert store.questions.inspect([JOB])[0].failure
-    store.at(NOW).jobs.requeue(JOB)
+    run_job(store.at(NOW), JOB)
     assert store.questions.inspect([JOB])[0].failure is None
     assert list(store.questions.list_failures()) == []
 
@@ -739,7 +743,7 @@ def test_a_queued_job_that_another_hand_put_on_the_timeline_is_not_queued_twice(
     ("state", "verb"),
     [
         ("unknown", "set now"),
-        ("timeline", "requeue"),
+        ("timeline", "run"),
         ("timeline", "dispatch"),
         ("flight", "end at once"),
         ("flight", "end lost"),

@@ -92,7 +92,7 @@ def test_a_user_without_a_name_may_pause(monkeypatch):
 
 def test_a_paused_job_runs_if_it_is_asked_for(bike):
     bike.pause("hourly:A")
-    bike.requeue("hourly:A")
+    bike.run("hourly:A")
     assert bike.work_one() == "hourly:A"
     assert bike.tell("hourly:A")["held_for"] == pytest.approx(4e9, abs=3600)
     assert bike.tell("hourly:A")["next_run"] is None

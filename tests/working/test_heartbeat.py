@@ -24,7 +24,7 @@ def test_jobs_that_are_over_at_once_do_not_wake_it_one_by_one(store, monkeypatch
     monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.5)
     set_job(store, "job:A", "EVERY:1h", "now")
     run = take(store, now=None)
-    heartbeat, looks = Heartbeat(store, lambda run: None), []
+    heartbeat, looks = Heartbeat(store, lambda run: None, lambda run: None), []
     monkeypatch.setattr(heartbeat, "_next_look", lambda runs, look=heartbeat._next_look: looks.append(0) or look(runs))
 
     def one_more():
@@ -113,7 +113,7 @@ def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_ali
     monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
     quick, slow = runs = take_together(store, {"A": 0.2, "B": 1000.0}, now=None)
     over = []
-    heartbeat = Heartbeat(store, lambda run: over.append(run.jobid))
+    heartbeat = Heartbeat(store, lambda run: over.append(run.jobid), lambda run: None)
     for run in runs:
         heartbeat.add(run)
     wait_until(lambda: over)

@@ -10,7 +10,7 @@ from redbike.config import Settings
 from redbike.state.store import Store
 from redbike.texts import MAX_MESSAGE, describe, format_traceback
 from redbike.working.worker import Worker
-from tests.verbs import set_job
+from tests.verbs import run_job, set_job
 from tests.waiting import wait_until
 
 
@@ -94,7 +94,7 @@ def test_whatever_a_job_raises_is_kept_and_its_worker_goes_on(store, monkeypatch
     state = store.questions.inspect(["job:A"])[0]
     assert state.status.startswith("DIE")
     assert said in state.failure["error"]
-    store.jobs.requeue("job:A")
+    run_job(store, "job:A")
     assert worker.work_one() == "job:A"
 
 

@@ -6,12 +6,17 @@ local function run_of(record)
   if not record then return nil end
   local run = {}
   run.tag, run.start, run.deadline, run.due, run.failures, run.losses, run.next, run.home = string.match(record, RUN)
+  local left = string.match(run.next or '', '^cancelled%+(.+)$')
+  run.cancelled, run.next = left ~= nil, left or run.next
   return run.tag and run
 end
 
+-- What was left behind for the end of a run; the mark of one that was cancelled goes first.
+local function left_of(run) return (run.cancelled and 'cancelled+' or '') .. run.next end
+
 local function record_of(run)
   return run.tag .. ' ' .. run.start .. ' ' .. run.deadline .. ' ' .. run.due .. ' ' .. run.failures .. ' ' ..
-         run.losses .. ' ' .. run.next .. ' ' .. run.home
+         run.losses .. ' ' .. left_of(run) .. ' ' .. run.home
 end
 
 -- Of the records of runs that are taken together most is alike: what stands before and behind the due time and counts.
@@ -50,7 +55,9 @@ local function pause_record_of(pause, due)
 end
 
 local function skip_fields(job)  -- of the hash of skips
-  return {MISSED .. ':' .. job, RUNNING .. ':' .. job, WITHDRAWN .. ':' .. job, PAUSED .. ':' .. job}
+  local fields = {}
+  for i, reason in ipairs({MISSED, RUNNING, WITHDRAWN, PAUSED, CANCELLED}) do fields[i] = reason .. ':' .. job end
+  return fields
 end
 
 local function each_with(jobs, value)  -- pairs of a field and its value, for commands that take them

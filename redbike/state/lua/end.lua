@@ -25,7 +25,7 @@ end
 -- Conflict: what was set during the run counts, not how it ended: a schedule, an owed run, a place on the timeline.
 local function conflict(job, run, how, schedule, expected, pause)
   local waits_on = pause and pause.due ~= '-' or run.next ~= '-' and call('ZSCORE', timeline, job)
-  local left = run.next .. (waits_on and '+timeline' or '') .. (pause and '+paused:' .. pause.since or '')
+  local left = left_of(run) .. (waits_on and '+timeline' or '') .. (pause and '+paused:' .. pause.since or '')
   if not schedule or schedule == expected and left == (how.left or '-') then return end
   note(changed, schedule, left)
   return 'changed'

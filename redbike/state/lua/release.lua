@@ -2,8 +2,9 @@
 -- release: in flight → queue, in front, for runs of one tag that have not begun: they are as if they were never taken.
 --          If a job was paused since it was taken, its run is held.
 -- given  tag; jobs, in the order in which they were to run; queues: their own
--- returns {'ok', a word for each, with spaces between}: 'queue', 'held', 'unset' (it was, meanwhile), 'stale' (the run is not
---         the tag's any more), 'kept' (something was set meanwhile that counts from the end of this run: do it)
+-- returns {'ok', a word for each, with spaces between}: 'queue', 'held', 'unset' (it was, meanwhile), 'stale' (the run
+--         is not the tag's any more), 'kept' (something was set meanwhile, or it was cancelled, which counts from the
+--         end of this run: do it)
 local tag, jobs, words, gone = given.tag, given.jobs, {}, {}
 local records, known = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
@@ -14,7 +15,7 @@ for i = #jobs, 1, -1 do
   else
     local pause = paused[i] and pause_of(paused[i])
     local held = pause and tonumber(run.start) <= tonumber(pause.since)
-    words[i] = not known[i] and 'unset' or run.next ~= '-' and 'kept' or held and 'held' or 'queue'
+    words[i] = not known[i] and 'unset' or left_of(run) ~= '-' and 'kept' or held and 'held' or 'queue'
     if words[i] ~= 'kept' then gone[#gone + 1] = job end
     if words[i] == 'held' then
       hold(job, pause, run.due)

@@ -1,13 +1,15 @@
 #!lua
--- requeue: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the run is owed.
---          A paused job runs too, and stays paused. What is held of it is run then, if it is due already.
---          What has failed, or waits to be tried again, is run for its own due time, and the schedule goes on after it.
+-- run: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the run is owed.
+--      A paused job runs too, and stays paused. What is held of it is run then, if it is due already.
+--      What has failed, or waits to be tried again, is run for its own due time, and the schedule goes on after it.
 -- given  job; request: its tag; queues: its own
--- returns {'ok'} or {'missing'}
+-- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}
 local REMEMBERED = 10000  -- requests: one that is repeated must not start a second run
 local job = given.job
-if call('HEXISTS', schedules, job) == 0 then return {'missing'} end
-if call('ZSCORE', requests, given.request) then return {'ok'} end
+local run = run_of(call('HGET', running, job))
+local reply = {'ok', run and 'owed' or 'queued'}
+if call('HEXISTS', schedules, job) == 0 then return {'ok', 'missing'} end
+if call('ZSCORE', requests, given.request) then return reply end
 change('ZADD', requests, {stamp(now), given.request})
 if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end
 
@@ -22,7 +24,7 @@ end
 
 local pause = pause_of(call('HGET', pauses, job))
 local held = pause and tonumber(pause.due)
-local run, kept = run_of(call('HGET', running, job)), streak_of(call('HGET', streaks, job))
+local kept = streak_of(call('HGET', streaks, job))
 kept.failures, kept.losses, kept.alone = '0', '0', nil
 if run then
   run.next = 'due:' .. stamp(now)
@@ -52,4 +54,4 @@ if kept.tries .. kept.due .. kept.after == '0--' then
 else
   change('HSET', streaks, {job, streak_record_of(kept)})
 end
-return write({'ok'})
+return write(reply)

@@ -1,0 +1,42 @@
+#!lua flags=allow-oom
+-- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in flight: the run is
+--         marked.
+-- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records) and the tag of its
+--        run, where they are there; due: when the schedule goes on, missing for never; spent: whether that is a one-off's end;
+--        skipped: {reason: occurrences that are passed over besides}; queues: that in which it waits
+-- returns {'ok', 'cancelled' or 'unchanged': its run was cancelled before}, {'stale'}: it is not as it was found any more
+local REMEMBERED = 10000  -- requests: one that is repeated must not cancel the next occurrence too
+local job, found, run = given.job, given.found, run_of(call('HGET', running, given.job))
+if call('ZSCORE', requests, given.request) then return {'ok', 'cancelled'} end
+for field, key in pairs({schedule = schedules, queued = queued, pause = pauses}) do
+  if (call('HGET', key, job) or nil) ~= found[field] then return {'stale'} end
+end
+if (call('ZSCORE', timeline, job) or nil) ~= found.timeline or (run or {}).tag ~= found.tag then return {'stale'} end
+if run and run.cancelled then return {'ok', 'unchanged'} end
+change('ZADD', requests, {stamp(now), given.request})
+if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end
+
+local function drop()  -- nothing is looked for in a list: its entry stays there, as a tombstone
+  if found.queued then change('SADD', queue[1].tombstones, {job}) end
+  change('HDEL', queued, {job})
+  change('HDEL', streaks, {job})
+  for reason, number in pairs(given.skipped) do count(reason, job, number) end
+  local pause = pause_of(found.pause)
+  if pause then hold(job, pause, given.due and stamp(given.due) or '-') end
+  if given.due then
+    if not pause then note(waits, stamp(given.due), job) end
+    return mark(job, TML)
+  end
+  change('ZREM', timeline, {job})
+  if given.spent then change('HSET', schedules, {job, 'STOP'}) end
+  mark(job, STP)
+end
+
+if run then
+  run.cancelled = true
+  change('HSET', running, {job, record_of(run)})
+else
+  drop()
+end
+count(CANCELLED, job, 1)
+return write({'ok', 'cancelled'})

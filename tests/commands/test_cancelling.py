@@ -1,0 +1,87 @@
+"""``redbike cancel`` ends the command that runs, and its children, in real processes."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from redbike.commands import job_lock
+from redbike.commands.job_lock import hold_lock
+from redbike.errors import CommandFailed
+from tests.commandline import Shell
+from tests.commands.test_commands import Lifeline
+from tests.waiting import wait_until
+
+MODULE = """
+from redbike.commands import Commands
+
+class Quick(Commands):
+    grace = 1.0
+"""
+# It notes each SIGTERM, and goes on.
+CHILD = '(trap "echo >> terms" TERM; echo up; echo > started; while true; do sleep 300 & wait; done)'
+COMMANDS = f"""
+[commands]
+stubborn = sh -c 'trap "" TERM; (echo up; sleep 300) > lifeline & echo > started; wait; sleep 300'
+polite = sh -c 'trap "exit 3" TERM; {CHILD} > lifeline & wait'
+quick = sh -c 'echo >> quick'
+"""
+
+
+@pytest.fixture
+def jobs(shell: Shell) -> Iterator[Shell]:
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Quick('A', 'commands.ini')\n")
+    (shell.folder / "jobs.py").write_text(MODULE)
+    (shell.folder / "commands.ini").write_text(COMMANDS)
+    shell.environment["TMPDIR"] = str(shell.folder)
+    return shell
+
+
+@pytest.mark.parametrize("name", ["stubborn", "polite"])
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_command_that_is_cancelled_ends_with_its_children(jobs: Shell, name: str, concurrency: int) -> None:
+    lifeline, jobid = Lifeline(jobs.folder / "lifeline"), f"{name}:A"
+    worker = jobs.start("work", f"--concurrency={concurrency}")
+    jobs.run("set", jobid, "EVERY:1000d")
+    assert jobs.run("run", jobid).returncode == 0
+    wait_until((jobs.folder / "started").exists)
+    done = jobs.run("cancel", jobid)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    wait_until(lambda: not json.loads(jobs.run("tell", jobid).stdout)["working"], timeout=20)
+    lifeline.assert_cut()
+
+    told = json.loads(jobs.run("tell", jobid).stdout)
+    assert told["status"].startswith("TML:")
+    assert told["skipped"] == {"cancelled": 1}
+    assert jobs.run("failures").stdout == ""
+    assert "ERROR" not in jobs.log()
+    assert "WARNING" not in jobs.log()
+    if name == "polite":
+        assert (jobs.folder / "terms").read_text() == "\n", "it gets SIGTERM once"
+    # The worker goes on, and the job does not wait for what it has left behind.
+    jobs.run("set", "quick:A", "NOW")
+    wait_until((jobs.folder / "quick").exists)
+    (jobs.folder / "started").unlink()
+    jobs.run("run", jobid)
+    wait_until((jobs.folder / "started").exists)
+    assert "waits until the command" not in jobs.log()
+    jobs.run("cancel", jobid)
+    wait_until(lambda: not json.loads(jobs.run("tell", jobid).stdout)["working"], timeout=20)
+    worker.terminate()
+    assert worker.wait(timeout=10) == 0
+
+
+def test_a_run_that_waits_for_the_lock_of_its_job_stops_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_lock, "_make_folder", lambda: str(tmp_path))
+    asked = iter([False, False, True])
+    with (
+        hold_lock("one", time.monotonic(), "x:A"),
+        pytest.raises(CommandFailed, match="cancelled"),
+        hold_lock("one", time.monotonic() + 20, "x:A", lambda: next(asked)),
+    ):
+        pass
+    assert next(asked, None) is None

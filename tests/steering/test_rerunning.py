@@ -1,0 +1,106 @@
+"""Explicit runs of several jobs: those that ids and patterns name, and those that have failed for good."""
+
+import pytest
+
+from redbike import BadJobId, NoSuchJob, Redbike, RoundRobin, Steered
+from redbike.errors import BadQueueName
+from redbike.state.runs import Placement
+from tests.verbs import set_job, take_one
+
+JOBS = ["nightly:A", "nightly:B", "hourly:A"]
+
+
+class Handler(RoundRobin):
+    def queue_for(self, jobid):
+        if jobid.startswith("homeless"):
+            raise RuntimeError("no home")
+        return super().queue_for(jobid)
+
+
+@pytest.fixture
+def bike(client, prefix):
+    bike = Redbike(Handler("A:B"), prefix, client)
+    for jobid in JOBS:
+        set_job(bike.store, jobid, "EVERY:1h@0", 1e10)
+    return bike
+
+
+def fail(bike, jobid):
+    """Let a run of `jobid` fail for good."""
+    bike.run(jobid)
+    run = take_one(bike.store, [(bike.store.queue_for(jobid), 100.0)], f"tag-{jobid}")
+    ended = bike.store.runs.end(run, Placement("die", failure={"jobid": jobid, "due": run.due, "attempt": 1}))
+    assert ended[:2] == ("ok", "stopped")
+
+
+def waiting(bike):
+    return sorted(jobid for jobid, event, _ in bike.get_statuses() if event == "ENQ")
+
+
+def test_ids_and_patterns_are_run_once_each(bike):
+    assert bike.run("hourly:A", "nightly:*", "*:A") == [
+        Steered("hourly:A", "queued"),
+        *(Steered(jobid, "queued") for jobid in ("nightly:A", "nightly:B")),
+    ]
+    assert waiting(bike) == sorted(JOBS)
+    assert bike.store.client.llen(bike.store.keys.queue("work-A")) == 2
+
+
+def test_a_job_in_flight_is_owed_the_run(bike):
+    bike.run("hourly:A")
+    run = take_one(bike.store, [("work-A", 100.0)], "tag")
+    assert bike.run("hourly:A") == [("hourly:A", "owed")]
+    assert bike.store.runs.end(run, Placement("next", 1e10)).word == "changed"
+
+
+@pytest.mark.parametrize(("texts", "error"), [(("nightly:A", "gone:A"), NoSuchJob), (("nightly:A", "a\nb"), BadJobId)])
+def test_nothing_is_run_if_one_text_names_no_job(bike, texts, error):
+    with pytest.raises(error):
+        bike.run(*texts)
+    assert waiting(bike) == []
+
+
+def test_nothing_is_run_if_one_of_the_jobs_has_no_queue(bike):
+    bike.store.client.hset(bike.store.keys.schedules, "homeless:A", "EVERY:1h@0")
+    with pytest.raises(BadQueueName, match="homeless:A"):
+        bike.run("*")
+    assert waiting(bike) == []
+
+
+def test_all_that_failed_for_good_is_run(bike):
+    for jobid in JOBS:
+        fail(bike, jobid)
+    # What was dropped from the failures, because there were too many, has failed all the same.
+    bike.store.client.delete(bike.store.keys.failures, bike.store.keys.failure_times)
+    set_job(bike.store, "nightly:B", "EVERY:1h@0", 1e10)
+    assert bike.run_failed("nightly:*") == [("nightly:A", "queued")]
+    assert waiting(bike) == ["nightly:A"]
+    assert bike.run_failed() == [("hourly:A", "queued")]
+    assert bike.run_failed() == []
+    with pytest.raises(BadJobId):
+        bike.run_failed("[")
+
+
+def test_a_job_that_is_unset_meanwhile_is_said_to_be_missing(bike):
+    fail(bike, "hourly:A")
+    # Its status is found, but it is no job any more.
+    bike.store.client.hdel(bike.store.keys.schedules, "hourly:A")
+    assert bike.run_failed() == [("hourly:A", "missing")]
+
+
+def test_the_command_line_prints_what_a_pattern_matches(shell, bike):
+    shell.run("load", "-", input="".join(f'{jobid},"EVERY:1000d@0"\n' for jobid in JOBS))
+    dry = shell.run("run", "--dry-run", "nightly:*", "hourly:A")
+    assert (dry.returncode, sorted(dry.stdout.split())) == (0, sorted(JOBS))
+    assert "ENQ" not in shell.run("statuses").stdout
+
+    assert (shell.run("run", "nightly:A").stdout, shell.run("run", "hourly:A", "nightly:?").stdout.split()) == (
+        "",
+        ["hourly:A", "nightly:A", "nightly:B"],
+    )
+    assert shell.run("statuses").stdout.count(",ENQ,") == 3
+
+    unknown = shell.run("run", "nightly:A", "gone:*")
+    assert (unknown.returncode, unknown.stderr) == (1, "redbike: no job matches 'gone:*'\n")
+    bad = shell.run("run", "nightly:[")
+    assert (bad.returncode, bad.stderr) == (2, "redbike: bad pattern 'nightly:[': a [ has no ] behind it\n")
