@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from redbike.redbike import Redbike, log
     from redbike.steering.patterns import Steered
     from redbike.working.runner import current_run
-    from redbike.working.worker_class import RoundRobin
+    from redbike.working.worker_class import Priority, RoundRobin
 
 __version__ = "1.0.0"
 
@@ -31,6 +31,7 @@ __all__ = [
     "BadSchedule",
     "Limit",
     "NoSuchJob",
+    "Priority",
     "Redbike",
     "RedbikeError",
     "RoundRobin",
@@ -44,6 +45,7 @@ __all__ = [
 
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
+    "Priority": "redbike.working.worker_class",
     "Limit": "redbike.limits",
     "Redbike": "redbike.redbike",
     "RoundRobin": "redbike.working.worker_class",

@@ -443,7 +443,7 @@ class Model:
 
     # What a worker does
 
-    def take(self, now: float, tag: str, turns: Iterable[str], most: int) -> list[str]:
+    def take(self, now: float, tag: str, turns: Iterable[str], most: int, strict: bool = False) -> list[str]:
         """Take up to `most` jobs; a tag that has some already is given these."""
         if tag in self.batches:
             return list(self.batches[tag].jobs)
@@ -451,16 +451,16 @@ class Model:
         seen = -1
         # If all that it has looked at is thrown away, it looks again.
         while not taken and seen:
-            taken, seen = self._take_once(now, tag, list(turns), most)
+            taken, seen = self._take_once(now, tag, list(turns), most, strict)
         if taken:
             last = max(self.job(jobid).flight.deadline for jobid in taken)
             self.batches[tag] = Batch(taken, list(taken), min(now + self.lease, last + self.grace))
         return list(taken)
 
-    def _take_once(self, now: float, tag: str, turns: list[str], most: int) -> tuple[list[str], int]:
+    def _take_once(self, now: float, tag: str, turns: list[str], most: int, strict: bool) -> tuple[list[str], int]:
         taken: list[str] = []
         room = {name: self._room(now, name) for name in turns}
-        looked = list(self._line_up(turns, room))
+        looked = list(self._line_up(turns, room, strict))
         for name, jobid in looked:
             alone = jobid not in self.tombstones[name] and self.job(jobid).tries.alone
             if len(taken) == most or (alone and taken):
@@ -520,9 +520,12 @@ class Model:
         gate = self.gates[name]
         gate.at_once, gate.rate, gate.full_at = at_once, rate, gate.full_at if rate else 0.0
 
-    def _line_up(self, turns: list[str], room: dict[str, int]) -> Iterator[tuple[str, str]]:
+    def _line_up(self, turns: list[str], room: dict[str, int], strict: bool) -> Iterator[tuple[str, str]]:
         """The entries of queues in the order of their turns, the oldest first; a queue that has no more loses none."""
         waiting = {name: deque(self.queues[name][: room[name]]) for name in turns}
+        for name in turns if strict else ():
+            while waiting[name]:
+                yield name, waiting[name].popleft()
         while any(waiting.values()):
             for name in turns:
                 if waiting[name]:

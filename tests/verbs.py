@@ -76,9 +76,10 @@ def take_many(
     most: int,
     control: str = "",
     repeated: bool = False,
+    strict: bool = False,
 ) -> list[Run] | Literal["halted"]:
     """Take up to `most` jobs; a request that was made before is `repeated`."""
-    call = store.runs.pack_take(Look(queues, list(turns)), tag, most, control, repeated)
+    call = store.runs.pack_take(Look(queues, list(turns), strict), tag, most, control, repeated)
     while (reply := store.scripts.run(call))[0] == "again":
         pass
     return store.runs.read_take(reply, tag)

@@ -104,11 +104,12 @@ class Look(NamedTuple):
     """One look into queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1.
 
     The first job is looked for in the queue of the first turn, and in the next ones if that has none. So it goes on,
-    over and over.
+    over and over. If it is `strict`, a queue has its turn for as long as it has jobs.
     """
 
     queues: Sequence[tuple[str, float]]
     turns: Sequence[int]
+    strict: bool = False
 
 
 class Runs:
@@ -133,6 +134,8 @@ class Runs:
         """Ask for jobs. A request whose reply was lost is `repeated` with its tag: it gets the same jobs again."""
         names, timeouts = [name for name, _ in look.queues], [timeout for _, timeout in look.queues]
         given = {"tag": tag, "control": control, "most": most, "repeated": repeated, "lease": LEASE, "grace": GRACE}
+        if look.strict:
+            given["strict"] = True
         return self._namespace.pack("take", names, timeouts=timeouts, turns=list(look.turns), **given)
 
     def read_take(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:

@@ -23,12 +23,15 @@ class Queues:
 
     With A:A:B and jobs in both queues, the turns are A, A, B, A, … If a queue is empty, the next one in line is served.
     So the weights are exact while there are jobs, and no turn is lost while any queue has one.
+
+    If the worker class is `strict`, each turn begins with the first queue, and the next one is for when that is empty.
     """
 
     def __init__(
         self, worker: WorkerClass, default_timeout: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._worker = worker
+        self._strict = bool(getattr(worker, "strict", False))
         self._default = default_timeout
         self._clock = clock
         self._names: list[str] = []
@@ -53,12 +56,13 @@ class Queues:
             turns = [self._names[(first + step) % count] for step in range(size)]
             # Looking twice into an empty queue is of no use.
             numbers = {name: number for number, name in enumerate(dict.fromkeys(turns), 1)}
-            yield Look([(name, self._timeouts[name]) for name in numbers], [numbers[name] for name in turns])
+            found = [(name, self._timeouts[name]) for name in numbers]
+            yield Look(found, [numbers[name] for name in turns], self._strict)
 
     def advance(self, name: str) -> None:
         """Go on behind the queue `name`: one of its jobs was taken."""
         count = len(self._names)
-        if count > 1 and name in self._timeouts:
+        if count > 1 and name in self._timeouts and not self._strict:
             steps = next(step for step in range(count) if self._names[(self._position + step) % count] == name)
             self._position = (self._position + steps + 1) % count
 

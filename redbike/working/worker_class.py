@@ -20,6 +20,7 @@ class WorkerClass(Protocol):
     - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
     - ``limits() -> dict[str, Limit]``: Return limits by the full names of queues. A worker sets them in Redis when it
       starts, for all workers, but not where an operator has set a limit.
+    - ``strict``: An attribute: True to take from a queue only while those that are named before it have no job.
     - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
       is called if the config file names the worker.
     - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in
@@ -85,6 +86,12 @@ class RoundRobin:
     def timeout(self, queue_name: str) -> float | None:
         """Return the seconds that a job may take; None means the default."""
         return None
+
+
+class Priority(RoundRobin):
+    """Works queues in strict order: ``Priority("high:low")`` takes from low only while high has no job."""
+
+    strict = True
 
 
 def read_concurrency(worker: WorkerClass) -> int:

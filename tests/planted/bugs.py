@@ -2253,6 +2253,27 @@ HELD = [
 
 STEERING = [
     Bug(
+        "strict order holds for the first job of a batch alone",
+        "state/lua/take.lua",
+        "(given.strict or #turns == 1) and look",
+        "#turns == 1 and look",
+        ROTATION,
+    ),
+    Bug(
+        "strict order is lost among entries that are there no more",
+        "state/lua/take.lua",
+        "given.strict and look - looked or math.ceil(look / #turns)",
+        "math.ceil(look / #turns)",
+        ROTATION,
+    ),
+    Bug(
+        "a turn of strict order begins behind the last queue",
+        "working/queues.py",
+        " and not self._strict:",
+        ":",
+        ROTATION,
+    ),
+    Bug(
         "a try that work asks for is not counted",
         "running/policies.py",
         "one_more = format_next_try(run, run.failures, losses=0)",

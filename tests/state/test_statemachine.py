@@ -232,10 +232,10 @@ class Jobs(RuleBasedStateMachine):
 
     # What a worker does
 
-    @rule(turns=turns, most=st.integers(1, 4), repeated=st.sampled_from([None, False, True]))
-    def take(self, turns, most, repeated):
+    @rule(turns=turns, most=st.integers(1, 4), repeated=st.sampled_from([None, False, True]), strict=st.booleans())
+    def take(self, turns, most, repeated, strict):
         self.tags += 1
-        self._take(f"tag{self.tags}", turns, most)
+        self._take(f"tag{self.tags}", turns, most, strict=strict)
         if repeated is not None:
             # Whoever asks does not always know that it is for the second time.
             self._take(f"tag{self.tags}", turns, most, repeated=repeated)
@@ -247,12 +247,12 @@ class Jobs(RuleBasedStateMachine):
         (tag, _), _ = self._one(which)
         self._take(tag, turns, most, repeated=True)
 
-    def _take(self, tag, turns, most, **more):
+    def _take(self, tag, turns, most, strict=False, **more):
         served = tag in self.model.batches
-        expected = self.model.take(self.now, tag, turns, most)
+        expected = self.model.take(self.now, tag, turns, most, strict)
         names = list(dict.fromkeys(turns))
         queues, numbers = [(name, TIMEOUTS[name]) for name in names], [1 + names.index(name) for name in turns]
-        runs = take_many(self.store.at(self.now), queues, numbers, tag, most, **more)
+        runs = take_many(self.store.at(self.now), queues, numbers, tag, most, strict=strict, **more)
         assert [run.jobid for run in runs] == expected
         for run in runs:
             assert run.due <= self.now, "never before its due time"

@@ -10,7 +10,7 @@ from redbike.errors import BadConfig, BadQueueName
 from redbike.state.store import Store
 from redbike.working.queues import REREAD, WINDOW, Queues
 from redbike.working.worker import Worker
-from redbike.working.worker_class import RoundRobin
+from redbike.working.worker_class import Priority, RoundRobin
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -131,3 +131,67 @@ def test_the_last_of_many_queues_is_worked(client, prefix):
     handler = Changing(*(f"work-{n}" for n in range(12_000)))
     set_job(store, "job:11999", "NOW", "now", once=True)
     assert Worker(store, handler, Settings()).work_one() == "job:11999"
+
+
+class Strict(Priority):
+    def __init__(self, initstring):
+        super().__init__(initstring)
+        self.worked = []
+        self.sets = lambda jobid: None
+
+    def work(self, jobid):
+        self.worked.append(jobid)
+        self.sets(jobid)
+
+
+@pytest.fixture
+def strict(client, prefix):
+    """A worker with strict order, and the store of its jobs."""
+    handler = Strict("high:mid:low")
+    store = Store(client, prefix, handler.queue_for)
+    worker = Worker(store, handler, Settings())
+    yield handler, store, worker
+    worker.source.close()
+    worker.heartbeat.stop()
+
+
+def fill(store, counts):
+    for code, number in counts.items():
+        for n in range(number):
+            set_job(store, f"{n}:{code}", "NOW", "now", once=True)
+
+
+@pytest.mark.parametrize("most", [1, 5, 64, 128])
+@pytest.mark.parametrize("dead", [0, 3, 100])
+def test_a_lower_queue_has_its_turn_when_the_higher_ones_are_empty(strict, most, dead):
+    """Also inside a batch, and beside entries that are there no more."""
+    _, store, worker = strict
+    fill(store, {"low": 6, "high": dead + 7, "mid": 5})
+    for n in range(dead):
+        store.jobs.unset(f"{n}:high")
+    expected = [f"{dead + n}:high" for n in range(7)] + [f"{n}:mid" for n in range(5)] + [f"{n}:low" for n in range(6)]
+    taken = []
+    while runs := worker.source.take(most):
+        assert len(runs) == min(most, len(expected) - len(taken))
+        taken += [run.jobid for run in runs]
+        for run in runs:
+            worker.queues.advance(run.queue)
+    assert taken == expected
+
+
+def test_a_job_that_comes_into_a_higher_queue_is_next(strict):
+    handler, store, worker = strict
+    fill(store, {"low": 3})
+    handler.sets = lambda jobid: jobid == "0:low" and set_job(store, "late:high", "NOW", "now", once=True)
+    while worker.work_one():
+        pass
+    assert handler.worked == ["0:low", "late:high", "1:low", "2:low"]
+
+
+def test_round_robin_goes_on_in_turn(client, prefix):
+    handler = RoundRobin("high:low")
+    store = Store(client, prefix, handler.queue_for)
+    fill(store, {"low": 3, "high": 3})
+    worker = Worker(store, handler, Settings())
+    assert [run.jobid for run in worker.source.take(4)] == ["0:high", "0:low", "1:high", "1:low"]
+    worker.source.close()

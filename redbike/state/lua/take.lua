@@ -2,7 +2,7 @@
 -- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that has one.
 -- given  tag; control: the signal that the worker found when it started; repeated: whether this tag may have been
 --        served already; most: how many jobs, 0 for no others; queues, timeouts: names, and seconds for a job of each;
---        turns: their numbers, over and over; lease, grace: seconds without a sign of life, and after the deadline
+--        turns: their numbers, over and over, or if strict each as long as it has jobs; lease, grace: seconds without a sign of life, and after the deadline
 -- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its streak}, jobs, and of each: due time, schedule,
 --         queue unless there is but one]}, {'empty'}, {'halted'}, {'again'} if all that was looked at was thrown away
 local LOOK, NO_STREAK, most = 64, streak_of(), given.most  -- LOOK entries at least, where some of them are tombstones
@@ -38,11 +38,11 @@ while looked < look and idle < #turns do
   position, idle = position % #turns + 1, idle + 1
   local home = turns[position]
   if home.left == 0 and home.scanned < home.length then
-    local further = math.min(math.ceil(look / #turns), home.length - home.scanned)
+    local further = math.min(given.strict and look - looked or math.ceil(look / #turns), home.length - home.scanned)
     home.jobs = call('LRANGE', home.list, -home.scanned - further, -home.scanned - 1)
     home.left, home.scanned = #home.jobs, home.scanned + #home.jobs
   end
-  for _ = 1, math.min(home.left, #turns == 1 and look - looked or 1) do
+  for _ = 1, math.min(home.left, (given.strict or #turns == 1) and look - looked or 1) do
     looked, idle, home.left = looked + 1, 0, home.left - 1
     jobs[looked], home_of[looked] = home.jobs[home.left + 1], home
   end
