@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Unpack
 
 import redis
 
@@ -27,6 +27,7 @@ from redbike.errors import BadConfig, BadSchedule, ServerError
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
 from redbike.moving.rows import Source, get_name
+from redbike.options import NO_CHANGES, Changes, JobOptions, read_changes
 from redbike.running.dispatcher import Dispatcher
 from redbike.serving.check import check_server
 from redbike.serving.connection import aim_at, connect
@@ -66,6 +67,9 @@ class Redbike:
         backoff: float = DEFAULTS.backoff,
         on_timeout: str | None = DEFAULTS.on_timeout,
         on_lost: str = DEFAULTS.on_lost,
+        stop_after: int = DEFAULTS.stop_after,
+        grace: float = DEFAULTS.grace,
+        overlap: str = DEFAULTS.overlap,
         failures_limit: int = DEFAULTS.failures_limit,
         log_level: str = DEFAULTS.log_level,
     ) -> None:
@@ -81,6 +85,9 @@ class Redbike:
             backoff=backoff,
             on_timeout=on_timeout,
             on_lost=on_lost,
+            stop_after=stop_after,
+            grace=grace,
+            overlap=overlap,
             failures_limit=failures_limit,
             log_level=log_level,
         )
@@ -132,22 +139,37 @@ class Redbike:
 
     # Entering and removing jobs
 
-    def set(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> bool:
+    def set(
+        self,
+        jobid: str,
+        schedule: str | None,
+        after: float | None = None,
+        tz: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> bool:
         """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
 
-        `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Raises `BadJobId`,
-        and `TypeError` for a schedule that is not a text.
+        `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Of `options` and
+        data, the job keeps those that are not given; None takes one back. Raises `BadJobId`, `BadConfig` for a bad
+        option or data, and `TypeError` for a schedule that is not a text.
         """
         try:
-            self._setter.set(jobid, schedule, after, tz)
+            self._setter.set(jobid, schedule, after, tz, read_changes(options))
         except BadSchedule as error:
             log.error("%s: %s", jobid, error)
             return False
         return True
 
-    def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> bool:
+    def enter(
+        self,
+        jobid: str,
+        schedule: str | None,
+        after: float | None = None,
+        tz: str | None = None,
+        changes: Changes = NO_CHANGES,
+    ) -> bool:
         """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
-        return self._setter.enter(jobid, schedule, after, tz)
+        return self._setter.enter(jobid, schedule, after, tz, changes)
 
     def set_many(
         self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
@@ -184,9 +206,9 @@ class Redbike:
         """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
 
         Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``,
-        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``.
+        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``options``, ``data``.
         """
-        return self.store.questions.inspect([check_known_jobid(jobid)])[0].to_dict()
+        return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0].to_dict()
 
     def is_working(self, jobid: str) -> bool:
         """Whether a run of `jobid` is in flight."""

@@ -20,3 +20,4 @@ class Skip(StrEnum):
     MISSED = "missed"  # nobody could run it in time
     RUNNING = "running"  # the last run was still going on
     WITHDRAWN = "withdrawn"  # it was in a queue, or owed, when the job was set again
+    LATE = "late"  # it could not be put into a queue within its grace

@@ -34,7 +34,7 @@ def test_the_page_has_every_setting_with_its_default():
     defaults = {field.name.replace("_", "-"): field.default for field in dataclasses.fields(Settings)}
     # Without a default of its own, the worker class decides.
     defaults |= {"on-error": "stop", "on-timeout": "stop"}
-    shown = {name: f"{value:g}" if isinstance(value, float) else str(value or "") for name, value in defaults.items()}
+    shown = {name: f"{value:g}" if isinstance(value, float | int) else value or "" for name, value in defaults.items()}
     assert dict(rows) == shown
 
 

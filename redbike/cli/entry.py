@@ -1,7 +1,10 @@
 """Redbike runs jobs on cron, iCal RRULE and one-off schedules, with Redis or Valkey as the only moving part.
 
 Usage:
-  redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <JOBID> <SCHEDULE>
+  redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--data=<JSON>] [--timeout=<DURATION>]
+                        [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
+                        [--on-lost=<POLICY>] [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>]
+                        [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load <CSV> [--after=<TIMESTAMP>] [--tz=<ZONE>]
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>]
@@ -43,6 +46,19 @@ Options:
                            with TLS: rediss://, rediss+sentinel://, redis+clusters://
   -a --after=<TIMESTAMP>   From when occurrences count.
   --tz=<ZONE>              The zone of times that name none, such as Europe/Berlin.
+  --data=<JSON>            What its worker is given, any JSON value.
+  --timeout=<DURATION>     How long a run may take.
+  --on-timeout=<POLICY>    After a timeout: stop, reschedule, requeue.
+  --on-error=<POLICY>      After a failure: stop, reschedule, retry.
+  --retries=<N>            How often on-error=retry runs it again.
+  --backoff=<DURATION>     The pause before the first retry.
+  --on-lost=<POLICY>       After its worker died: requeue, reschedule, stop.
+  --catchup=<POLICY>       Which missed occurrences run: last, none, all.
+  --catchup-limit=<N>      How many missed occurrences catchup=all runs.
+  --stop-after=<N>         Stop it after so many failed occurrences in a row.
+  --grace=<DURATION>       Skip an occurrence that is later than this.
+  --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
+  --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
@@ -51,6 +67,9 @@ Options:
   --processes=<N>          Worker processes [default is 1].
   -h --help                Show this.
   --version                Show the version.
+
+The options from --data to --spread are those of the job, and override the settings. It keeps those that are not given;
+"default" takes one back, and "null" the data. A DURATION is seconds, or a text such as 15m or 2h.
 
 A SCHEDULE is NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields of cron, or the
 lines of an iCal RRULE. A TIMESTAMP is epoch seconds or ISO 8601. A WORKER is package.module:Class('init string').

@@ -26,6 +26,9 @@ OLD_RUN = "is of a run that a worker of redbike 0.13.1 took; it expires at its t
 STRAY = "is none of ours, or of a queue that was never used"
 
 
+DATA_PAGE = PAGE // 10  # values of data in one reply: each may be long
+
+
 @dataclass
 class Listing:
     """All that is listed anywhere."""
@@ -115,8 +118,9 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     """List the ids in hashes and sorted sets, and the tags of runs; yield the queues that records name."""
     keys, client = store.keys, store.client
     runs: dict[str, RunRecord] = {}
-    for key in (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures):
-        for jobid, value in client.hscan_iter(key, count=PAGE):
+    hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.options)
+    for key in (*hashes, keys.data):
+        for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key == keys.data else PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
                 yield get_home(Waiting.parse(decode(value)))

@@ -70,11 +70,25 @@ def find_first_due(schedule: Schedule, since: float, now: float, settings: Setti
     if schedule.is_immediate:
         return "now"
     due = schedule.next(since)
-    if due is None or due > now or schedule.runs_once or settings.catchup == "last":
+    if due is None or due > now or schedule.runs_once:
         return due
     if settings.catchup == "none":
         return schedule.next(now)
-    return _pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
+    if settings.catchup == "all":
+        due = _pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
+    return pass_late(schedule, due, now, settings)
+
+
+def pass_late(schedule: Schedule, due: float | None, now: float, settings: Settings) -> float | None:
+    """Return `due`, or the first occurrence after it that is not late by more than ``grace``."""
+    if not settings.grace or due is None or now - due <= settings.grace:
+        return due
+    return schedule.next(now - settings.grace - JUST_BEFORE)
+
+
+def count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
+    """Count the occurrences from `due` to the `first` one that is not late; None if none is left."""
+    return 1 + schedule.count(due, now, COUNT_LIMIT) if first is None else schedule.count(due, first, COUNT_LIMIT)
 
 
 def count_given_up(schedule: Schedule, due: float, now: float) -> int:

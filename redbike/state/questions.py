@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redbike.errors import Unreachable
+from redbike.options import is_readable, parse_options
 from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
@@ -39,7 +40,10 @@ class JobState:
     now: float = field(compare=False)  # Redis' clock then
     entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
     tombstones: frozenset[str] = frozenset()  # those of them in which it has one
-    unreadable: tuple[str, ...] = ()  # of streak, failure and the reasons of skips those that are damaged
+    unreadable: tuple[str, ...] = ()  # of streak, failure, options and the reasons of skips those that are damaged
+    options: str = ""  # as they are stored
+    has_data: bool = False
+    data: str = field(default="", compare=False)  # JSON, if it was asked for
     stored: dict[str, str] = field(default_factory=dict)  # schedule, status, timeline, queued, running as Redis spells
 
     def count_entries(self, name: str) -> int:
@@ -81,6 +85,10 @@ class JobState:
             found["skipped"] = self.skipped
         if self.failure is not None:
             found["failure"] = self.failure
+        if self.options:
+            found["options"] = dict(parse_options(self.options))
+        if self.data:
+            found["data"] = json.loads(self.data)
         return found
 
 
@@ -109,20 +117,24 @@ class Questions:
         jobids: Iterable[str],
         queues: Mapping[str, Sequence[str]] | None = None,
         tags: Mapping[str, str] | None = None,
+        with_data: bool = False,
     ) -> list[JobState]:
         """Return all that is kept of each of `jobids`, each at one instant, in one round trip.
 
         `queues` names, by job id, those in whose lists it is looked for too: that takes the longer the longer they are.
-        `tags` are those under which jobs may be in flight that have no record of that.
+        `tags` are those under which jobs may be in flight that have no record of that. Data may be long: they are read
+        only `with_data`.
         """
         jobids, lists, tags = list(jobids), queues or {}, tags or {}
         replies = self._namespace.scripts.run_all(
-            self._pack_inspect(jobid, lists.get(jobid, ()), tags.get(jobid)) for jobid in jobids
+            self._pack_inspect(jobid, lists.get(jobid, ()), tags.get(jobid), with_data) for jobid in jobids
         )
         return [_read_job(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
 
-    def _pack_inspect(self, jobid: str, queues: Sequence[str], tag: str | None) -> Call:
-        given = {"job": jobid} if tag is None else {"job": jobid, "tag": tag}
+    def _pack_inspect(self, jobid: str, queues: Sequence[str], tag: str | None, with_data: bool) -> Call:
+        given: dict[str, Any] = {"job": jobid} if tag is None else {"job": jobid, "tag": tag}
+        if with_data:
+            given["data"] = True
         return self._namespace.pack("inspect", queues, **given)
 
     def inspect_tags(self, tags: Mapping[str, Iterable[str]]) -> list[TagState]:
@@ -193,6 +205,7 @@ def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
     unreadable: list[str] = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
     unreadable += ["streak"] if streak and not STREAK.fullmatch(streak) else []
     unreadable += ["failure"] if failure and kept is None else []
+    unreadable += [] if is_readable(found.get("options", "")) else ["options"]
     return JobState(
         jobid=jobid,
         schedule=found.get("schedule"),
@@ -210,6 +223,9 @@ def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         entries=dict(zip(queues, found["entries"] or (), strict=True)),
         tombstones=frozenset(name for name, dead in zip(queues, found["dead"] or (), strict=True) if dead),
         unreadable=tuple(unreadable),
+        options="" if "options" in unreadable else found.get("options", ""),
+        has_data=found["has_data"],
+        data=found.get("data", ""),
         stored={name: found[name] for name in ("schedule", "status", "timeline", "queued", "running") if name in found},
     )
 

@@ -88,16 +88,16 @@ def test_a_load_says_how_many_it_has_set(shell):
 
 
 def test_a_last_line_without_its_end_is_a_row_and_a_torn_one_is_refused():
-    assert list(read_rows(io.StringIO("a:A,NOW\nb:A,STOP"))) == [(1, ("a:A", "NOW")), (2, ("b:A", "STOP"))]
+    assert list(read_rows(io.StringIO("a:A,NOW\nb:A,STOP"))) == [(1, ("a:A", "NOW", {})), (2, ("b:A", "STOP", {}))]
     [(_, first), (line, torn)] = read_rows(io.StringIO("a:A,NOW\nb:A"))
-    assert (first, line) == (("a:A", "NOW"), 2)
+    assert (first, line) == (("a:A", "NOW", {}), 2)
     assert "1 columns" in str(torn)
 
 
 def test_a_schedule_with_commas_needs_quotes_and_is_told_so():
     [(_, torn), (_, whole)] = read_rows(io.StringIO('a:A,0,30 * * * *\na:A,"0,30 * * * *"\n'))
     assert "a schedule with commas in it needs quotes" in str(torn)
-    assert whole == ("a:A", "0,30 * * * *")
+    assert whole == ("a:A", "0,30 * * * *", {})
 
 
 def test_a_file_that_ends_inside_quotes_is_cut_off_and_its_last_row_refused():
@@ -111,7 +111,7 @@ def test_a_file_that_ends_inside_quotes_is_cut_off_and_its_last_row_refused():
 def test_open_files_of_either_kind_are_read_and_stay_open(end, mark):
     content = f"{mark}é:A,NOW{end}b:A,STOP{end}"
     for file in (io.StringIO(content, newline=""), io.BytesIO(content.encode())):
-        assert [row for _, row in read_rows(file)] == [("é:A", "NOW"), ("b:A", "STOP")]
+        assert [row for _, row in read_rows(file)] == [("é:A", "NOW", {}), ("b:A", "STOP", {})]
         assert not file.closed
 
 

@@ -32,7 +32,7 @@ end
 local function placement(job, how, due, schedule, home)
   local place = how.place
   if place == 'unset' then
-    for _, key in ipairs({schedules, statuses, streaks, failures}) do change('HDEL', key, {job}) end
+    for _, key in ipairs({schedules, statuses, streaks, failures, options, data}) do change('HDEL', key, {job}) end
     change('HDEL', skipped, skip_fields(job))
     change('ZREM', failure_times, {job})
     return 'unset'

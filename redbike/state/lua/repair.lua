@@ -3,7 +3,7 @@
 -- given  job; found: its schedule, status, timeline (score), queued and running (records), where they are there;
 --        queues, with entries: for each how often the job was found there, wanted: how often it is to be, dead and
 --        buried: whether it was found to have a tombstone there (1 or 0), and is to have one;
---        wanted: {status: its event, timeline: due time, queued, running, streak, failure}, of which those that are
+--        wanted: {status: its event, timeline: due time, queued, running, streak, failure, options, data}, of which those that are
 --        missing stay and those that are false go; skips: {field in the hash of skips: how many more, or false}
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two requests
 local job, found, wanted = given.job, given.found, given.wanted
@@ -31,7 +31,8 @@ if wanted.timeline == false then change('ZREM', timeline, {job}) end
 for field, key in pairs({queued = queued, running = running}) do
   if wanted[field] then change('HSET', key, {job, wanted[field]}) end
 end
-local hashes = {status = statuses, queued = queued, running = running, streak = streaks, failure = failures}
+local hashes = {status = statuses, queued = queued, running = running, streak = streaks, failure = failures,
+  options = options, data = data}
 for field, key in pairs(hashes) do
   if wanted[field] == false then change('HDEL', key, {job}) end
 end

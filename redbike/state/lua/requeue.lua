@@ -20,7 +20,7 @@ local function failed()  -- the due time of its last failure, and how often that
 end
 
 local run, kept = run_of(call('HGET', running, job)), streak_of(call('HGET', streaks, job))
-kept.failures, kept.losses, kept.alone = '0', '0', nil
+kept.failures, kept.losses, kept.alone, kept.failed = '0', '0', nil, nil
 if run then
   run.next = 'due:' .. stamp(now)
   change('HSET', running, {job, record_of(run)})

@@ -15,7 +15,7 @@ if run then
 elseif record then
   change('HDEL', running, {job})
 end
-for _, key in ipairs({schedules, statuses, queued, streaks, failures}) do change('HDEL', key, {job}) end
+for _, key in ipairs({schedules, statuses, queued, streaks, failures, options, data}) do change('HDEL', key, {job}) end
 for _, key in ipairs({timeline, failure_times}) do change('ZREM', key, {job}) end
 change('HDEL', skipped, skip_fields(job))
 return write({known > 0 and 'ok' or 'missing'})
