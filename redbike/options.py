@@ -148,6 +148,16 @@ def parse_options(stored: str) -> Mapping[str, Value]:
     return MappingProxyType(found)
 
 
+def list_texts(stored: str) -> list[str]:
+    """Return the options that are stored as the texts of columns, "" for those that are not there."""
+    found = parse_options(stored)
+    return [_format_value(found[name]) if name in found else "" for name in OPTIONS]
+
+
+def _format_value(value: Value) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
 def is_readable(stored: str) -> bool:
     """Tell whether options are stored as they should be."""
     return not stored or _parse_object(stored) is not None

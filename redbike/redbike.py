@@ -140,13 +140,9 @@ class Redbike:
     # Entering and removing jobs
 
     def set(
-        self,
-        jobid: str,
-        schedule: str | None,
-        after: float | None = None,
-        tz: str | None = None,
-        **options: Unpack[JobOptions],
-    ) -> bool:
+        self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None,
+        **options: Unpack[JobOptions]
+    ) -> bool:  # fmt: skip
         """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
 
         `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Of `options` and
@@ -161,13 +157,9 @@ class Redbike:
         return True
 
     def enter(
-        self,
-        jobid: str,
-        schedule: str | None,
-        after: float | None = None,
-        tz: str | None = None,
-        changes: Changes = NO_CHANGES,
-    ) -> bool:
+        self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None,
+        changes: Changes = NO_CHANGES
+    ) -> bool:  # fmt: skip
         """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
         return self._setter.enter(jobid, schedule, after, tz, changes)
 
@@ -216,16 +208,15 @@ class Redbike:
 
     def get_statuses(self, before: float | None = None) -> Iterator[tuple[str, str, int]]:
         """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
-        for jobid, status in self.store.questions.list_statuses():
-            event, _, moment = status.partition(":")
-            if not moment.isdecimal():
-                log.warning("%s: %r is no status", jobid, status)
-            elif before is None or int(moment) < before:
-                yield jobid, event, int(moment)
+        return self.store.questions.list_events(before)
 
     def get_schedules(self) -> Iterator[tuple[str, str]]:
         """(job id, schedule in its complete form) of every job."""
         return self.store.questions.list_schedules()
+
+    def get_rows(self) -> Iterator[tuple[str, ...]]:
+        """The columns `redbike.options.COLUMNS` of every job, as texts, which `load` reads back under that header."""
+        return self.store.questions.list_rows()
 
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
@@ -284,10 +275,7 @@ class Redbike:
         """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""
         if missing := self.store.questions.list_missing_rights(needed.split()):
             user = self.client.connection_pool.connection_kwargs.get("username") or "default"
-            raise ServerError(
-                f"Redis gives the user {user!r} no permissions for {', '.join(missing)}: a {role} needs them "
-                "(docs/security.rst lists all)"
-            )
+            raise ServerError(rights.describe_missing(user, role, missing))
 
     # Control
 

@@ -57,7 +57,8 @@ MODULES = {
     "running": [
         {"__init__", "schedules", "timefile", "wakeup"},
         {"loop", "policies"},
-        {"dispatcher", "requests"},
+        {"requests", "skipping"},
+        {"dispatcher"},
     ],
     "working": [
         {"__init__", "batch", "coroutines", "ends", "heartbeat", "limits", "tracebacks", "worker_class"},

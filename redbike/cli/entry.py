@@ -11,7 +11,7 @@ Usage:
   redbike [options] work [<WORKER>] [--concurrency=<N>] [--processes=<N>]
   redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>]
   redbike [options] statuses [--before=<TIMESTAMP>]
-  redbike [options] schedules
+  redbike [options] schedules [--full]
   redbike [options] tell [--] <JOBID>
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
@@ -26,11 +26,12 @@ Commands:
   set        Enter a job: its id and when it runs. It need not wait for a dispatcher.
   unset      Take a job out of the rotation; a run in flight completes.
   load       Set the JOBID,SCHEDULE rows of a CSV file, - for standard input; bad rows are named, the others are set.
+             Under a header as schedules --full prints it, the further columns are options and data.
   dispatch   Move due jobs to their queues, until halted.
   work       Work the jobs in the queues, until halted.
   up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
   statuses   The last event of every job, as CSV: jobid,event,timestamp.
-  schedules  The schedule of every job, as CSV that load reads back: jobid,schedule.
+  schedules  The schedule of every job, as CSV that load reads back: jobid,schedule. With --full also options and data.
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
@@ -61,6 +62,7 @@ Options:
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
+  --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.
   --concurrency=<N>        Jobs at once in each process [default is 1, with Commands 10].

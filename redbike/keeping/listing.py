@@ -13,7 +13,7 @@ from redbike.keeping.leftovers import is_members, is_run
 from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
-from redbike.state.namespace import PAGE
+from redbike.state.namespace import DATA_PAGE, PAGE
 from redbike.state.records import RunRecord, Waiting, decode, parse_batch
 from redbike.state.runs import GRACE, SLACK
 from redbike.state.store import Store
@@ -24,9 +24,6 @@ FORGOTTEN = "is a queue that is missing in the set of queues"
 MEMBERS = "is left of redbike 0.13.1 and used no more; redbike fsck --repair removes it"
 OLD_RUN = "is of a run that a worker of redbike 0.13.1 took; it expires at its timeout"
 STRAY = "is none of ours, or of a queue that was never used"
-
-
-DATA_PAGE = PAGE // 10  # values of data in one reply: each may be long
 
 
 @dataclass

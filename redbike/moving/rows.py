@@ -105,9 +105,9 @@ def _check_blocking(file: Any) -> None:
 def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | BadConfig]]:
     # Strict: if the file ends inside quotes, it was cut off, and its last schedule is incomplete.
     reader = csv.reader(lines, strict=True)
-    header, line = COLUMNS[:2], 1
+    header = COLUMNS[:2]
     while True:
-        is_first, line = line == 1, reader.line_num + 1
+        line = reader.line_num + 1
         try:
             row = next(reader)
         except StopIteration:
@@ -115,7 +115,7 @@ def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | Ba
         except csv.Error as error:
             yield line, BadConfig(f"no row of CSV: {error}")
             continue
-        if is_first and tuple(row[:2]) == COLUMNS[:2]:
+        if line == 1 and tuple(row[:2]) == COLUMNS[:2]:
             header = _read_header(row, source)
         elif len(row) == len(header):
             yield line, Row(row[0], row[1], dict(zip(header[2:], row[2:], strict=True)))

@@ -1,22 +1,26 @@
 """What can be asked of the state in Redis. Nothing here changes anything."""
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from redbike.errors import Unreachable
-from redbike.options import is_readable, parse_options
+from redbike.options import is_readable, list_texts, parse_options
 from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
-from redbike.state.namespace import PAGE, Namespace, read_json
+from redbike.state.namespace import DATA_PAGE, PAGE, Namespace, read_json
 from redbike.state.records import STREAK, RunRecord, Streak, Waiting, decode, parse_batch, parse_number
 from redbike.state.scripts import Call, Reply
 from redbike.words import Event, Skip
+
+log = logging.getLogger("redbike")
 
 COUNT = re.compile(r"\d{1,18}", re.ASCII)
 
@@ -158,9 +162,44 @@ class Questions:
             stored = self._namespace.client.hget(self._namespace.keys.schedules, jobid)
         return None if stored is None else decode(stored)
 
+    def has_options(self) -> bool:
+        """Tell whether any job has options."""
+        with translate_errors():
+            return bool(self._namespace.client.hlen(self._namespace.keys.options))
+
+    def read_schedules(self, jobids: Sequence[str]) -> list[tuple[str | None, str]]:
+        """Return the schedule of each of `jobids` as it is stored, or None, and its options, "" for none."""
+        keys = self._namespace.keys
+        with translate_errors(), self._namespace.client.pipeline(transaction=False) as pipeline:
+            pipeline.hmget(keys.schedules, jobids)
+            pipeline.hmget(keys.options, jobids)
+            texts, options = pipeline.execute()
+        return [(None if text is None else decode(text), decode(own)) for text, own in zip(texts, options, strict=True)]
+
     def list_statuses(self) -> Iterator[tuple[str, str]]:
         """Yield every job id with its status as it is stored."""
         return self._scan(self._namespace.keys.statuses)
+
+    def list_events(self, before: float | None) -> Iterator[tuple[str, str, int]]:
+        """Yield the id of every job, its last event and the time of that; or of those with no event since `before`."""
+        for jobid, status in self.list_statuses():
+            event, _, moment = status.partition(":")
+            if not moment.isdecimal():
+                log.warning("%s: %r is no status", jobid, status)
+            elif before is None or int(moment) < before:
+                yield jobid, event, int(moment)
+
+    def list_rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield for every job the texts of `redbike.options.COLUMNS`; "" for an option that it does not have."""
+        client, keys, jobs = self._namespace.client, self._namespace.keys, self.list_schedules()
+        while page := list(islice(jobs, DATA_PAGE)):
+            jobids = [jobid for jobid, _ in page]
+            with translate_errors(), client.pipeline(transaction=False) as pipeline:
+                pipeline.hmget(keys.options, jobids)
+                pipeline.hmget(keys.data, jobids)
+                options, data = pipeline.execute()
+            for job, own, value in zip(page, options, data, strict=True):
+                yield (*job, *list_texts(decode(own)), decode(value))
 
     def list_schedules(self) -> Iterator[tuple[str, str]]:
         """Yield every job id with its schedule."""

@@ -4,8 +4,8 @@
 --        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
 --        there are several; schedules: that from which its place was computed; dues: '' (never), 'spent' (never, for a
 --        one-off), '+n' (in n seconds) or a time; how: {job: how it ended, see runs.py}
--- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule
---         and what was left behind}; a word is a place, or why it is not there, see `Answer` in runs.py
+-- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule,
+--         what was left behind, and its options}; a word is a place, or why it is not there, see `Answer` in runs.py
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
@@ -26,6 +26,7 @@ local function conflict(job, run, how, schedule, expected)
   local left = run.next .. (run.next ~= '-' and call('ZSCORE', timeline, job) and '+timeline' or '')
   if not schedule or schedule == expected and left == (how.left or '-') then return end
   note(changed, schedule, left)
+  changed[#changed + 1] = call('HGET', options, job) or ''
   return 'changed'
 end
 -- Placement: where the job goes, by how its run ended.
