@@ -24,6 +24,7 @@ from redbike.options import (
 from redbike.schedule.spread import compute_share
 from redbike.state.jobs import Job
 from redbike.state.store import Store
+from tests.commandline import ROOT
 from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for
 from tests.verbs import set_one
 
@@ -76,6 +77,13 @@ def test_python_and_the_command_line_take_each_option_by_its_name():
     assert [name for name in re.findall(r"--([a-z-]+)=", set_usage) if name not in ("after", "tz", "data")] == [
         *OPTIONS
     ]
+
+
+def test_the_page_has_each_option_with_its_kind():
+    page = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")[2]
+    rows = dict(re.findall(r"^``([a-z-]+)`` +(\w+)", page.partition("The server\n")[0], re.MULTILINE))
+    kinds = {"duration": "duration", "count": "number", "choice": "policy"}
+    assert rows == {name: kinds[option.kind] for name, option in OPTIONS.items()} | {"data": "JSON"}
 
 
 @pytest.mark.parametrize(
