@@ -436,6 +436,7 @@ DISPATCHER = [
     Operation("dispatch_due after an older version", older, one_pass),
     Operation("dispatch", due, dispatch),
     Operation("dispatch with catchup = none", missed, dispatch_what_is_there, settings={"catchup": "none"}),
+    Operation("dispatch_due of what is late", missed, one_pass, settings={"grace": 600.0}),
 ]
 
 
