@@ -3,30 +3,24 @@
 import configparser
 import dataclasses
 import difflib
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from redbike.errors import BadConfig
+from redbike.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
 
 DEFAULT_FILE = ".redbike.conf"
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 MAX_PREFIX = 128  # bytes
 
-CHOICES = {
-    "catchup": ("last", "none", "all"),
-    "on_error": ("stop", "reschedule", "retry"),
-    "on_timeout": ("stop", "reschedule", "requeue"),
-    "on_lost": ("requeue", "reschedule", "stop"),
-    "log_level": ("debug", "info", "warning", "error", "critical"),
-}
 _OPTIONAL_POLICIES = ("on_error", "on_timeout")  # if they are not given, the worker class decides
-_SECONDS = {"default_timeout": (0.001, 1e9), "backoff": (0.0, 1e9)}
-_COUNTS = {"catchup_limit": (0, 1_000_000), "retries": (0, 1_000_000), "failures_limit": (0, 10_000_000)}
+_LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
+CHOICES = {name: option.choices for name, option in SETTINGS.items() if option.choices} | {"log_level": _LOG_LEVELS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +39,27 @@ class Settings:
     backoff: float = 1.0  # seconds before the first retry; each further pause is twice as long
     on_timeout: str | None = None  # stop, reschedule, requeue; None: the worker class decides, the default is stop
     on_lost: str = "requeue"  # requeue, reschedule, stop
+    stop_after: int = 0  # failed occurrences in a row after which a job is stopped, whatever the policies say; 0: never
+    grace: float = 0.0  # seconds after which an occurrence that is not enqueued is skipped; 0: none is
+    overlap: str = "skip"  # what comes due during a run: skip, queue
     failures_limit: int = 1000  # the most failures that are kept
     log_level: str = "info"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, _check_setting(field.name, getattr(self, field.name)))
+
+
+def override(settings: Settings, options: str) -> Settings:
+    """Return the settings of a job that has `options`, as they are stored; "" for none."""
+    return _override(settings, options) if options else settings
+
+
+@lru_cache(1024)
+def _override(settings: Settings, options: str) -> Settings:
+    found = {name.replace("-", "_"): value for name, value in parse_options(options).items()}
+    own: dict[str, Any] = {name: value for name, value in found.items() if name in SETTINGS}
+    return dataclasses.replace(settings, **own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +144,15 @@ def _check_setting(name: str, value: Any) -> Any:
     key = name.replace("_", "-")
     if name in _OPTIONAL_POLICIES and value in (None, ""):
         return None
-    if name in CHOICES:
-        if value not in CHOICES[name]:
-            raise BadConfig(f"bad {key} {value!r}: {', '.join(CHOICES[name])} are allowed")
-        return value
-    if name in _SECONDS:
-        return _parse_number(key, value, *_SECONDS[name], float)
-    if name in _COUNTS:
-        return _parse_number(key, value, *_COUNTS[name], int)
+    if name in SETTINGS:
+        read = SETTINGS[name].read(value)
+        return read if isinstance(read, str) or SETTINGS[name].kind == "count" else float(read)
+    if name == "log_level":
+        return read_choice(key, value, _LOG_LEVELS)
+    if name == "default_timeout":
+        return read_number(key, value, 0.001, MAX_SECONDS, float)
+    if name == "failures_limit":
+        return read_number(key, value, 0, 10_000_000, int)
     if name == "prefix":
         return _check_prefix(value)
     if name == "timezone":
@@ -152,18 +162,6 @@ def _check_setting(name: str, value: Any) -> Any:
         if not isinstance(value, str):
             raise BadConfig(f"bad {key} {value!r}: a text is needed")
     return value or None
-
-
-def _parse_number(key: str, value: Any, minimum: float, maximum: float, kind: type) -> Any:
-    try:
-        if isinstance(value, bool):
-            raise ValueError
-        number = kind(value) if isinstance(value, str) else value
-        if not (math.isfinite(number) and minimum <= number <= maximum and kind(number) == number):
-            raise ValueError
-    except (ValueError, TypeError, OverflowError):
-        raise BadConfig(f"bad {key} {value!r}: a number from {minimum:g} to {maximum:g} is needed") from None
-    return kind(number)
 
 
 def _check_prefix(value: Any) -> str:

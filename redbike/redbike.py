@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Unpack
 
 import redis
 
@@ -18,6 +18,7 @@ from redbike.errors import BadConfig, BadSchedule, ServerError
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
 from redbike.moving.rows import Source, get_name
+from redbike.options import NO_CHANGES, Changes, JobOptions, read_changes
 from redbike.running.dispatcher import Dispatcher
 from redbike.serving.check import check_server
 from redbike.serving.connection import aim_at, connect
@@ -58,6 +59,9 @@ class Redbike(Steering):
         backoff: float = DEFAULTS.backoff,
         on_timeout: str | None = DEFAULTS.on_timeout,
         on_lost: str = DEFAULTS.on_lost,
+        stop_after: int = DEFAULTS.stop_after,
+        grace: float = DEFAULTS.grace,
+        overlap: str = DEFAULTS.overlap,
         failures_limit: int = DEFAULTS.failures_limit,
         log_level: str = DEFAULTS.log_level,
     ) -> None:
@@ -73,6 +77,9 @@ class Redbike(Steering):
             backoff=backoff,
             on_timeout=on_timeout,
             on_lost=on_lost,
+            stop_after=stop_after,
+            grace=grace,
+            overlap=overlap,
             failures_limit=failures_limit,
             log_level=log_level,
         )
@@ -124,22 +131,29 @@ class Redbike(Steering):
 
     # Entering and removing jobs
 
-    def set(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> bool:
+    def set(
+        self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None,
+        **options: Unpack[JobOptions]
+    ) -> bool:  # fmt: skip
         """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
 
-        `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Raises `BadJobId`,
-        and `TypeError` for a schedule that is not a text.
+        `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Of `options` and
+        data, the job keeps those that are not given; None takes one back. Raises `BadJobId`, `BadConfig` for a bad
+        option or data, and `TypeError` for a schedule that is not a text.
         """
         try:
-            self._setter.set(jobid, schedule, after, tz)
+            self._setter.set(jobid, schedule, after, tz, read_changes(options))
         except BadSchedule as error:
             log.error("%s: %s", jobid, error)
             return False
         return True
 
-    def enter(self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None) -> bool:
+    def enter(
+        self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None,
+        changes: Changes = NO_CHANGES
+    ) -> bool:  # fmt: skip
         """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
-        return self._setter.enter(jobid, schedule, after, tz)
+        return self._setter.enter(jobid, schedule, after, tz, changes)
 
     def set_many(
         self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
@@ -172,10 +186,10 @@ class Redbike(Steering):
         """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
 
         Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``,
-        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``paused`` (``since``,
-        ``until``, ``by``, ``reason``) and ``held_for`` (when that which is held is due).
+        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``options``, ``data``,
+        ``paused`` (``since``, ``until``, ``by``, ``reason``) and ``held_for`` (when that which is held is due).
         """
-        return self.store.questions.inspect([check_known_jobid(jobid)])[0].to_dict()
+        return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0].to_dict()
 
     def is_working(self, jobid: str) -> bool:
         """Whether a run of `jobid` is in flight."""
@@ -183,16 +197,15 @@ class Redbike(Steering):
 
     def get_statuses(self, before: float | None = None) -> Iterator[tuple[str, str, int]]:
         """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
-        for jobid, status in self.store.questions.list_statuses():
-            event, _, moment = status.partition(":")
-            if not moment.isdecimal():
-                log.warning("%s: %r is no status", jobid, status)
-            elif before is None or int(moment) < before:
-                yield jobid, event, int(moment)
+        return self.store.questions.list_events(before)
 
     def get_schedules(self) -> Iterator[tuple[str, str]]:
         """(job id, schedule in its complete form) of every job."""
         return self.store.questions.list_schedules()
+
+    def get_rows(self) -> Iterator[tuple[str, ...]]:
+        """The columns `redbike.options.COLUMNS` of every job, as texts, which `load` reads back under that header."""
+        return self.store.questions.list_rows()
 
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
@@ -251,10 +264,7 @@ class Redbike(Steering):
         """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""
         if missing := self.store.questions.list_missing_rights(needed.split()):
             user = self.client.connection_pool.connection_kwargs.get("username") or "default"
-            raise ServerError(
-                f"Redis gives the user {user!r} no permissions for {', '.join(missing)}: a {role} needs them "
-                "(docs/security.rst lists all)"
-            )
+            raise ServerError(rights.describe_missing(user, role, missing))
 
     # Control
 

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 
-from redbike.config import Settings, check_zone
+from redbike.config import Settings, check_zone, override
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
-from redbike.moving.rows import Source, read_rows
+from redbike.moving.rows import Entry, Source, read_entry, read_rows
+from redbike.options import NO_CHANGES, Changes
 from redbike.running.policies import find_first_due
+from redbike.running.requests import Request
 from redbike.running.timefile import Timefile
-from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import check_text, parse
 from redbike.state.jobs import Due, Job
 from redbike.state.keys import check_jobid, check_known_jobid
@@ -40,18 +42,22 @@ class Setter:
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
-    def enter(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> bool:
+    def enter(
+        self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: Changes = NO_CHANGES
+    ) -> bool:
         """`set`, and tell whether the job had a run to come."""
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
         self.store.questions.inspect([jobid])
-        job = self.set(jobid, schedule, after, tz)
+        job = self.set(jobid, schedule, after, tz, changes)
         state = self.store.questions.inspect([jobid])[0]
         if after is None and self._timefile and job:
             _log_if_due_at_once(job, state)
         # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
         return job is not None and not (job.due is None and state.has_event(Event.STP))
 
-    def set(self, jobid: str, schedule: str | None, after: float | None, tz: str | None) -> Job | None:
+    def set(
+        self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: Changes = NO_CHANGES
+    ) -> Job | None:
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:
             self.unset(jobid)
@@ -66,11 +72,9 @@ class Setter:
         except BadSchedule:
             self.store.jobs.reject(jobid)
             raise
-        since = self.compute_start(after, now)
-        job = self._make_job(jobid, parsed, queue, now, since, given=after is not None)
-        job.rests = False  # whoever sets this one job wants it to run
-        self._set_jobs({jobid: job}, from_now=since == now)
-        return job
+        since, given = self.compute_start(after, now), after is not None
+        request = Request(jobid, parsed, queue, now, since, given, changes, wants_run=True)
+        return self._set_jobs({jobid: request}, from_now=since == now)[jobid]
 
     def unset(self, jobid: str) -> bool:
         """Unset a job; False if there is no such job."""
@@ -86,9 +90,14 @@ class Setter:
         self, pairs: Iterable[tuple[str, str | None]], after: float | None, tz: str | None
     ) -> Iterator[tuple[str, bool | ValueError]]:
         """Set a stream of (job id, schedule), a batch in each round trip."""
-        stream = iter(pairs)
+        return self._set_all(((jobid, schedule, NO_CHANGES) for jobid, schedule in pairs), after, tz)
+
+    def _set_all(
+        self, entries: Iterable[Entry], after: float | None, tz: str | None
+    ) -> Iterator[tuple[str, bool | ValueError]]:
+        stream = iter(entries)
         while chunk := list(islice(stream, CHUNK)):
-            for _, schedule in chunk:
+            for _, schedule, _ in chunk:
                 check_text(schedule)
             yield from self._set_chunk(chunk, after, tz)
 
@@ -97,15 +106,17 @@ class Setter:
         lines: deque[int] = deque()
         refused: deque[tuple[int, str, bool | ValueError]] = deque()
 
-        def pairs() -> Iterator[tuple[str, str]]:
+        def entries() -> Iterator[Entry]:
             for line, row in read_rows(source):
-                if isinstance(row, BadConfig):
-                    refused.append((line, "", row))
+                try:
+                    entry = read_entry(row)
+                except BadConfig as error:
+                    refused.append((line, "" if isinstance(row, BadConfig) else row.jobid, error))
                 else:
                     lines.append(line)
-                    yield row
+                    yield entry
 
-        for jobid, result in self.set_many(pairs(), after, tz):
+        for jobid, result in self._set_all(entries(), after, tz):
             line = lines.popleft()
             while refused and refused[0][0] < line:
                 yield refused.popleft()
@@ -123,31 +134,20 @@ class Setter:
         since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
         return self.compute_start(None, since)
 
-    def compute_first_due(self, schedule: Schedule, since: float, now: float) -> Due:
-        """Return when a job is due first whose occurrences count from `since`, by the setting ``catchup``."""
-        return find_first_due(schedule, since, now, self.settings)
-
-    def _make_job(self, jobid: str, schedule: Schedule, queue: str, now: float, since: float, given: bool) -> Job:
-        """A job to be set, whose occurrences count from `since`; `given` tells whether the user has said so."""
-        if schedule.runs_once and not given:
-            since = float("-inf")  # what is past is due at once
-        due = self.compute_first_due(schedule, since, now)
-        # A one-off that is never due would be, wherever its text is set again.
-        text = Stop.text if due is None and schedule.runs_once else schedule.text
-        keeps = not given and not schedule.is_command
-        span = schedule.anchor_span if keeps else None
-        return Job(jobid, text, due, schedule.runs_once, queue, keeps, rests=keeps, anchor_span=span)
+    def compute_first_due(self, schedule: Schedule, options: str, since: float, now: float) -> Due:
+        """Return when a job with these options is due first whose occurrences count from `since`, by ``catchup``."""
+        return find_first_due(schedule, since, now, override(self.settings, options))
 
     def _set_chunk(
-        self, chunk: list[tuple[str, str | None]], after: float | None, tz: str | None
+        self, chunk: list[Entry], after: float | None, tz: str | None
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self._clock()
         since, given = self.compute_start(after, now), after is not None
         from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
-        jobs: dict[str, Job] = {}
-        for jobid, schedule in chunk:
+        jobs: dict[str, Request] = {}
+        for jobid, schedule, changes in chunk:
             try:
                 if schedule is None:
                     self._set_jobs(jobs, from_now)
@@ -164,7 +164,7 @@ class Setter:
             else:
                 if jobid in jobs:
                     self._set_jobs(jobs, from_now)
-                jobs[jobid] = self._make_job(jobid, parsed, queue, now, since, given)
+                jobs[jobid] = Request(jobid, parsed, queue, now, since, given, changes)
                 results.append((jobid, True))
         self._set_jobs(jobs, from_now)
         return results
@@ -176,20 +176,29 @@ class Setter:
             return parsed.with_zone()
         return parsed
 
-    def _set_jobs(self, jobs: dict[str, Job], from_now: bool) -> None:
-        """Set those jobs, and forget them. If their occurrences count `from_now`, none is before they are set."""
+    def _set_jobs(self, requests: dict[str, Request], from_now: bool) -> dict[str, Job]:
+        """Set those jobs, forget the requests, and return the jobs.
+
+        If their occurrences count `from_now`, none is before they are set.
+        """
+        jobs = {jobid: request.make_job(self.settings) for jobid, request in requests.items()}
         left = list(jobs.values())
         ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
         while left:
             refused = self.store.jobs.set(left, from_now=from_now)
-            for job, queue in refused:
-                if queue:
-                    job.queue = queue
+            for job, why, detail in refused:
+                request = requests[job.jobid]
+                if why == "options":
+                    request.known = detail
+                    jobs[job.jobid] = request.make_job(self.settings)
+                elif why == "queue":
+                    job.queue = request.queue = detail
                 else:
-                    job.due = parse(job.schedule).next(self.store.timeline.read_clock() + ahead)
+                    job.due = request.timed_schedule.next(self.store.timeline.read_clock() + ahead)
             ahead = 2 * ahead + 0.001
-            left = [job for job, _ in refused]
-        jobs.clear()
+            left = [jobs[job.jobid] for job, _, _ in refused]
+        requests.clear()
+        return jobs
 
     def _clock(self) -> float:
         """Redis' clock, asked for at most once a second."""

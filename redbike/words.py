@@ -20,5 +20,6 @@ class Skip(StrEnum):
     MISSED = "missed"  # nobody could run it in time
     RUNNING = "running"  # the last run was still going on
     WITHDRAWN = "withdrawn"  # it was in a queue, held or owed, when the job was set again
+    LATE = "late"  # it could not be put into a queue within its grace
     PAUSED = "paused"  # the job was paused when it came due
     CANCELLED = "cancelled"  # somebody cancelled it, while it waited or during its run

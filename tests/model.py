@@ -7,10 +7,12 @@ An end is modelled twice: `Model.end` is one request, which is refused when some
 `Model.conclude` is what it comes to in the end, when whoever asks goes on until it is not refused any more.
 """
 
+import json
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 MOST_LOSSES = 3  # in a row
@@ -28,6 +30,7 @@ class Tries:
     due: float | None = None  # None: the one that is waited for
     after: float | None = None  # after when the schedule goes on; None: after `due`
     alone: bool = False  # it is not taken with others
+    failed: int = 0  # occurrences in a row
 
 
 @dataclass
@@ -104,6 +107,16 @@ class Job:
     paused: float | None = None  # since when
     until: float | None = None
     held: float | None = None  # in place of the timeline, or of a queue
+    options: str = ""  # JSON
+    data: str = ""
+
+    def option(self, name: str, default: Any = None) -> Any:
+        return json.loads(self.options or "{}").get(name, default)
+
+    @property
+    def is_touchy(self) -> bool:
+        """Whether it is not taken with others for its options."""
+        return self.option("timeout", 1) < 1 or self.option("on-lost", "requeue") != "requeue"
 
     @property
     def left(self) -> str:
@@ -170,17 +183,21 @@ class Model:
         once: bool,
         keeps: bool = False,
         queue: str | None = None,
+        options: str | None = None,
+        data: str | None = None,
+        moves: bool = False,
     ) -> None:
         job = self.job(jobid)
+        job.options, job.data = job.options if options is None else options, job.data if data is None else data
         somewhere = job.flight or any(place is not None for place in (job.queued, job.timeline, job.held))
-        if keeps and somewhere and job.schedule == schedule:
+        if keeps and somewhere and job.schedule == schedule and not moves:
             return
         same, job.schedule, job.tries = job.schedule == schedule, schedule, Tries()
         # One that waits elsewhere is set there.
         queue = job.queue if job.queued is not None else queue or queue_of(jobid)
         if job.flight:
             job.status = job.status or "WRK"
-            self._set_in_flight(job, now, due, once, same)
+            self._set_in_flight(job, now, due, once, same and not moves)
         elif (job.queued is not None or self._waited(job)) and due is not None and (due <= now or same):
             pass
         else:
@@ -394,23 +411,25 @@ class Model:
         for moment, jobid in due:
             job = self.job(jobid)
             occurrence = moment if job.tries.due is None else job.tries.due
+            if not job.flight and job.tries.due is None and now - moment > job.option("grace", math.inf):
+                continue
             if not job.flight and jobid == homeless:
                 job.tries, job.timeline = replace(job.tries, due=occurrence), now + PAUSE
             elif not job.flight:
                 self._put(now, jobid, occurrence, queue_of(jobid))
                 moved += 1
-            elif job.flight.anew == "once":
+            elif job.flight.anew == "once" or (job.flight.owed is None and job.option("overlap") == "queue"):
                 job.flight.owed, job.flight.anew, job.timeline = moment, "", None
             else:
                 job.timeline = None
                 job.skip("running")
         return moved
 
-    def skip(self, due: float, jobid: str, schedule: str, next_due: float | None, count: int) -> bool:
+    def skip(self, due: float, jobid: str, schedule: str, next_due: float | None, count: int, reason: str) -> bool:
         job = self.jobs.get(jobid, Job())
         if job.timeline != due or job.schedule != schedule or job.tries.due is not None:
             return False
-        job.skip("missed", count)
+        job.skip(reason, count)
         job.timeline = next_due
         if not job.flight:
             job.status = "STP" if next_due is None else "TML"
@@ -428,11 +447,11 @@ class Model:
         for tag, jobid in lost:
             job = self.job(jobid)
             flight, kept = job.flight, job.tries
-            if tags.count(tag) > 1:
+            if tags.count(tag) > 1 and job.option("on-lost", "requeue") == "requeue":
                 due = flight.due if kept.tries else None
                 tries = Tries(flight.failures, flight.losses, kept.tries, due, kept.after, alone=True)
                 end = End("due", flight.due, "lost", tries)
-            elif flight.losses + 1 < MOST_LOSSES:
+            elif flight.losses + 1 < MOST_LOSSES and job.option("on-lost") != "stop":
                 tries = Tries(flight.failures, flight.losses + 1, kept.tries + 1, flight.due, kept.after)
                 end = End("due", flight.due, "lost", tries)
             else:
@@ -462,7 +481,8 @@ class Model:
         room = {name: self._room(now, name) for name in turns}
         looked = list(self._line_up(turns, room, strict))
         for name, jobid in looked:
-            alone = jobid not in self.tombstones[name] and self.job(jobid).tries.alone
+            job = self.job(jobid)
+            alone = jobid not in self.tombstones[name] and (job.tries.alone or job.is_touchy)
             if len(taken) == most or (alone and taken):
                 break
             self.queues[name].remove(jobid)
@@ -533,7 +553,7 @@ class Model:
 
     def _fly(self, now: float, tag: str, jobid: str) -> None:
         job = self.job(jobid)
-        deadline = now + self.timeouts[job.queue]
+        deadline = now + job.option("timeout", self.timeouts[job.queue])
         counts = job.tries.failures, job.tries.losses
         job.flight = Flight(tag, job.queue, job.schedule, now, deadline, job.queued, *counts)
         job.queued, job.status = None, "WRK"
@@ -602,31 +622,32 @@ class Model:
 
     def end(
         self, now: float, tag: str, ended: list[tuple[str, str, End]], whole: bool = False
-    ) -> list[tuple[str, str, str]]:
+    ) -> list[tuple[str, str, str, str]]:
         """One request to end runs, each as its job, the schedule that it was computed from, and how it ended.
 
-        For each run the word, the place or the schedule, and what was left behind; as a `whole` all end, or none.
+        For each run the word, the place or the schedule, what was left behind, and the options if that is told; as a
+        `whole` all end, or none.
         """
         refused = [self._refusal(now, tag, *each) for each in ended]
         if whole and any(refusal and refusal[0] == "changed" for refusal in refused):
-            return [refusal if refusal and refusal[0] == "changed" else ("kept", "", "-") for refusal in refused]
+            return [refusal if refusal and refusal[0] == "changed" else ("kept", "", "-", "") for refusal in refused]
         return [
-            refusal or ("ok", self._finish(now, jobid, end), "-")
+            refusal or ("ok", self._finish(now, jobid, end), "-", "")
             for refusal, (jobid, _, end) in zip(refused, ended, strict=True)
         ]
 
-    def _refusal(self, now: float, tag: str, jobid: str, schedule: str, end: End) -> tuple[str, str, str] | None:
+    def _refusal(self, now: float, tag: str, jobid: str, schedule: str, end: End) -> tuple[str, str, str, str] | None:
         flight = self._flight(jobid, tag)
         if flight is None:
-            return "stale", "", "-"
+            return "stale", "", "-", ""
         over = now >= flight.deadline
         if end.why == "" and over:
-            return "overrun", "", "-"
+            return "overrun", "", "-", ""
         if (end.why == "overrun" and not over) or (end.why == "lost" and self.batches[tag].lease > now):
-            return "alive", "", "-"
+            return "alive", "", "-", ""
         job = self.job(jobid)
         if job.schedule is not None and (job.left != "-" or job.schedule != schedule):
-            return "changed", job.schedule, job.left
+            return "changed", job.schedule, job.left, job.options
         return None
 
     def conclude(self, now: float, jobid: str, tag: str, end: End, overrun: End | None = None) -> tuple[str, str]:
@@ -649,7 +670,7 @@ class Model:
                 end = self._paused(job, end)
             elif flight.anew:
                 end = self._anew(job, end, now)
-        word, place, _ = self._refusal(now, tag, jobid, job.schedule, end) or ("ok", "", "")
+        word, place, *_ = self._refusal(now, tag, jobid, job.schedule, end) or ("ok", "")
         if word in ("ok", "changed"):
             # What has changed is what it was computed from just now.
             return "ok", self._finish(now, jobid, end)

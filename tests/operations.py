@@ -499,6 +499,7 @@ DISPATCHER = [
     ),
     Operation("dispatch", due, dispatch),
     Operation("dispatch with catchup = none", missed, dispatch_what_is_there, settings={"catchup": "none"}),
+    Operation("dispatch_due of what is late", missed, one_pass, settings={"grace": 600.0}),
 ]
 
 

@@ -34,6 +34,7 @@ SHORT = {
     "redbike.state.timeline.MOST_DUE": 6,
     "redbike.state.upkeep.PAGE": 4,
     "redbike.running.dispatcher.PAGE": 4,
+    "redbike.running.skipping.PAGE": 2,
     "redbike.running.dispatcher.STEP": 2,
     "redbike.running.dispatcher.AHEAD": 1,
 }

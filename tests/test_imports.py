@@ -15,7 +15,9 @@ PACKAGE = Path(redbike.__file__).parent
 # A room may import from those in the lines above its own, and so may a module within its room.
 ROOMS = [
     {"errors", "texts", "words"},
-    {"config", "limits", "schedule", "serving", "processes", "moving"},
+    {"limits", "schedule", "serving", "processes"},
+    {"options"},
+    {"config", "moving"},
     {"state"},
     {"running"},
     {"working", "keeping"},
@@ -31,7 +33,7 @@ MODULES = {
         {"cron", "moments", "rrule"},
         {"explain"},
         {"kinds"},
-        {"forecast", "parser"},
+        {"forecast", "parser", "spread"},
         {"__init__"},
     ],
     "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator"}, {"daily", "subdaily"}, {"recurrence"}],
@@ -52,7 +54,12 @@ MODULES = {
         {"pauses", "timeline", "upkeep"},
         {"store"},
     ],
-    "running": [{"__init__", "policies", "timefile", "wakeup"}, {"loop", "resuming"}, {"dispatcher"}],
+    "running": [
+        {"__init__", "schedules", "timefile", "wakeup"},
+        {"loop", "policies"},
+        {"requests", "resuming", "skipping"},
+        {"dispatcher"},
+    ],
     "working": [
         {"__init__", "batch", "coroutines", "ends", "heartbeat", "limits", "tracebacks", "worker_class"},
         {"loader", "queues", "runner"},

@@ -46,8 +46,12 @@ def set_job(store: Store, jobid: str, schedule: str, due: Due, once: bool = Fals
 
 
 def set_one(store: Store, job: Job) -> None:
-    while elsewhere := store.jobs.set([job]):
-        job.queue = elsewhere[0][1]
+    while refused := store.jobs.set([job]):
+        _, why, detail = refused[0]
+        if why == "queue":
+            job.queue = detail
+        else:
+            job.known = detail
 
 
 def survey(store: Store) -> Survey:

@@ -69,10 +69,14 @@ class _Usage:
     valued: set[str] = field(default_factory=set)  # long names of the options that take a value
 
     def __post_init__(self) -> None:
+        command = ""
         for line in _get_section(self.text, "Usage:"):
-            found = re.match(r"redbike \[options\] (\w+)", line)
-            if found:
-                self.lines[found[1]] = line
+            if line.startswith("redbike "):
+                found = re.match(r"redbike \[options\] (\w+)", line)
+                command = found[1] if found else ""
+            if command:
+                # A line that begins otherwise goes on with the one before.
+                self.lines[command] = f"{self.lines.get(command, '')} {line}".strip()
         for line in _get_section(self.text, "Options:"):
             if not line.startswith("-"):
                 continue  # the line before goes on

@@ -1,14 +1,17 @@
 """Redbike runs jobs on cron, iCal RRULE and one-off schedules, with Redis or Valkey as the only moving part.
 
 Usage:
-  redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <JOBID> <SCHEDULE>
+  redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--data=<JSON>] [--timeout=<DURATION>]
+                        [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
+                        [--on-lost=<POLICY>] [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>]
+                        [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load <CSV> [--after=<TIMESTAMP>] [--tz=<ZONE>]
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>]
   redbike [options] work [<WORKER>] [--concurrency=<N>] [--processes=<N>]
   redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>]
   redbike [options] statuses [--before=<TIMESTAMP>]
-  redbike [options] schedules
+  redbike [options] schedules [--full]
   redbike [options] tell [--] <JOBID>
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
@@ -27,11 +30,12 @@ Commands:
   set        Enter a job: its id and when it runs. It need not wait for a dispatcher.
   unset      Take a job out of the rotation; a run in flight completes.
   load       Set the JOBID,SCHEDULE rows of a CSV file, - for standard input; bad rows are named, the others are set.
+             Under a header as schedules --full prints it, the further columns are options and data.
   dispatch   Move due jobs to their queues, until halted.
   work       Work the jobs in the queues, until halted.
   up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
   statuses   The last event of every job, as CSV: jobid,event,timestamp.
-  schedules  The schedule of every job, as CSV that load reads back: jobid,schedule.
+  schedules  The schedule of every job, as CSV that load reads back: jobid,schedule. With --full also options and data.
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
@@ -51,6 +55,19 @@ Options:
                            with TLS: rediss://, rediss+sentinel://, redis+clusters://
   -a --after=<TIMESTAMP>   From when occurrences count.
   --tz=<ZONE>              The zone of times that name none, such as Europe/Berlin.
+  --data=<JSON>            What its worker is given, any JSON value.
+  --timeout=<DURATION>     How long a run may take.
+  --on-timeout=<POLICY>    After a timeout: stop, reschedule, requeue.
+  --on-error=<POLICY>      After a failure: stop, reschedule, retry.
+  --retries=<N>            How often on-error=retry runs it again.
+  --backoff=<DURATION>     The pause before the first retry.
+  --on-lost=<POLICY>       After its worker died: requeue, reschedule, stop.
+  --catchup=<POLICY>       Which missed occurrences run: last, none, all.
+  --catchup-limit=<N>      How many missed occurrences catchup=all runs.
+  --stop-after=<N>         Stop it after so many failed occurrences in a row.
+  --grace=<DURATION>       Skip an occurrence that is later than this.
+  --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
+  --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
   --failed                 All jobs that have failed for good.
@@ -61,12 +78,16 @@ Options:
   --at-once=<N>            How many jobs of the queue may run at once; none takes the limit back.
   --rate=<RATE>            How many may begin in a time: 100/m, 5/s, 1/h; none takes the limit back.
   --dry-run                Only print the jobs that are meant.
+  --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.
   --concurrency=<N>        Jobs at once in each process [default is 1, with Commands 10].
   --processes=<N>          Worker processes [default is 1].
   -h --help                Show this.
   --version                Show the version.
+
+The options from --data to --spread are those of the job, and override the settings. It keeps those that are not given;
+"default" takes one back, and "null" the data. A DURATION is seconds, or a text such as 15m or 2h.
 
 A SCHEDULE is NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields of cron, or the
 lines of an iCal RRULE. A TIMESTAMP is epoch seconds or ISO 8601. A WORKER is package.module:Class('init string').

@@ -8,6 +8,7 @@ from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, FAILED
 from redbike.config import Config
+from redbike.options import COLUMNS
 
 
 def print_statuses(arguments: Arguments, config: Config) -> int:
@@ -18,9 +19,14 @@ def print_statuses(arguments: Arguments, config: Config) -> int:
 
 
 def print_schedules(arguments: Arguments, config: Config) -> int:
-    """Print the schedule of every job, as CSV that ``load`` reads."""
+    """Print the schedule of every job, as CSV that ``load`` reads; with ``--full`` also its options and data."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    rows.writerows(open_bike(config).get_schedules())
+    bike = open_bike(config)
+    if arguments["--full"]:
+        rows.writerow(COLUMNS)
+        rows.writerows(bike.get_rows())
+    else:
+        rows.writerows(bike.get_schedules())
     return DONE
 
 

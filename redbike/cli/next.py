@@ -9,6 +9,7 @@ from redbike.config import Config, check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
 from redbike.schedule.forecast import describe_job, list_runs
 from redbike.schedule.parser import parse, parse_stored
+from redbike.schedule.spread import spread
 
 
 def print_next(arguments: Arguments, config: Config) -> int:
@@ -27,7 +28,7 @@ def print_next(arguments: Arguments, config: Config) -> int:
         if not goes_on:
             print(state)
             return DONE
-        schedule = parse_stored(job["schedule"])
+        schedule = spread(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
     for line in filter(None, (schedule.explain(), state)):
         print(line)
     if not state and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:

@@ -8,6 +8,7 @@ from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain
 from redbike.config import Config
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.options import DATA, OPTIONS, Changes, parse_data, read_changes
 from redbike.redbike import Redbike
 from redbike.schedule.parser import parse
 
@@ -16,10 +17,18 @@ def set_job(arguments: Arguments, config: Config) -> int:
     """Set a job; print a message if its schedule has no run left."""
     bike = open_bike(config, needs_queues=True)
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
-    runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz)
+    runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz, read_flags(arguments))
     if not runs and not parse(schedule).never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
     return DONE
+
+
+def read_flags(arguments: Arguments) -> Changes:
+    """Return the options and data that are given. Raise `BadConfig`."""
+    given = {name: arguments[f"--{name}"] for name in (*OPTIONS, DATA) if arguments[f"--{name}"] is not None}
+    if DATA in given:
+        given[DATA] = parse_data(given[DATA])
+    return read_changes(given)
 
 
 def unset_job(arguments: Arguments, config: Config) -> int:

@@ -12,8 +12,9 @@ from redbike.commands.file import Command, read_commands
 from redbike.commands.job_lock import JobLock, hold_lock, make_name
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
-from redbike.config import Settings
+from redbike.config import Settings, override
 from redbike.errors import BadConfig, CommandFailed, Overrun
+from redbike.options import parse_options
 from redbike.processes.signals import reap_children
 from redbike.schedule.parser import parse_stored
 from redbike.state.runs import Run
@@ -35,6 +36,7 @@ class Commands(RoundRobin):
 
     concurrency = 10  # a command mostly waits, and a slow one must not delay the others
     grace = 5.0  # seconds between SIGTERM and SIGKILL
+    reads_options = True  # in `settings_for`
 
     def __init__(self, initstring: str, filename: str) -> None:
         super().__init__(initstring)
@@ -55,17 +57,20 @@ class Commands(RoundRobin):
         return min(NO_TIMEOUT, max(timeouts, default=math.inf) + self.grace)
 
     def settings_for(self, run: Run, settings: Settings) -> Settings:
-        """Return `settings`, overridden by those of the run's command.
+        """Return `settings`, overridden by those of the run's command, and these by the options of its job.
 
-        If neither has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
+        If none has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
         """
+        own = parse_options(run.options)
+        settings = override(settings, run.options)
         command = self._commands.get(_get_command_name(run.jobid), Command("", ()))
         default = "stop" if parse_stored(run.schedule).runs_once else "reschedule"
-        on_error = command.on_error or settings.on_error or default
-        retries = settings.retries if command.retries is None else command.retries
-        if command.retries is not None and run.failures < retries:
+        on_error = str(own.get("on-error") or command.on_error or settings.on_error or default)
+        number = own.get("retries", command.retries)
+        retries = settings.retries if number is None else int(number)
+        if number is not None and run.failures < retries:
             on_error = "retry"
-        on_timeout = command.on_timeout or settings.on_timeout or default
+        on_timeout = str(own.get("on-timeout") or command.on_timeout or settings.on_timeout or default)
         return dataclasses.replace(settings, on_error=on_error, retries=retries, on_timeout=on_timeout)
 
     def work(self, jobid: str) -> float | None:
@@ -75,7 +80,9 @@ class Commands(RoundRobin):
         """
         command = self._get_command(jobid)
         run = current_run()
-        seconds = min(command.timeout or math.inf, run.deadline - run.now())
+        # A timeout of its job is in the deadline already.
+        limit = None if "timeout" in parse_options(run.options) else command.timeout
+        seconds = min(limit or math.inf, run.deadline - run.now())
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
         deadline = time.monotonic() + seconds

@@ -18,9 +18,9 @@ from dataclasses import replace
 from redbike.errors import RedbikeError
 from redbike.keeping.listing import get_home, get_own_queue
 from redbike.running.policies import COUNT_LIMIT
+from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
-from redbike.schedule.parser import parse
 from redbike.state.jobs import Due
 from redbike.state.questions import JobState
 from redbike.state.records import NOTHING, OWED, SET, RunRecord, Status, Streak, Waiting, format_time
@@ -29,14 +29,14 @@ from redbike.words import Event, Skip
 
 TAG = re.compile(r"[!-~]+", re.ASCII)  # what a record can contain
 
-FirstDue = Callable[[Schedule, float, float], Due]
+FirstDue = Callable[[Schedule, str, float, float], Due]
 
 
 class Correction:
     """Computes the correct state of jobs of `store`.
 
     If only the schedule of a job is left, its occurrences count from `since` (epoch seconds).
-    ``first_due(schedule, since, now)`` is when a job is due, by the policy for missed occurrences.
+    ``first_due(schedule, options, since, now)`` is when a job is due, by the policy for missed occurrences.
     """
 
     def __init__(self, store: Store, since: float, first_due: FirstDue) -> None:
@@ -100,13 +100,13 @@ class Correction:
     def _place_lost(self, state: JobState) -> JobState:
         event, moment = read_event(state)
         try:
-            schedule = parse(state.schedule or "")
+            schedule = find_schedule(state.jobid, state.schedule or "", state.options)
         except RedbikeError:
             return state
         if event in (Event.STP, Event.DIE, Event.BAD):
             return state
         tried = Streak.parse(state.streak).due
-        due, missed = (tried, 0) if tried is not None else self._find_due(schedule, event, moment, state.now)
+        due, missed = (tried, 0) if tried is not None else self._find_due(schedule, state, event, moment)
         if missed:
             state = replace(state, skipped=state.skipped | {Skip.MISSED: state.skipped.get(Skip.MISSED, 0) + missed})
         if due is None:
@@ -116,14 +116,15 @@ class Correction:
             return _put_in_queue(state, home, due)
         return replace(state, timeline=due, status=_set_event(state, Event.TML))
 
-    def _find_due(self, schedule: Schedule, event: str, moment: float, now: float) -> tuple[float | None, int]:
+    def _find_due(self, schedule: Schedule, state: JobState, event: str, moment: float) -> tuple[float | None, int]:
         """Return when a job that is nowhere is due (None: never again), and how many occurrences that misses."""
+        now = state.now
         if schedule.never_runs:
             return None, 0
         if event in (Event.ENQ, Event.WRK):
             return moment, 0
         since = moment if event == Event.TML else min(self._since, now)
-        due = self._first_due(schedule, since, now)
+        due = self._first_due(schedule, state.options, since, now)
         if due == "now" or (event == Event.TML and schedule.next(since) is None):
             # No occurrence was left: it waited for the end of a pause.
             return now, 0
@@ -144,9 +145,8 @@ def _set_event(state: JobState, event: str) -> str:
 def _clear_unscheduled(state: JobState) -> JobState:
     """Keep only the run in flight, and the status BAD of a schedule that was refused."""
     status = state.status if state.has_event(Event.BAD) else None
-    return replace(
-        _take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None, paused=""
-    )
+    bare = replace(_take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None)
+    return replace(bare, paused="", options="", has_data=False)
 
 
 def _correct_pause(state: JobState) -> JobState:
@@ -219,6 +219,7 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
 
 def _describe_counts(found: JobState, wanted: JobState) -> Iterator[str]:
     gone = {"streak": found.streak, "skipped": found.skipped, "failure": found.failure is not None}
+    gone |= {"options": found.options, "data": found.has_data}
     if found.schedule is None:
         yield from (f"its {name} removed" for name, there in gone.items() if there)
     yield from (f"its {name} removed" for name in found.unreadable)

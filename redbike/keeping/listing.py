@@ -13,7 +13,7 @@ from redbike.keeping.leftovers import is_members, is_run
 from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
-from redbike.state.namespace import PAGE
+from redbike.state.namespace import DATA_PAGE, PAGE
 from redbike.state.records import RunRecord, Waiting, decode, parse_batch
 from redbike.state.runs import GRACE, SLACK
 from redbike.state.store import Store
@@ -115,8 +115,9 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     """List the ids in hashes and sorted sets, and the tags of runs; yield the queues that records name."""
     keys, client = store.keys, store.client
     runs: dict[str, RunRecord] = {}
-    for key in (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses):
-        for jobid, value in client.hscan_iter(key, count=PAGE):
+    hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses)
+    for key in (*hashes, keys.options, keys.data):
+        for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key == keys.data else PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
                 yield get_home(Waiting.parse(decode(value)))

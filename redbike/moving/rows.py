@@ -1,17 +1,22 @@
-"""Read the JOBID,SCHEDULE rows of a CSV file, once and as a stream, so that it may be a pipe or a FIFO."""
+"""Read the rows of a CSV file, once and as a stream, so that it may be a pipe or a FIFO.
+
+A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the further columns are options, and data.
+"""
 
 import csv
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from redbike.errors import BadConfig
+from redbike.options import COLUMNS, DATA, Changes, parse_data, read_changes
 
 Source = str | Path | IO[str] | IO[bytes]
-Row = tuple[str, str] | BadConfig
+Entry = tuple[str, str | None, Changes]  # job id, schedule, options and data
 
 # Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
 AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
@@ -20,14 +25,22 @@ BYTE_ORDER_MARK = "\ufeff"
 UTF_16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
 
 
-def read_rows(source: Source) -> Iterator[tuple[int, Row]]:
-    """Yield (line number, (job id, schedule)) for each row of `source`, a file name or an open text or binary file.
+class Row(NamedTuple):
+    """A row, with the texts of the columns that only a header gives."""
 
-    An invalid row yields a `BadConfig` in place of the pair. Raise `BadConfig` for a file that cannot be read.
+    jobid: str
+    schedule: str
+    columns: Mapping[str, str]
+
+
+def read_rows(source: Source) -> Iterator[tuple[int, Row | BadConfig]]:
+    """Yield (line number, row) for each row of `source`, a file name or an open text or binary file.
+
+    An invalid row yields a `BadConfig`. Raise `BadConfig` for a file that cannot be read, or has an unknown column.
     """
     try:
         with _open_lines(source) as lines:
-            yield from _parse(lines)
+            yield from _parse(lines, source)
     except OSError as error:
         raise _make_error(source, str(error.strerror or error)) from None
 
@@ -89,9 +102,10 @@ def _check_blocking(file: Any) -> None:
         raise _make_error(file, "it is in non-blocking mode, so its end cannot be told")
 
 
-def _parse(lines: Iterator[str]) -> Iterator[tuple[int, Row]]:
+def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | BadConfig]]:
     # Strict: if the file ends inside quotes, it was cut off, and its last schedule is incomplete.
     reader = csv.reader(lines, strict=True)
+    header = COLUMNS[:2]
     while True:
         line = reader.line_num + 1
         try:
@@ -101,11 +115,36 @@ def _parse(lines: Iterator[str]) -> Iterator[tuple[int, Row]]:
         except csv.Error as error:
             yield line, BadConfig(f"no row of CSV: {error}")
             continue
-        if len(row) == 2:
-            yield line, (row[0], row[1])
+        if line == 1 and tuple(row[:2]) == COLUMNS[:2]:
+            header = _read_header(row, source)
+        elif len(row) == len(header):
+            yield line, Row(row[0], row[1], dict(zip(header[2:], row[2:], strict=True)))
         elif row:
-            hint = "; a schedule with commas in it needs quotes" if len(row) > 2 else ""
-            yield line, BadConfig(f"{','.join(row)[:80]!r} has {len(row)} columns, not JOBID,SCHEDULE{hint}")
+            hint = "; a schedule with commas in it needs quotes" if len(row) > len(header) else ""
+            wanted = "JOBID,SCHEDULE" if len(header) == 2 else f"the {len(header)} of the header"
+            yield line, BadConfig(f"{','.join(row)[:80]!r} has {len(row)} columns, not {wanted}{hint}")
+
+
+def _read_header(names: list[str], source: Source) -> tuple[str, ...]:
+    """Return the names of the columns. Raise `BadConfig` for one that is unknown, or there twice."""
+    for number, name in enumerate(names):
+        if name not in COLUMNS:
+            similar = get_close_matches(name, COLUMNS, 1)
+            hint = f"; is {similar[0]!r} meant?" if similar else ""
+            raise _make_error(source, f"unknown column {name[:80]!r} in its header{hint}")
+        if name in names[:number]:
+            raise _make_error(source, f"the column {name!r} is twice in its header")
+    return tuple(names)
+
+
+def read_entry(row: Row | BadConfig) -> Entry:
+    """Return what a row says of a job; an empty cell takes an option back. Raise `BadConfig`."""
+    if isinstance(row, BadConfig):
+        raise row
+    cells: dict[str, Any] = {name: text or None for name, text in row.columns.items()}
+    if cells.get(DATA) is not None:
+        cells[DATA] = parse_data(cells[DATA])
+    return row.jobid, row.schedule, read_changes(cells)
 
 
 def _make_error(source: Source, why: str) -> BadConfig:

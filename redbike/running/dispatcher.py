@@ -2,7 +2,7 @@
 
 1. Survey: one read-only script tells what is due, which tags have lost their worker, and what comes next.
 2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
-   moved at their instant, without another survey.
+   moved at their instant, without another survey. What is late by more than its grace is skipped.
 3. End the lost runs by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt them first.
 4. Resume the jobs whose pause is over. Open the gates whose instant has come: a pause is over, or a rate allows more.
 5. Sleep until the next due time, lease or alarm, or until something earlier is set. Keep the time once a second.
@@ -17,19 +17,18 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from redbike.config import Settings
+from redbike.config import Settings, override
 from redbike.errors import RedbikeError
 from redbike.processes import watchdog
 from redbike.running.loop import Loop
-from redbike.running.policies import count_given_up, describe, place_again, place_lost, place_suspect
+from redbike.running.policies import describe, place_again, place_lost, place_suspect
 from redbike.running.resuming import resume_over
+from redbike.running.skipping import skip_late, skip_missed
 from redbike.running.timefile import Timefile
-from redbike.schedule.kinds import Stop
-from redbike.schedule.parser import parse
 from redbike.state.keys import is_queue_name
 from redbike.state.namespace import PAGE, STEP
 from redbike.state.runs import Answer, EndedRun, Run
-from redbike.state.scripts import Pipeline
+from redbike.state.scripts import Call, Pipeline, Reply
 from redbike.state.store import Store
 from redbike.state.timeline import DueJob, Survey, is_ahead
 
@@ -80,15 +79,17 @@ class Dispatcher:
         store = self.store if now is None else self.store.at(now)
         moved, due, before = 0, self._list_expected() if now is None else [], None
         while True:
-            count, survey = self._move_and_survey(store, due, ahead=before is None or not before.lost)
+            replies, survey = self._move_and_survey(store, due, ahead=before is None or not before.lost)
             watchdog.feed()
-            moved += count
+            moved += sum(map(store.timeline.read_dispatch, replies))
+            late = [job for reply in replies for job in store.timeline.read_late(reply)]
+            moved += self._skip_late(store, late, survey.now) if late else 0
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
             rang = bool(survey.alarms) and self._answer_alarms(store, survey.alarms)
             before, due = survey, self._find_queues(survey.due)
-            if not due:
+            if not due and not late:
                 recovered = self._recover(store, survey)
                 is_more = recovered and (len(survey.lost) >= PAGE or bool(survey.old))
                 if not (rang or is_more):
@@ -96,15 +97,22 @@ class Dispatcher:
                     return moved
                 before = None
 
-    def _move_and_survey(self, store: Store, due: Sequence[DueJob], ahead: bool) -> tuple[int, Survey]:
-        """Move jobs from the timeline to queues; return how many moved since the last time, and what to do next.
+    def _skip_late(self, store: Store, late: Sequence[tuple[str, str]], now: float) -> int:
+        """Skip occurrences that are late by more than their grace; move those that are not, and return how many."""
+        left = self._find_queues(skip_late(store, self.settings, late, now))
+        steps = (left[first : first + STEP] for first in range(0, len(left), STEP))
+        replies = self._pipeline.run([store.timeline.pack_dispatch(step, late_too=True) for step in steps])
+        return sum(map(store.timeline.read_dispatch, replies))
+
+    def _move_and_survey(self, store: Store, due: Sequence[DueJob], ahead: bool) -> tuple[list[Reply], Survey]:
+        """Move jobs from the timeline to queues; return the replies to that since the last time, and what to do next.
 
         With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
         """
         steps = [due[first : first + STEP] for first in range(0, len(due), STEP)]
         late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
         early = steps[: len(steps) - len(late)]
-        calls, moved = (store.timeline.pack_dispatch(step) for step in early), []
+        calls, moved = (self._pack_dispatch(store, step) for step in early), list[Reply]()
         if len(early) == 1:
             # Workers take these few jobs before the survey keeps the server busy.
             moved = self._pipeline.run(calls)
@@ -113,13 +121,16 @@ class Dispatcher:
         moved += rest
         self._surveyed_at = time.monotonic()
         for step in late:
-            self._pipeline.send(store.timeline.pack_dispatch(step))
+            self._pipeline.send(self._pack_dispatch(store, step))
         survey = store.timeline.read_survey(surveyed)
         # Redis read its clock in between, so each survey narrows down the offset.
         self._offset = min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)
         if not survey.due:
             moved += self._pipeline.run([])
-        return sum(map(store.timeline.read_dispatch, moved)), survey
+        return moved, survey
+
+    def _pack_dispatch(self, store: Store, step: Sequence[DueJob]) -> Call:
+        return store.timeline.pack_dispatch(step, self.settings.grace, self.settings.overlap)
 
     def _list_expected(self) -> list[DueJob]:
         """Return the jobs that the last survey has announced and that are due by now."""
@@ -176,20 +187,24 @@ class Dispatcher:
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""
-        together = len(runs) > 1 and self.settings.on_lost == "requeue"
-        ended = [(run, place_suspect(run) if together else place_lost(run, self.settings, now)) for run in runs]
+        own = [override(self.settings, run.options) for run in runs]
+        suspects = [len(runs) > 1 and settings.on_lost == "requeue" for settings in own]
+        ended = [
+            (run, place_suspect(run) if is_suspect else place_lost(run, settings, now))
+            for run, settings, is_suspect in zip(runs, own, suspects, strict=True)
+        ]
         placed, answers = ended, self._end_whole(store, ended)
         while any(answer.word == "changed" for answer in answers):
             placed = [
-                (replace(run, schedule=answer.detail), place_again(run, placement, answer, self.settings, now))
+                (replace(run, schedule=answer.detail), place_again(run, placement, answer, settings, now))
                 if answer.word == "changed"
                 else before
-                for (run, placement), before, answer in zip(ended, placed, answers, strict=True)
+                for (run, placement), settings, before, answer in zip(ended, own, placed, answers, strict=True)
             ]
             answers = self._end_whole(store, placed)
-        for run, answer in zip(runs, answers, strict=True):
+        for run, is_suspect, answer in zip(runs, suspects, answers, strict=True):
             if answer.word == "ok":
-                count = "which was one of several" if together else f"loss {run.losses + 1} in a row"
+                count = "which was one of several" if is_suspect else f"loss {run.losses + 1} in a row"
                 log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
 
     def _end_whole(self, store: Store, ended: list[EndedRun]) -> list[Answer]:
@@ -205,20 +220,8 @@ class Dispatcher:
             since = self._timefile.read(now)
         if since is None and dispatched is not None and not is_ahead(dispatched, now):
             since = dispatched
-        if self.settings.catchup != "none" or since is None or now - since < GAP:
-            return
-        for jobid, due in self.store.timeline.list_between(since, now):
-            self._skip(jobid, due, now)
-
-    def _skip(self, jobid: str, due: str, now: float) -> None:
-        stored = self.store.questions.read_schedule(jobid) or Stop.text
-        try:
-            schedule = parse(stored)
-        except RedbikeError as error:
-            log.error("%s: %s", jobid, error)
-            return
-        if count := count_given_up(schedule, float(due), now):
-            self.store.timeline.skip(jobid, due, schedule.text, schedule.next(now), count)
+        if since is not None and now - since >= GAP:
+            skip_missed(self.store, self.settings, since, now)
 
     def _turn(self) -> None:
         """One pass, then sleep until there is something to do."""

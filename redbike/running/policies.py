@@ -13,8 +13,9 @@ from typing import Any, Literal
 from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
+from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import is_one_off, parse, parse_stored
+from redbike.schedule.parser import is_one_off
 from redbike.state.jobs import Due
 from redbike.state.records import CANCELLED, NOTHING, OWED, Streak
 from redbike.state.runs import Answer, Placement, Run
@@ -33,7 +34,7 @@ MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are ke
 
 def place_done(run: Run, result: object, settings: Settings, now: float) -> Placement:
     """Place a job whose ``work`` returned `result`: by its schedule."""
-    schedule = parse_stored(run.schedule)
+    schedule = find_schedule(run.jobid, run.schedule, run.options)
     if schedule.allows_pause:
         return Placement("next", due=f"+{read_pause(result):.6f}")
     return place_next(run, schedule, settings, now)
@@ -75,8 +76,22 @@ def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **k
     missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
-        return Placement("next", due=pass_over(surplus, schedule, next_due), missed=surplus, **kept)
-    return Placement("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
+        due = pass_over(surplus, schedule, next_due)
+        first, late = _pass_late_ones(schedule, due, now, settings)
+        return Placement("next", due=first, missed=surplus, late=late, **kept)
+    placed = Placement("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
+    return _queue_overlapped(placed, run, schedule, settings, now) if settings.overlap == "queue" else placed
+
+
+def _queue_overlapped(placed: Placement, run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement:
+    """Place a job at the first occurrence that came due while it ran, if there is one; the others are skipped."""
+    due = schedule.next(max(min(run.start, now), run.goes_on_after))
+    first, late = _pass_late_ones(schedule, due, now, settings)
+    if not placed.overlapped or first is None or first > now:
+        return placed
+    # Those until now are counted already.
+    streak = replace(Streak.parse(placed.streak), after=now).format()
+    return replace(placed, due=first, overlapped=placed.overlapped - late - 1, late=late, streak=streak)
 
 
 def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> Due:
@@ -84,11 +99,31 @@ def find_first_due(schedule: Schedule, since: float, now: float, settings: Setti
     if schedule.is_immediate:
         return "now"
     due = schedule.next(since)
-    if due is None or due > now or schedule.runs_once or settings.catchup == "last":
+    if due is None or due > now or schedule.runs_once:
         return due
     if settings.catchup == "none":
         return schedule.next(now)
-    return pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
+    if settings.catchup == "all":
+        due = pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
+    return pass_late(schedule, due, now, settings)
+
+
+def pass_late(schedule: Schedule, due: float | None, now: float, settings: Settings) -> float | None:
+    """Return `due`, or the first occurrence after it that is not late by more than ``grace``."""
+    if not settings.grace or due is None or now - due <= settings.grace:
+        return due
+    return schedule.next(now - settings.grace - JUST_BEFORE)
+
+
+def _pass_late_ones(schedule: Schedule, due: float | None, now: float, settings: Settings) -> tuple[float | None, int]:
+    """Return the first occurrence from `due` on that is not late, and how many are."""
+    first = pass_late(schedule, due, now, settings)
+    return first, 0 if due is None or first == due else count_late(schedule, due, first, now)
+
+
+def count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
+    """Count the occurrences from `due` to the `first` one that is not late; None if none is left."""
+    return 1 + schedule.count(due, now, COUNT_LIMIT) if first is None else schedule.count(due, first, COUNT_LIMIT)
 
 
 def count_given_up(schedule: Schedule, due: float, now: float) -> int:
@@ -118,7 +153,7 @@ def place_failed(run: Run, error: BaseException, settings: Settings, now: float)
     else:
         failure = make_failure(run, describe(error), format_traceback(error), now)
     try:
-        schedule = parse(run.schedule)
+        schedule = find_schedule(run.jobid, run.schedule, run.options)
     except BadSchedule:
         return Placement("die", failure=failure)
     if settings.on_error == "retry" and run.failures < settings.retries:
@@ -127,8 +162,19 @@ def place_failed(run: Run, error: BaseException, settings: Settings, now: float)
         return Placement("die", failure=failure)
     if schedule.allows_pause:
         # At once would be a loop that does nothing but fail.
-        return Placement("next", due=f"+{settings.backoff:.6f}", failure=failure)
-    return _die_at_the_end(place_next(run, schedule, settings, now, failure=failure))
+        paused = Placement("next", due=f"+{settings.backoff:.6f}", failure=failure)
+        return _count_failed(paused, run, settings, failure)
+    placed = _die_at_the_end(place_next(run, schedule, settings, now, failure=failure))
+    return _count_failed(placed, run, settings, failure)
+
+
+def _count_failed(placement: Placement, run: Run, settings: Settings, failure: dict[str, Any]) -> Placement:
+    """Count a failed occurrence of a job that goes on; by ``stop-after`` it fails for good."""
+    if not settings.stop_after or placement.place == "die":
+        return placement
+    if run.failed + 1 >= settings.stop_after:
+        return Placement("die", why=placement.why, failure=failure)
+    return replace(placement, streak=replace(Streak.parse(placement.streak), failed=run.failed + 1).format())
 
 
 def _die_at_the_end(placement: Placement) -> Placement:
@@ -144,7 +190,7 @@ def _retry(run: Run, settings: Settings) -> Placement:
 
 def format_next_try(run: Run, failures: int, losses: int) -> str:
     """Return the record of a streak with one more try of the same occurrence."""
-    return Streak(failures, losses, run.tries + 1, run.due, run.after).format()
+    return Streak(failures, losses, run.tries + 1, run.due, run.after, failed=run.failed).format()
 
 
 def place_overrun(run: Run, settings: Settings, now: float) -> Placement:
@@ -152,10 +198,13 @@ def place_overrun(run: Run, settings: Settings, now: float) -> Placement:
     failure = make_failure(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
     if settings.on_timeout == "requeue":
         streak = format_next_try(run, run.failures, losses=0)
-        return Placement("due", due=run.due, why="overrun", streak=streak, retried=True)
-    if settings.on_timeout == "reschedule":
-        return _die_at_the_end(place_rescheduled(run, settings, now, why="overrun", failure=failure))
-    return Placement("die", why="overrun", failure=failure)
+        placed = Placement("due", due=run.due, why="overrun", streak=streak, retried=True)
+    elif settings.on_timeout == "reschedule":
+        placed = _die_at_the_end(place_rescheduled(run, settings, now, why="overrun", failure=failure))
+    else:
+        return Placement("die", why="overrun", failure=failure)
+    # Nothing but this ends a job that overruns again and again.
+    return _count_failed(placed, run, settings, failure)
 
 
 def place_lost(run: Run, settings: Settings, now: float) -> Placement:
@@ -166,7 +215,8 @@ def place_lost(run: Run, settings: Settings, now: float) -> Placement:
         return Placement("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
         streak = Streak(run.failures, losses).format()
-        return _die_at_the_end(place_rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
+        placed = _die_at_the_end(place_rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
+        return _count_failed(placed, run, settings, failure)
     return Placement("due", due=run.due, why="lost", streak=format_next_try(run, run.failures, losses))
 
 
@@ -175,7 +225,8 @@ def place_suspect(run: Run) -> Placement:
 
     So it counts as a loss for none of them. Each runs alone the next time: that shows which one kills its workers.
     """
-    kept = Streak(run.failures, run.losses, run.tries, run.due if run.tries else None, run.after, alone=True)
+    tried = run.due if run.tries else None
+    kept = Streak(run.failures, run.losses, run.tries, tried, run.after, alone=True, failed=run.failed)
     return Placement("due", due=run.due, why="lost", streak=kept.format())
 
 
@@ -212,7 +263,7 @@ def place_again(run: Run, placement: Placement, changed: Answer, settings: Setti
     if left == NOTHING and changed.detail == run.schedule:
         return _place_paused(run, placement, settings, now)
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
-    run = replace(run, schedule=changed.detail, after=max(run.due, run.start))
+    run = replace(run, schedule=changed.detail, options=changed.options, after=max(run.due, run.start))
     placed = place_rescheduled(run, settings, now, why=placement.why, failure=placement.failure)
     return replace(placed, left=changed.left, retried=placement.retried)
 
@@ -221,7 +272,8 @@ def _place_paused(run: Run, placement: Placement, settings: Settings, since: flo
     """Place a job that was paused during its run, at `since`: at its next occurrence, even if that is past."""
     if placement.place != "next" or isinstance(placement.due, str):
         return placement
-    placed = place_next(run, parse_stored(run.schedule), settings, since)
+    schedule = find_schedule(run.jobid, run.schedule, run.options)
+    placed = place_next(run, schedule, settings, since)
     return replace(placement, due=placed.due, missed=placed.missed, overlapped=placed.overlapped)
 
 
@@ -259,12 +311,16 @@ def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
         if not isinstance(placement.due, float):
             return asked_for
         after = placement.due - JUST_BEFORE
+        if (counted_until := Streak.parse(placement.streak).after) is not None:
+            # The run that is owed takes the place of the occurrence that came due during this one.
+            asked_for, after = replace(asked_for, overlapped=asked_for.overlapped + 1), counted_until
     return replace(asked_for, streak=Streak(after=after).format()) if schedule == run.schedule else asked_for
 
 
 def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Placement:
     """Call `place_next` with the schedule as it stands; give the job up if that is invalid by now."""
     try:
-        return place_next(run, parse(run.schedule), settings, now, why=why, **kept)
+        schedule = find_schedule(run.jobid, run.schedule, run.options)
+        return place_next(run, schedule, settings, now, why=why, **kept)
     except BadSchedule as error:
         return Placement("die", why=why, failure=make_failure(run, describe(error), "", now))

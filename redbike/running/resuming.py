@@ -8,11 +8,11 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from redbike.config import Settings
+from redbike.config import Settings, override
 from redbike.errors import BadSchedule
-from redbike.running.policies import COUNT_LIMIT, pass_over
+from redbike.running.policies import COUNT_LIMIT, pass_late, pass_over
+from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import parse_stored
 from redbike.state.namespace import PAGE
 from redbike.state.pauses import JOB_ALARM, Resumption
 from redbike.state.questions import JobState
@@ -34,7 +34,7 @@ def resume(store: Store, settings: Settings, jobids: Iterable[str], only_over: b
         page, left = left[:PAGE], left[PAGE:]
         found = store.questions.inspect(page)
         resumed = [
-            (state, place_resumed(state, settings))
+            (state, place_resumed(state, override(settings, state.options)))
             for state in found
             if (state.paused or state.alarm) and not (only_over and (state.alarm is None or state.alarm > state.now))
         ]
@@ -59,7 +59,7 @@ def place_resumed(state: JobState, settings: Settings) -> Resumption:
     if pause is None or pause.due is None:
         return Resumption()
     try:
-        schedule = parse_stored(state.schedule or "")
+        schedule = find_schedule(state.jobid, state.schedule or "", state.options)
     except BadSchedule:
         return Resumption(pause.due)
     if state.running:
@@ -74,17 +74,24 @@ def place_resumed(state: JobState, settings: Settings) -> Resumption:
 
 
 def _place_missed(due: float, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:
-    """Place a job that came due at `due` while it was paused, by ``catchup``."""
-    later = schedule.count(due, now, COUNT_LIMIT)
-    if settings.catchup == "none":
+    """Place a job that came due at `due` while it was paused, by ``catchup`` and ``grace``."""
+    total = 1 + schedule.count(due, now, COUNT_LIMIT)
+    first = None if settings.catchup == "none" else _find_first(due, total, schedule, settings, now)
+    if first is None or first > now:
         following = schedule.next(now)
-        return Resumption(following, spent=following is None, skipped={Skip.PAUSED: 1 + later})
+        return Resumption(following, spent=following is None, skipped={Skip.PAUSED: total})
     if settings.catchup == "all":
-        surplus = max(0, 1 + later - settings.catchup_limit)
-        return Resumption(pass_over(surplus, schedule, due), skipped={Skip.PAUSED: surplus} if surplus else {})
-    if not later:
-        return Resumption(due)
-    return Resumption(due, streak=replace(streak, after=now).format(), skipped={Skip.PAUSED: later})
+        surplus = 0 if first == due else schedule.count(due, first, COUNT_LIMIT)
+        return Resumption(first, skipped={Skip.PAUSED: surplus} if surplus else {})
+    if total == 1:
+        return Resumption(first)
+    return Resumption(first, streak=replace(streak, after=now).format(), skipped={Skip.PAUSED: total - 1})
+
+
+def _find_first(due: float, total: int, schedule: Schedule, settings: Settings, now: float) -> float | None:
+    """Return the first of `total` missed occurrences that runs."""
+    surplus = max(0, total - settings.catchup_limit) if settings.catchup == "all" else 0
+    return pass_late(schedule, pass_over(surplus, schedule, due), now, settings)
 
 
 def _place_waiting(pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:

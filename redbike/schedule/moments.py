@@ -35,17 +35,23 @@ def parse_timestamp(text: str, timezone: str = "UTC") -> float:
     return instant
 
 
+def measure_duration(duration: str) -> float | None:
+    """Return the seconds of a text such as 900, 15m or 1h30m; None for another text."""
+    if _SECONDS.fullmatch(duration):
+        return float(duration)
+    found = _DURATION.fullmatch(duration)
+    if not found or not duration:
+        return None
+    days, hours, minutes, rest = (float(number or 0) for number in found.groups())
+    # Six decimals of a second, a minute, an hour or a day are whole microseconds.
+    return round(days * 86400 + hours * 3600 + minutes * 60 + rest, 6)
+
+
 def parse_duration(duration: str) -> float:
     """Return the seconds of a text such as 900, 15m or 1h30m. Raise `BadSchedule`."""
-    if _SECONDS.fullmatch(duration):
-        seconds = float(duration)
-    else:
-        found = _DURATION.fullmatch(duration)
-        if not found or not duration:
-            raise BadSchedule(f"bad duration {duration!r:.80}: 900, 15m, 1h30m, 1.5h or 2d is needed")
-        days, hours, minutes, rest = (float(number or 0) for number in found.groups())
-        # Six decimals of a second, a minute, an hour or a day are whole microseconds.
-        seconds = round(days * 86400 + hours * 3600 + minutes * 60 + rest, 6)
+    seconds = measure_duration(duration)
+    if seconds is None:
+        raise BadSchedule(f"bad duration {duration!r:.80}: 900, 15m, 1h30m, 1.5h or 2d is needed")
     if not 0.001 <= seconds <= 1e10:
         raise BadSchedule(f"bad duration {duration!r:.80}: 0.001 s to 1e10 s are allowed")
     return seconds

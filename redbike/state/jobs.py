@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from redbike.errors import BadJobId
 from redbike.state.namespace import PAGE, STEP, Namespace, make_tag, number_queues
-from redbike.state.records import decode, pair_up
+from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply
 
 Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
@@ -25,6 +25,19 @@ class Job:
     rests: bool = False  # so also if it has failed for good
     # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
     anchor_span: tuple[int, int] | None = None
+    known: str = ""  # the options, as they are stored, with which `due` was computed
+    options: str | None = None  # what becomes of them; None leaves them as they are, "" is none
+    moves: bool = False  # that changes the due times of its schedule, so it does not keep its place
+    data: str | None = None  # JSON; None leaves them as they are, "" is none
+
+
+class Refused(NamedTuple):
+    """A job that was left as it is, and why."""
+
+    job: Job
+    # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile
+    why: Literal["options", "queue", "due"]
+    detail: str  # those options, or that queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +60,20 @@ class Jobs:
         self._namespace = namespace
         self._queue_for = queue_for
 
-    def set(self, jobs: Sequence[Job], from_now: bool = False) -> list[tuple[Job, str]]:
+    def set(self, jobs: Sequence[Job], from_now: bool = False) -> list[Refused]:
         """Set jobs, none of them twice, in one round trip, `STEP` in each step.
 
-        Return those that were left as they are, each with the queue in which it waits, which is not its own: another
-        worker class may have put it there. With that queue in place of its own it can be set. If occurrences count
-        `from_now`, those whose due time has passed meanwhile are left too, with "" for the queue.
+        Return those that were left as they are. One may have other options than known. One may wait in a queue that is
+        not its own, where another worker class has put it: with that queue in place of its own it can be set. If
+        occurrences count `from_now`, the due time of one may have passed meanwhile.
         """
         steps = (jobs[first : first + STEP] for first in range(0, len(jobs), STEP))
-        elsewhere: dict[str, str] = {}
+        refused: dict[str, tuple[Any, str]] = {}
         for reply in self._namespace.scripts.run_all(self._pack_set(step, from_now) for step in steps):
             if len(reply) > 1:
-                elsewhere.update(pair_up(list(map(decode, reply[1:]))))
-        return [(job, elsewhere[job.jobid]) for job in jobs if job.jobid in elsewhere] if elsewhere else []
+                words = list(map(decode, reply[1:]))
+                refused |= zip(words[::3], zip(words[1::3], words[2::3], strict=True), strict=True)
+        return [Refused(job, *refused[job.jobid]) for job in jobs if job.jobid in refused] if refused else []
 
     def _pack_set(self, jobs: Sequence[Job], from_now: bool) -> Call:
         numbers = number_queues(job.queue for job in jobs)
@@ -117,9 +131,15 @@ def _format_job(job: Job, queue: int) -> dict[str, Any]:
     given: dict[str, Any] = {"id": job.jobid, "schedule": job.schedule, "queue": queue}
     if job.due is not None:
         given["due"] = job.due
-    for name in ("once", "keeps", "rests"):
+    for name in ("once", "keeps", "rests", "moves"):
         if getattr(job, name):
             given[name] = True
     if job.anchor_span is not None:
         given["span"] = job.anchor_span
+    if job.known:
+        given["known"] = job.known
+    for name in ("options", "data"):
+        # Without a value they are removed.
+        if (text := getattr(job, name)) is not None:
+            given[name] = text or False
     return given

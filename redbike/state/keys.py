@@ -13,22 +13,23 @@ key (after the prefix)    type    content
 ``-batches``              hash    tag → job ids, each between newlines: the runs in flight under it, in their order
 ``-leases``               zset    tag, scored by when its worker counts as dead without a further heartbeat
 ``-inflight-<tag>``       string  the job ids that were taken under the tag; expires at the last of their deadlines
-``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that are to be tried again
+``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that have failed or were lost
 ``-pauses``               hash    job id → ``DUE SINCE UNTIL NOTE``: the paused jobs, and what is held of them
-``-alarms``               zset    ``job:job id``, scored by the instant at which its pause ends by itself
 ``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; reasons in `Skip`
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
 ``-queues``               set     names of the queues that were ever used
 ``-gates``                hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
-``-alarms``               zset    ``queue:QUEUE NAME``, scored by when a dispatcher is to look at the gate
+``-alarms``               zset    ``job:JOB ID``, ``queue:QUEUE NAME``, scored by when a dispatcher is to look at them
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
 ``-requests``             zset    tags of the latest requests to set, run or cancel jobs, scored by their time
 ``-control``              string  ``HALT TIMESTAMP``
 ``-halt``                 list    a token that wakes blocked processes when a HALT is given
 ``-wakeup``               list    a token that wakes a dispatcher when something earlier than before is due
 ``-wake-<queue name>``    list    a token that wakes one worker when the queue has jobs
+``-options``              hash    job id → JSON object of the options that the job has; most have none
+``-data``                 hash    job id → JSON that its worker is given
 ``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================
 
@@ -55,14 +56,17 @@ A gate is an object with these fields, of which each may be missing. ``paused``:
 so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
 class has set these limits, and no operator.
 
-A streak has five fields and a mark. FAILURES and LOSSES count those in a row. TRIES is how often its occurrence was
+A streak has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its occurrence was
 tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant after which the
-schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. ``alone`` at its end: the job
+schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. Behind them, ``failed=N`` is
+how many occurrences have failed in a row, for a job that is to be stopped after so many. ``alone`` at the end: the job
 must not be taken with others.
 
 A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
 has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
 ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
+
+The values in ``-options`` are those of `redbike.options`, which are left out if they are the default.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
@@ -100,6 +104,8 @@ FIXED = {
     "slots": "zset",
     "pauses": "hash",
     "alarms": "zset",
+    "options": "hash",
+    "data": "hash",
     "withdrawn": "set",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
@@ -120,7 +126,8 @@ class Keys:
         self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = self.given[:6]
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = self.given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = self.given[12:]
-        self.gates, self.slots, self.pauses, self.alarms, self.withdrawn, self.inflight_base = others
+        self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
+        self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, names: tuple[str, ...]) -> tuple[str, ...]:

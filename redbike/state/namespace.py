@@ -14,6 +14,7 @@ from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply, Scripts, name_wrong_key
 
 PAGE = 500  # entries of a hash or a list in one request
+DATA_PAGE = 50  # data of jobs in one request: each may be long
 STEP = 100  # jobs that one script sets or moves: the server serves nobody else meanwhile
 
 # Bytes that are not UTF-8 are passed on as they are.

@@ -1,21 +1,26 @@
 """What can be asked of the state in Redis. Nothing here changes anything."""
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from redbike.errors import Unreachable
+from redbike.options import is_readable, list_texts, parse_options
 from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
-from redbike.state.namespace import PAGE, Namespace, read_json
+from redbike.state.namespace import DATA_PAGE, PAGE, Namespace, read_json
 from redbike.state.records import STREAK, Pause, RunRecord, Streak, Waiting, decode, parse_batch, parse_number
 from redbike.state.scripts import Call, Reply
 from redbike.words import Event, Skip
+
+log = logging.getLogger("redbike")
 
 STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "alarm")  # what `repair` compares
 COUNT = re.compile(r"\d{1,18}", re.ASCII)
@@ -40,10 +45,13 @@ class JobState:
     now: float = field(compare=False)  # Redis' clock then
     entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
     tombstones: frozenset[str] = frozenset()  # those of them in which it has one
-    unreadable: tuple[str, ...] = ()  # of streak, failure, pause and the reasons of skips the damaged ones
+    unreadable: tuple[str, ...] = ()  # of streak, failure, pause, options and the reasons of skips the damaged ones
     stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
     paused: str = ""
     alarm: float | None = None  # when its pause ends by itself
+    options: str = ""  # as they are stored
+    has_data: bool = False
+    data: str = field(default="", compare=False)  # JSON, if it was asked for
 
     def count_entries(self, name: str) -> int:
         """Return how often it is in the list of the queue `name`, not counting a tombstone."""
@@ -99,6 +107,10 @@ class JobState:
             found["skipped"] = self.skipped
         if self.failure is not None:
             found["failure"] = self.failure
+        if self.options:
+            found["options"] = dict(parse_options(self.options))
+        if self.data:
+            found["data"] = json.loads(self.data)
         return found
 
 
@@ -127,20 +139,24 @@ class Questions:
         jobids: Iterable[str],
         queues: Mapping[str, Sequence[str]] | None = None,
         tags: Mapping[str, str] | None = None,
+        with_data: bool = False,
     ) -> list[JobState]:
         """Return all that is kept of each of `jobids`, each at one instant, in one round trip.
 
         `queues` names, by job id, those in whose lists it is looked for too: that takes the longer the longer they are.
-        `tags` are those under which jobs may be in flight that have no record of that.
+        `tags` are those under which jobs may be in flight that have no record of that. Data may be long: they are read
+        only `with_data`.
         """
         jobids, lists, tags = list(jobids), queues or {}, tags or {}
         replies = self._namespace.scripts.run_all(
-            self._pack_inspect(jobid, lists.get(jobid, ()), tags.get(jobid)) for jobid in jobids
+            self._pack_inspect(jobid, lists.get(jobid, ()), tags.get(jobid), with_data) for jobid in jobids
         )
         return [_read_job(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
 
-    def _pack_inspect(self, jobid: str, queues: Sequence[str], tag: str | None) -> Call:
-        given = {"job": jobid} if tag is None else {"job": jobid, "tag": tag}
+    def _pack_inspect(self, jobid: str, queues: Sequence[str], tag: str | None, with_data: bool) -> Call:
+        given: dict[str, Any] = {"job": jobid} if tag is None else {"job": jobid, "tag": tag}
+        if with_data:
+            given["data"] = True
         return self._namespace.pack("inspect", queues, **given)
 
     def inspect_tags(self, tags: Mapping[str, Iterable[str]]) -> list[TagState]:
@@ -165,9 +181,44 @@ class Questions:
             stored = self._namespace.fetch(lambda key: client.hget(key, jobid), key, "hash")
         return None if stored is None else decode(stored)
 
+    def has_options(self) -> bool:
+        """Tell whether any job has options."""
+        with translate_errors():
+            return bool(self._namespace.client.hlen(self._namespace.keys.options))
+
+    def read_schedules(self, jobids: Sequence[str]) -> list[tuple[str | None, str]]:
+        """Return the schedule of each of `jobids` as it is stored, or None, and its options, "" for none."""
+        keys = self._namespace.keys
+        with translate_errors(), self._namespace.client.pipeline(transaction=False) as pipeline:
+            pipeline.hmget(keys.schedules, jobids)
+            pipeline.hmget(keys.options, jobids)
+            texts, options = pipeline.execute()
+        return [(None if text is None else decode(text), decode(own)) for text, own in zip(texts, options, strict=True)]
+
     def list_statuses(self, pattern: str | None = None) -> Iterator[tuple[str, str]]:
         """Yield every job id, or each that `pattern` matches, with its status as it is stored."""
         return self._scan(self._namespace.keys.statuses, pattern)
+
+    def list_events(self, before: float | None) -> Iterator[tuple[str, str, int]]:
+        """Yield the id of every job, its last event and the time of that; or of those with no event since `before`."""
+        for jobid, status in self.list_statuses():
+            event, _, moment = status.partition(":")
+            if not moment.isdecimal():
+                log.warning("%s: %r is no status", jobid, status)
+            elif before is None or int(moment) < before:
+                yield jobid, event, int(moment)
+
+    def list_rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield for every job the texts of `redbike.options.COLUMNS`; "" for an option that it does not have."""
+        client, keys, jobs = self._namespace.client, self._namespace.keys, self.list_schedules()
+        while page := list(islice(jobs, DATA_PAGE)):
+            jobids = [jobid for jobid, _ in page]
+            with translate_errors(), client.pipeline(transaction=False) as pipeline:
+                pipeline.hmget(keys.options, jobids)
+                pipeline.hmget(keys.data, jobids)
+                options, data = pipeline.execute()
+            for job, own, value in zip(page, options, data, strict=True):
+                yield (*job, *list_texts(decode(own)), decode(value))
 
     def list_schedules(self) -> Iterator[tuple[str, str]]:
         """Yield every job id with its schedule."""
@@ -213,6 +264,7 @@ def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
     unreadable += ["streak"] if streak and not STREAK.fullmatch(streak) else []
     unreadable += ["failure"] if failure and kept is None else []
     unreadable += ["pause"] if "pause" in found and Pause.parse(found["pause"]) is None else []
+    unreadable += [] if is_readable(found.get("options", "")) else ["options"]
     return JobState(
         jobid=jobid,
         schedule=found.get("schedule"),
@@ -230,9 +282,12 @@ def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         entries=dict(zip(queues, found["entries"] or (), strict=True)),
         tombstones=frozenset(name for name, dead in zip(queues, found["dead"] or (), strict=True) if dead),
         unreadable=tuple(unreadable),
-        stored={name: found[name] for name in STORED if name in found},
         paused=found.get("pause", ""),
         alarm=parse_number(found.get("alarm")),
+        options="" if "options" in unreadable else found.get("options", ""),
+        has_data=found["has_data"],
+        data=found.get("data", ""),
+        stored={name: found[name] for name in STORED if name in found},
     )
 
 

@@ -24,7 +24,9 @@ RUN = re.compile(
     rf"(\S+) ({MOMENT}) ({MOMENT}) ({MOMENT}) (\d{{1,9}}) (\d{{1,9}}) {LEFT} (.+)",
     re.ASCII | re.DOTALL,
 )
-STREAK = re.compile(rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?( alone)?", re.ASCII)
+STREAK = re.compile(
+    rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?(?: failed=(\d{{1,9}}))?( alone)?", re.ASCII
+)
 PAUSE = re.compile(rf"(-|{MOMENT}) ({MOMENT}) (-|{MOMENT}) (.*)", re.ASCII | re.DOTALL)
 
 
@@ -138,6 +140,7 @@ class Streak:
     due: float | None = None  # of that occurrence; None if it is the one in the queue
     after: float | None = None  # after when the schedule goes on; None: after `due`
     alone: bool = False  # it must not be taken with others
+    failed: int = 0  # occurrences in a row, if the job is to be stopped after so many
 
     @classmethod
     def parse(cls, record: str) -> "Streak":
@@ -145,16 +148,16 @@ class Streak:
         found = STREAK.fullmatch(record)
         if found is None:
             return cls()
-        failures, losses, tries, due, after, alone = found.groups()
-        return cls(
-            int(failures), int(losses), int(tries or 0), parse_number(due), parse_number(after), alone is not None
-        )
+        failures, losses, tries, due, after, failed, alone = found.groups()
+        counts, moments = (int(failures), int(losses), int(tries or 0)), (parse_number(due), parse_number(after))
+        return cls(*counts, *moments, alone is not None, int(failed or 0))
 
     def format(self) -> str:
         """Write the record."""
         due, after = ("-" if moment is None else format_time(moment) for moment in (self.due, self.after))
         tried = f" {self.tries} {due} {after}" if self.tries or (due, after) != ("-", "-") else ""
-        return f"{self.failures} {self.losses}{tried}{' alone' if self.alone else ''}"
+        failed = f" failed={self.failed}" if self.failed else ""
+        return f"{self.failures} {self.losses}{tried}{failed}{' alone' if self.alone else ''}"
 
 
 def decode(value: Any) -> str:

@@ -15,3 +15,11 @@ WORKER = (
     "hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lpos lrem lpush rpush rpop sadd "
     "srem smismember sismember smembers"
 )
+
+
+def describe_missing(user: str, role: str, missing: list[str]) -> str:
+    """Return a complaint that `user` of Redis lacks the rights that are `missing` for a process of this role."""
+    return (
+        f"Redis gives the user {user!r} no permissions for {', '.join(missing)}: a {role} needs them "
+        "(docs/security.rst lists all)"
+    )

@@ -41,6 +41,14 @@ class Run:
     tries: int = 0  # of the same occurrence, before this one
     after: float | None = None  # after when the schedule goes on, if that is not `due`
     cancelled: bool = field(default=False, compare=False)  # as far as its worker has heard
+    failed: int = 0  # occurrences in a row, before this one, if the job is to be stopped after so many
+    options: str = ""  # of the job, as they are stored
+    stored_data: str = field(default="", repr=False)  # JSON
+
+    @property
+    def data(self) -> Any:
+        """The data of the job, a new copy each time; None if it has none."""
+        return json.loads(self.stored_data) if self.stored_data else None
 
     @property
     def attempt(self) -> int:
@@ -79,6 +87,7 @@ class Placement:
     # What was left behind during the run, as far as the place was computed with it: "cancelled+" if the run was
     # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
     left: str = "-"
+    late: int = 0  # occurrences that were skipped because they were late by more than their grace
 
 
 EndedRun = tuple[Run, Placement]
@@ -91,13 +100,14 @@ class Answer(NamedTuple):
       ``unset``.
     - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
       ``alive``: it is not lost, or not overrun. ``kept``: others must be computed again first. Nothing was changed.
-    - ``changed``: nothing was changed either. The place must be computed again, from the schedule in `detail`, and from
-      what was left behind for the end of the run, in `left`.
+    - ``changed``: nothing was changed either. The place must be computed again, from the schedule in `detail` and the
+      `options`, and from what was left behind for the end of the run, in `left`.
     """
 
     word: str
     detail: str = ""
     left: str = "-"
+    options: str = ""
 
 
 class Look(NamedTuple):
@@ -143,7 +153,7 @@ class Runs:
         if reply[0] != "ok":
             return "halted" if reply[0] == "halted" else []
         received, prefix = time.monotonic(), self._namespace.keys.prefix
-        start, ends, streaks, jobids, dues, schedules, homes = read_json(reply[1])
+        start, ends, streaks, jobids, dues, schedules, homes, more = read_json(reply[1])
         began, runs = float(start), []
         deadlines = {name: float(deadline) for name, deadline in ends.items()}
         columns = (jobids, dues, homes if len(deadlines) > 1 else [*deadlines] * len(jobids), schedules)
@@ -152,6 +162,11 @@ class Runs:
             if jobid in streaks:
                 kept = Streak.parse(streaks[jobid])
                 run.failures, run.losses, run.tries, run.after = kept.failures, kept.losses, kept.tries, kept.after
+                run.failed = kept.failed
+            if jobid in more:
+                own = more[jobid]
+                run.deadline, run.options = float(own["deadline"]), own.get("options", "")
+                run.stored_data = own.get("data", "")
             runs.append(run)
         return runs
 
@@ -184,7 +199,7 @@ class Runs:
         """Read the reply to `pack_end`: the answer for each run."""
         changed = iter(reply[2:])
         return [
-            Answer(word, decode(next(changed)), decode(next(changed)))
+            Answer(word, decode(next(changed)), decode(next(changed)), decode(next(changed)))
             if word == "changed"
             else Answer("kept")
             if reply[0] == "kept"
@@ -229,8 +244,8 @@ def _format_how(placement: Placement) -> dict[str, Any]:
             how["tried"] = format_time(tried)
     if placement.failure is not None:
         how["failure"] = json.dumps(placement.failure)
-    if placement.missed or placement.overlapped:
-        skipped = {Skip.MISSED: placement.missed, Skip.RUNNING: placement.overlapped}
+    if placement.missed or placement.overlapped or placement.late:
+        skipped = {Skip.MISSED: placement.missed, Skip.RUNNING: placement.overlapped, Skip.LATE: placement.late}
         how["skipped"] = {reason: number for reason, number in skipped.items() if number}
     if placement.retried:
         how["retried"] = True

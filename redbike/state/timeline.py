@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from redbike.schedule.parser import is_one_off
 from redbike.serving.refusals import translate_errors
 from redbike.state.namespace import PAGE, Namespace, number_queues, read_json
 from redbike.state.records import RunRecord, Streak, decode, pair_up, parse_number
 from redbike.state.runs import Run
 from redbike.state.scripts import Call, Reply
+from redbike.words import Skip
 
 CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
 MOST_DUE = 4 * PAGE  # due jobs in a survey
@@ -18,7 +20,7 @@ MOST_COMING = 50  # jobs that are due next in a survey
 DueJob = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue; "" if it has none
 
 # The columns of ``lua/survey.lua`` for the jobs of a lost tag.
-_COLUMNS = ("jobs", "runs", "schedules", "streaks")
+_COLUMNS = ("jobs", "runs", "schedules", "streaks", "options")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Timeline:
                 old.append(tag["tag"])
                 continue
             # By job: a damaged list may have one twice.
+            tag.setdefault("options", [False] * len(tag["jobs"]))
             rows = {row[0]: row for row in zip(*(tag[name] for name in _COLUMNS), strict=True)}
             read = (self._read_lost_run(*row) for row in rows.values())
             runs = [run for run in read if run and run.tag == tag["tag"]]
@@ -91,30 +94,55 @@ class Timeline:
             next_alarm=parse_number(found.get("next_alarm")),
         )
 
-    def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str) -> Run | None:
+    def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str, options: str) -> Run | None:
         # What is not there is False.
         found, kept = RunRecord.parse(record or ""), Streak.parse(streak or "")
         if found is None:
             return None
         times = (found.due, found.tag, found.start, found.deadline)
         known = (jobid, *times, found.failures, found.losses, schedule or "", found.queue, self._namespace.keys.prefix)
-        return Run(*known, tries=kept.tries, after=kept.after)
+        return Run(*known, tries=kept.tries, after=kept.after, failed=kept.failed, options=options or "")
 
-    def pack_dispatch(self, due: Sequence[DueJob]) -> Call:
-        """Move jobs to their queues in one step; those that are not due then any more are passed over."""
+    def pack_dispatch(
+        self, due: Sequence[DueJob], grace: float = 0.0, overlap: str = "skip", late_too: bool = False
+    ) -> Call:
+        """Move jobs to their queues in one step; those that are not due then any more are passed over.
+
+        `grace` and `overlap` are the settings of these names, for the jobs that have no such option. Those that are
+        late by more than their grace stay where they are, unless these are to be moved too.
+        """
         numbers = number_queues(name for _, _, name in due if name)
         jobs, dues, homes = zip(*due, strict=True) if due else ((), (), ())
-        return self._namespace.pack("dispatch", numbers, jobs=jobs, dues=dues, homes=homes)
+        given: dict[str, Any] = {"grace": grace} if grace else {}
+        if overlap != "skip":
+            given["overlap"] = overlap
+        if late_too:
+            given["late_too"] = True
+        return self._namespace.pack("dispatch", numbers, jobs=jobs, dues=dues, homes=homes, **given)
 
     def read_dispatch(self, reply: Reply) -> int:
         """Return how many jobs moved, from the reply to `pack_dispatch`."""
         return int(reply[1])
 
-    def skip(self, jobid: str, due: str, schedule: str, next_due: float | None, count: int) -> bool:
+    def read_late(self, reply: Reply) -> list[tuple[str, str]]:
+        """Return the jobs that were late, with their due times as texts, from the reply to `pack_dispatch`."""
+        return pair_up(list(map(decode, reply[2:])))
+
+    def skip(
+        self,
+        jobid: str,
+        due: str,
+        schedule: str,
+        next_due: float | None,
+        count: int,
+        reason: Skip = Skip.MISSED,
+    ) -> bool:
         """Give up `count` past occurrences of a job on the timeline; return False if it has moved on meanwhile."""
-        given: dict[str, Any] = {"job": jobid, "due": due, "schedule": schedule, "count": count}
+        given: dict[str, Any] = {"job": jobid, "due": due, "schedule": schedule, "count": count, "reason": reason}
         if next_due is not None:
             given["next"] = next_due
+        elif is_one_off(schedule):
+            given["spent"] = True
         return bool(self._namespace.run("skip", **given)[0] == "ok")
 
     def list_between(self, since: float, until: float) -> list[tuple[str, str]]:

@@ -23,8 +23,8 @@ class Upkeep:
         """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
 
         Return False for one that has changed meanwhile. Both states of a job name the same queues in their `entries`.
-        Of the wanted one, a streak, a failure and what is damaged can only be gone, and skips be gone or have become
-        more.
+        Of the wanted one, a streak, a failure, options, data and what is damaged can only be gone, and skips be gone
+        or have become more.
         """
         replies = self._namespace.scripts.run_all(self._pack_repair(found, wanted) for found, wanted in pairs)
         return [bool(reply[0] == "ok") for reply in replies]
@@ -126,6 +126,10 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["alarm"] = False if wanted.alarm is None else format_time(wanted.alarm)
     if wanted.streak != found.streak or "streak" in found.unreadable:
         changes["streak"] = False
+    if wanted.options != found.options or "options" in found.unreadable:
+        changes["options"] = False
+    if wanted.has_data != found.has_data:
+        changes["data"] = False
     if wanted.failure != found.failure or "failure" in found.unreadable:
         changes["failure"] = False
     return changes

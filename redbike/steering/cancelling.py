@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from redbike.config import Settings
+from redbike.config import Settings, override
 from redbike.running.policies import place_rescheduled
 from redbike.schedule.parser import is_one_off
 from redbike.state.jobs import Cancellation
@@ -52,7 +52,8 @@ def compute(state: JobState, settings: Settings) -> Cancellation | str:
     # What came due since the job was paused is for whoever resumes it.
     until = state.pause.since if state.pause else state.now
     run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "", after=after)
-    placed = place_rescheduled(run, settings, until, why="")
+    run.options = state.options
+    placed = place_rescheduled(run, override(settings, state.options), until, why="")
     # CONTINUE goes on at once.
     goes_on = state.now if isinstance(placed.due, str) else placed.due
     skipped: dict[str, int] = {Skip.MISSED: placed.missed} if placed.missed else {}

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 
 from redbike import texts
-from redbike.config import Settings
+from redbike.config import Settings, override
 from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
 from redbike.processes.forks import leave
 from redbike.running.policies import (
@@ -26,7 +26,7 @@ from redbike.state.runs import Placement, Run
 from redbike.texts import get_message
 from redbike.working.coroutines import Coroutines
 from redbike.working.tracebacks import Tracebacks
-from redbike.working.worker_class import WorkerClass
+from redbike.working.worker_class import WorkerClass, takes_data
 
 log = logging.getLogger("redbike.worker")
 
@@ -50,13 +50,18 @@ class Runner:
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
         self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
         self._cancel = getattr(worker, "cancel", None)
+        self._reads_options = bool(getattr(worker, "reads_options", False))
+        self._takes_data = takes_data(worker)
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
 
     def settings_for(self, run: Run) -> Settings:
-        """Return the settings of one run: those of the worker class, if it has some of its own."""
-        if self._settings_for is None:
-            return self.settings
+        """Return the settings of one run: the options of its job override those of the worker class, if it has some."""
+        settings = self.settings if self._settings_for is None else self._ask_worker(run)
+        return settings if self._reads_options else override(settings, run.options)
+
+    def _ask_worker(self, run: Run) -> Settings:
+        assert self._settings_for is not None
         try:
             settings = self._settings_for(run, self.settings)
             if not isinstance(settings, Settings):
@@ -69,7 +74,7 @@ class Runner:
 
     def run(self, run: Run) -> Placement:
         """Call ``work`` for `run`; return where its job goes then."""
-        settings = self.settings if self._settings_for is None else self.settings_for(run)
+        settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
         if run.cancelled:
             # Before it has begun.
             return place_cancelled(run, settings, run.now())
@@ -105,7 +110,7 @@ class Runner:
     def _work(self, run: Run) -> object:
         began, process = time.monotonic(), os.getpid()
         try:
-            result = self.worker.work(run.jobid)
+            result = self.worker.work(run.jobid, run.data) if self._takes_data else self.worker.work(run.jobid)
             if result is not None and inspect.isawaitable(result):
                 result = self._coroutines.run(result, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))
         except BaseException as error:

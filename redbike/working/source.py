@@ -4,6 +4,7 @@ To end some runs and to take the next jobs is one round trip. The server may als
 its answer: it ends these runs while the worker is in the next ones.
 """
 
+import math
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -34,6 +35,7 @@ class Source:
         self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
+        self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
 
     def close(self) -> None:
         """Give the connection back."""
@@ -70,6 +72,7 @@ class Source:
         if taken == "halted":
             self._loop.check_halt(self._store.read_control())
             return []
+        self._shortest = min((run.deadline - run.start for run in taken if run.options), default=math.inf)
         return taken
 
     def wait(self) -> list[Run]:
@@ -118,7 +121,7 @@ class Source:
     @property
     def fresh_until(self) -> float:
         """Until when runs that have not begun are surely this worker's, and not late, by the monotonic clock."""
-        return self._asked + min(STALE, self._queues.shortest_timeout / 2)
+        return self._asked + min(STALE, self._queues.shortest_timeout / 2, self._shortest / 2)
 
     def keep_own(self, runs: list[Run]) -> list[Run]:
         """Return those of `runs` that are still this worker's, with a new lease if it may have been suspended."""

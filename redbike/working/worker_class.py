@@ -1,6 +1,7 @@
 """What a worker class is: it names queues, says which jobs wait in which, and does the jobs."""
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from redbike.errors import BadConfig, BadJobId
@@ -8,6 +9,7 @@ from redbike.state.keys import check_queue_name
 
 METHODS = ("queue_for", "queue_names", "work", "timeout")
 MOST_AT_ONCE = 1000  # jobs in one process
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class WorkerClass(Protocol):
@@ -16,7 +18,8 @@ class WorkerClass(Protocol):
     It may also have:
 
     - ``settings_for(run, settings) -> Settings``: Return the settings of one run, for example another ``on_error`` for
-      some job ids. `run` is what `redbike.current_run` returns.
+      some job ids. `run` is what `redbike.current_run` returns. The options of a job override them.
+    - ``reads_options``: An attribute: true if ``settings_for`` itself sees to it that ``run.options`` count.
     - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
     - ``limits() -> dict[str, Limit]``: Return limits by the full names of queues. A worker sets them in Redis when it
       starts, for all workers, but not where an operator has set a limit.
@@ -41,8 +44,12 @@ class WorkerClass(Protocol):
         """
         ...
 
-    def work(self, jobid: str) -> Any:
-        """Do the job. The number returned with ``CONTINUE`` is a pause in seconds."""
+    @property
+    def work(self) -> Callable[..., Any]:
+        """The method that does the job: ``work(jobid)``, or ``work(jobid, data)`` with the data of the job.
+
+        The number returned with ``CONTINUE`` is a pause in seconds.
+        """
         ...
 
     def timeout(self, queue_name: str) -> float | None:
@@ -79,8 +86,8 @@ class RoundRobin:
         """Return the queues, in the order of the init string."""
         return [self.name_queue(code) for code in self.initstring.split(":")]
 
-    def work(self, jobid: str) -> Any:
-        """Do the job. Your class overrides this."""
+    def work(self, jobid: str, *args: Any, **kwargs: Any) -> Any:
+        """Do the job. Your class overrides this by ``work(self, jobid)`` or ``work(self, jobid, data)``."""
         raise NotImplementedError(f"{type(self).__name__} has no work() of its own")
 
     def timeout(self, queue_name: str) -> float | None:
@@ -100,6 +107,15 @@ def read_concurrency(worker: WorkerClass) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_AT_ONCE:
         raise BadConfig(f"bad concurrency {number!r:.80} of {type(worker).__name__}: 1 to {MOST_AT_ONCE} are allowed")
     return number
+
+
+def takes_data(worker: WorkerClass) -> bool:
+    """Tell whether `work` has a second parameter, which is for the data of the job."""
+    try:
+        parameters = [*inspect.signature(worker.work).parameters.values()]
+    except (TypeError, ValueError):
+        return False
+    return len(parameters) > 1 and parameters[1].kind in _POSITIONAL
 
 
 def check_worker(worker: object) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin, StopWork
 from redbike.schedule.forecast import describe_job
+from redbike.schedule.spread import compute_share
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -139,3 +140,13 @@ def test_a_one_off_that_is_past_is_told_to_be_due_at_once(shell):
     explained, said = lines(shell.run("next", "AT:2020-01-01T00:00:00Z"))
     assert explained.startswith("Once")
     assert "due at once" in said
+
+
+def test_next_of_a_job_counts_its_spread(shell):
+    shell.run("set", "job:A", "EVERY:1h@0", "--spread=10m")
+    share = compute_share("job:A", 600)
+    sentence, first, second, *_ = lines(shell.run("next", "job:A"))
+    assert f"Each run is {share:g} s later" in sentence
+    due = json.loads(shell.run("tell", "job:A").stdout)["next_run"]
+    assert due % 3600 == pytest.approx(share)
+    assert (utc(due)[:-1] in first, utc(due + 3600)[:-1] in second) == (True, True)

@@ -116,7 +116,7 @@ def farm(tmp_path) -> Iterator[Farm]:
 
 
 def test_schedules_are_restored_to_an_empty_server_and_nothing_runs_again(farm):
-    [save], [load] = [[each for each in part("Schedules") if name in each] for name in ("schedules >", "load")]
+    [save], [load] = [[each for each in part("Schedules") if name in each] for name in ("schedules --full >", "load")]
     assert part("Schedules") == [save, load]
     farm.set("done:A", "NOW")
     farm.set("later:A", "@yearly")

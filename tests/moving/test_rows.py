@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.errors import BadConfig
 from redbike.moving.rows import read_rows
+from redbike.options import COLUMNS
 from tests.waiting import wait_until
 
 MANY = "".join(f"{n}:A,EVERY:1h\n" for n in range(1000))
@@ -88,16 +91,16 @@ def test_a_load_says_how_many_it_has_set(shell):
 
 
 def test_a_last_line_without_its_end_is_a_row_and_a_torn_one_is_refused():
-    assert list(read_rows(io.StringIO("a:A,NOW\nb:A,STOP"))) == [(1, ("a:A", "NOW")), (2, ("b:A", "STOP"))]
+    assert list(read_rows(io.StringIO("a:A,NOW\nb:A,STOP"))) == [(1, ("a:A", "NOW", {})), (2, ("b:A", "STOP", {}))]
     [(_, first), (line, torn)] = read_rows(io.StringIO("a:A,NOW\nb:A"))
-    assert (first, line) == (("a:A", "NOW"), 2)
+    assert (first, line) == (("a:A", "NOW", {}), 2)
     assert "1 columns" in str(torn)
 
 
 def test_a_schedule_with_commas_needs_quotes_and_is_told_so():
     [(_, torn), (_, whole)] = read_rows(io.StringIO('a:A,0,30 * * * *\na:A,"0,30 * * * *"\n'))
     assert "a schedule with commas in it needs quotes" in str(torn)
-    assert whole == ("a:A", "0,30 * * * *")
+    assert whole == ("a:A", "0,30 * * * *", {})
 
 
 def test_a_file_that_ends_inside_quotes_is_cut_off_and_its_last_row_refused():
@@ -111,7 +114,7 @@ def test_a_file_that_ends_inside_quotes_is_cut_off_and_its_last_row_refused():
 def test_open_files_of_either_kind_are_read_and_stay_open(end, mark):
     content = f"{mark}é:A,NOW{end}b:A,STOP{end}"
     for file in (io.StringIO(content, newline=""), io.BytesIO(content.encode())):
-        assert [row for _, row in read_rows(file)] == [("é:A", "NOW"), ("b:A", "STOP")]
+        assert [row for _, row in read_rows(file)] == [("é:A", "NOW", {}), ("b:A", "STOP", {})]
         assert not file.closed
 
 
@@ -141,3 +144,86 @@ def test_a_file_in_non_blocking_mode_is_refused_as_it_would_be_cut_off():
 def test_what_is_no_file_is_quoted(source):
     with pytest.raises(BadConfig, match="cannot read"):
         list(read_rows(source))
+
+
+HEADER = ",".join(COLUMNS)
+
+
+def test_under_a_header_the_further_columns_are_options_and_data(bike):
+    text = 'jobid,schedule,retries,data,grace\na:A,EVERY:1h@0,5,"{""x"": 1}",15m\nb:A,EVERY:1h@0,,,\n'
+    bike.set("b:A", "EVERY:1h@0", retries=7, grace=7, backoff=7, data=7)
+    assert [result for _, _, result in bike.load(io.StringIO(text))] == [True, True]
+    told = bike.tell("a:A")
+    assert (told["options"], told["data"]) == ({"retries": 5, "grace": 900}, {"x": 1})
+    # An empty cell is the default. What is in no column stays.
+    assert bike.tell("b:A")["options"] == {"backoff": 7}
+    assert "data" not in bike.tell("b:A")
+
+
+def test_a_file_without_the_header_leaves_options_alone(bike):
+    bike.set("a:A", "EVERY:1h@0", retries=7, data=7)
+    assert [result for _, _, result in bike.load(io.StringIO("a:A,EVERY:2h@0\n"))] == [True]
+    told = bike.tell("a:A")
+    assert (told["schedule"], told["options"], told["data"]) == ("EVERY:2h@0", {"retries": 7}, 7)
+
+
+def test_bad_cells_and_rows_are_named_and_the_others_set(bike):
+    text = "jobid,schedule,retries,data\na:A,NOW,many,\nb:A,NOW,5\nc:A,NOW,,{\nd:A,NOW,5,1\ne:A,never,5,\n"
+    found = list(bike.load(io.StringIO(text)))
+    assert [(line, jobid) for line, jobid, _ in found] == [(2, "a:A"), (3, ""), (4, "c:A"), (5, "d:A"), (6, "e:A")]
+    said = [str(result) for _, _, result in found]
+    assert "bad retries 'many'" in said[0]
+    assert "has 3 columns, not the 4 of the header" in said[1]
+    assert "bad data '{'" in said[2]
+    assert [result is True for _, _, result in found] == [False, False, False, True, False]
+    assert [jobid for jobid, _ in bike.get_schedules()] == ["d:A"]
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("jobid,schedule,retires", "unknown column 'retires' in its header; is 'retries' meant?"),
+        ("jobid,schedule,on_error", "unknown column 'on_error' in its header; is 'on-error' meant?"),
+        ("jobid,schedule,,", "unknown column '' in its header"),
+        ("jobid,schedule,grace,grace", "the column 'grace' is twice in its header"),
+    ],
+)
+def test_a_bad_header_is_refused_before_anything_is_set(bike, header, said):
+    with pytest.raises(BadConfig, match=re.escape(said)):
+        list(bike.load(io.StringIO(f"{header}\na:A,NOW,1,1\n")))
+    assert list(bike.get_schedules()) == []
+
+
+def test_a_header_is_one_only_in_the_first_line(bike):
+    found = list(bike.load(io.StringIO("a:A,NOW\njobid,schedule\n")))
+    assert [(jobid, result is True) for _, jobid, result in found] == [("a:A", True), ("jobid", False)]
+
+
+def test_a_full_dump_is_loaded_back_as_it_was(shell, client):
+    lines = [
+        "plain:A,EVERY:1h@5,,,,,,,,,,,,,",
+        '"full:A","0,30 * * * *",7200,requeue,retry,5,0.5,stop,all,7,3,900,queue,60.25,"{""a"":""b, c\\n\\u2028""}"',
+        "data:A,NOW,,,,,,,,,,,,,[1]",
+    ]
+    (shell.folder / "jobs.csv").write_text("\n".join([HEADER, *lines, ""]))
+    assert shell.run("load", "jobs.csv").returncode == 0
+    dump = shell.run("schedules", "--full").stdout
+    assert dump.splitlines()[0] == HEADER
+    client.flushall()
+    assert "3 jobs set" in summary(shell.run("load", "-", input=dump))
+    again = shell.run("schedules", "--full").stdout
+    assert sorted(again.splitlines()) == sorted(dump.splitlines())
+    told = json.loads(shell.run("tell", "full:A").stdout)
+    assert (told["options"]["spread"], told["data"]) == (60.25, {"a": "b, c\n\u2028"})
+    places = client.zrange("redbike-timeline", 0, -1, withscores=True)
+    assert shell.run("load", "-", input=dump).returncode == 0
+    assert client.zrange("redbike-timeline", 0, -1, withscores=True) == places
+    # Without options it is as before.
+    assert sorted(shell.run("schedules").stdout.splitlines())[0] == "data:A,NOW"
+
+
+def test_rows_of_more_jobs_than_a_page_are_complete(bike):
+    for n in range(120):
+        bike.set(f"{n}:A", "EVERY:1h@0", **({"retries": n} if n % 3 else {}), data=n or None)
+    found = {row[0]: (row[COLUMNS.index("retries")], row[-1]) for row in bike.get_rows()}
+    assert found == {f"{n}:A": (str(n) if n % 3 else "", str(n) if n else "") for n in range(120)}

@@ -33,6 +33,10 @@ CANCELLING = "tests/steering/test_cancelling.py"
 CANCELLED_RUN = "tests/working/test_cancelled_runs.py"
 CANCELLED_COMMAND = "tests/commands/test_cancelling.py"
 ONCE_MORE = "tests/working/test_once_more.py"
+GIVEN = "tests/test_options.py"
+OWN = "tests/running/test_job_options.py"
+AT_WORK = "tests/working/test_job_options.py"
+ROWS = "tests/moving/test_rows.py"
 
 
 class Bug(NamedTuple):
@@ -73,8 +77,8 @@ SPLIT = [
     Bug(
         "a job is unset before it is set",
         "setter.py",
-        "        self._set_jobs({jobid: job}, from_now=since == now)",
-        "        self.unset(jobid)\n        self._set_jobs({jobid: job}, from_now=since == now)",
+        "        return self._set_jobs({jobid: request}, from_now=since == now)[jobid]",
+        "        self.unset(jobid)\n        return self._set_jobs({jobid: request}, from_now=since == now)[jobid]",
         f"{CRASHES} 'set and anew'",
     ),
     Bug(
@@ -188,15 +192,15 @@ STATUSES = [
     Bug(
         "a job that is unset keeps its status",
         "state/lua/unset.lua",
-        "{schedules, statuses, queued, streaks, failures, pauses}",
-        "{schedules, queued, streaks, failures, pauses}",
+        "{schedules, statuses, queued, streaks, failures, pauses, options, data}",
+        "{schedules, queued, streaks, failures, pauses, options, data}",
         MOVES,
     ),
     Bug(
         "a job that unsets itself keeps its status",
         "state/lua/end.lua",
-        "{schedules, statuses, streaks, failures, pauses}",
-        "{schedules, streaks, failures, pauses}",
+        "{schedules, statuses, streaks, failures, pauses, options, data}",
+        "{schedules, streaks, failures, pauses, options, data}",
         MOVES,
     ),
     Bug(
@@ -279,8 +283,8 @@ OCCURRENCES = [
     Bug(
         "a schedule has occurrences before it was set",
         "running/policies.py",
-        "run = replace(run, schedule=changed.detail, after=max(run.due, run.start))",
-        "run = replace(run, schedule=changed.detail)",
+        "options=changed.options, after=max(run.due, run.start))",
+        "options=changed.options)",
         OUTCOME,
     ),
     Bug(
@@ -292,9 +296,9 @@ OCCURRENCES = [
     ),
     Bug(
         "a one-off that is past is never due",
-        "setter.py",
-        'since = float("-inf")  # what is past is due at once',
-        "pass",
+        "running/requests.py",
+        'float("-inf") if schedule.runs_once and not self.is_given else self.since',
+        "self.since",
         FACADE,
     ),
     Bug(
@@ -313,9 +317,9 @@ OCCURRENCES = [
     ),
     Bug(
         "an anchor makes another schedule",
-        "setter.py",
-        "span = schedule.anchor_span if keeps else None",
-        "span = None",
+        "running/requests.py",
+        "schedule.anchor_span if keeps else None",
+        "None",
         FACADE,
     ),
     Bug(
@@ -335,8 +339,8 @@ OCCURRENCES = [
     Bug(
         "a slow client sets a job for an instant before",
         "state/lua/set.lua",
-        "return given.from_now and",
-        "return false and",
+        "if given.from_now and",
+        "if false and",
         FACADE,
     ),
     Bug("a success does not forget the failure", "state/lua/end.lua", "well[#well + 1] = job", "", MOVES),
@@ -409,14 +413,14 @@ LOSSES = [
     Bug(
         "runs that are lost together count as lost",
         "running/dispatcher.py",
-        "together = len(runs) > 1 and",
-        "together = len(runs) > 99 and",
+        "suspects = [len(runs) > 1 and",
+        "suspects = [len(runs) > 99 and",
         BATCH,
     ),
     Bug(
         "a job that may kill its worker does not run alone",
         "state/lua/take.lua",
-        "if size == most or fit and tried.alone and size > 0 then break end",
+        "if size == most or weight > HEAVY or fit and alone and size > 0 then break end",
         "if size == most then break end",
         BATCH,
     ),
@@ -552,8 +556,8 @@ TIME = [
     Bug(
         "what a dispatcher is at counts as missed",
         "running/dispatcher.py",
-        "now - since < GAP",
-        "now - since < 0",
+        "now - since >= GAP",
+        "now - since >= 0",
         DISPATCHER,
     ),
 ]
@@ -760,7 +764,7 @@ QUEUES = [
     Bug(
         "only the first page of what is due is moved",
         "running/dispatcher.py",
-        "            if not due:\n",
+        "            if not due and not late:\n",
         "            if True:\n",
         DISPATCHER,
     ),
@@ -798,8 +802,8 @@ PLACES = [
     Bug(
         "a one-off that comes due in flight is forgotten",
         "state/lua/dispatch.lua",
-        "if run.next ~= 'once' then",
-        "if run.next then",
+        "if run.next ~= 'once' and",
+        "if run.next ~= '' and",
         MOVES,
     ),
     Bug(
@@ -816,7 +820,13 @@ PLACES = [
         "return",
         MOVES,
     ),
-    Bug("a skip of the dispatcher is not counted", "state/lua/skip.lua", "count(MISSED, job, given.count)", "", MOVES),
+    Bug(
+        "a skip of the dispatcher is not counted",
+        "state/lua/skip.lua",
+        "count(given.reason, job, given.count)",
+        "",
+        MOVES,
+    ),
     Bug(
         "a skip of the worker is not counted",
         "state/lua/end.lua",
@@ -863,9 +873,9 @@ PLACES = [
     ),
     Bug(
         "an outage is taken for a bad schedule",
-        "running/dispatcher.py",
-        "schedule = parse(stored)",
-        'schedule = parse(self.store.questions.read_schedule(jobid) or "STOP")',
+        "running/skipping.py",
+        "find_schedule(jobid, Stop.text if text is None else text, options)",
+        'find_schedule(jobid, store.questions.read_schedule(jobid) or "STOP", options)',
         f"{CRASHES} catchup",
     ),
 ]
@@ -1280,8 +1290,8 @@ TOGETHER = [
     Bug(
         "a lease goes by the timeout of the first run",
         "state/lua/take.lua",
-        "if home.timeout > longest then",
-        "if longest == 0 then",
+        "longest = math.max(longest, limit or home.timeout)",
+        "longest = longest == 0 and (limit or home.timeout) or longest",
         TAG,
     ),
     Bug(
@@ -1447,7 +1457,7 @@ TAKING = [
     Bug(
         "what is to run alone takes others along",
         "state/lua/take.lua",
-        "    if tried.alone then break end\n",
+        "    if alone then break end\n",
         "",
         BATCH,
     ),
@@ -1549,7 +1559,7 @@ BURIED = [
     Bug(
         "set leaves a tombstone in a queue where the job does not wait",
         "state/lua/set.lua",
-        "if home and home ~= queue[job.queue].name then return home end",
+        "  if home and home ~= queue[job.queue].name then return 'queue', home end\n",
         "",
         MOVES,
     ),
@@ -1644,8 +1654,8 @@ SETTING = [
     Bug(
         "what is in flight does not keep its place",
         "state/lua/set.lua",
-        "same and (run or home or",
-        "same and (home or",
+        "not job.moves and (run or home or",
+        "not job.moves and (home or",
         MOVES,
     ),
     Bug(
@@ -1672,7 +1682,7 @@ SETTING = [
     Bug(
         "the same schedule during a run counts as a new one",
         "state/lua/set.lua",
-        "elseif at_once or not same or not due then",
+        "elseif at_once or not same or not due or job.moves then",
         "else",
         MOVES,
     ),
@@ -1714,7 +1724,7 @@ SETTING = [
     Bug(
         "an explicit run keeps the failures in a row",
         "state/lua/run.lua",
-        "kept.failures, kept.losses, kept.alone = '0', '0', nil",
+        "kept.failures, kept.losses, kept.alone, kept.failed = '0', '0', nil, nil",
         "",
         MOVES,
     ),
@@ -2522,6 +2532,177 @@ STEERING = [
     ),
 ]
 
+OPTIONS = [
+    Bug(
+        "a job is set by a due time for other options than it has",
+        "state/lua/set.lua",
+        "if (own or false) ~= (job.known or false) and",
+        "if false and",
+        GIVEN,
+    ),
+    Bug(
+        "a request that is repeated is refused for its own options",
+        "state/lua/set.lua",
+        "~= (job.known or false) and (own or false) ~= job.options",
+        "~= (job.known or false)",
+        GIVEN,
+    ),
+    Bug(
+        "a job whose spread changes keeps its place",
+        "state/lua/set.lua",
+        "same and not job.moves and",
+        "same and",
+        GIVEN,
+    ),
+    Bug(
+        "a job that is unset keeps its options",
+        "state/lua/unset.lua",
+        "failures, pauses, options, data}",
+        "failures, pauses, data}",
+        GIVEN,
+    ),
+    Bug(
+        "a worker that unsets a job leaves its data",
+        "state/lua/end.lua",
+        "failures, pauses, options, data}",
+        "failures, pauses, options}",
+        GIVEN,
+    ),
+    Bug(
+        "a timeout of its own is ignored",
+        "state/lua/take.lua",
+        "limit = limit and limit > 0 and limit <= 1e9 and limit or nil",
+        "limit = nil",
+        OWN,
+    ),
+    Bug(
+        "a job that must not run again is lost as one of several",
+        "state/lua/take.lua",
+        "(option_of(optional[i], 'on-lost') or 'requeue') ~= 'requeue'",
+        "false",
+        OWN,
+    ),
+    Bug(
+        "a worker takes any amount of data at once",
+        "state/lua/take.lua",
+        "weight > HEAVY or ",
+        "",
+        OWN,
+    ),
+    Bug(
+        "a retry is late",
+        "state/lua/dispatch.lua",
+        "kept.due == '-' and is_late(i, due)",
+        "is_late(i, due)",
+        OWN,
+    ),
+    Bug(
+        "an occurrence is late at the end of its grace",
+        "state/lua/dispatch.lua",
+        "now - due > grace",
+        "now - due >= grace",
+        OWN,
+    ),
+    Bug(
+        "a due occurrence in flight is forgotten with overlap queue",
+        "state/lua/dispatch.lua",
+        "(overlap ~= 'queue' or run.next:sub(1, 4) == 'due:')",
+        "true",
+        OWN,
+    ),
+    Bug(
+        "a one-off that was late runs where its text is set again",
+        "state/lua/skip.lua",
+        "if given.spent then",
+        "if false then",
+        OWN,
+    ),
+    Bug(
+        "the occurrence that is queued counts as skipped",
+        "running/policies.py",
+        "overlapped=placed.overlapped - late - 1",
+        "overlapped=placed.overlapped - late",
+        OWN,
+    ),
+    Bug(
+        "occurrences during a run are counted again after the next one",
+        "running/policies.py",
+        "Streak.parse(placed.streak), after=now)",
+        "Streak.parse(placed.streak), after=first)",
+        OWN,
+    ),
+    Bug(
+        "a job is stopped one failure too late",
+        "running/policies.py",
+        "run.failed + 1 >= settings.stop_after",
+        "run.failed >= settings.stop_after",
+        OWN,
+    ),
+    Bug(
+        "a retry forgets the failed occurrences",
+        "running/policies.py",
+        "run.due, run.after, failed=run.failed)",
+        "run.due, run.after)",
+        OWN,
+    ),
+    Bug(
+        "the end of a run goes by the spread that its job had",
+        "running/policies.py",
+        "options=changed.options, ",
+        "",
+        OWN,
+    ),
+    Bug(
+        "lost runs end by the settings alone",
+        "running/dispatcher.py",
+        "own = [override(self.settings, run.options) for run in runs]",
+        "own = [self.settings for run in runs]",
+        OWN,
+    ),
+    Bug(
+        "no job alone can have catchup none",
+        "running/skipping.py",
+        'if settings.catchup != "none" and not store.questions.has_options():',
+        'if settings.catchup != "none":',
+        OWN,
+    ),
+    Bug(
+        "a spread moves no occurrence",
+        "schedule/spread.py",
+        "return round(instant + self._share, 6)",
+        "return round(instant, 6)",
+        OWN,
+    ),
+    Bug(
+        "failures go by the settings alone",
+        "working/runner.py",
+        "return settings if self._reads_options else override(settings, run.options)",
+        "return settings",
+        AT_WORK,
+    ),
+    Bug(
+        "a work with two parameters gets no data",
+        "working/worker_class.py",
+        "return len(parameters) > 1 and",
+        "return len(parameters) > 2 and",
+        AT_WORK,
+    ),
+    Bug(
+        "an empty cell leaves an option as it is",
+        "moving/rows.py",
+        "{name: text or None for name, text in row.columns.items()}",
+        "{name: text for name, text in row.columns.items() if text}",
+        ROWS,
+    ),
+    Bug(
+        "a dump has no options",
+        "options.py",
+        '_format_value(found[name]) if name in found else ""',
+        '""',
+        ROWS,
+    ),
+]
+
 BUGS = [
     *AROUND,
     *SPLIT,
@@ -2544,4 +2725,5 @@ BUGS = [
     *GATED,
     *HELD,
     *STEERING,
+    *OPTIONS,
 ]

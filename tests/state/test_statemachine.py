@@ -25,6 +25,7 @@ from redbike.state.records import Streak, parse_batch
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.store import Store
 from redbike.steering.cancelling import cancel_jobs
+from redbike.words import Skip
 from redbike.working.ends import commit
 from tests.model import End, Model, Tries, next_of
 from tests.states import queue_for
@@ -34,7 +35,13 @@ TIMEOUTS = {"work-A": 20.0, "work-B": 5.0}
 JOBIDS = ["a:A", "b:A", "c:A", "d:B", "e:B"]
 PERIODIC = ["EVERY:5@0.0", "EVERY:60@0.0"]
 
+LONGEST = 30.0  # seconds: the longest timeout, also of a job of its own
+OPTIONS = ["", '{"timeout":30}', '{"timeout":8}', '{"on-lost":"stop"}', '{"grace":5}', '{"overlap":"queue"}']
+
 jobids = st.sampled_from(JOBIDS)
+# None leaves what the job has.
+options = st.sampled_from([None, None, None, *OPTIONS])
+data = st.sampled_from([None, None, "", '{"a":1}'])
 delays = st.sampled_from([-3.0, 0.0, 1.0, 10.0, 40.0])
 turns = st.sampled_from([["work-A"], ["work-B"], ["work-A", "work-B"], ["work-B", "work-A", "work-A"]])
 which = st.integers(0, 9)
@@ -93,18 +100,28 @@ class Jobs(RuleBasedStateMachine):
 
     # Entering and removing jobs
 
-    @rule(jobid=jobids, text=st.sampled_from(PERIODIC), delay=delays, keeps=st.booleans(), elsewhere=st.booleans())
-    def set_periodic(self, jobid, text, delay, keeps, elsewhere):
+    @rule(
+        jobid=jobids,
+        text=st.sampled_from(PERIODIC),
+        delay=delays,
+        keeps=st.booleans(),
+        elsewhere=st.booleans(),
+        moves=st.sampled_from([False, False, False, True]),
+        options=options,
+        data=data,
+    )
+    def set_periodic(self, jobid, text, delay, keeps, elsewhere, moves, options, data):
         # Another worker class may have a queue of another name for it.
         queue = "work-B" if elsewhere else queue_for(jobid)
-        set_one(self.store.at(self.now), Job(jobid, text, self.now + delay, False, queue, keeps))
-        self.model.set(self.now, jobid, text, self.now + delay, once=False, keeps=keeps, queue=queue)
+        more = {"options": options, "data": data, "moves": moves}
+        set_one(self.store.at(self.now), Job(jobid, text, self.now + delay, False, queue, keeps, **more))
+        self.model.set(self.now, jobid, text, self.now + delay, once=False, keeps=keeps, queue=queue, **more)
 
-    @rule(jobid=jobids, delay=delays)
-    def set_once(self, jobid, delay):
+    @rule(jobid=jobids, delay=delays, options=options)
+    def set_once(self, jobid, delay, options):
         due = self.now + delay
-        set_job(self.store.at(self.now), jobid, f"AT:{due}", due, once=True)
-        self.model.set(self.now, jobid, f"AT:{due}", due, once=True)
+        set_one(self.store.at(self.now), Job(jobid, f"AT:{due}", due, True, queue_for(jobid), options=options))
+        self.model.set(self.now, jobid, f"AT:{due}", due, once=True, options=options)
 
     @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
     def set_now(self, jobid, text):
@@ -196,12 +213,12 @@ class Jobs(RuleBasedStateMachine):
             assert dispatch(self.store.at(self.now), due) == 0
 
     @precondition(lambda self: any(self._skippable()))
-    @rule(which=which, count=st.integers(1, 2))
-    def skip(self, which, count):
+    @rule(which=which, count=st.integers(1, 2), reason=st.sampled_from([Skip.MISSED, Skip.LATE]))
+    def skip(self, which, count, reason):
         found = list(self._skippable())
         jobid = found[which % len(found)]
         due, schedule = self.model.job(jobid).timeline, self.model.job(jobid).schedule
-        given = jobid, schedule, next_of(schedule, self.now), count
+        given = jobid, schedule, next_of(schedule, self.now), count, reason
         assert self.store.at(self.now).timeline.skip(jobid, repr(due), *given[1:]) == self.model.skip(due, *given)
         # Once more it changes nothing, unless it is due at the same instant again.
         if due != given[2]:
@@ -256,12 +273,15 @@ class Jobs(RuleBasedStateMachine):
         assert [run.jobid for run in runs] == expected
         for run in runs:
             assert run.due <= self.now, "never before its due time"
-            assert run.deadline == run.start + TIMEOUTS[run.queue]
+            # Also of one that it was given before: those that the job has now.
+            job = self.model.job(run.jobid)
+            assert (run.options, run.stored_data) == (job.options, job.data)
             if served:
                 # What it was given first counts: a schedule that was set since is not what is run.
                 known = self.runs[tag, run.jobid]
                 assert (known.start, known.due, known.deadline) == (run.start, run.due, run.deadline)
             else:
+                assert run.deadline == run.start + job.option("timeout", TIMEOUTS[run.queue])
                 self.runs[tag, run.jobid] = run
 
     def _one(self, which):
@@ -346,7 +366,7 @@ class Jobs(RuleBasedStateMachine):
 
     @invariant()
     def each_job_is_as_the_model_says(self):
-        for state in self.store.questions.inspect(JOBIDS):
+        for state in self.store.questions.inspect(JOBIDS, with_data=True):
             job = self.model.job(state.jobid)
             assert state.schedule == job.schedule
             assert (state.status or "").partition(":")[0] == (job.status or "")
@@ -357,6 +377,7 @@ class Jobs(RuleBasedStateMachine):
             pause = state.pause and (state.pause.since, state.pause.until)
             assert pause == (None if job.paused is None else (job.paused, job.until))
             assert state.skipped == job.skipped
+            assert (state.options, state.data) == (job.options, job.data)
             assert rounded(Streak.parse(state.streak)) == rounded(job.tries), state.streak
             assert (state.failure and (state.failure["due"], state.failure["attempt"])) == job.failure
             run, flight = state.run, job.flight
@@ -380,7 +401,7 @@ class Jobs(RuleBasedStateMachine):
         assert set(self.client.keys(f"{keys.inflight_base}*")) == {keys.inflight(tag).encode() for tag in held}
         for tag, taken in held.items():
             assert parse_batch(self.client.get(keys.inflight(tag)).decode()) == taken
-            assert 0 < self.client.pttl(keys.inflight(tag)) <= max(TIMEOUTS.values()) * 1000
+            assert 0 < self.client.pttl(keys.inflight(tag)) <= LONGEST * 1000
 
     @invariant()
     def each_queue_is_as_the_model_says(self):

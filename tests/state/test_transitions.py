@@ -321,7 +321,7 @@ def test_a_place_computed_from_a_schedule_that_was_set_anew_since_is_refused(sto
     set_job(store.at(NOW), JOB, "EVERY:9@0.0", LATER)
     run = replace(run, schedule=first.detail)
     again = store.at(NOW).runs.end(run, Placement("next", LATER, left=first.left))
-    assert again == ("changed", "EVERY:9@0.0", first.left)
+    assert again == ("changed", "EVERY:9@0.0", first.left, "")
 
 
 def test_a_schedule_set_during_the_run_counts_and_not_how_the_run_ends(store):

@@ -32,7 +32,7 @@ local function streak_of(record)  -- what is kept of a job that is to be tried a
   local failures, losses, rest = string.match(record or '', '^(%d+) (%d+)(.*)$')
   if not failures then return streak end
   streak.failures, streak.losses, streak.counts = failures, losses, ' ' .. failures .. ' ' .. losses
-  streak.alone = string.find(rest, ' alone', 1, true)
+  streak.alone, streak.failed = string.find(rest, ' alone', 1, true), string.match(rest, ' failed=(%d+)')
   local tries, due, after = string.match(rest, '^ (%d+) (%S+) (%S+)')
   if tries then
     streak.tries, streak.due, streak.after = tries, tonumber(due) and due or '-', tonumber(after) and after or '-'
@@ -42,7 +42,8 @@ end
 
 local function streak_record_of(streak, due)
   local tried = streak.tries .. ' ' .. (due or streak.due) .. ' ' .. streak.after
-  return streak.failures .. ' ' .. streak.losses .. ' ' .. tried .. (streak.alone and ' alone' or '')
+  local failed = streak.failed and ' failed=' .. streak.failed or ''
+  return streak.failures .. ' ' .. streak.losses .. ' ' .. tried .. failed .. (streak.alone and ' alone' or '')
 end
 
 local function pause_of(record)  -- of a paused job; its `due` is '-' unless something is held
@@ -56,8 +57,13 @@ end
 
 local function skip_fields(job)  -- of the hash of skips
   local fields = {}
-  for i, reason in ipairs({MISSED, RUNNING, WITHDRAWN, PAUSED, CANCELLED}) do fields[i] = reason .. ':' .. job end
+  for i, reason in ipairs({MISSED, RUNNING, WITHDRAWN, LATE, PAUSED, CANCELLED}) do fields[i] = reason .. ':' .. job end
   return fields
+end
+
+local function option_of(text, name)  -- of the options of a job, as they are stored; nil for one that it does not have
+  local known, found = pcall(cjson.decode, text or '')
+  return known and type(found) == 'table' and found[name] or nil
 end
 
 local function each_with(jobs, value)  -- pairs of a field and its value, for commands that take them

@@ -2,18 +2,29 @@
 -- dispatch: timeline → queue, for a batch of jobs that are due; a job in flight is not enqueued twice, and one without
 --           a queue stays on the timeline, to be tried again.
 -- given  jobs; dues: the instant of each on the timeline, which is its due time unless an occurrence is tried again;
---        homes: the queue of each, '' for none; queues
--- returns {'ok', how many were moved}; a job that is not due then any more is passed over: a repetition moves nothing
+--        homes: the queue of each, '' for none; queues; where the settings or options have them: grace: seconds after
+--        which an occurrence is late, overlap: 'queue', if one that is due during a run is owed; late_too: whether all
+--        are moved even if they are late
+-- returns {'ok', how many were moved, job, its instant, …}: those that are late stay where they are, to be skipped; a job
+--         that is not due then any more is passed over: a repetition moves nothing
 local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
 local NO_STREAK = streak_of()
-local jobs, gone, moved = given.jobs, {}, 0
+local jobs, gone, moved, late = given.jobs, {}, 0, {}
 if call('HLEN', gates) > 0 and is_paused(gate_of('')) then return {'ok', 0} end
 local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
 local entries = call('HMGET', queued, unpack(jobs))
 local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
+local optional = call('HLEN', options) > 0 and call('HMGET', options, unpack(jobs)) or {}
 
-local function overtake(job, due, run)  -- the last occurrence is still running
-  if run.next ~= 'once' then return count(RUNNING, job, 1) end
+local function setting(i, name) return optional[i] and option_of(optional[i], name) or given[name] end
+
+local function is_late(i, due)
+  local grace = not given.late_too and tonumber(setting(i, 'grace')) or 0
+  return grace > 0 and now - due > grace
+end
+
+local function overtake(job, due, run, overlap)  -- the last occurrence is still running
+  if run.next ~= 'once' and (overlap ~= 'queue' or run.next:sub(1, 4) == 'due:') then return count(RUNNING, job, 1) end
   run.next = 'due:' .. stamp(due)
   change('HSET', running, {job, record_of(run)})
 end
@@ -28,12 +39,14 @@ for i, job in ipairs(jobs) do
   if due <= now and score and (score == given.dues[i] or tonumber(score) == due) then
     local home, run, kept = queue[given.homes[i]], run_of(records[i]), streak[i] and streak_of(streak[i]) or NO_STREAK
     local tried = kept.due ~= '-' and kept.due or stamp(due)
-    if not home and not run then
+    if not run and kept.due == '-' and is_late(i, due) then
+      note(late, job, given.dues[i])
+    elseif not home and not run then
       put_off(job, tried, kept)
     else
       gone[#gone + 1] = job
       if run then
-        overtake(job, due, run)
+        overtake(job, due, run, setting(i, 'overlap'))
       elseif not entries[i] then
         enqueue(job, tried, home)
         moved = moved + 1
@@ -42,4 +55,4 @@ for i, job in ipairs(jobs) do
   end
 end
 if #gone > 0 then change('ZREM', timeline, gone) end
-return write({'ok', moved})
+return write({'ok', moved, unpack(late)})

@@ -4,8 +4,8 @@
 --        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
 --        there are several; schedules: that from which its place was computed; dues: '' (never), 'spent' (never, for a
 --        one-off), '+n' (in n seconds) or a time; how: {job: how it ended, see runs.py}
--- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule
---         and what was left behind}; a word is a place, or why it is not there, see `Answer` in runs.py
+-- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule,
+--         what was left behind, and its options}; a word is a place, or why it is not there, see `Answer` in runs.py
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
@@ -28,6 +28,7 @@ local function conflict(job, run, how, schedule, expected, pause)
   local left = left_of(run) .. (waits_on and '+timeline' or '') .. (pause and '+paused:' .. pause.since or '')
   if not schedule or schedule == expected and left == (how.left or '-') then return end
   note(changed, schedule, left)
+  changed[#changed + 1] = call('HGET', options, job) or ''
   return 'changed'
 end
 -- A run of a paused job is held, unless it was taken or asked for since: then somebody wants it all the same.
@@ -39,7 +40,9 @@ end
 local function placement(job, how, due, home, run, pause)
   local place = how.place
   if place == 'unset' then
-    for _, key in ipairs({schedules, statuses, streaks, failures, pauses}) do change('HDEL', key, {job}) end
+    for _, key in ipairs({schedules, statuses, streaks, failures, pauses, options, data}) do
+      change('HDEL', key, {job})
+    end
     change('ZREM', alarms, {'job:' .. job})
     change('HDEL', skipped, skip_fields(job))
     change('ZREM', failure_times, {job})

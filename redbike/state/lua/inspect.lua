@@ -1,10 +1,11 @@
 #!lua flags=no-writes
 -- inspect: all that is kept of one job, at one instant; changes nothing.
 -- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in flight, if it has no
---        record of a run
+--        record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
---         left to the in-flight key of that tag, streak, skipped: [count, …], failure, pause (record), alarm (score), now, entries: how often it is in
---         each list, dead: for each list 1 if it has a tombstone there}; what is not there is missing
+--         left to the in-flight key of that tag, streak, skipped: [count, …], failure, pause (record), alarm (score),
+--         options, data, has_data, now, entries: how often it is in each list, dead: for each list 1 if it has a
+--         tombstone there}; what is not there is missing
 local job, entries, dead = given.job, {}, {}
 local record = call('HGET', running, job) or nil
 local tag = (run_of(record) or {tag = given.tag}).tag
@@ -17,5 +18,7 @@ return {'ok', cjson.encode({
   tag = tag, lease = tag and call('ZSCORE', leases, tag) or nil, hold = tag and call('PTTL', inflight .. tag),
   streak = call('HGET', streaks, job) or nil, skipped = call('HMGET', skipped, unpack(skip_fields(job))),
   pause = call('HGET', pauses, job) or nil, alarm = call('ZSCORE', alarms, 'job:' .. job) or nil,
+  options = call('HGET', options, job) or nil, has_data = call('HEXISTS', data, job) == 1,
+  data = given.data and call('HGET', data, job) or nil,
   failure = call('HGET', failures, job) or nil, now = stamp(now), entries = entries, dead = dead
 })}

@@ -25,7 +25,7 @@ end
 local pause = pause_of(call('HGET', pauses, job))
 local held = pause and tonumber(pause.due)
 local kept = streak_of(call('HGET', streaks, job))
-kept.failures, kept.losses, kept.alone = '0', '0', nil
+kept.failures, kept.losses, kept.alone, kept.failed = '0', '0', nil, nil
 if run then
   run.next = 'due:' .. stamp(now)
   change('HSET', running, {job, record_of(run)})

@@ -7,19 +7,23 @@
 --          due: a time, or 'now'; without it the job does not run
 --          once: it is owed if it comes due while the job is in flight
 --          keeps: it keeps its place if it has this schedule already; rests: also if it has failed for good
+--          known: the options for which its due time was computed; options: what becomes of them, or false;
+--          moves: whether that changes the due times of the schedule; data: the same as options, but unconditionally
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
--- returns {'ok', job, queue, …}: those that were left as they are, because they wait in another queue than their own,
---         or, with '' for the queue, because their due time has passed meanwhile
+-- returns {'ok', job, why, what, …}: those that were left as they are, because they have other options than known
+--         ('options', those), wait in another queue than their own ('queue', that), or are due by now ('due', '')
 local REMEMBERED = 10000  -- requests: one that is repeated must not start a second run
 local ids, texts, calm, gone, reply = {}, {}, {}, {}, {'ok'}
 for i, job in ipairs(given.jobs) do ids[i] = job.id end
 local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedules, unpack(ids))
 local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', streaks) > 0
 local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(ids)) or {}
+local stored = call('HLEN', options) > 0 and call('HMGET', options, unpack(ids)) or {}
 
-local function refusal(job, home)
-  if home and home ~= queue[job.queue].name then return home end
-  return given.from_now and not job.once and job.due and job.due ~= 'now' and job.due <= now and ''
+local function refusal(job, home, own)
+  if (own or false) ~= (job.known or false) and (own or false) ~= job.options then return 'options', own or '' end
+  if home and home ~= queue[job.queue].name then return 'queue', home end
+  if given.from_now and not job.once and job.due and job.due ~= 'now' and job.due <= now then return 'due', '' end
 end
 
 local function has_schedule(job, old)
@@ -39,7 +43,7 @@ local function set_in_flight(job, run, due, same)
   if at_once and not job.pause then
     run.next = 'due:' .. stamp(due)
     wait_until(nil, job)
-  elseif at_once or not same or not due then
+  elseif at_once or not same or not due or job.moves then
     local waits_on = due and (due > now or at_once)
     run.next = waits_on and job.once and 'once' or 'set'
     wait_until(waits_on and due, job)
@@ -74,12 +78,18 @@ for i, job in ipairs(given.jobs) do
   local id, run, same, _, home = job.id, run_of(records[i]), has_schedule(job, before[i]), waiting_of(entries[i])
   local due = job.due == 'now' and now or job.due
   job.pause = paused[i] and pause_of(paused[i])
-  local refused = refusal(job, home)
-  local kept = job.keeps and same and (run or home or call('ZSCORE', timeline, id) or job.pause and job.pause.due ~= '-'
-    or job.rests and event_of(call('HGET', statuses, id)) == DIE)
+  local refused, detail = refusal(job, home, stored[i])
+  local kept = job.keeps and same and not job.moves and (run or home or call('ZSCORE', timeline, id)
+    or job.pause and job.pause.due ~= '-' or job.rests and event_of(call('HGET', statuses, id)) == DIE)
   if refused then
     note(reply, id, refused)
-  elseif not kept then
+    reply[#reply + 1] = detail
+  else
+    for name, key in pairs({options = options, data = data}) do
+      if job[name] then change('HSET', key, {id, job[name]}) elseif job[name] == false then change('HDEL', key, {id}) end
+    end
+  end
+  if not (refused or kept) then
     note(texts, id, job.schedule)
     calm[#calm + 1] = id
     if run then set_in_flight(job, run, due, same) else set_idle(job, due, home, same, before[i]) end

@@ -4,7 +4,7 @@
 --        runs no further tag is looked at; coming: how many jobs of those that are due next; alarms: how many
 -- returns {'ok', JSON of now, control, dispatched (until when), next_lease, next_alarm, alarms: those that have come,
 --         due: [job, due time, …], coming: the same, lost: for each tag whose worker is not heard of any more {tag,
---         jobs, runs, schedules, streaks}}; what is not there is missing. Nothing is due while all is paused.
+--         jobs, runs, schedules, streaks, options}}; what is not there is missing. Nothing is due while all is paused.
 local MOST = 1000  -- jobs that are told of each tag: where there are more, its list is damaged
 local instant, lost, many = stamp(now), {}, 0
 local alarmed = call('ZCARD', alarms) > 0
@@ -13,7 +13,9 @@ for _, tag in ipairs(call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, 
   for i = #jobs, MOST + 1, -1 do jobs[i] = nil end
   local held = {tag = tag, jobs = jobs}
   if #jobs > 0 then
-    for name, key in pairs({runs = running, schedules = schedules, streaks = streaks}) do
+    local columns = {runs = running, schedules = schedules, streaks = streaks}
+    if call('HLEN', options) > 0 then columns.options = options end
+    for name, key in pairs(columns) do
       held[name] = call('HMGET', key, unpack(jobs))
     end
   end

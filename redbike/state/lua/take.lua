@@ -4,18 +4,26 @@
 --        served already; most: how many jobs, 0 for no others; queues, timeouts: names, and seconds for a job of each;
 --        turns: their numbers, over and over, or if strict each as long as it has jobs; lease, grace: seconds without a sign of life, and after the deadline
 -- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its streak}, jobs, and of each: due time, schedule,
---         queue unless there is but one]}, {'empty'}, {'halted'}, {'again'} if all that was looked at was thrown away
+--         queue unless there is but one; {job: its own deadline, options, data}]}, {'empty'}, {'halted'}, {'again'} if
+--         all that was looked at was thrown away
 local LOOK, NO_STREAK, most = 64, streak_of(), given.most  -- LOOK entries at least, where some of them are tombstones
 local signal, served = unpack(call('MGET', control, inflight .. given.tag))
-local started, names, dues, texts, homes, deadlines, kept = stamp(now), {}, {}, {}, {}, {}, {}
+local started, names, dues, texts, homes, deadlines, kept, more = stamp(now), {}, {}, {}, {}, {}, {}, {}
+local SHORT = 1  -- seconds: a job with a timeout of its own below that is taken alone, see batch.py
+local HEAVY, weight = 65536, 0  -- bytes of data with which no further job is taken
+local with_options, with_data = call('HLEN', options) > 0, call('HLEN', data) > 0
 -- Who asks does not always know that it asks twice.
 local own, known_as = unpack((given.repeated or served) and {runs_of(given.tag, {})} or {{}})
 for i, job in ipairs(own) do
   local run = known_as[job]
   started, deadlines[run.home], kept[job] = run.start, run.deadline, call('HGET', streaks, job) or nil
   dues[i], homes[i], texts[i] = run.due, run.home, call('HGET', schedules, job) or ''
+  local value = with_data and call('HGET', data, job) or nil
+  if with_options or value then
+    more[job] = {deadline = run.deadline, options = call('HGET', options, job) or nil, data = value}
+  end
 end
-if #own > 0 then return {'ok', cjson.encode({started, deadlines, kept, own, dues, texts, homes})} end
+if #own > 0 then return {'ok', cjson.encode({started, deadlines, kept, own, dues, texts, homes, more})} end
 if (signal or given.control) ~= given.control then return {'halted'} end
 -- The oldest entries are lined up, turn by turn; a queue that has no more is passed over.
 local jobs, home_of, turns, looked, look, position, idle = {}, {}, {}, 0, most, 0, 0
@@ -51,6 +59,7 @@ end
 local waiting, known = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
 local pausing = call('HLEN', pauses) > 0
+local optional = with_options and call('HMGET', options, unpack(jobs)) or {}
 local runs, taken, size, longest = {}, {}, 0, 0
 for i = 1, looked do
   local job, home, place, schedule = jobs[i], home_of[i], waiting[i], known[i]
@@ -60,18 +69,30 @@ for i = 1, looked do
   local free = place or call('HEXISTS', running, job) == 0 and not (pausing and call('HEXISTS', pauses, job) == 1)
   local fit = not dead and schedule and not taken[job] and free
   -- One that may have killed a worker, with others about it, runs alone until it has run.
-  if size == most or fit and tried.alone and size > 0 then break end
+  local alone, limit = tried.alone, optional[i] and tonumber(option_of(optional[i], 'timeout'))
+  limit = limit and limit > 0 and limit <= 1e9 and limit or nil
+  if optional[i] and not alone then
+    -- The loss of several at a time counts for none of them: `on-lost` would not.
+    alone = limit and limit < SHORT or (option_of(optional[i], 'on-lost') or 'requeue') ~= 'requeue'
+  end
+  if size == most or weight > HEAVY or fit and alone and size > 0 then break end
   home.used = home.used + 1
   if fit then
     local due = due_of(place) or started
     size, taken[job], kept[job] = size + 1, true, streak[i] or nil
     names[size], dues[size], texts[size] = job, due, schedule
     if #turns > 1 then homes[size] = home.name end
-    if home.timeout > longest then longest = home.timeout end
-    runs[2 * size - 1], runs[2 * size] = job, home.head .. due .. tried.counts .. home.tail
+    local head, value = home.head, with_data and call('HGET', data, job) or nil
+    if optional[i] or value then
+      local deadline = limit and stamp(now + limit) or home.deadline
+      head, weight = limit and begin_of(given.tag, started, deadline) or head, weight + (value and #value or 0)
+      more[job] = {deadline = deadline, options = optional[i] or nil, data = value}
+    end
+    longest = math.max(longest, limit or home.timeout)
+    runs[2 * size - 1], runs[2 * size] = job, head .. due .. tried.counts .. home.tail
     if gated then home.taken = home.taken + 1 note(home.slots, 0, slot_of(home.name, job)) end
     if not place then change('ZREM', timeline, {job}) end
-    if tried.alone then break end
+    if alone then break end
   elseif dead then
     change('SREM', home.tombstones, {job})
   else
@@ -94,4 +115,4 @@ change('HSET', running, runs)
 change('HSET', batches, {given.tag, batch_of(names)})
 change('ZADD', leases, {stamp(now + math.min(given.lease, longest + given.grace)), given.tag})
 change('SET', inflight .. given.tag, {batch_of(names), 'PX', math.max(1, math.floor(longest * 1000))})
-return write({'ok', cjson.encode({started, deadlines, kept, names, dues, texts, homes})})
+return write({'ok', cjson.encode({started, deadlines, kept, names, dues, texts, homes, more})})

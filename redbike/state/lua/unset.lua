@@ -15,7 +15,9 @@ if run then
 elseif record then
   change('HDEL', running, {job})
 end
-for _, key in ipairs({schedules, statuses, queued, streaks, failures, pauses}) do change('HDEL', key, {job}) end
+for _, key in ipairs({schedules, statuses, queued, streaks, failures, pauses, options, data}) do
+  change('HDEL', key, {job})
+end
 for _, key in ipairs({timeline, failure_times}) do change('ZREM', key, {job}) end
 change('ZREM', alarms, {'job:' .. job})
 change('HDEL', skipped, skip_fields(job))

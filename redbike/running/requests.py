@@ -1,0 +1,59 @@
+"""Requests to set a job: what the user asks for becomes a job with its first due time, by the job's options."""
+
+from dataclasses import dataclass
+
+from redbike.config import Settings, override
+from redbike.options import NO_CHANGES, Changes
+from redbike.running.policies import find_first_due
+from redbike.running.schedules import apply_options, find_spread
+from redbike.schedule.kinds import Schedule, Stop
+from redbike.state.jobs import Job
+
+
+@dataclass(slots=True)
+class Request:
+    """A job to set, whose occurrences count from `since`. Times are epoch seconds by Redis' clock."""
+
+    jobid: str
+    schedule: Schedule  # without the options
+    queue: str
+    now: float
+    since: float
+    is_given: bool  # whether the user has said from when occurrences count
+    changes: Changes = NO_CHANGES  # of the options and the data
+    wants_run: bool = False  # the job is to run again, even if it has failed for good
+    known: str = ""  # the options that the job has, as far as is known: most jobs have none
+
+    @property
+    def options(self) -> str:
+        """The options that the job will have."""
+        return self.changes.apply(self.known) if self.changes.options else self.known
+
+    @property
+    def timed_schedule(self) -> Schedule:
+        """The schedule with the options that the job will have."""
+        return apply_options(self.schedule, self.jobid, self.options)
+
+    def make_job(self, settings: Settings) -> Job:
+        """Return the job with its first due time."""
+        schedule, options = self.timed_schedule, self.options
+        # If the user has not said from when, a one-off that is past is due at once.
+        since = float("-inf") if schedule.runs_once and not self.is_given else self.since
+        due = find_first_due(schedule, since, self.now, override(settings, options))
+        # A one-off that is never due would be, wherever its text is set again.
+        text = Stop.text if due is None and schedule.runs_once else schedule.text
+        keeps = not self.is_given and not schedule.is_command
+        return Job(
+            self.jobid,
+            text,
+            due,
+            schedule.runs_once,
+            self.queue,
+            keeps,
+            rests=keeps and not self.wants_run,
+            anchor_span=schedule.anchor_span if keeps else None,
+            known=self.known,
+            options=None if options == self.known else options,
+            moves=find_spread(options) != find_spread(self.known),
+            data=self.changes.data,
+        )

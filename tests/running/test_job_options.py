@@ -1,0 +1,508 @@
+"""What the options of a job change: when it runs late, overlaps, fails or loses its worker. Time is an argument."""
+
+from dataclasses import replace
+
+import pytest
+
+from redbike.config import Settings, override
+from redbike.keeping.fsck import fsck
+from redbike.options import format_options
+from redbike.running.dispatcher import AHEAD, Dispatcher
+from redbike.running.policies import (
+    place_again,
+    place_done,
+    place_failed,
+    place_lost,
+    place_next,
+    place_overrun,
+    place_owed,
+    place_suspect,
+)
+from redbike.running.schedules import find_schedule
+from redbike.running.skipping import skip_late, skip_missed
+from redbike.schedule.parser import parse
+from redbike.schedule.spread import compute_share, spread
+from redbike.state.jobs import Job
+from redbike.state.namespace import STEP
+from redbike.state.records import Streak
+from redbike.state.runs import LEASE, Answer, Placement, Run
+from redbike.state.store import Store
+from tests.states import queue_for
+from tests.verbs import dispatch, set_job, set_one, survey, take_many, take_one
+
+JOB, QUEUE = "job:A", "work-A"
+HOUR, DAY = 3600.0, 86400.0
+MIDNIGHT = 100 * DAY
+HOURLY = "EVERY:1h@0"
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+@pytest.fixture
+def make_dispatcher(store):
+    made = []
+
+    def make(settings):
+        made.append(Dispatcher(store, settings))
+        return made[-1]
+
+    yield make
+    for dispatcher in made:
+        dispatcher.close()
+
+
+def put(store, due, now=MIDNIGHT, schedule=HOURLY, jobid=JOB, **options):
+    stored = format_options({name.replace("_", "-"): value for name, value in options.items()})
+    set_one(store.at(now), Job(jobid, parse(schedule).text, due, False, QUEUE, options=stored))
+
+
+def state(store, jobid=JOB):
+    return store.questions.inspect([jobid])[0]
+
+
+def run(**fields):
+    known = {"due": 100.0, "start": 100.0, "failures": 0, "losses": 0, "schedule": "EVERY:10@0"} | fields
+    text = parse(known.pop("schedule")).text
+    times = known.pop("due"), "tag", known["start"], known.pop("start") + 5
+    return Run(JOB, *times, known.pop("failures"), known.pop("losses"), text, QUEUE, **known)
+
+
+def run_all(store, dispatcher, now, settings):
+    """Dispatch and run at `now` until nothing is due any more; the due times, in hours after midnight."""
+    worked = []
+    for _ in range(200):
+        dispatcher.dispatch_due(now)
+        taken = take_one(store.at(now), [(QUEUE, 500.0)], f"tag{len(worked)}")
+        if taken == "empty":
+            return worked
+        worked.append((taken.due - MIDNIGHT) / HOUR)
+        own = override(settings, taken.options)
+        assert store.at(now).runs.end(taken, place_done(taken, None, own, now)).word == "ok"
+    raise AssertionError("it never ends")
+
+
+# A host that was asleep for a day: the job was due from one o'clock on, and it is half past midnight of the next day.
+
+ASLEEP = [
+    ({"catchup": "last"}, [1.0], {"missed": 23}),
+    ({"catchup": "none"}, [], {"missed": 24}),
+    ({"catchup": "all"}, [float(hour) for hour in range(1, 25)], {}),
+    ({"catchup": "all", "catchup_limit": 5}, [1.0, 20.0, 21.0, 22.0, 23.0, 24.0], {"missed": 18}),
+    ({"catchup": "last", "grace": 2 * HOUR}, [23.0], {"late": 22, "missed": 1}),
+    ({"catchup": "all", "grace": 2 * HOUR}, [23.0, 24.0], {"late": 22}),
+    ({"catchup": "none", "grace": 2 * HOUR}, [], {"missed": 24}),
+    ({"catchup": "last", "grace": 60.0}, [], {"late": 24}),
+    ({"catchup": "all", "grace": 60.0}, [], {"late": 24}),
+]
+
+
+@pytest.mark.parametrize(("policy", "worked", "skipped"), ASLEEP)
+@pytest.mark.parametrize("is_option", [True, False])
+def test_after_a_day_asleep_each_policy_runs_its_occurrences(
+    store, make_dispatcher, policy, worked, skipped, is_option
+):
+    settings = Settings() if is_option else Settings(**policy)
+    put(store, MIDNIGHT + HOUR, **(policy if is_option else {}))
+    now = MIDNIGHT + DAY + HOUR / 2
+    skip_missed(store.at(now), settings, MIDNIGHT, now)
+    assert run_all(store, make_dispatcher(settings), now, settings) == worked
+    assert state(store).skipped == skipped
+    assert state(store).timeline == MIDNIGHT + 25 * HOUR
+    assert list(fsck(store)) == []
+
+
+def test_an_option_counts_against_the_setting_in_both_directions(store):
+    now = MIDNIGHT + DAY
+    put(store, MIDNIGHT + HOUR, jobid="last:A", catchup="last")
+    put(store, MIDNIGHT + HOUR, jobid="none:A", catchup="none")
+    put(store, MIDNIGHT + HOUR, jobid="plain:A")
+    skip_missed(store.at(now), Settings(catchup="none"), MIDNIGHT, now)
+    assert [state(store, f"{name}:A").timeline for name in ("last", "none", "plain")] == [
+        MIDNIGHT + HOUR,
+        MIDNIGHT + 25 * HOUR,
+        MIDNIGHT + 25 * HOUR,
+    ]
+
+
+# Grace
+
+
+@pytest.mark.parametrize(("late", "moved"), [(60.0, 1), (60.001, 0)])
+def test_an_occurrence_is_late_after_its_grace(store, late, moved):
+    put(store, MIDNIGHT + HOUR, grace=60)
+    now = MIDNIGHT + HOUR + late
+    assert dispatch(store.at(now), [(JOB, repr(MIDNIGHT + HOUR), QUEUE)]) == moved
+    assert (state(store).waiting is not None) is bool(moved)
+
+
+def test_a_grace_of_zero_overrides_the_setting(store, make_dispatcher):
+    put(store, MIDNIGHT + HOUR, grace=0)
+    assert make_dispatcher(Settings(grace=60.0)).dispatch_due(MIDNIGHT + 2 * HOUR) == 1
+
+
+def test_a_try_of_an_occurrence_is_never_late(store, make_dispatcher):
+    put(store, MIDNIGHT, grace=60)
+    taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
+    settings = Settings(on_error="retry", backoff=5.0)
+    store.at(MIDNIGHT + 1).runs.end(taken, place_failed(taken, ValueError(), settings, MIDNIGHT + 1))
+    assert make_dispatcher(settings).dispatch_due(MIDNIGHT + DAY) == 1
+    assert state(store).waiting.due == MIDNIGHT
+
+
+def test_a_one_off_that_is_late_is_stopped_and_stays_so_when_it_is_loaded_again(store, make_dispatcher):
+    set_job(store.at(MIDNIGHT), JOB, f"AT:{MIDNIGHT + HOUR:.0f}", MIDNIGHT + HOUR, once=True)
+    assert make_dispatcher(Settings(grace=60.0)).dispatch_due(MIDNIGHT + DAY) == 0
+    found = state(store)
+    assert (found.schedule, found.status[:3], found.skipped) == ("STOP", "STP", {"late": 1})
+    assert list(fsck(store)) == []
+
+
+def test_what_has_no_due_times_of_its_own_is_never_late(store, make_dispatcher):
+    put(store, MIDNIGHT + HOUR, schedule="CONTINUE", grace=60)
+    put(store, MIDNIGHT + HOUR, schedule="STOP", grace=60, jobid="bad:A")
+    store.client.hset(store.keys.schedules, "bad:A", "never")
+    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + DAY) == 2
+
+
+def test_a_damaged_grace_does_not_keep_the_dispatcher_busy(store, make_dispatcher):
+    put(store, MIDNIGHT + HOUR)
+    store.client.hset(store.keys.options, JOB, '{"grace":1e-300}')
+    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + DAY) + len(state(store).skipped) == 1
+    put(store, MIDNIGHT + HOUR, jobid="next:A")
+    store.client.hset(store.keys.options, "next:A", '{"grace":5e9}')
+    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + DAY) == 1
+
+
+def test_late_jobs_do_not_hold_up_the_others(store, make_dispatcher):
+    number = STEP * (AHEAD + 2)
+    jobs = [
+        Job(f"{n}:A", parse(HOURLY).text, MIDNIGHT + 1 + n / 1e4, False, QUEUE, options='{"grace":60}' if n % 2 else "")
+        for n in range(number)
+    ]
+    store.at(MIDNIGHT).jobs.set(jobs)
+    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + DAY + HOUR / 2) == number // 2
+    assert state(store, "1:A").timeline == MIDNIGHT + 25 * HOUR
+    assert state(store, "1:A").skipped == {"late": 25}
+
+
+def test_a_late_job_whose_next_occurrence_is_due_is_moved_in_the_same_pass(store, make_dispatcher):
+    put(store, MIDNIGHT + HOUR, grace=60)
+    assert make_dispatcher(Settings()).dispatch_due(MIDNIGHT + 3 * HOUR + 30) == 1
+    assert state(store).waiting.due == MIDNIGHT + 3 * HOUR
+    assert state(store).skipped == {"late": 2}
+
+
+def test_one_that_was_set_meanwhile_is_not_skipped(store):
+    put(store, MIDNIGHT + HOUR, grace=60)
+    late = [(JOB, repr(MIDNIGHT + HOUR))]
+    put(store, MIDNIGHT + 5 * HOUR, now=MIDNIGHT + 4 * HOUR, schedule="EVERY:5h@0")
+    skip_late(store.at(MIDNIGHT + 4 * HOUR), Settings(), late, MIDNIGHT + 4 * HOUR)
+    assert (state(store).timeline, state(store).skipped) == (MIDNIGHT + 5 * HOUR, {})
+
+
+# Overlap
+
+
+def test_the_first_occurrence_that_came_due_during_the_run_is_run_when_it_ends(store):
+    settings = Settings(overlap="queue")
+    # Due at 100, started at 125 (110 and 120 were missed), done at 155 (130, 140 and 150 came while it ran).
+    placed = place_done(run(start=125.0), None, settings, 155.0)
+    assert placed == Placement("next", 130.0, missed=2, overlapped=2, streak="0 0 0 - 155.000000")
+    again = replace(run(due=130.0, start=155.0), after=155.0)
+    assert place_done(again, None, settings, 156.0) == Placement("next", 160.0)
+    assert place_done(again, None, settings, 171.0) == Placement(
+        "next", 160.0, overlapped=1, streak="0 0 0 - 171.000000"
+    )
+
+
+def test_without_one_that_came_due_during_the_run_nothing_is_queued():
+    settings = Settings(overlap="queue")
+    assert place_done(run(), None, settings, 101.0) == Placement("next", 110.0)
+    assert place_done(run(start=125.0), None, settings, 126.0) == Placement("next", 130.0, missed=2)
+
+
+def test_one_that_is_late_by_then_is_skipped():
+    settings = Settings(overlap="queue", grace=12.0)
+    placed = place_done(run(), None, settings, 155.0)
+    # 110, 120, 130 and 140 are late.
+    assert placed == Placement("next", 150.0, late=4, streak="0 0 0 - 155.000000")
+    settings = Settings(overlap="queue", grace=1.0)
+    assert place_done(run(), None, settings, 155.0) == Placement("next", 160.0, overlapped=5)
+
+
+def test_a_run_that_was_asked_for_takes_its_place():
+    settings = Settings(overlap="queue")
+    placed = place_done(run(), None, settings, 125.0)
+    owed = place_owed(run(), replace(placed, left="due:112.000000"), run().schedule)
+    assert (owed.due, owed.overlapped, owed.streak) == (112.0, 2, "0 0 0 - 125.000000")
+
+
+@pytest.mark.parametrize("is_option", [True, False])
+def test_a_schedule_set_during_the_run_that_comes_due_is_run_when_it_ends(store, make_dispatcher, is_option):
+    settings = Settings() if is_option else Settings(overlap="queue")
+    options = {"overlap": "queue"} if is_option else {}
+    put(store, MIDNIGHT, **options)
+    taken = take_one(store.at(MIDNIGHT), [(QUEUE, 5000.0)], "tag")
+    put(store, MIDNIGHT + 10, now=MIDNIGHT + 5, schedule="EVERY:10@0", **options)
+    make_dispatcher(settings).dispatch_due(MIDNIGHT + 10)
+    assert (state(store).run.next, state(store).skipped) == (f"due:{MIDNIGHT + 10:.6f}", {})
+    end = place_done(taken, None, settings, MIDNIGHT + 90)
+    answer = store.at(MIDNIGHT + 90).runs.end(taken, end)
+    again = place_again(taken, end, answer, settings, MIDNIGHT + 90)
+    store.at(MIDNIGHT + 90).runs.end(replace(taken, schedule=answer.detail), again)
+    assert state(store).waiting.due == MIDNIGHT + 10
+
+
+def test_with_overlap_skip_it_is_counted(store, make_dispatcher):
+    put(store, MIDNIGHT)
+    take_one(store.at(MIDNIGHT), [(QUEUE, 5000.0)], "tag")
+    put(store, MIDNIGHT + 10, now=MIDNIGHT + 5, schedule="EVERY:10@0", overlap="skip")
+    make_dispatcher(Settings(overlap="queue")).dispatch_due(MIDNIGHT + 10)
+    assert (state(store).run.next, state(store).skipped) == ("set", {"running": 1})
+
+
+# Failures
+
+
+def fail(store, settings, times, number, outcome):
+    """Run the job, at each of `times` in turn, as often as it comes up; its places, and how often it ran."""
+    places = []
+    dispatcher = Dispatcher(store, settings)
+    for now in times:
+        dispatcher.dispatch_due(now)
+        taken = take_one(store.at(now), [(QUEUE, 500.0)], f"tag{now}")
+        if taken != "empty":
+            how = outcome(taken, number(len(places)), override(settings, taken.options), now)
+            store.at(now).runs.end(taken, how)
+            places.append(taken.due)
+    dispatcher.close()
+    return places, state(store)
+
+
+def ends(taken, is_failure, settings, now):
+    return (
+        place_failed(taken, ValueError("no"), settings, now) if is_failure else place_done(taken, None, settings, now)
+    )
+
+
+THREE_THEN_WELL = [
+    # options, how many runs there are in eight hours, the status in the end, how many are counted then
+    ({"on_error": "stop"}, 1, "DIE", 0),
+    ({"on_error": "reschedule"}, 9, "TML", 0),
+    ({"on_error": "retry", "retries": 2, "backoff": 1}, 3, "DIE", 0),
+    ({"on_error": "retry", "retries": 3, "backoff": 1}, 12, "TML", 0),
+    ({"on_error": "reschedule", "stop_after": 3}, 3, "DIE", 0),
+    ({"on_error": "reschedule", "stop_after": 4}, 9, "TML", 0),
+    ({"on_error": "retry", "retries": 3, "backoff": 1, "stop_after": 1}, 12, "TML", 0),
+]
+
+
+@pytest.mark.parametrize(("options", "runs", "status", "kept"), THREE_THEN_WELL)
+def test_three_failures_then_success_with_each_policy(store, options, runs, status, kept):
+    put(store, MIDNIGHT, **options)
+    times = [MIDNIGHT + hour * HOUR + tried * 60 for hour in range(9) for tried in range(4)]
+    places, found = fail(store, Settings(), times, lambda number: number < 3, ends)
+    assert (len(places), found.status[:3], Streak.parse(found.streak).failed) == (runs, status, kept)
+    assert (found.failure is not None) == (status == "DIE")
+
+
+def test_failed_occurrences_are_counted_in_a_row(store):
+    put(store, MIDNIGHT, on_error="reschedule", stop_after=3)
+    times = [MIDNIGHT + hour * HOUR for hour in range(20)]
+    outcomes = [True, True, False, True, True, True, False]
+    places, found = fail(store, Settings(), times, lambda number: outcomes[number], ends)
+    assert (len(places), found.status[:3]) == (6, "DIE")
+
+
+@pytest.mark.parametrize("schedule", ["EVERY:10@0", "CONTINUE"])
+def test_stop_after_counts_each_kind_of_failed_occurrence(schedule):
+    settings = Settings(on_error="reschedule", on_timeout="reschedule", on_lost="reschedule", stop_after=2)
+    for how in (
+        lambda run: place_failed(run, ValueError(), settings, 101.0),
+        lambda run: place_overrun(run, settings, 106.0),
+        lambda run: place_lost(run, settings, 106.0),
+        lambda run: place_overrun(run, replace(settings, on_timeout="requeue"), 106.0),
+    ):
+        first, second = how(run(schedule=schedule)), how(run(schedule=schedule, failed=1))
+        assert (first.place != "die", Streak.parse(first.streak).failed) == (True, 1)
+        assert (second.place, second.failure is not None, second.why) == ("die", True, first.why)
+
+
+def test_a_try_of_the_same_occurrence_keeps_the_count():
+    settings = Settings(on_error="retry", stop_after=5)
+    for placed in (
+        place_failed(run(failed=2), ValueError(), settings, 101.0),
+        place_lost(run(failed=2), settings, 106.0),
+        place_suspect(run(failed=2)),
+    ):
+        assert Streak.parse(placed.streak).failed == 2
+
+
+def test_without_stop_after_nothing_is_counted():
+    assert place_failed(run(failed=2), ValueError(), Settings(on_error="reschedule"), 101.0).streak == ""
+
+
+def test_an_explicit_run_forgets_the_failed_occurrences(store):
+    put(store, MIDNIGHT, on_error="reschedule", stop_after=3)
+    _, found = fail(store, Settings(), [MIDNIGHT], lambda number: True, ends)
+    assert Streak.parse(found.streak).failed == 1
+    store.at(MIDNIGHT + 60).jobs.run([JOB])
+    assert Streak.parse(state(store).streak).failed == 0
+
+
+def test_a_count_is_kept_with_the_occurrence_that_came_due_during_the_run():
+    settings = Settings(on_error="reschedule", stop_after=5, overlap="queue")
+    placed = place_failed(run(failed=1), ValueError(), settings, 125.0)
+    assert (placed.due, placed.streak) == (110.0, "0 0 0 - 125.000000 failed=2")
+
+
+# Lost runs
+
+
+LOST = [
+    ("stop", "stop", "DIE", None),
+    ("reschedule", "requeue", "TML", None),
+    ("requeue", "stop", "ENQ", MIDNIGHT),
+]
+
+
+@pytest.mark.parametrize(("option", "setting", "status", "due"), LOST)
+def test_a_lost_run_ends_by_the_options_of_its_job(store, make_dispatcher, option, setting, status, due):
+    put(store, MIDNIGHT, on_lost=option)
+    take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
+    make_dispatcher(Settings(on_lost=setting)).dispatch_due(MIDNIGHT + LEASE)
+    found = state(store)
+    assert (found.status[:3], found.waiting and found.waiting.due) == (status, due)
+
+
+def test_a_job_that_must_not_run_again_is_taken_alone(store):
+    for number, options in enumerate([{}, {"on_lost": "stop"}, {}, {"timeout": 0.5}, {"on_lost": "requeue"}, {}]):
+        put(store, MIDNIGHT + number / 1000, now=MIDNIGHT + 1, jobid=f"{number}:A", **options)
+    batches = []
+    while taken := take_many(store.at(MIDNIGHT + 1), [(QUEUE, 500.0)], [1], f"tag{len(batches)}", 9):
+        batches.append([run.jobid for run in taken])
+    assert batches == [["0:A"], ["1:A"], ["2:A"], ["3:A"], ["4:A", "5:A"]]
+
+
+# Timeouts
+
+
+def test_a_job_with_a_timeout_of_its_own_has_its_own_deadline(store, client):
+    put(store, MIDNIGHT, jobid="long:A", timeout=7200)
+    put(store, MIDNIGHT, jobid="short:A", timeout=5)
+    put(store, MIDNIGHT, jobid="plain:A")
+    queues = [(QUEUE, 100.0)]
+    taken = {run.jobid: run for run in take_many(store.at(MIDNIGHT), queues, [1], "tag", 9)}
+    assert {name: run.deadline - MIDNIGHT for name, run in taken.items()} == {
+        "long:A": 7200.0,
+        "short:A": 5.0,
+        "plain:A": 100.0,
+    }
+    assert client.pttl(store.keys.inflight("tag")) > 7_000_000
+    assert state(store, "short:A").lease == MIDNIGHT + LEASE
+    again = take_many(store.at(MIDNIGHT), queues, [1], "tag", 9, repeated=True)
+    assert {run.jobid: (run.deadline, run.options) for run in again} == {
+        name: (run.deadline, run.options) for name, run in taken.items()
+    }
+    assert list(fsck(store)) == []
+    words = store.at(MIDNIGHT + 50).runs.heartbeat(list(taken.values()))
+    assert dict(zip(taken, words, strict=True)) == {"long:A": "ok", "short:A": "overrun", "plain:A": "ok"}
+    answer = store.at(MIDNIGHT + 5000).runs.end(taken["long:A"], Placement("next", MIDNIGHT + DAY))
+    assert answer[:2] == ("ok", "timeline")
+
+
+def test_a_short_timeout_of_its_own_makes_a_short_lease(store):
+    put(store, MIDNIGHT, timeout=0.5)
+    taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
+    assert (taken.deadline, state(store).lease) == (MIDNIGHT + 0.5, MIDNIGHT + 2.5)
+
+
+@pytest.mark.parametrize("stored", ['{"timeout":1e300}', '{"timeout":-1}', '{"timeout":[]}', '{"timeout":null}', "x"])
+def test_a_damaged_timeout_is_none(store, stored):
+    put(store, MIDNIGHT)
+    store.client.hset(store.keys.options, JOB, stored)
+    assert take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag").deadline == MIDNIGHT + 500
+
+
+# Data
+
+
+def test_a_run_has_the_data_of_its_job_also_if_it_is_taken_twice(store):
+    job = Job(JOB, parse(HOURLY).text, MIDNIGHT, False, QUEUE, data='{"ä":[1]}')
+    set_one(store.at(MIDNIGHT), job)
+    for repeated in (False, True):
+        taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag", repeated=repeated)
+        assert taken.data == {"ä": [1]}
+    assert run().data is None
+
+
+def test_jobs_with_much_data_are_not_taken_together(store):
+    text = f'"{"x" * 60_000}"'
+    jobs = [Job(f"{n}:A", parse(HOURLY).text, MIDNIGHT, False, QUEUE, data=text) for n in range(5)]
+    store.at(MIDNIGHT).jobs.set(jobs)
+    assert [len(take_many(store.at(MIDNIGHT), [(QUEUE, 500.0)], [1], f"t{n}", 9)) for n in range(3)] == [2, 2, 1]
+
+
+# Spread
+
+
+@pytest.mark.parametrize("text", ["EVERY:1h@0.123456", "*/7 * * * *", "DTSTART:20200101T000000Z\nRRULE:FREQ=HOURLY"])
+def test_a_spread_schedule_has_each_occurrence_later_by_its_share(text):
+    base = parse(text)
+    shares = {f"{n}:A": compute_share(f"{n}:A", 600) for n in range(200)}
+    assert len(set(shares.values())) > 190
+    assert min(shares.values()) < 30 < 570 < max(shares.values()) < 600
+    for jobid, share in shares.items():
+        spreaded, due, after = spread(base, jobid, 600), MIDNIGHT, MIDNIGHT
+        for _ in range(5):
+            due, after = base.next(due), spreaded.next(after) if after != MIDNIGHT else spreaded.next(due + share - 1)
+            if after < due + share - 1:
+                continue
+            # As Redis keeps it, and never the same again.
+            after = float(f"{after:.6f}")
+            assert after == pytest.approx(due + share, abs=1e-5)
+        assert spreaded.count(MIDNIGHT + share, MIDNIGHT + DAY + share, 10**6) == base.count(
+            MIDNIGHT, MIDNIGHT + DAY, 10**6
+        )
+
+
+def test_a_spread_one_off_is_later_too_and_what_follows_no_clock_is_not():
+    share = compute_share(JOB, 600)
+    assert spread(parse("AT:1000"), JOB, 600).next(float("-inf")) == 1000 + share
+    assert spread(parse("AT:1000"), JOB, 600).next(1000 + share) is None
+    for text in ("NOW", "CONTINUE", "STOP"):
+        assert spread(parse(text), JOB, 600).next(5.0) == parse(text).next(5.0)
+
+
+def test_after_a_run_the_schedule_goes_on_with_its_spread(store):
+    options, share = '{"spread":600}', compute_share(JOB, 600)
+    due = find_schedule(JOB, HOURLY, options).next(MIDNIGHT)
+    assert due == MIDNIGHT + HOUR + share or due == MIDNIGHT + share
+    placed = place_done(run(schedule=HOURLY, due=due, start=due, options=options), None, Settings(), due + 1)
+    assert placed == Placement("next", round(due + HOUR, 6))
+    changed = Answer("changed", HOURLY, "set", options)
+    again = place_again(run(schedule="EVERY:5@0", due=due, start=due), placed, changed, Settings(), due + 1)
+    assert again.due == round(due + HOUR, 6)
+
+
+def test_an_end_is_told_the_options_that_were_set_during_the_run(store):
+    put(store, MIDNIGHT)
+    taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
+    put(store, MIDNIGHT - 5, now=MIDNIGHT + 10, schedule="EVERY:60@0", spread=60)
+    answer = store.at(MIDNIGHT + 20).runs.end(taken, Placement("next", MIDNIGHT + HOUR))
+    assert answer == ("changed", "EVERY:60@0", "set", '{"spread":60}')
+
+
+def test_a_survey_tells_the_options_of_lost_runs_beside_those_without(store):
+    put(store, MIDNIGHT, jobid="one:A", retries=5)
+    put(store, MIDNIGHT, jobid="two:A")
+    take_many(store.at(MIDNIGHT), [(QUEUE, 500.0)], [1], "tag", 9)
+    lost = survey(store.at(MIDNIGHT + LEASE)).lost
+    assert [(run.jobid, run.options) for run in lost] == [("one:A", '{"retries":5}'), ("two:A", "")]
+
+
+def test_next_is_computed_from_options_that_cannot_be_read_as_from_none():
+    assert place_next(run(options="x"), find_schedule(JOB, "EVERY:10@0", "x"), Settings(), 101.0).due == 110.0

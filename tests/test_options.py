@@ -1,0 +1,317 @@
+"""The options and data of jobs: one table of them, how they are read, and what becomes of them when a job is set."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+
+from redbike import BadConfig, Redbike, RoundRobin
+from redbike.cli.entry import __doc__ as usage
+from redbike.config import Settings, override
+from redbike.keeping.fsck import fsck
+from redbike.options import (
+    COLUMNS,
+    MAX_DATA,
+    OPTIONS,
+    SETTINGS,
+    Changes,
+    JobOptions,
+    format_options,
+    parse_options,
+    read_changes,
+)
+from redbike.schedule.spread import compute_share
+from redbike.state.jobs import Job
+from redbike.state.store import Store
+from tests.commandline import ROOT
+from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for
+from tests.verbs import set_one
+
+FULL = {
+    "timeout": 7200,
+    "on-timeout": "requeue",
+    "on-error": "retry",
+    "retries": 5,
+    "backoff": 0.5,
+    "on-lost": "stop",
+    "catchup": "all",
+    "catchup-limit": 7,
+    "stop-after": 3,
+    "grace": 900,
+    "overlap": "queue",
+    "spread": 60,
+}
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(RoundRobin("A"), prefix, client)
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+# The table
+
+
+def test_each_option_that_is_a_setting_has_its_default_and_its_kind():
+    fields = {field.name: field for field in dataclasses.fields(Settings)}
+    assert {name: fields[name].default for name in SETTINGS} == {key: each.default for key, each in SETTINGS.items()}
+    for name, option in SETTINGS.items():
+        value = {"duration": "90m", "count": "7", "choice": option.choices[-1:]}[option.kind]
+        value = value[0] if option.choices else value
+        expected = {"90m": 5400.0, "7": 7}.get(value, value)
+        assert getattr(Settings(**{name: value}), name) == expected
+
+
+def test_python_and_the_command_line_take_each_option_by_its_name():
+    assert [name.replace("_", "-") for name in JobOptions.__annotations__] == list(COLUMNS[2:])
+    shown = dict(re.findall(r"^  --([a-z-]+)=<\w+> +(.*)\.$", usage, re.MULTILINE))
+    for option in OPTIONS.values():
+        words = f"{option.help}: {', '.join(option.choices)}" if option.choices else option.help
+        assert shown[option.name] == words
+    set_usage = re.sub(r"\n {6,}", " ", usage).partition("redbike [options] set ")[2].partition("\n")[0]
+    assert [name for name in re.findall(r"--([a-z-]+)=", set_usage) if name not in ("after", "tz", "data")] == [
+        *OPTIONS
+    ]
+
+
+def test_the_page_has_each_option_with_its_kind():
+    page = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")[2]
+    rows = dict(re.findall(r"^``([a-z-]+)`` +(\w+)", page.partition("The server\n")[0], re.MULTILINE))
+    kinds = {"duration": "duration", "count": "number", "choice": "policy"}
+    assert rows == {name: kinds[option.kind] for name, option in OPTIONS.items()} | {"data": "JSON"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "stored"),
+    [
+        ("timeout", "2h", 7200),
+        ("timeout", 0.5, 0.5),
+        ("timeout", "1.5", 1.5),
+        ("retries", "07", 7),
+        ("retries", 2.0, 2),
+        ("grace", 0, 0),
+        ("on-error", "retry", "retry"),
+    ],
+)
+def test_a_value_is_stored_in_one_form(name, value, stored):
+    assert read_changes({name: value}).options == {name: stored}
+    assert type(read_changes({name: value}).options[name]) is type(stored)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("timeout", 0),
+        ("timeout", -1),
+        ("timeout", "soon"),
+        ("timeout", ""),
+        ("timeout", True),
+        ("timeout", float("nan")),
+        ("timeout", 10**10),
+        ("timeout", [1]),
+        ("retries", "1.5"),
+        ("retries", "-1"),
+        ("retries", 10**7),
+        ("on-error", "explode"),
+        ("on-error", ""),
+        ("on-error", 7),
+        ("overlap", "STOP"),
+    ],
+)
+def test_a_bad_value_is_quoted_with_what_is_allowed(name, value):
+    with pytest.raises(BadConfig) as refused:
+        read_changes({name: value})
+    assert str(refused.value).startswith(f"bad {name} {value!r}:")
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", [{1, 2}, float("inf"), "\ud800", b"x", "x" * MAX_DATA])
+def test_data_that_are_no_json_or_too_long_are_refused(value):
+    with pytest.raises(BadConfig, match="bad data"):
+        read_changes({"data": value})
+    assert read_changes({"data": "x" * (MAX_DATA - 2)}).data is not None
+
+
+def test_a_change_leaves_the_rest_and_the_default_takes_one_back():
+    stored = format_options(FULL)
+    assert parse_options(stored) == FULL
+    assert Changes({"retries": None}).apply(stored) == format_options({**FULL, "retries": None}).replace(
+        '"retries":null,', ""
+    )
+    assert Changes(dict.fromkeys(OPTIONS)).apply(stored) == ""
+    assert Changes({"grace": 5}).apply("") == '{"grace":5}'
+
+
+@pytest.mark.parametrize(
+    "stored", ["", "x", "[]", "7", "null", '{"retries":"many","colour":"red","backoff":-1}', "[" * 9999]
+)
+def test_what_cannot_be_read_is_no_option(stored):
+    assert parse_options(stored) == {}
+    assert override(Settings(), stored) == Settings()
+
+
+def test_the_options_of_a_job_override_the_settings():
+    own = override(Settings(retries=1, grace=5.0), '{"grace":0,"on-error":"retry","timeout":3}')
+    assert own == Settings(retries=1, grace=0.0, on_error="retry")
+
+
+# What is stored
+
+
+def test_a_job_has_the_options_that_it_was_given_until_it_is_unset(bike):
+    given = {name.replace("-", "_"): value for name, value in FULL.items()}
+    assert bike.set("job:A", "EVERY:1h@0", **given, data={"size": [1, None]})
+    told = bike.tell("job:A")
+    assert (told["options"], told["data"]) == (FULL, {"size": [1, None]})
+    bike.set("job:A", "EVERY:2h@0", retries=None, data=None)
+    told = bike.tell("job:A")
+    assert "data" not in told
+    assert told["options"] == {name: value for name, value in FULL.items() if name != "retries"}
+    bike.unset("job:A")
+    bike.set("job:A", "EVERY:1h@0")
+    assert {"options", "data"} & bike.tell("job:A").keys() == set()
+    assert list(bike.fsck()) == []
+
+
+def test_a_worker_that_unsets_a_job_forgets_its_options(bike):
+    from redbike import UnsetJob
+
+    def work(jobid):
+        raise UnsetJob
+
+    bike.worker.work = work
+    bike.set("job:A", "NOW", retries=5, data=7)
+    bike.work_one()
+    assert not bike.client.exists(bike.store.keys.options, bike.store.keys.data)
+
+
+def test_a_bad_option_changes_nothing(bike):
+    bike.set("job:A", "EVERY:1h@0", retries=5)
+    before = dump(bike.store)
+    with pytest.raises(BadConfig, match="bad retries 'many'"):
+        bike.set("job:A", "EVERY:2h@0", retries="many")
+    with pytest.raises(TypeError, match="'retires'"):
+        bike.set("job:A", "EVERY:2h@0", retires=5)
+    assert dump(bike.store) == before
+
+
+def test_a_job_without_options_leaves_none_behind_and_costs_no_further_request(bike):
+    calls = []
+    run_all = bike.store.scripts.run_all
+    bike.store.scripts.run_all = lambda given: run_all(calls.append(call) or call for call in given)
+    bike.set("job:A", "EVERY:1h@0")
+    assert [call.verb for call in calls] == ["set"]
+    assert not bike.client.exists(bike.store.keys.options, bike.store.keys.data)
+
+
+def test_a_job_whose_options_were_not_known_is_set_again_with_them(store):
+    set_one(store.at(START), Job(JOB, OLD, START, False, QUEUE, options='{"retries":5}'))
+    before = dump(store)
+    job = Job(JOB, NEW, START, False, QUEUE, options='{"grace":5}')
+    assert store.at(NOW).jobs.set([job]) == [(job, "options", '{"retries":5}')]
+    assert dump(store) == before
+    job.known = '{"retries":5}'
+    assert store.at(NOW).jobs.set([job]) == []
+    assert store.questions.inspect([JOB])[0].options == '{"grace":5}'
+
+
+def test_a_request_that_is_repeated_is_not_refused_for_its_own_options(store):
+    job = Job(JOB, "NOW", "now", True, QUEUE, options='{"grace":5}')
+    call = store.at(START).jobs._pack_set([job], from_now=False)
+    assert [len(store.scripts.run(call)) for _ in range(2)] == [1, 1]
+
+
+@pytest.mark.parametrize("state", ["timeline", "queue", "flight", "waiting_to_retry"])
+def test_a_job_whose_options_alone_change_keeps_its_place(store, state):
+    STATES[state](store)
+    before = store.questions.inspect([JOB])[0]
+    set_one(store.at(NOW), Job(JOB, OLD, NOW + 500, False, QUEUE, keeps=True, options='{"retries":5}'))
+    after = store.questions.inspect([JOB])[0]
+    assert (place(after), after.timeline, after.streak) == (place(before), before.timeline, before.streak)
+    assert after.options == '{"retries":5}'
+
+
+def test_a_job_whose_spread_changes_goes_where_it_belongs(bike):
+    bike.set("job:A", "EVERY:1h@0")
+    plain = bike.tell("job:A")["next_run"]
+    share = compute_share("job:A", 600)
+    assert 0 < share < 600
+    bike.set("job:A", "EVERY:1h@0", spread="10m")
+    assert bike.tell("job:A")["next_run"] % 3600 == pytest.approx(share)
+    bike.set("job:A", "EVERY:1h@0", retries=5)
+    assert bike.tell("job:A")["next_run"] % 3600 == pytest.approx(share)
+    bike.set("job:A", "EVERY:1h@0", spread=None)
+    assert bike.tell("job:A")["next_run"] in (plain, plain + 3600)
+    assert bike.tell("job:A")["schedule"] == "EVERY:1h@0"
+
+
+def test_a_spread_that_changes_during_a_run_counts_from_its_end(store):
+    STATES["flight"](store)
+    job = Job(JOB, OLD, NOW + 50, False, QUEUE, keeps=True, options='{"spread":60}', moves=True)
+    set_one(store.at(NOW), job)
+    assert place(store.questions.inspect([JOB])[0]) == "flight+timeline"
+
+
+def test_one_that_waits_in_a_queue_stays_there_when_its_spread_changes(store):
+    STATES["queue"](store)
+    job = Job(JOB, OLD, NOW + 50, False, QUEUE, keeps=True, options='{"spread":60}', moves=True)
+    set_one(store.at(NOW), job)
+    assert place(store.questions.inspect([JOB])[0]) == "queue"
+
+
+# The command line
+
+
+def test_set_takes_options_as_flags(shell):
+    flags = [f"--{name}={value}" for name, value in FULL.items()]
+    assert shell.run("set", *flags, '--data={"size": 3}', "job:A", "EVERY:1h@0").returncode == 0
+    told = json.loads(shell.run("tell", "job:A").stdout)
+    assert (told["options"], told["data"]) == (FULL, {"size": 3})
+    taken_back = [f"--{name}=default" for name in FULL if name != "timeout"]
+    assert shell.run("set", *taken_back, "--data=null", "job:A", "EVERY:1h@0").returncode == 0
+    told = json.loads(shell.run("tell", "job:A").stdout)
+    assert told["options"] == {"timeout": 7200}
+    assert "data" not in told
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--timeout=soon", "bad timeout 'soon': seconds, or a duration such as 15m, from 0.001 to 1e+09 is needed"),
+        ("--on-error=explode", "bad on-error 'explode': stop, reschedule, retry are allowed"),
+        ("--data={", "bad data '{': not JSON:"),
+        ("--data=NaN", "bad data 'NaN': not JSON:"),
+    ],
+)
+def test_a_bad_flag_is_quoted_and_changes_nothing(shell, client, flag, said):
+    done = shell.run("set", flag, "job:A", "NOW")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"redbike: {said}")
+    assert len(done.stderr.splitlines()) == 1
+    assert client.dbsize() == 0
+
+
+# Damage
+
+
+def test_what_is_left_of_an_unset_job_is_found_and_removed(bike, client):
+    client.hset(bike.store.keys.options, "job:A", '{"retries":5}')
+    client.hset(bike.store.keys.data, "job:A", "7")
+    assert list(fsck(bike.store)) == ["'job:A': it has no schedule, but options or data"]
+    [(line, is_well)] = bike.repair()
+    assert (is_well, "its options removed" in line, "its data removed" in line) == (True, True, True)
+    assert not client.exists(bike.store.keys.options, bike.store.keys.data)
+
+
+def test_options_that_cannot_be_read_are_found_and_removed(bike, client):
+    bike.set("job:A", "EVERY:1h@0", data=7)
+    client.hset(bike.store.keys.options, "job:A", "retries")
+    assert list(fsck(bike.store)) == ["'job:A': its options cannot be read"]
+    assert [is_well for _, is_well in bike.repair()] == [True]
+    told = bike.tell("job:A")
+    assert ("options" in told, told["data"]) == (False, 7)

@@ -1,0 +1,162 @@
+"""What a worker makes of the options and the data of its jobs."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from redbike import Redbike, RoundRobin, current_run
+from redbike.commands import Commands
+from redbike.config import Settings
+from redbike.options import format_options
+from redbike.schedule.parser import parse
+from redbike.state.runs import Run
+from redbike.working.runner import Runner
+from redbike.working.worker_class import takes_data
+
+
+class Recorder(RoundRobin):
+    """Notes what it is given."""
+
+    def __init__(self):
+        super().__init__("A")
+        self.given = []
+
+    def work(self, jobid, data):
+        self.given.append((jobid, data, current_run().data))
+
+
+class Failing(RoundRobin):
+    def work(self, jobid):
+        raise ValueError("no")
+
+    def settings_for(self, run, settings):
+        return dataclasses.replace(settings, on_error="reschedule", retries=9)
+
+
+def run(schedule="EVERY:1h@0", failures=0, **options):
+    stored = format_options({name.replace("_", "-"): value for name, value in options.items()})
+    return Run("one:A", 3600.0, "tag", 3600.0, 3700.0, failures, 0, parse(schedule).text, "work-A", options=stored)
+
+
+def test_a_work_with_a_second_parameter_is_given_the_data(client, prefix):
+    bike = Redbike(Recorder(), prefix, client)
+    bike.set("some:A", "NOW", data={"size": 3})
+    bike.set("none:A", "NOW")
+    assert [bike.work_one() for _ in range(2)] == ["some:A", "none:A"]
+    assert bike.worker.given == [("some:A", {"size": 3}, {"size": 3}), ("none:A", None, None)]
+
+
+def test_a_coroutine_is_given_the_data(client, prefix):
+    seen = []
+
+    class Worker(RoundRobin):
+        async def work(self, jobid, data=None):
+            await asyncio.sleep(0)
+            seen.append((jobid, data))
+
+    bike = Redbike(Worker("A"), prefix, client)
+    bike.set("some:A", "NOW", data=[1])
+    assert bike.work_one() == "some:A"
+    assert seen == [("some:A", [1])]
+
+
+def test_a_work_with_one_parameter_finds_the_data_in_its_run(client, prefix):
+    seen = []
+
+    class Worker(RoundRobin):
+        def work(self, jobid):
+            run = current_run()
+            run.data["more"] = 1
+            seen.append((run.data, run.jobid, run.attempt, run.deadline > run.due))
+
+    bike = Redbike(Worker("A"), prefix, client)
+    bike.set("some:A", "NOW", data={})
+    bike.work_one()
+    assert seen == [({}, "some:A", 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (lambda jobid: None, False),
+        (lambda jobid, data: None, True),
+        (lambda jobid, data=None: None, True),
+        (lambda jobid, data, /: None, True),
+        (lambda jobid, *rest: None, False),
+        (lambda *rest: None, False),
+        (lambda jobid, *, data=None: None, False),
+        (lambda jobid, **rest: None, False),
+        (dict.update, False),
+        (7, False),
+    ],
+)
+def test_whether_a_work_takes_data_is_read_from_its_signature(work, expected):
+    class Worker(RoundRobin):
+        pass
+
+    worker = Worker("A")
+    worker.work = work
+    assert takes_data(worker) is expected
+
+
+def test_the_options_of_a_job_override_the_worker_class_which_overrides_the_settings():
+    runner = Runner(Failing("A"), Settings(on_error="stop", retries=1, on_timeout="requeue"))
+    found = runner.settings_for(run(on_error="retry"))
+    assert (found.on_error, found.retries, found.on_timeout) == ("retry", 9, "requeue")
+    assert runner.settings_for(run()).on_error == "reschedule"
+    assert Runner(RoundRobin("A"), Settings()).settings_for(run(on_error="retry")).on_error == "retry"
+
+
+def test_a_job_fails_by_its_own_policy(client, prefix):
+    bike = Redbike(Failing("A"), prefix, client)
+    bike.set("stops:A", "EVERY:1h@0", after=0, on_error="stop")
+    bike.set("goes on:A", "EVERY:1h@0", after=0)
+    assert {bike.work_one(), bike.work_one()} == {"stops:A", "goes on:A"}
+    assert [bike.tell(f"{name}:A")["status"][:3] for name in ("stops", "goes on")] == ["DIE", "TML"]
+
+
+def test_a_timeout_of_its_own_counts_from_when_the_job_is_taken(client, prefix):
+    bike = Redbike(Recorder(), prefix, client)
+    times = []
+    bike.worker.work = lambda jobid: times.append(current_run().deadline - current_run().start)
+    bike.set("own:A", "NOW", timeout="2h")
+    bike.set("plain:A", "NOW")
+    assert bike.work_one() == "own:A"
+    assert bike.work_one() == "plain:A"
+    assert times == pytest.approx([7200.0, 10.0])
+
+
+@pytest.fixture
+def commands(tmp_path):
+    (tmp_path / "commands.ini").write_text(
+        "[commands]\none: /bin/sleep 5\n[one]\ntimeout: 0.2\non-error: stop\non-timeout: stop\nretries: 2\n"
+    )
+    return Commands("A", str(tmp_path / "commands.ini"))
+
+
+def test_the_options_of_a_job_override_those_of_its_command(commands):
+    runner = Runner(commands, Settings())
+
+    def found(failures=0, **options):
+        own = runner.settings_for(run(failures=failures, **options))
+        return own.on_error, own.on_timeout, own.retries
+
+    assert found() == ("retry", "stop", 2)
+    assert found(failures=2) == ("stop", "stop", 2)
+    assert found(failures=2, on_error="reschedule") == ("reschedule", "stop", 2)
+    assert found(failures=0, on_error="reschedule") == ("retry", "stop", 2)
+    assert found(failures=2, retries=5) == ("retry", "stop", 5)
+    assert found(failures=0, retries=0, on_timeout="requeue") == ("stop", "requeue", 0)
+    assert runner.settings_for(run(stop_after=4)).stop_after == 4
+
+
+def test_a_timeout_of_its_job_overrides_that_of_the_command(client, prefix, tmp_path):
+    (tmp_path / "commands.ini").write_text("[commands]\none: /bin/sleep 0.5\n[one]\ntimeout: 0.1\n")
+    bike = Redbike(Commands("A", str(tmp_path / "commands.ini")), prefix, client)
+    bike.set("one:A", "NOW", timeout=30)
+    assert bike.work_one() == "one:A"
+    assert bike.tell("one:A")["status"].startswith("STP:")
+    bike.set("one:A", "NOW", timeout=None)
+    assert bike.work_one() == "one:A"
+    assert "not done after 0.1 s" in bike.tell("one:A")["failure"]["error"]
