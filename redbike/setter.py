@@ -15,7 +15,7 @@ from redbike.config import Settings, check_zone, override
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.moving.rows import Entry, Source, read_entry, read_rows
 from redbike.options import NO_CHANGES, Changes
-from redbike.running.policies import find_first_due
+from redbike.running.occurrences import find_first_due
 from redbike.running.requests import Request
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Schedule

@@ -55,7 +55,7 @@ MODULES = {
         {"store"},
     ],
     "running": [
-        {"__init__", "schedules", "timefile", "wakeup"},
+        {"__init__", "occurrences", "schedules", "timefile", "wakeup"},
         {"loop", "policies"},
         {"requests", "resuming", "skipping"},
         {"dispatcher"},

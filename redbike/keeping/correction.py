@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from redbike.errors import RedbikeError
 from redbike.keeping.listing import get_home, get_own_queue
-from redbike.running.policies import COUNT_LIMIT
+from redbike.running.occurrences import COUNT_LIMIT
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME

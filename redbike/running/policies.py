@@ -13,10 +13,9 @@ from typing import Any, Literal
 from redbike import texts
 from redbike.config import Settings
 from redbike.errors import BadSchedule, CommandFailed
+from redbike.running.occurrences import JUST_BEFORE, give_up_paused, place_next
 from redbike.running.schedules import find_schedule
-from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import is_one_off
-from redbike.state.jobs import Due
 from redbike.state.records import CANCELLED, NOTHING, OWED, Streak
 from redbike.state.runs import Answer, Placement, Run
 from redbike.texts import format_traceback, get_message
@@ -25,10 +24,8 @@ Why = Literal["", "overrun", "lost"]
 
 ON_TIMELINE = "+timeline"  # behind what was left for the end of a run: the job is on the timeline, or held
 PAUSED = "+paused:"  # behind that: the job is paused, since the time that follows
-JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
 MAX_PAUSE = 3600.0  # seconds between two tries
-COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
 
@@ -52,6 +49,17 @@ def read_pause(result: object) -> float:
     return float(result) + 0.0
 
 
+def place_unwanted(run: Run, settings: Settings, now: float) -> Placement | None:
+    """Place a job whose run is not to begin: it was missed while its queue was paused. None if it is to begin."""
+    if run.queue_pause is None:
+        return None
+    try:
+        schedule = find_schedule(run.jobid, run.schedule, run.options)
+    except BadSchedule:
+        return None
+    return give_up_paused(run, schedule, settings, now)
+
+
 def place_asked_again(run: Run, after: object) -> Placement:
     """Place a job whose ``work`` asked for the same occurrence again, `after` so many seconds. That is no failure.
 
@@ -63,87 +71,6 @@ def place_asked_again(run: Run, after: object) -> Placement:
         raise ValueError(f"Again(after={after!r}): 0 to 1e9 seconds are allowed")
     one_more = format_next_try(run, run.failures, losses=0)
     return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True)
-
-
-def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Placement:
-    """Place a job at its next occurrence, which is after `now` and after the one that was run; count those between."""
-    if schedule.allows_pause:
-        return Placement("next", due="+0", **kept)
-    after = run.goes_on_after
-    next_due = schedule.next(after)
-    if next_due is None or next_due > now:
-        return Placement("next", due=next_due, **kept)
-    missed, overlapped = count_skipped(run, schedule, now)
-    if settings.catchup == "all" and missed:
-        surplus = max(0, missed - settings.catchup_limit)
-        due = pass_over(surplus, schedule, next_due)
-        first, late = _pass_late_ones(schedule, due, now, settings)
-        return Placement("next", due=first, missed=surplus, late=late, **kept)
-    placed = Placement("next", due=schedule.next(max(now, after)), missed=missed, overlapped=overlapped, **kept)
-    return _queue_overlapped(placed, run, schedule, settings, now) if settings.overlap == "queue" else placed
-
-
-def _queue_overlapped(placed: Placement, run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement:
-    """Place a job at the first occurrence that came due while it ran, if there is one; the others are skipped."""
-    due = schedule.next(max(min(run.start, now), run.goes_on_after))
-    first, late = _pass_late_ones(schedule, due, now, settings)
-    if not placed.overlapped or first is None or first > now:
-        return placed
-    # Those until now are counted already.
-    streak = replace(Streak.parse(placed.streak), after=now).format()
-    return replace(placed, due=first, overlapped=placed.overlapped - late - 1, late=late, streak=streak)
-
-
-def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> Due:
-    """Return when a job is due first whose occurrences count from `since`: by ``catchup``, if some were missed."""
-    if schedule.is_immediate:
-        return "now"
-    due = schedule.next(since)
-    if due is None or due > now or schedule.runs_once:
-        return due
-    if settings.catchup == "none":
-        return schedule.next(now)
-    if settings.catchup == "all":
-        due = pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
-    return pass_late(schedule, due, now, settings)
-
-
-def pass_late(schedule: Schedule, due: float | None, now: float, settings: Settings) -> float | None:
-    """Return `due`, or the first occurrence after it that is not late by more than ``grace``."""
-    if not settings.grace or due is None or now - due <= settings.grace:
-        return due
-    return schedule.next(now - settings.grace - JUST_BEFORE)
-
-
-def _pass_late_ones(schedule: Schedule, due: float | None, now: float, settings: Settings) -> tuple[float | None, int]:
-    """Return the first occurrence from `due` on that is not late, and how many are."""
-    first = pass_late(schedule, due, now, settings)
-    return first, 0 if due is None or first == due else count_late(schedule, due, first, now)
-
-
-def count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
-    """Count the occurrences from `due` to the `first` one that is not late; None if none is left."""
-    return 1 + schedule.count(due, now, COUNT_LIMIT) if first is None else schedule.count(due, first, COUNT_LIMIT)
-
-
-def count_given_up(schedule: Schedule, due: float, now: float) -> int:
-    """Return how many occurrences from `due` to `now` a job gives up with ``catchup = none``; 0 if it is only late."""
-    if schedule.runs_once or schedule.allows_pause:
-        return 0
-    return 1 + schedule.count(due, now, COUNT_LIMIT)
-
-
-def pass_over(number: int, schedule: Schedule, due: float | None) -> float | None:
-    """Return the occurrence that comes `number` ones after `due`."""
-    for _ in range(number):
-        due = None if due is None else schedule.next(due)
-    return due
-
-
-def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
-    """Return how many occurrences were missed before the run began, and how many came due from then to `until`."""
-    began, after = min(run.start, until), run.goes_on_after
-    return schedule.count(after, began, COUNT_LIMIT), schedule.count(max(began, after), until, COUNT_LIMIT)
 
 
 def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Placement:
@@ -274,7 +201,8 @@ def _place_paused(run: Run, placement: Placement, settings: Settings, since: flo
         return placement
     schedule = find_schedule(run.jobid, run.schedule, run.options)
     placed = place_next(run, schedule, settings, since)
-    return replace(placement, due=placed.due, missed=placed.missed, overlapped=placed.overlapped)
+    skipped = {name: getattr(placed, name) for name in ("missed", "overlapped", "late", "paused")}
+    return replace(placement, due=placed.due, **skipped)
 
 
 def place_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> Placement:

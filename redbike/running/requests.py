@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from redbike.config import Settings, override
 from redbike.options import NO_CHANGES, Changes
-from redbike.running.policies import find_first_due
+from redbike.running.occurrences import find_first_due
 from redbike.running.schedules import apply_options, find_spread
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.state.jobs import Job

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from redbike.config import Settings, override
 from redbike.errors import BadSchedule
-from redbike.running.policies import COUNT_LIMIT, pass_late, pass_over
+from redbike.running.occurrences import COUNT_LIMIT, pass_late, pass_over
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
 from redbike.state.namespace import PAGE

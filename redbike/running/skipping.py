@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from redbike.config import Settings, override
 from redbike.errors import RedbikeError
-from redbike.running.policies import count_given_up, count_late, pass_late
+from redbike.running.occurrences import count_given_up, count_late, pass_late
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.state.namespace import PAGE

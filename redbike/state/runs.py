@@ -43,6 +43,7 @@ class Run:
     cancelled: bool = field(default=False, compare=False)  # as far as its worker has heard
     failed: int = 0  # occurrences in a row, before this one, if the job is to be stopped after so many
     options: str = ""  # of the job, as they are stored
+    queue_pause: tuple[float, float] | None = None  # the last one of its queue, of the last day: since when, until when
     stored_data: str = field(default="", repr=False)  # JSON
 
     @property
@@ -87,6 +88,7 @@ class Placement:
     # What was left behind during the run, as far as the place was computed with it: "cancelled+" if the run was
     # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
     left: str = "-"
+    paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
     late: int = 0  # occurrences that were skipped because they were late by more than their grace
 
 
@@ -153,7 +155,7 @@ class Runs:
         if reply[0] != "ok":
             return "halted" if reply[0] == "halted" else []
         received, prefix = time.monotonic(), self._namespace.keys.prefix
-        start, ends, streaks, jobids, dues, schedules, homes, more = read_json(reply[1])
+        start, ends, streaks, jobids, dues, schedules, homes, more, *paused = read_json(reply[1])
         began, runs = float(start), []
         deadlines = {name: float(deadline) for name, deadline in ends.items()}
         columns = (jobids, dues, homes if len(deadlines) > 1 else [*deadlines] * len(jobids), schedules)
@@ -168,6 +170,10 @@ class Runs:
                 run.deadline, run.options = float(own["deadline"]), own.get("options", "")
                 run.stored_data = own.get("data", "")
             runs.append(run)
+        for name, (since, ended) in paused[0].items() if paused else ():
+            for run in runs:
+                if run.queue == name:
+                    run.queue_pause = float(since), float(ended)
         return runs
 
     def end(self, run: Run, placement: Placement, late: float = 0.0) -> Answer:
@@ -244,8 +250,9 @@ def _format_how(placement: Placement) -> dict[str, Any]:
             how["tried"] = format_time(tried)
     if placement.failure is not None:
         how["failure"] = json.dumps(placement.failure)
-    if placement.missed or placement.overlapped or placement.late:
-        skipped = {Skip.MISSED: placement.missed, Skip.RUNNING: placement.overlapped, Skip.LATE: placement.late}
+    if placement.missed or placement.overlapped or placement.late or placement.paused:
+        skipped = {Skip.MISSED: placement.missed, Skip.RUNNING: placement.overlapped}
+        skipped |= {Skip.LATE: placement.late, Skip.PAUSED: placement.paused}
         how["skipped"] = {reason: number for reason, number in skipped.items() if number}
     if placement.retried:
         how["retried"] = True

@@ -21,6 +21,7 @@ from redbike.running.policies import (
     place_done,
     place_failed,
     place_overrun,
+    place_unwanted,
 )
 from redbike.state.runs import Placement, Run
 from redbike.texts import get_message
@@ -78,6 +79,9 @@ class Runner:
         if run.cancelled:
             # Before it has begun.
             return place_cancelled(run, settings, run.now())
+        if run.queue_pause is not None and (unwanted := place_unwanted(run, settings, run.now())):
+            run.over = time.monotonic()
+            return unwanted
         token = _current.set(run)
         try:
             return place_done(run, self._work(run), settings, run.now())
@@ -143,6 +147,9 @@ class Runner:
         if run.cancelled:
             log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
             return place_cancelled(run, settings, run.now())
+        if run.queue_pause is not None and (unwanted := place_unwanted(run, settings, run.now())):
+            run.over = time.monotonic()
+            return unwanted
         if isinstance(error, Again):
             log.info("%s: once more after %.80r seconds, as it asked", run.jobid, error.after)
             return self._place_asked_again(run, error, settings)

@@ -275,7 +275,7 @@ OCCURRENCES = [
     ),
     Bug(
         "the place of the schedule is not looked at",
-        "running/policies.py",
+        "running/occurrences.py",
         "after = run.goes_on_after",
         "after = run.due",
         OUTCOME,
@@ -498,7 +498,7 @@ TIME = [
     ),
     Bug(
         "the next run is not after now",
-        "running/policies.py",
+        "running/occurrences.py",
         "due=schedule.next(max(now, after))",
         "due=schedule.next(after)",
         OUTCOME,
@@ -2023,6 +2023,27 @@ GATED = [
         GATES,
     ),
     Bug(
+        "what came due while a queue was paused counts as missed",
+        "running/occurrences.py",
+        "    if run.queue_pause is None:\n        return 0\n",
+        "    return 0\n",
+        GATES,
+    ),
+    Bug(
+        "what was missed while a queue was paused runs in spite of catchup = none",
+        "running/policies.py",
+        "    return give_up_paused(run, schedule, settings, now)\n",
+        "    return None\n",
+        GATES,
+    ),
+    Bug(
+        "the pause of everything is forgotten when it ends",
+        "state/lua/_prelude.lua",
+        "and common or own or common",
+        "and own or own",
+        GATES,
+    ),
+    Bug(
         "a slot of a run that is gone is well",
         "keeping/gates.py",
         "    for jobid, has_slot in sorted(state.wrong.items()):",
@@ -2619,14 +2640,14 @@ OPTIONS = [
     ),
     Bug(
         "the occurrence that is queued counts as skipped",
-        "running/policies.py",
+        "running/occurrences.py",
         "overlapped=placed.overlapped - late - 1",
         "overlapped=placed.overlapped - late",
         OWN,
     ),
     Bug(
         "occurrences during a run are counted again after the next one",
-        "running/policies.py",
+        "running/occurrences.py",
         "Streak.parse(placed.streak), after=now)",
         "Streak.parse(placed.streak), after=first)",
         OWN,

@@ -8,12 +8,12 @@ from redbike.config import Settings, override
 from redbike.keeping.fsck import fsck
 from redbike.options import format_options
 from redbike.running.dispatcher import AHEAD, Dispatcher
+from redbike.running.occurrences import place_next
 from redbike.running.policies import (
     place_again,
     place_done,
     place_failed,
     place_lost,
-    place_next,
     place_overrun,
     place_owed,
     place_suspect,

@@ -6,15 +6,14 @@ import pytest
 
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
+from redbike.running.occurrences import JUST_BEFORE, place_next
 from redbike.running.policies import (
-    JUST_BEFORE,
     MAX_ERROR,
     MAX_TRACEBACK,
     place_again,
     place_done,
     place_failed,
     place_lost,
-    place_next,
     place_overrun,
     place_owed,
     place_suspect,

@@ -1,18 +1,24 @@
 """Gates: queues and everything are paused, opened and limited, straight at the scripts; time is an argument."""
 
+import time
+
 import pytest
 
+from redbike.config import Settings
 from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
 from redbike.state.gates import Gate, Pause
 from redbike.state.jobs import Job
 from redbike.state.namespace import make_tag
 from redbike.state.runs import GRACE, LEASE, Placement
 from redbike.state.store import Store
-from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, queue_for, take
-from tests.verbs import dispatch, set_job, survey, take_many
+from redbike.working.runner import Runner
+from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, end, queue_for, take
+from tests.verbs import Quiet, dispatch, set_job, survey, take_many
 
 QUEUES = [(QUEUE, TIMEOUT), ("work-B", TIMEOUT)]
 DAY = 86400.0
+HOURLY = "EVERY:3600@0"
 
 
 @pytest.fixture
@@ -345,3 +351,43 @@ def test_a_damaged_gate_counts_as_none(store, client, text):
     assert store.gates.list_all() == []
     assert store.at(NOW).gates.pause(QUEUE)
     assert store.gates.read(QUEUE).pause
+
+
+# What came due while a queue, or everything, was paused
+
+
+def sleep_through(store, name, catchup, since=DAY, ended=2 * DAY):
+    """An hourly job, whose queue or everything is paused for a day, and which is due when that begins.
+
+    Return the due times of its runs until all is as it was, and what was skipped.
+    """
+    settings = Settings(catchup=catchup, catchup_limit=5)
+    set_job(store.at(since - 60), JOB, HOURLY, since + 3600)
+    store.at(since).gates.pause(name)
+    dispatcher, worker = Dispatcher(store, settings), Quiet()
+    runner = Runner(worker, settings)
+    dues, now = [], since
+    while now < ended + 3600:
+        now += 600
+        if now == ended:
+            store.at(now).gates.open(name, resume=True)
+        dispatcher.dispatch_due(now)
+        while (run := take(store, make_tag(), now=now)) != "empty":
+            run.received = time.monotonic()
+            before = len(worker.worked)
+            placement = runner.run(run)
+            dues += [run.due] * (len(worker.worked) - before)
+            assert end(store, run, placement, now=now).word == "ok"
+    dispatcher.close()
+    return dues, store.questions.inspect([JOB])[0].skipped
+
+
+@pytest.mark.parametrize("name", [QUEUE, ""])
+@pytest.mark.parametrize(
+    ("catchup", "hours", "paused"),
+    [("last", [1], 23), ("none", [], 24), ("all", [1, 20, 21, 22, 23, 24], 18)],
+)
+def test_what_came_due_during_a_pause_is_for_catchup(store, name, catchup, hours, paused):
+    dues, skipped = sleep_through(store, name, catchup)
+    assert [(due - DAY) / 3600 for due in dues] == [*hours, 25]
+    assert skipped == {"paused": paused}

@@ -37,6 +37,15 @@ local function close(home, all)  -- of its entries no more count than may be tak
   local room = room_of(home.name, home.gate)
   home.length = is_paused(all) and 0 or math.min(home.length, math.max(0, room))
 end
+local function list_pauses(all)  -- {since, ended} of the last pause of each queue, or of everything if that ended later
+  local found = {}
+  for _, home in ipairs(queue) do
+    local own, common = (home.gate or gate_of(home.name)).last, all.last
+    local last = own and common and (tonumber(own.ended) or 0) < (tonumber(common.ended) or 0) and common or own or common
+    if last then found[home.name] = {last.since, last.ended} end
+  end
+  return next(found) and found
+end
 local function spend(home, number)  -- of what its gate allows; less than nothing is given back
   local gate = home.gate
   if gate.at_once and #home.slots > 0 then change('ZADD', slots, home.slots) end

@@ -4,8 +4,8 @@
 --        served already; most: how many jobs, 0 for no others; queues, timeouts: names, and seconds for a job of each;
 --        turns: their numbers, over and over, or if strict each as long as it has jobs; lease, grace: seconds without a sign of life, and after the deadline
 -- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its streak}, jobs, and of each: due time, schedule,
---         queue unless there is but one; {job: its own deadline, options, data}]}, {'empty'}, {'halted'}, {'again'} if
---         all that was looked at was thrown away
+--         queue unless there is but one; {job: its own deadline, options, data}, {queue: the last pause}]}, {'empty'},
+--         {'halted'}, {'again'} if all that was looked at was thrown away
 local LOOK, NO_STREAK, most = 64, streak_of(), given.most  -- LOOK entries at least, where some of them are tombstones
 local signal, served = unpack(call('MGET', control, inflight .. given.tag))
 local started, names, dues, texts, homes, deadlines, kept, more = stamp(now), {}, {}, {}, {}, {}, {}, {}
@@ -23,12 +23,15 @@ for i, job in ipairs(own) do
     more[job] = {deadline = run.deadline, options = call('HGET', options, job) or nil, data = value}
   end
 end
-if #own > 0 then return {'ok', cjson.encode({started, deadlines, kept, own, dues, texts, homes, more})} end
+local gated = call('HLEN', gates) > 0
+local all = gated and gate_of('')
+if #own > 0 then
+  local ended = gated and list_pauses(all)
+  return {'ok', cjson.encode({started, deadlines, kept, own, dues, texts, homes, more, ended or nil})}
+end
 if (signal or given.control) ~= given.control then return {'halted'} end
 -- The oldest entries are lined up, turn by turn; a queue that has no more is passed over.
 local jobs, home_of, turns, looked, look, position, idle = {}, {}, {}, 0, most, 0, 0
-local gated = call('HLEN', gates) > 0
-local all = gated and gate_of('')
 for number, home in ipairs(queue) do
   home.length, home.left, home.scanned, home.used = call('LLEN', home.list), 0, 0, 0
   home.total = home.length
@@ -115,4 +118,5 @@ change('HSET', running, runs)
 change('HSET', batches, {given.tag, batch_of(names)})
 change('ZADD', leases, {stamp(now + math.min(given.lease, longest + given.grace)), given.tag})
 change('SET', inflight .. given.tag, {batch_of(names), 'PX', math.max(1, math.floor(longest * 1000))})
-return write({'ok', cjson.encode({started, deadlines, kept, names, dues, texts, homes, more})})
+local ended = gated and list_pauses(all)
+return write({'ok', cjson.encode({started, deadlines, kept, names, dues, texts, homes, more, ended or nil})})
