@@ -2016,6 +2016,13 @@ GATED = [
         GATES,
     ),
     Bug(
+        "a limit that is taken back leaves its alarm",
+        "state/lua/limit.lua",
+        "  change('ZREM', alarms, {'queue:' .. home.name})\n",
+        "",
+        GATES,
+    ),
+    Bug(
         "code outweighs the operator",
         "state/lua/limit.lua",
         "if given.code and (gate.at_once or gate.count) and not gate.code then return {'unchanged'} end\n",

@@ -302,6 +302,16 @@ def test_a_job_that_comes_when_the_bucket_is_empty_sets_the_alarm(store):
     assert survey(store.at(NOW)).next_alarm == NOW + 60
 
 
+def test_a_limit_that_is_taken_back_leaves_no_alarm(store, client):
+    store.at(NOW).gates.limit(QUEUE, False, (1, 60))
+    fill(store, 2, now=NOW)
+    assert take_all(store, NOW) == ["0000:A"]
+    assert client.zcard(store.keys.alarms) == 1
+    store.at(NOW + 1).gates.limit(QUEUE, False, False)
+    assert list(fsck(store)) == []
+    assert take_all(store, NOW + 1) == ["0001:A"]
+
+
 def test_an_operator_outweighs_the_code(store):
     gates = store.at(NOW).gates
     assert gates.limit(QUEUE, at_once=5, by_code=True)

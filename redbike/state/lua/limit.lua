@@ -12,7 +12,12 @@ if given.rate ~= nil then gate.count, gate.seconds = unpack(given.rate or {}) en
 if not gate.count then gate.count, gate.seconds, gate.full_at = nil, nil, nil end
 gate.code = given.code and (gate.at_once or gate.count) and true or nil
 if not gate.at_once then change('ZREMRANGEBYLEX', slots, {first, last}) end
-if next(gate) then change('HSET', gates, {home.name, gate_record_of(gate)}) else change('HDEL', gates, {home.name}) end
+if next(gate) then
+  change('HSET', gates, {home.name, gate_record_of(gate)})
+else
+  change('HDEL', gates, {home.name})
+  change('ZREM', alarms, {'queue:' .. home.name})
+end
 if call('LLEN', home.list) > 0 then
   home.gate = gate
   wake(home)
