@@ -536,9 +536,10 @@ class Model:
             gate.since, gate.until = None, math.inf
         return was_paused
 
-    def limit(self, name: str, at_once: int | None, rate: tuple[int, int] | None) -> None:
+    def limit(self, now: float, name: str, at_once: int | None, rate: tuple[int, int] | None) -> None:
         gate = self.gates[name]
-        gate.at_once, gate.rate, gate.full_at = at_once, rate, gate.full_at if rate else 0.0
+        gate.at_once, gate.rate = at_once, rate
+        gate.full_at = min(gate.full_at, round(now + rate[1], 6)) if rate else 0.0
 
     def _line_up(self, turns: list[str], room: dict[str, int], strict: bool) -> Iterator[tuple[str, str]]:
         """The entries of queues in the order of their turns, the oldest first; a queue that has no more loses none."""

@@ -2016,6 +2016,13 @@ GATED = [
         GATES,
     ),
     Bug(
+        "a rate with a shorter time fills the bucket",
+        "state/lua/limit.lua",
+        "if gate.full_at then gate.full_at = math.min(gate.full_at, now + gate.seconds) end\n",
+        "",
+        GATES,
+    ),
+    Bug(
         "a limit that is taken back leaves its alarm",
         "state/lua/limit.lua",
         "  change('ZREM', alarms, {'queue:' .. home.name})\n",

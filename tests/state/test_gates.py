@@ -302,6 +302,15 @@ def test_a_job_that_comes_when_the_bucket_is_empty_sets_the_alarm(store):
     assert survey(store.at(NOW)).next_alarm == NOW + 60
 
 
+def test_a_rate_with_a_shorter_time_does_not_fill_the_bucket(store):
+    store.at(NOW).gates.limit(QUEUE, False, (1, 60))
+    fill(store, 9, now=NOW)
+    assert take_all(store, NOW) == ["0000:A"]
+    store.at(NOW + 1).gates.limit(QUEUE, False, (2, 10))
+    assert take_all(store, NOW + 1) == []
+    assert take_all(store, NOW + 6) == ["0001:A"]
+
+
 def test_a_limit_that_is_taken_back_leaves_no_alarm(store, client):
     store.at(NOW).gates.limit(QUEUE, False, (1, 60))
     fill(store, 2, now=NOW)

@@ -181,7 +181,7 @@ class Jobs(RuleBasedStateMachine):
     )
     def limit(self, name, at_once, rate):
         self.store.at(self.now).gates.limit(name, at_once or False, rate or False)
-        self.model.limit(name, at_once, rate)
+        self.model.limit(self.now, name, at_once, rate)
 
     # What an operator does to jobs
 

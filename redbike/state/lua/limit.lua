@@ -10,6 +10,8 @@ if given.code and (gate.at_once or gate.count) and not gate.code then return {'u
 if given.at_once ~= nil then gate.at_once = given.at_once or nil end
 if given.rate ~= nil then gate.count, gate.seconds = unpack(given.rate or {}) end
 if not gate.count then gate.count, gate.seconds, gate.full_at = nil, nil, nil end
+-- What the old rate has used up fits into the new bucket at most.
+if gate.full_at then gate.full_at = math.min(gate.full_at, now + gate.seconds) end
 gate.code = given.code and (gate.at_once or gate.count) and true or nil
 if not gate.at_once then change('ZREMRANGEBYLEX', slots, {first, last}) end
 if next(gate) then
