@@ -7,6 +7,7 @@ from redbike.errors import (
     Again,
     BadConfig,
     BadJobId,
+    BadQueueName,
     BadSchedule,
     NoSuchJob,
     RedbikeError,
@@ -18,6 +19,7 @@ from redbike.errors import (
 if TYPE_CHECKING:
     from redbike.limits import Limit
     from redbike.redbike import Redbike, log
+    from redbike.state.gates import Gate, Pause
     from redbike.steering.patterns import Steered
     from redbike.working.runner import current_run
     from redbike.working.worker_class import Priority, RoundRobin
@@ -28,9 +30,12 @@ __all__ = [
     "Again",
     "BadConfig",
     "BadJobId",
+    "BadQueueName",
     "BadSchedule",
+    "Gate",
     "Limit",
     "NoSuchJob",
+    "Pause",
     "Priority",
     "Redbike",
     "RedbikeError",
@@ -45,8 +50,10 @@ __all__ = [
 
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
-    "Priority": "redbike.working.worker_class",
+    "Gate": "redbike.state.gates",
     "Limit": "redbike.limits",
+    "Pause": "redbike.state.gates",
+    "Priority": "redbike.working.worker_class",
     "Redbike": "redbike.redbike",
     "RoundRobin": "redbike.working.worker_class",
     "Steered": "redbike.steering.patterns",

@@ -278,7 +278,7 @@ def damages(keys, admin):
 
 def steers_queues(bike):
     gatekeeper = Gatekeeper(bike.store, bike.worker)
-    for queue in ("A", None):
+    for queue in ("work-A", ""):
         assert gatekeeper.pause(queue)
         assert gatekeeper.resume(queue)
     assert gatekeeper.limit("A", at_once=5, rate="3/m").at_once == 5

@@ -10,6 +10,7 @@ from redbike.cli.messages import DONE, complain
 from redbike.config import Config
 from redbike.errors import BadConfig
 from redbike.redbike import Redbike
+from redbike.steering.gates import Limits
 from redbike.steering.operator import check_reason, check_until
 from redbike.steering.patterns import Steered, expand, is_pattern
 from redbike.steering.rerunning import find_failed
@@ -67,14 +68,11 @@ def resume(arguments: Arguments, config: Config) -> int:
 def limit_queue(arguments: Arguments, config: Config) -> int:
     """Limit a queue, or print its limits."""
     bike = open_bike(config)
-    names = {"at_once": "--at-once", "rate": "--rate"}
-    given: dict[str, int | str | None] = {
-        name: None if arguments[option] == NO_LIMIT else arguments[option]
-        for name, option in names.items()
-        if arguments[option] is not None
-    }
-    if isinstance(text := given.get("at_once"), str):
-        given["at_once"] = _parse_at_once(text)
+    given: Limits = {}
+    if (text := arguments["--at-once"]) is not None:
+        given["at_once"] = None if text == NO_LIMIT else _parse_at_once(text)
+    if (text := arguments["--rate"]) is not None:
+        given["rate"] = None if text == NO_LIMIT else text
     gate = bike.limit(arguments["<QUEUE>"], **given)
     _warn_if_unknown(bike, gate.queue)
     if not given:

@@ -5,11 +5,13 @@ Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one
 nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do.
 """
 
+from typing import Unpack
+
 from redbike.config import Settings
 from redbike.state.gates import Gate
 from redbike.state.store import Store
 from redbike.steering.cancelling import cancel_jobs
-from redbike.steering.gates import Gatekeeper
+from redbike.steering.gates import Gatekeeper, Limits
 from redbike.steering.patterns import Steered, expand
 from redbike.steering.pausing import pause_jobs, resume_jobs
 from redbike.steering.rerunning import find_failed, run_jobs
@@ -55,21 +57,21 @@ class Steering:
 
     def pause_queue(self, queue: str, until: float | None = None, reason: str = "") -> bool:
         """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
-        return self._gatekeeper.pause(queue, until, reason)
+        return self._gatekeeper.pause(self.find_queue(queue), until, reason)
 
     def resume_queue(self, queue: str) -> bool:
         """Resume a queue. Return False if it was not paused."""
-        return self._gatekeeper.resume(queue)
+        return self._gatekeeper.resume(self.find_queue(queue))
 
     def pause_all(self, until: float | None = None, reason: str = "") -> bool:
         """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already."""
-        return self._gatekeeper.pause(None, until, reason)
+        return self._gatekeeper.pause("", until, reason)
 
     def resume_all(self) -> bool:
         """Resume everything, but not what was paused by itself. Return False if it was not paused."""
-        return self._gatekeeper.resume(None)
+        return self._gatekeeper.resume("")
 
-    def limit(self, queue: str, **limits: int | str | None) -> Gate:
+    def limit(self, queue: str, **limits: Unpack[Limits]) -> Gate:
         """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None takes a limit back.
 
         Return what stands before the queue then, also if no limit is given.

@@ -1,12 +1,19 @@
 """Operators pause, resume and limit queues, and pause everything."""
 
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from redbike.limits import check_at_once, parse_rate
 from redbike.state.gates import Gate
 from redbike.state.keys import check_queue_name
 from redbike.state.store import Store
 from redbike.steering.operator import check_reason, check_until, name_operator
+
+
+class Limits(TypedDict, total=False):
+    """The limits of a queue by name; None takes one back, and one that is missing stays as it is."""
+
+    at_once: int | None
+    rate: str | None
 
 
 class Gatekeeper:
@@ -27,20 +34,19 @@ class Gatekeeper:
         # A queue that was never used may be named in full, too.
         return name if full not in known and name.startswith(expand("")) else full
 
-    def pause(self, queue: str | None, until: float | None = None, reason: str = "") -> bool:
-        """Pause a queue; None is everything. Return False if it was paused already: then nothing is changed.
+    def pause(self, name: str, until: float | None = None, reason: str = "") -> bool:
+        """Pause the queue of this full name, or everything: "". Return False if it was paused: then nothing changes.
 
         `until` (epoch seconds) is when it goes on by itself. Raise `BadConfig` if that is past, or for a bad reason.
         """
         check_until(until, self.store.timeline.read_clock())
-        name = "" if queue is None else self.find_queue(queue)
         return self.store.gates.pause(name, until, name_operator(), check_reason(reason))
 
-    def resume(self, queue: str | None) -> bool:
-        """End the pause of a queue; None is everything. Return False if it was not paused."""
-        return self.store.gates.open("" if queue is None else self.find_queue(queue), resume=True)
+    def resume(self, name: str) -> bool:
+        """End the pause of the queue of this full name, or of everything: "". Return False if it was not paused."""
+        return self.store.gates.open(name, resume=True)
 
-    def limit(self, queue: str, **limits: int | str | None) -> Gate:
+    def limit(self, queue: str, **limits: Unpack[Limits]) -> Gate:
         """Limit a queue by ``at_once`` and ``rate``, see `redbike.limits.Limit`; None takes a limit back.
 
         Return what stands before the queue then. Raise `BadConfig`.

@@ -211,7 +211,7 @@ def test_weights_are_exact_also_when_several_are_taken(store, most):
         fill(store, 30, queue)
     rotation, order = Queues(RoundRobin("A:A:B"), 100.0), []
     while True:
-        queues, turns = next(rotation.looks())
+        queues, turns, _ = next(rotation.looks())
         runs = take_many(store.at(NOW), queues, turns, f"tag{len(order)}", most)
         if not runs:
             break

@@ -1,0 +1,157 @@
+"""Pausing and limiting queues, in Python and on the command line."""
+
+import pytest
+
+from redbike import BadConfig, BadQueueName, Redbike
+from redbike.state.gates import Gate
+from tests.states import dump
+from tests.verbs import Quiet, set_job
+
+LATER = 4e9
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(Quiet("A:B"), prefix, client)
+
+
+def test_a_queue_is_paused_resumed_and_limited(bike):
+    assert bike.pause_queue("A", until=LATER, reason="full disk")
+    [gate] = bike.gates()
+    assert (gate.queue, gate.pause.until, gate.pause.reason) == ("work-A", LATER, "full disk")
+    assert "@" in gate.pause.by
+    assert not bike.pause_queue("work-A")
+    assert bike.limit("B", at_once=5, rate="100/m") == Gate("work-B", at_once=5, rate="100/m")
+    assert bike.limit("B", rate=None) == Gate("work-B", at_once=5)
+    assert bike.limit("B") == Gate("work-B", at_once=5)
+    assert bike.resume_queue("A")
+    assert not bike.resume_queue("A")
+    assert bike.gates() == [Gate("work-B", at_once=5)]
+    assert bike.pause_all()
+    assert not bike.pause_all(reason="again")
+    assert [gate.queue for gate in bike.gates()] == ["", "work-B"]
+    assert bike.resume_all()
+    assert bike.limit("B", at_once=None).is_open
+    assert bike.gates() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [("A", "work-A"), ("work-A", "work-A"), ("work-new", "work-new"), ("new", "work-new"), ("é", "work-é")],
+)
+def test_a_queue_has_a_full_name_and_with_stock_workers_a_short_one(bike, name, full):
+    assert bike.find_queue(name) == full
+
+
+def test_a_queue_that_is_known_has_its_own_name(bike):
+    set_job(bike.store, "job:work-A", "NOW", "now", once=True)
+    bike.store.upkeep.add_queue("A")
+    assert bike.find_queue("A") == "A"
+    assert bike.find_queue("work-work-A") == "work-work-A"
+
+
+def test_other_workers_have_full_names_alone(client, prefix):
+    class Plain:
+        def queue_for(self, jobid):
+            return "mine"
+
+        def queue_names(self):
+            return ["mine"]
+
+        def work(self, jobid):
+            pass
+
+        def timeout(self, queue_name):
+            return None
+
+    bike = Redbike(Plain(), prefix, client)
+    assert bike.find_queue("mine") == "mine"
+    assert bike.find_queue("A") == "A"
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "schedules", "wake-A", 7, None])
+def test_a_name_that_no_queue_can_have_is_quoted(bike, client, name):
+    before = dump(bike.store)
+    for act in (bike.limit, bike.resume_queue, bike.pause_queue):
+        with pytest.raises(BadQueueName) as refused:
+            act(name)
+        assert repr(name) in str(refused.value)
+    assert dump(bike.store) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"until": 1000.0}, "bad until 1000.0"),
+        ({"until": float("nan")}, "bad until nan"),
+        ({"reason": "two\nlines"}, "bad reason 'two\\nlines'"),
+        ({"reason": "x" * 501}, "bad reason 'xxx"),
+    ],
+)
+def test_a_pause_that_cannot_be_is_refused(bike, more, said):
+    for act in (lambda: bike.pause_queue("A", **more), lambda: bike.pause_all(**more)):
+        with pytest.raises(BadConfig) as refused:
+            act()
+        assert said in str(refused.value)
+    assert bike.gates() == []
+
+
+def test_an_unknown_limit_is_refused(bike):
+    with pytest.raises(TypeError, match="no limit 'atonce'"):
+        bike.limit("A", atonce=5)
+
+
+def test_the_command_line_pauses_and_limits_queues(shell):
+    shell.run("set", "job:A", "EVERY:1h")
+    shell.run("set", "now:A", "NOW")
+    assert shell.run("limit", "A", "--at-once=2", "--rate=5/s").stdout == ""
+    assert shell.run("limit", "work-A").stdout == "work-A: at once 2, rate 5/s\n"
+    assert shell.run("limit", "A", "--rate=none").stdout == ""
+    assert shell.run("limit", "A").stdout == "work-A: at once 2, rate none\n"
+    assert shell.run("pause", "--queue=A", "--dry-run").stdout == "work-A\n"
+    bike = Redbike(Quiet(), redis_config=shell.environment["REDBIKE_URL"])
+    assert bike.gates() == [Gate("work-A", at_once=2)]
+    paused = shell.run("pause", "--queue=A", "--until=2100-01-01", "--reason=full disk")
+    assert (paused.returncode, paused.stdout, paused.stderr) == (0, "", "")
+    assert bike.work_one() is None
+    [gate] = bike.gates()
+    assert (gate.pause.until, gate.pause.reason) == (4102444800.0, "full disk")
+    assert shell.run("resume", "--queue=work-A").returncode == 0
+    assert shell.run("pause", "--all", "--dry-run").returncode == 0
+    assert shell.run("pause", "--all").returncode == 0
+    assert bike.work_one() is None
+    assert shell.run("fsck").returncode == 0
+    assert shell.run("resume", "--all").returncode == 0
+    assert bike.work_one() == "now:A"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["limit", "A", "--at-once=0"], "bad at-once 0"),
+        (["limit", "A", "--at-once=many"], "bad --at-once 'many'"),
+        (["limit", "A", "--at-once=-1"], "bad --at-once '-1'"),
+        (["limit", "A", "--rate=5"], "bad rate '5'"),
+        (["limit", "A", "--rate="], "bad rate ''"),
+        (["limit", "wake-A", "--rate=5/s"], "bad queue name 'wake-A'"),
+        (["limit", "A", "B"], "limit: unexpected 'B'"),
+        (["limit"], "limit needs <QUEUE>"),
+        (["pause", "--queue=halt"], "bad queue name 'halt'"),
+        (["pause", "--queue="], "bad queue name ''"),
+        (["pause", "--all", "--until=2001-01-01"], "bad until 978307200.0"),
+        (["pause", "--all", "job:A"], "pause"),
+        (["pause"], "pause needs <JOBID>"),
+        (["resume", "--all", "--reason=x"], "resume takes no --reason"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(shell, arguments, said):
+    done = shell.run(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr.splitlines()[0]
+    assert "Traceback" not in done.stderr
+    assert Redbike(Quiet(), redis_config=shell.environment["REDBIKE_URL"]).gates() == []
+
+
+def test_a_queue_that_was_never_used_is_named(shell):
+    done = shell.run("pause", "--queue=B")
+    assert (done.returncode, done.stderr) == (0, "redbike: the queue 'work-B' was never used\n")
