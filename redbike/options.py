@@ -13,8 +13,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
+from redbike.durations import measure_duration
 from redbike.errors import BadConfig
-from redbike.schedule.moments import measure_duration
 
 Value = float | str  # a whole number of seconds is an int
 

@@ -20,9 +20,9 @@ from redbike.running.requests import Request
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import check_text, parse
+from redbike.state.inspected import JobState
 from redbike.state.jobs import Due, Job
 from redbike.state.keys import check_jobid, check_known_jobid
-from redbike.state.questions import JobState
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
 from redbike.words import Event

@@ -6,7 +6,7 @@ from typing import Any
 
 from redbike.config import Settings
 from redbike.running.policies import place_again
-from redbike.state.questions import JobState
+from redbike.state.inspected import JobState
 from redbike.state.runs import Answer, Placement, Run
 from redbike.state.scripts import Call
 from redbike.state.store import Store

@@ -21,8 +21,8 @@ from redbike.running.occurrences import COUNT_LIMIT
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
+from redbike.state.inspected import JobState
 from redbike.state.jobs import Due
-from redbike.state.questions import JobState
 from redbike.state.records import NOTHING, OWED, SET, RunRecord, Status, Streak, Waiting, format_time
 from redbike.state.store import Store
 from redbike.words import Event, Skip

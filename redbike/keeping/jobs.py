@@ -8,8 +8,8 @@ from redbike.errors import RedbikeError
 from redbike.keeping.listing import Listing, get_home, get_own_queue
 from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import parse
+from redbike.state.inspected import JobState
 from redbike.state.namespace import PAGE
-from redbike.state.questions import JobState
 from redbike.state.records import Status
 from redbike.state.store import Store
 from redbike.words import Event

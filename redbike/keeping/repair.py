@@ -20,7 +20,7 @@ from redbike.keeping.jobs import check_job, find_bad_jobs, inspect_jobs
 from redbike.keeping.leftovers import remove
 from redbike.keeping.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
-from redbike.state.questions import JobState
+from redbike.state.inspected import JobState
 from redbike.state.store import Store
 
 TRIES = 5  # for a job that changes all the time; one that is well is not tried at all

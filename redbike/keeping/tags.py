@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import islice
 
 from redbike.keeping.listing import Listing
+from redbike.state.inspected import TagState
 from redbike.state.namespace import PAGE
-from redbike.state.questions import TagState
 from redbike.state.runs import GRACE, LEASE, SLACK
 from redbike.state.store import Store
 

@@ -13,9 +13,9 @@ from redbike.errors import BadSchedule
 from redbike.running.occurrences import COUNT_LIMIT, pass_late, pass_over
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
+from redbike.state.inspected import JobState
 from redbike.state.namespace import PAGE
 from redbike.state.pauses import JOB_ALARM, Resumption
-from redbike.state.questions import JobState
 from redbike.state.records import ONCE, Pause, Streak
 from redbike.state.store import Store
 from redbike.words import Skip

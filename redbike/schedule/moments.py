@@ -3,14 +3,13 @@
 import re
 from datetime import datetime
 
+from redbike.durations import measure_duration
 from redbike.errors import BadSchedule
 from redbike.schedule.zones import load_zone_info
 
 END_OF_TIME = 253402300800.0  # the year 10000
 
 EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
-_SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
-_DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
 
 
 def parse_timestamp(text: str, timezone: str = "UTC") -> float:
@@ -33,18 +32,6 @@ def parse_timestamp(text: str, timezone: str = "UTC") -> float:
     if not 0 <= instant < END_OF_TIME:
         raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999")
     return instant
-
-
-def measure_duration(duration: str) -> float | None:
-    """Return the seconds of a text such as 900, 15m or 1h30m; None for another text."""
-    if _SECONDS.fullmatch(duration):
-        return float(duration)
-    found = _DURATION.fullmatch(duration)
-    if not found or not duration:
-        return None
-    days, hours, minutes, rest = (float(number or 0) for number in found.groups())
-    # Six decimals of a second, a minute, an hour or a day are whole microseconds.
-    return round(days * 86400 + hours * 3600 + minutes * 60 + rest, 6)
 
 
 def parse_duration(duration: str) -> float:

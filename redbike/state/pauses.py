@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redbike.errors import RedbikeError
+from redbike.state.inspected import JobState
 from redbike.state.namespace import STEP, Namespace, number_queues
-from redbike.state.questions import JobState
 from redbike.state.records import decode
 from redbike.state.scripts import Call
 from redbike.words import Skip

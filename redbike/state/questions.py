@@ -1,131 +1,23 @@
 """What can be asked of the state in Redis. Nothing here changes anything."""
 
-import json
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from redbike.errors import Unreachable
-from redbike.options import is_readable, list_texts, parse_options
+from redbike.options import list_texts
 from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
-from redbike.state.namespace import DATA_PAGE, PAGE, Namespace, read_json
-from redbike.state.records import STREAK, Pause, RunRecord, Streak, Waiting, decode, parse_batch, parse_number
-from redbike.state.scripts import Call, Reply
-from redbike.words import Event, Skip
+from redbike.state.inspected import JobState, TagState, parse_failure, read_job, read_tag
+from redbike.state.namespace import DATA_PAGE, PAGE, Namespace
+from redbike.state.records import decode
+from redbike.state.scripts import Call
 
 log = logging.getLogger("redbike")
-
-STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "alarm")  # what `repair` compares
-COUNT = re.compile(r"\d{1,18}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """All that is kept of one job, at one instant; what is missing is None, "" or 0."""
-
-    jobid: str
-    schedule: str | None
-    status: str | None
-    timeline: float | None
-    queued: str
-    running: str
-    tag: str  # of its run, or else that under which it was said to be in flight; its lease and in-flight key follow
-    lease: float | None
-    inflight_ms: int  # left to the in-flight key; -1 if it does not expire, -2 if there is none
-    streak: str
-    skipped: dict[str, int]
-    failure: dict[str, Any] | None
-    now: float = field(compare=False)  # Redis' clock then
-    entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
-    tombstones: frozenset[str] = frozenset()  # those of them in which it has one
-    unreadable: tuple[str, ...] = ()  # of streak, failure, pause, options and the reasons of skips the damaged ones
-    stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
-    paused: str = ""
-    alarm: float | None = None  # when its pause ends by itself
-    options: str = ""  # as they are stored
-    has_data: bool = False
-    data: str = field(default="", compare=False)  # JSON, if it was asked for
-
-    def count_entries(self, name: str) -> int:
-        """Return how often it is in the list of the queue `name`, not counting a tombstone."""
-        return self.entries.get(name, 0) - (name in self.tombstones)
-
-    @property
-    def run(self) -> RunRecord | None:
-        """Its run in flight; None if there is none, or a damaged record."""
-        return RunRecord.parse(self.running)
-
-    @property
-    def waiting(self) -> Waiting | None:
-        """Its place in a queue; None if there is none, or a damaged record."""
-        return Waiting.parse(self.queued)
-
-    @property
-    def pause(self) -> Pause | None:
-        """Its pause; None if it is not paused, or a damaged record."""
-        return Pause.parse(self.paused)
-
-    @property
-    def held(self) -> float | None:
-        """When what is held of a paused job would be due on the timeline, or has been since; None if nothing is."""
-        return self.pause.due if self.pause else None
-
-    def has_event(self, event: Event) -> bool:
-        """Tell whether its status, which may be damaged, has this event."""
-        return (self.status or "").startswith(f"{event}:")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what there is of every job, and then what there is only of some."""
-        found: dict[str, Any] = {
-            "status": self.status,
-            "next_run": self.timeline,
-            "schedule": self.schedule,
-            "working": bool(self.running),
-        }
-        if self.waiting:
-            found["queued_for"] = self.waiting.due
-        if self.pause:
-            found["paused"] = self.pause.to_dict()
-        if self.held is not None:
-            found["held_for"] = self.held
-        if run := self.run:
-            found |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
-            found |= {"cancelled": True} if run.cancelled else {}
-        streak = Streak.parse(self.streak)
-        if streak.failures:
-            found["failures"] = streak.failures
-        if streak.losses:
-            found["losses"] = streak.losses
-        if self.skipped:
-            found["skipped"] = self.skipped
-        if self.failure is not None:
-            found["failure"] = self.failure
-        if self.options:
-            found["options"] = dict(parse_options(self.options))
-        if self.data:
-            found["data"] = json.loads(self.data)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class TagState:
-    """All that is kept of one tag, at one instant."""
-
-    tag: str
-    listed: list[str] | None  # the jobs in flight under it; None without such a list
-    deadlines: dict[str, float]  # of the runs that have this tag, by job id
-    lease: float | None
-    inflight_ms: int  # left to its in-flight key; -1 if that does not expire, -2 if there is none
-    kind: str  # the type of that key
-    named: list[str]  # the jobs that it has, which were taken under the tag
-    now: float  # Redis' clock then
 
 
 class Questions:
@@ -151,7 +43,7 @@ class Questions:
         replies = self._namespace.scripts.run_all(
             self._pack_inspect(jobid, lists.get(jobid, ()), tags.get(jobid), with_data) for jobid in jobids
         )
-        return [_read_job(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
+        return [read_job(jobid, lists.get(jobid, ()), reply) for jobid, reply in zip(jobids, replies, strict=True)]
 
     def _pack_inspect(self, jobid: str, queues: Sequence[str], tag: str | None, with_data: bool) -> Call:
         given: dict[str, Any] = {"job": jobid} if tag is None else {"job": jobid, "tag": tag}
@@ -166,7 +58,7 @@ class Questions:
         """
         calls = (self._namespace.pack("inspect_tag", tag=tag, jobs=list(jobids)) for tag, jobids in tags.items())
         replies = self._namespace.scripts.run_all(calls)
-        return [_read_tag(tag, reply) for tag, reply in zip(tags, replies, strict=True)]
+        return [read_tag(tag, reply) for tag, reply in zip(tags, replies, strict=True)]
 
     def list_missing_rights(self, commands: Iterable[str]) -> list[str]:
         """Return those of `commands`, as rules of an ACL spell them, that the user may not run on the keys."""
@@ -235,7 +127,7 @@ class Questions:
             jobids = [decode(jobid) for jobid in client.zrange(keys.failure_times, 0, -1)]
             for page in range(0, len(jobids), PAGE):
                 for kept in client.hmget(keys.failures, jobids[page : page + PAGE]):
-                    failure = _parse_failure(decode(kept))
+                    failure = parse_failure(decode(kept))
                     if failure is not None:
                         yield failure
 
@@ -253,63 +145,3 @@ class Questions:
                             seen.add(name)
                     return
         raise Unreachable(ON_THE_MOVE)
-
-
-def _read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
-    found = read_json(reply[1])
-    streak, failure = found.get("streak", ""), found.get("failure", "")
-    kept = _parse_failure(failure)
-    counts = dict(zip(map(str, Skip), (count or "0" for count in found["skipped"]), strict=True))
-    unreadable: list[str] = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
-    unreadable += ["streak"] if streak and not STREAK.fullmatch(streak) else []
-    unreadable += ["failure"] if failure and kept is None else []
-    unreadable += ["pause"] if "pause" in found and Pause.parse(found["pause"]) is None else []
-    unreadable += [] if is_readable(found.get("options", "")) else ["options"]
-    return JobState(
-        jobid=jobid,
-        schedule=found.get("schedule"),
-        status=found.get("status"),
-        timeline=parse_number(found.get("timeline")),
-        queued=found.get("queued", ""),
-        running=found.get("running", ""),
-        tag=found.get("tag", ""),
-        lease=parse_number(found.get("lease")),
-        inflight_ms=int(found.get("hold", -2)),
-        streak="" if "streak" in unreadable else streak,
-        skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
-        failure=kept,
-        now=float(found["now"]),
-        entries=dict(zip(queues, found["entries"] or (), strict=True)),
-        tombstones=frozenset(name for name, dead in zip(queues, found["dead"] or (), strict=True) if dead),
-        unreadable=tuple(unreadable),
-        paused=found.get("pause", ""),
-        alarm=parse_number(found.get("alarm")),
-        options="" if "options" in unreadable else found.get("options", ""),
-        has_data=found["has_data"],
-        data=found.get("data", ""),
-        stored={name: found[name] for name in STORED if name in found},
-    )
-
-
-def _read_tag(tag: str, reply: Reply) -> TagState:
-    found = read_json(reply[1])
-    records = {jobid: RunRecord.parse(record) for jobid, record in (found["runs"] or {}).items()}
-    return TagState(
-        tag=tag,
-        listed=parse_batch(found["listed"]) if "listed" in found else None,
-        deadlines={jobid: record.deadline for jobid, record in records.items() if record},
-        lease=parse_number(found.get("lease")),
-        inflight_ms=int(found["hold"]),
-        kind=found["kind"],
-        named=parse_batch(found.get("named", "")),
-        now=float(found["now"]),
-    )
-
-
-def _parse_failure(kept: str) -> dict[str, Any] | None:
-    """Return what is kept of a failure, None if nothing is, or if it is damaged."""
-    try:
-        found = json.loads(kept)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from redbike.serving.refusals import translate_errors
+from redbike.state.inspected import JobState
 from redbike.state.keys import escape_pattern, is_queue_name
 from redbike.state.namespace import PAGE, Namespace
-from redbike.state.questions import JobState
 from redbike.state.records import decode, format_time
 from redbike.state.runs import GRACE, LEASE, SLACK
 from redbike.state.scripts import Call

@@ -6,9 +6,9 @@ from itertools import islice
 from redbike.config import Settings, override
 from redbike.running.policies import place_rescheduled
 from redbike.schedule.parser import is_one_off
+from redbike.state.inspected import JobState
 from redbike.state.jobs import Cancellation
 from redbike.state.namespace import STEP
-from redbike.state.questions import JobState
 from redbike.state.records import Streak
 from redbike.state.runs import Run
 from redbike.state.store import Store

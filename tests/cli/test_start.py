@@ -13,7 +13,7 @@ from redbike.cli import set as set_
 from tests.commandline import ROOT
 
 HEAVY = {"asyncio", "email", "importlib.metadata", "importlib.resources", "redis", "socket", "ssl", "subprocess"}
-ANY_COMMAND = {"options", "cli", "config", "errors", "processes", "texts", "words"}
+ANY_COMMAND = {"durations", "options", "cli", "config", "errors", "processes", "texts", "words"}
 FAMILIES = {"keep": keep, "look": look, "next": next_, "run": run, "set": set_, "steer": steer}
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from redbike import Redbike
 from redbike.keeping.correction import Correction
 from redbike.keeping.jobs import check_job, list_places
+from redbike.state.inspected import JobState
 from redbike.state.keys import FIXED
-from redbike.state.questions import JobState
 from redbike.state.records import Streak
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from tests.cuts import check_all

@@ -1565,7 +1565,7 @@ BURIED = [
     ),
     Bug(
         "a tombstone counts as an entry",
-        "state/questions.py",
+        "state/inspected.py",
         "self.entries.get(name, 0) - (name in self.tombstones)",
         "self.entries.get(name, 0)",
         TOMBSTONES,

@@ -1,0 +1,18 @@
+"""Durations as texts: 900, 15m, 1h30m, 1.5h, 2d."""
+
+import re
+
+_SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
+_DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
+
+
+def measure_duration(duration: str) -> float | None:
+    """Return the seconds of a text such as 900, 15m or 1h30m; None for another text."""
+    if _SECONDS.fullmatch(duration):
+        return float(duration)
+    found = _DURATION.fullmatch(duration)
+    if not found or not duration:
+        return None
+    days, hours, minutes, rest = (float(number or 0) for number in found.groups())
+    # Six decimals of a second, a minute, an hour or a day are whole microseconds.
+    return round(days * 86400 + hours * 3600 + minutes * 60 + rest, 6)
