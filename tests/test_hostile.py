@@ -316,6 +316,8 @@ NEEDS = {
     "control": ("control", "HALT"),
     "halt": ("control", "HALT"),
     "pauses": ("set", "job:A", "NOW"),
+    "options": ("set", "job:A", "NOW"),
+    "data": ("set", "job:A", "NOW", "--data=1"),
     "gates": ("set", "job:A", "NOW"),
     "slots": ("occupy",),
     "alarms": ("unset", "waiting:A"),

@@ -136,7 +136,7 @@ class Commands(RoundRobin):
             group.end(self.grace, output.read)
             raise
         finally:
-            del self._groups[run.tag, run.jobid]
+            self._groups.pop((run.tag, run.jobid), None)
         group.end(self.grace, output.read)
         return False
 

@@ -137,7 +137,9 @@ FOUND = st.builds(
     alarm=st.sampled_from([None, None, NOW + 9]),
 ).flatmap(
     lambda state: st.sampled_from([-1, -2, 5000] if state.tag else [-2]).map(
-        lambda left: dataclasses.replace(state, inflight_ms=left)
+        lambda left: dataclasses.replace(
+            state, inflight_ms=left, unreadable=state.unreadable + ("pause",) * (state.paused == "garbage")
+        )
     )
 )
 
