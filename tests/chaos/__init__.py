@@ -10,7 +10,8 @@ silently: that is the promise. Here is how it is tried, in the order in which on
 3. `faults` is a table of what can go wrong; ``python -m tests.chaos`` strikes with it at random instants. `takeovers`
    has what can go wrong with several servers.
 4. `history` reads what all of them have noted, `expand` says by brute force when each job was due, `oracle` compares
-   the two, `excuses` knows which faults explain a repeated run, and `report` prints the verdict.
+   the two, `steering` knows what a pause, a cancellation and a limit forbid, `excuses` knows which faults explain a
+   repeated run, and `report` prints the verdict.
 
 All notes are lines in files that are only appended to, with times of the monotonic clock, which all processes of a
 machine share and no fault changes. Nothing from `expand` on imports anything of Redbike.

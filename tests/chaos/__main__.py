@@ -22,6 +22,8 @@ Options:
   --without=<KINDS>   All kinds but these.
   --folder=<FOLDER>   Keep everything there; without it, a temporary folder, which is kept when something is wrong.
   --json=<FILE>       Write the verdict there too.
+  --steer             Clients also pause, resume, cancel and run jobs and change their options; they limit and pause a
+                      queue.
   --strict-repeats    A worker that was killed or suspended may cause one repeated run, not more.
 
 Exit status: 0 all is well, 1 something is wrong, 2 bad usage.

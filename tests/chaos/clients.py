@@ -25,6 +25,8 @@ PAUSE = 0.15  # seconds between two operations, on average
 PATIENCE = 10  # times that something is tried
 HALTS = 0.002  # of the operations
 ACTIONS = (("once", 45), ("set", 25), ("stop", 6), ("unset", 6), ("now", 6), ("rerun", 9), ("shared", 3))
+STEERING = (("pause", 30), ("resume", 30), ("cancel", 25), ("rerun", 10), ("options", 10), ("limit", 2), ("gate", 2))
+LONGEST = 8.0  # seconds that a pause with an end lasts
 
 
 class Client:
@@ -36,6 +38,7 @@ class Client:
         self.journal = Journal(Path("operations.log"))
         self.number = number
         self.own = population.moved(random.Random(seed * 1000 + number), number)
+        self.steered = population.steered(number) if Path("steered.csv").exists() else []
         self.rng = random.Random()
         self.stopping = False
 
@@ -45,6 +48,8 @@ class Client:
             time.sleep(self.rng.uniform(0, 2 * PAUSE))
             if self.rng.random() < HALTS:
                 self.attempt("halt", "", "")
+            elif self.steered and self.rng.random() < 0.5:
+                self.steer(self.rng.choices([name for name, _ in STEERING], [weight for _, weight in STEERING])[0])
             else:
                 self.act(self.rng.choices([name for name, _ in ACTIONS], [weight for _, weight in ACTIONS])[0])
 
@@ -62,6 +67,16 @@ class Client:
         schedule = population.schedule(self.rng, "fast", time.time(), 60) if action == "set" else action.upper()
         self.retry_until_up(action if action in ("unset", "rerun") else "set", jobid, schedule)
 
+    def steer(self, action: str) -> None:
+        """Do one thing to a job without changing its schedule, or to the queue with a limit."""
+        jobid, more = self.rng.choice(self.steered), ""
+        if action in ("limit", "gate"):
+            jobid = ""
+            more = str(self.rng.randint(2, 5) if action == "limit" else self.rng.uniform(1, LONGEST))
+        elif action == "pause" and self.rng.random() < 0.5:
+            more = str(self.rng.uniform(1, LONGEST))
+        self.retry_until_up(action, jobid, more)
+
     def retry_until_up(self, verb: str, jobid: str, schedule: str) -> None:
         """Try it until there is an answer."""
         for _ in range(PATIENCE):
@@ -71,27 +86,43 @@ class Client:
 
     def attempt(self, verb: str, jobid: str, schedule: str) -> str:
         """Try it once; how that went."""
-        began, answer, skipped = time.monotonic(), "ok", 0
+        began, answer, skipped, word = time.monotonic(), "ok", 0, ""
         try:
             skipped = sum(self.bike.tell(jobid).get("skipped", {}).values()) if jobid else 0
-            self._do(verb, jobid, schedule)
+            word = self._do(verb, jobid, schedule)
+            answer = "missing" if word == "missing" else answer
         except NoSuchJob:
             answer = "missing"
         except Unreachable:
             answer = "unknown"
-        told = {"job": jobid, "schedule": schedule, "answer": answer, "skipped": skipped}
+        told = {"job": jobid, "schedule": schedule, "answer": answer, "skipped": skipped, "word": word}
         self.journal.note(verb, **told, began=began, ended=time.monotonic())
         return answer
 
-    def _do(self, verb: str, jobid: str, schedule: str) -> None:
+    def _do(self, verb: str, jobid: str, more: str) -> str:
+        """Do it; what happened, in a word, if it says so."""
         if verb == "set":
-            assert self.bike.set(jobid, schedule), schedule
+            assert self.bike.set(jobid, more), more
         elif verb == "unset":
             self.bike.unset(jobid)
-        elif verb == "rerun":
-            self.bike.run(jobid)
-        else:
+        elif verb == "halt":
             self.bike.control("HALT")
+        elif verb == "limit":
+            self.bike.limit(population.LIMITED, at_once=int(more))
+        elif verb == "gate":
+            return str(self.bike.pause_queue(population.LIMITED, until=self._after(more)))
+        elif verb == "options":
+            schedule = self.bike.store.questions.read_schedule(jobid)
+            self.bike.set(jobid, schedule, retries=self.rng.randint(10, 30), backoff=self.rng.choice((0.1, 0.2, 0.5)))
+        elif verb == "pause":
+            return self.bike.pause(jobid, until=self._after(more) if more else None)[0].word
+        else:
+            verbs = {"rerun": self.bike.run, "resume": self.bike.resume, "cancel": self.bike.cancel}
+            return verbs[verb](jobid)[0].word
+        return ""
+
+    def _after(self, seconds: str) -> float:
+        return self.bike.store.timeline.read_clock() + float(seconds)
 
     def stop(self, *_: object) -> None:
         """Stop after the operation that is under way."""

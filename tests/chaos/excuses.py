@@ -70,6 +70,20 @@ class Excuses:
         """Whether the process was suspended in the `seconds` after `moment`."""
         return any(overlaps(fault, moment, moment + seconds) for fault in self._pauses.get(pid, ()))
 
+    @property
+    def forgotten(self) -> list[tuple[float, float]]:
+        """From when to when the servers have forgotten what they acknowledged."""
+        return self._forgotten
+
+    def is_replaced(self, run: Run, again: Run) -> bool:
+        """Whether the servers may have forgotten `run`, or what was done to it, when `again` was taken."""
+        return self._was_forgotten(run, again)
+
+    def is_struck(self, run: Run, moment: float) -> bool:
+        """Whether the worker of `run` was suspended or cut off until `moment`."""
+        faults = [*self._pauses.get(run.pid, ()), *self._cuts.get(run.pid, ())]
+        return any(overlaps(fault, run.taken, moment) for fault in faults)
+
     def timeout(self, run: Run) -> float:
         """Seconds that the run may take."""
         return TIMEOUTS.get(run.job.rpartition(":")[2], TIMEOUT)

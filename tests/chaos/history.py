@@ -10,6 +10,8 @@ from tests.chaos.journal import entries
 
 Entry = dict[str, Any]
 
+SKIPS = ("missed", "running", "withdrawn", "late", "paused", "cancelled")
+
 
 @dataclass
 class Run:
@@ -57,7 +59,22 @@ class Snapshot:
             return float(tried[0] if tried and tried != ["-"] else self.held["timeline"][job])
         if job in self.held["queued"]:
             return float(self.held["queued"][job].split(" ")[0])
-        return float(self.held["running"][job].split(" ")[3]) if job in self.held["running"] else None
+        if job in self.held["running"]:
+            return float(self.held["running"][job].split(" ")[3])
+        return self.held_for(job)
+
+    def held_for(self, job: str) -> float | None:
+        """The due time of what is held of a paused job; None if nothing is."""
+        due = self.held.get("pauses", {}).get(job, "-").split(" ")[0]
+        if due == "-":
+            return None
+        tried = self.held["streaks"].get(job, "").split(" ")[3:4]
+        return float(tried[0] if tried and tried != ["-"] else due)
+
+    def paused_until(self, job: str) -> float | None:
+        """When the pause of a job ends by itself; None if it is not paused, or for good."""
+        until = self.held.get("pauses", {}).get(job, "- - -").split(" ")[2]
+        return None if until == "-" else float(until)
 
     def waits_until(self, job: str) -> float | None:
         """When the job must have been taken from where it is: on the timeline, that is when it is dispatched."""
@@ -80,7 +97,7 @@ class Snapshot:
 
     def skipped(self, job: str) -> int:
         """How many of its occurrences are counted as not run."""
-        return sum(int(self.held["skipped"].get(f"{why}:{job}", 0)) for why in ("missed", "running", "withdrawn"))
+        return sum(int(self.held["skipped"].get(f"{why}:{job}", 0)) for why in SKIPS)
 
     def died(self, job: str) -> float | None:
         """The due time of the run after which the job was given up, and said so; None if it was not."""
@@ -128,7 +145,7 @@ def read(folder: Path) -> History:
         _take_in(history, _shifted(entry, history.offset))
     for entry in entries(folder / "operations.log"):
         shifted = _shifted(entry, history.offset)
-        (history.operations[entry["job"]] if entry["job"] else history.notes["halt"]).append(shifted)
+        (history.operations[entry["job"]] if entry["job"] else history.notes[entry["kind"]]).append(shifted)
     _read_runs(history, folder / "runs.log")
     _read_snapshots(history, folder / "snapshots.log")
     history.sort()

@@ -16,11 +16,13 @@ from tests.chaos.evidence import told
 from tests.chaos.excuses import Excuses
 from tests.chaos.expand import occurrences
 from tests.chaos.history import Entry, History, Run, Snapshot
+from tests.chaos.steering import judge_steering
 from tests.chaos.verdict import Verdict
 
 SLACK = 0.003  # seconds by which two clocks of one machine may be read differently
 COMING = 600.0  # seconds within which whatever has runs to come has one
 EXPLICIT = ("NOW", "CONTINUE")
+CHANGES = frozenset({"set", "unset"})  # of a schedule; what else is done to a job that is steered is accounted for
 
 
 @dataclass
@@ -45,6 +47,7 @@ def judge(history: History) -> Verdict:
                 _judge_job(history, verdict, excuses, job, start, end)
     for job, runs in history.runs.items():
         _judge_runs(history, verdict, excuses, job, runs)
+    judge_steering(history, verdict, excuses)
     judge_rest(history, verdict)
     judge_halts(history, verdict, excuses)
     return verdict
@@ -59,7 +62,7 @@ def _judge_job(history: History, verdict: Verdict, excuses: Excuses, job: str, s
     changes = [
         change
         for change in history.operations.get(job, ())
-        if change["ended"] > start.began and change["began"] < end.ended
+        if change["ended"] > start.began and change["began"] < end.ended and change["kind"] in CHANGES | _asking(job)
     ]
     runs = [
         run
@@ -76,6 +79,11 @@ def _judge_job(history: History, verdict: Verdict, excuses: Excuses, job: str, s
         verdict.occurrences["not judged: changed without an answer"] += 1
     else:
         _judge_changed(history, verdict, changes[-1], runs, end)
+
+
+def _asking(job: str) -> set[str]:
+    """What else changes a job: an explicit run, unless all that is done to the job is accounted for."""
+    return set() if ".steered." in job else {"rerun"}
 
 
 def _left_alone(job: str, start: Snapshot, end: Snapshot, runs: list[Run]) -> Stretch:
@@ -177,7 +185,7 @@ def _judge_repeat(history: History, verdict: Verdict, excuses: Excuses, run: Run
 
 
 def _changed_between(history: History, run: Run, again: Run) -> bool:
-    changes = history.operations.get(run.job, ())
+    changes = [change for change in history.operations.get(run.job, ()) if change["kind"] in {*CHANGES, "rerun"}]
     return any(change["began"] <= again.taken and change["ended"] >= run.taken for change in changes)
 
 

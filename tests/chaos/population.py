@@ -6,15 +6,18 @@ A job id is ``KIND.POPULATION.NUMBER:QUEUE``. The populations:
 - ``moved``: each belongs to one client, which sets, stops, unsets and runs it; judged from its last change on
 - ``once``: set by a client as it goes, to run one time
 - ``shared``: all clients change them, at the same time too; judged only for what must never be
+- ``steered``: each belongs to one client, which pauses, resumes, cancels and runs it, and changes its options, but
+  never its schedule; judged exactly but for what is counted, and for what a pause, a cancellation and a limit forbid
 """
 
 from datetime import UTC, datetime
 from random import Random
 
 QUEUES = "AAAABBBC"  # slow jobs go to B alone
-ORDER = "A:A:A:B:B:C"  # what a worker is told
+ORDER = "A:A:A:B:B:C:L"  # what a worker is told
 CLIENTS = 2
-MOVED, SHARED = 300, 10  # jobs: of each client, of all together
+MOVED, SHARED, STEERED = 300, 10, 150  # jobs: of each client, of all together, of each client
+LIMITED = "L"  # the queue with a limit, which has steered jobs alone
 KINDS = (
     ("fast", 84),
     ("async", 4),
@@ -43,6 +46,12 @@ def moved(rng: Random, client: int) -> list[str]:
     return [f"fast.moved.{client}-{number}:{queue(rng, 'fast')}" for number in range(MOVED)]
 
 
+def steered(client: int) -> list[str]:
+    """The ids that the client of that number steers; some take a while, and half of them are limited."""
+    kinds = ["slow" if n % 3 == 0 else "fail" if n % 10 == 1 else "fast" for n in range(STEERED)]
+    return [f"{kind}.steered.{client}-{n}:{LIMITED if n % 2 else 'A'}" for n, kind in enumerate(kinds)]
+
+
 def shared() -> list[str]:
     """The ids that all clients change."""
     return [f"fast.shared.{number}:A" for number in range(SHARED)]
@@ -51,6 +60,13 @@ def shared() -> list[str]:
 def queue(rng: Random, kind: str) -> str:
     """The queue for a job of a kind."""
     return "B" if kind == "slow" else rng.choice(QUEUES)
+
+
+def steered_jobs(rng: Random, now: float) -> list[tuple[str, str]]:
+    """The jobs that clients steer; each goes on for ever."""
+    shapes = [f"* * * * * */{seconds}" for seconds in (10, 15, 20, 30)]
+    shapes += [f"EVERY:{seconds}s@{now - rng.uniform(0, 100):.3f}" for seconds in (5, 8, 13, 30)]
+    return [(jobid, rng.choice(shapes)) for client in range(CLIENTS) for jobid in steered(client)]
 
 
 def schedule(rng: Random, kind: str, now: float, seconds: float) -> str:

@@ -16,6 +16,7 @@ from tests.chaos.faults import KINDS, plan
 from tests.chaos.group import Group
 from tests.chaos.journal import Journal
 from tests.chaos.server import Server
+from tests.chaos.steering import LIMIT
 from tests.chaos.world import World
 from tests.proc import handles
 from tests.waiting import wait_until
@@ -46,6 +47,7 @@ class Run:
         self.jobs = int(options["--jobs"])
         self.journal = Journal(folder / "faults.log")
         self.servers = str(options["--servers"])
+        self.steers = bool(options["--steer"])
         one = self.servers == "one"
         self.server = Server(folder, options["--fsync"], self.journal) if one else Group(folder, self.servers)
         counts = int(options["--dispatchers"]), int(options["--workers"])
@@ -93,9 +95,17 @@ class Run:
         (self.folder / "jobs.csv").write_text(rows)
         before = time.monotonic()
         self._redbike("load", "jobs.csv", check=True)
+        if self.steers:
+            self._load_steered()
         self.journal.note("loaded", began=before, ended=time.monotonic())
         self._note_clock()
         self.server.snapshot("after")
+
+    def _load_steered(self) -> None:
+        jobs = population.steered_jobs(Random(self.seed), time.time())
+        (self.folder / "steered.csv").write_text("".join(f'{jobid},"{schedule}"\n' for jobid, schedule in jobs))
+        self._redbike("load", "steered.csv", check=True)
+        self._redbike("limit", population.LIMITED, f"--at-once={LIMIT}", check=True)
 
     def _is_at_work(self) -> bool:
         """Whether every process has got as far as to its loop, which handles signals."""

@@ -56,7 +56,8 @@ class Story:
         if timeline is not None:
             held["timeline"] = {job: EPOCH + timeline}
         if skipped:
-            held["skipped"] = {f"missed:{job}": str(skipped)}
+            counts = skipped if isinstance(skipped, dict) else {"missed": skipped}
+            held["skipped"] = {f"{reason}:{job}": str(count) for reason, count in counts.items()}
         with open(self.folder / "snapshots.log", "a") as file:
             file.write(json.dumps({"when": when, "began": at, "ended": at, **held, **more}) + "\n")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from tests.chaos.history import Run
 
-WRONG = ("lost", "unexplained", "overlapping", "early", "stuck")
+WRONG = ("lost", "unexplained", "overlapping", "early", "stuck", "paused", "cancelled", "exceeded")
 
 
 @dataclass
