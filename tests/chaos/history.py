@@ -71,6 +71,11 @@ class Snapshot:
         tried = self.held["streaks"].get(job, "").split(" ")[3:4]
         return float(tried[0] if tried and tried != ["-"] else due)
 
+    def counted_until(self, job: str) -> float:
+        """Until when the occurrences after the one that is pending are accounted for; 0.0 if none is."""
+        after = self.held["streaks"].get(job, "").split(" ")[4:5]
+        return float(after[0]) if after and after != ["-"] else 0.0
+
     def paused_until(self, job: str) -> float | None:
         """When the pause of a job ends by itself; None if it is not paused, or for good."""
         until = self.held.get("pauses", {}).get(job, "- - -").split(" ")[2]

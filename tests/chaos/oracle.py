@@ -90,7 +90,8 @@ def _left_alone(job: str, start: Snapshot, end: Snapshot, runs: list[Run]) -> St
     pending, schedule = start.pending(job), start.held["schedules"].get(job, "STOP")
     expected = {}
     if pending is not None:
-        expected = _due(schedule, pending, _until(job, end), *start.awaited(job))
+        after = max(pending, start.counted_until(job))
+        expected = _due(schedule, after, _until(job, end), *start.awaited(job))
     return Stretch(job, schedule, expected, runs, end.skipped(job) - start.skipped(job), exact=".still." in job)
 
 

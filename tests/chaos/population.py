@@ -48,7 +48,7 @@ def moved(rng: Random, client: int) -> list[str]:
 
 def steered(client: int) -> list[str]:
     """The ids that the client of that number steers; some take a while, and half of them are limited."""
-    kinds = ["slow" if n % 3 == 0 else "fail" if n % 10 == 1 else "fast" for n in range(STEERED)]
+    kinds = ["slow" if n % 12 in (0, 7) else "fail" if n % 10 == 1 else "fast" for n in range(STEERED)]
     return [f"{kind}.steered.{client}-{n}:{LIMITED if n % 2 else 'A'}" for n, kind in enumerate(kinds)]
 
 
@@ -64,8 +64,8 @@ def queue(rng: Random, kind: str) -> str:
 
 def steered_jobs(rng: Random, now: float) -> list[tuple[str, str]]:
     """The jobs that clients steer; each goes on for ever."""
-    shapes = [f"* * * * * */{seconds}" for seconds in (10, 15, 20, 30)]
-    shapes += [f"EVERY:{seconds}s@{now - rng.uniform(0, 100):.3f}" for seconds in (5, 8, 13, 30)]
+    shapes = [f"* * * * * */{seconds}" for seconds in (15, 20, 30)]
+    shapes += [f"EVERY:{seconds}s@{now - rng.uniform(0, 100):.3f}" for seconds in (8, 13, 20, 30)]
     return [(jobid, rng.choice(shapes)) for client in range(CLIENTS) for jobid in steered(client)]
 
 

@@ -142,3 +142,12 @@ def test_it_names_runs_that_were_lost_and_go_on(story):
     verdict = story.verdict()
     assert "exceeded" not in wrong(verdict)
     assert verdict.occurrences["begun beyond a limit, beside runs that were lost and go on"] == 1
+
+
+def test_what_was_counted_when_a_job_was_resumed_is_not_counted_again(story):
+    story.run(10, start=36)
+    story.runs(40, 50, 60)
+    after = {"streaks": {JOB: f"0 0 0 - {EPOCH + 35:.6f}"}, "queued": {JOB: f"{EPOCH + 10:.6f} work-A"}}
+    story.snapshot("before", 34, timeline=10)
+    story.snapshot("after", 35, **after)
+    assert wrong(story.verdict()) == {}
