@@ -32,8 +32,8 @@ bench-quick: ## the benchmarks with fewer jobs, beside the three fastest others 
 
 chaos: ## 10,000 faults at a farm of real processes, and whether anything was lost (50 minutes; as root, with faketime)
 	mkdir -p build
-	for seed in 1 2 3; do $(PYTHON) -m tests.chaos --jobs=4000 --seed=$$seed --json=build/chaos-$$seed.json || exit 1; done
-	for seed in 4 5; do $(PYTHON) -m tests.chaos --jobs=4000 --seed=$$seed --fsync=always --json=build/chaos-$$seed.json || exit 1; done
+	for seed in 1 2 3; do $(PYTHON) -m tests.chaos --jobs=4000 --steer --seed=$$seed --json=build/chaos-$$seed.json || exit 1; done
+	for seed in 4 5; do $(PYTHON) -m tests.chaos --jobs=4000 --steer --seed=$$seed --fsync=always --json=build/chaos-$$seed.json || exit 1; done
 
 chaos-quick: ## the same with 240 faults (four minutes)
 	$(PYTHON) -m tests.chaos --faults=240 --minutes=2.5 --jobs=1500

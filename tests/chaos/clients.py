@@ -39,6 +39,7 @@ class Client:
         self.number = number
         self.own = population.moved(random.Random(seed * 1000 + number), number)
         self.steered = population.steered(number) if Path("steered.csv").exists() else []
+        self.paused: set[str] = set()  # those that it has paused
         self.rng = random.Random()
         self.stopping = False
 
@@ -70,11 +71,19 @@ class Client:
     def steer(self, action: str) -> None:
         """Do one thing to a job without changing its schedule, or to the queue with a limit."""
         jobid, more = self.rng.choice(self.steered), ""
+        if action == "resume" and self.paused:
+            jobid = self.rng.choice(sorted(self.paused))
+        elif action == "cancel" and self.rng.random() < 0.6:
+            jobid = self.rng.choice(self.steered[: population.PATIENT])
         if action in ("limit", "gate"):
             jobid = ""
             more = str(self.rng.randint(2, 5) if action == "limit" else self.rng.uniform(1, LONGEST))
         elif action == "pause" and self.rng.random() < 0.5:
             more = str(self.rng.uniform(1, LONGEST))
+        if action == "pause":
+            self.paused.add(jobid)
+        elif action == "resume":
+            self.paused.discard(jobid)
         self.retry_until_up(action, jobid, more)
 
     def retry_until_up(self, verb: str, jobid: str, schedule: str) -> None:

@@ -85,6 +85,13 @@ def slow(_: int) -> None:
     time.sleep(random.uniform(0.05, 1.0))
 
 
+def patient(_: int) -> None:
+    """Take 1 to 4 s, but not after it was cancelled."""
+    run, deadline = current_run(), time.monotonic() + random.uniform(1.0, 4.0)
+    while not run.cancelled and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def fail(_: int) -> None:
     """Raise now and then, but not when all is to settle down."""
     if random.random() < FAILURES and not os.path.exists("calm"):
@@ -115,6 +122,7 @@ def again(_: int) -> float:
 KINDS: dict[str, Callable[[int], Any]] = {
     "fast": fast,
     "slow": slow,
+    "patient": patient,
     "fail": fail,
     "die": die,
     "again": again,

@@ -17,6 +17,7 @@ QUEUES = "AAAABBBC"  # slow jobs go to B alone
 ORDER = "A:A:A:B:B:C:L"  # what a worker is told
 CLIENTS = 2
 MOVED, SHARED, STEERED = 300, 10, 150  # jobs: of each client, of all together, of each client
+PATIENT = 6  # of the steered jobs of each client, those that take seconds
 LIMITED = "L"  # the queue with a limit, which has steered jobs alone
 KINDS = (
     ("fast", 84),
@@ -48,7 +49,8 @@ def moved(rng: Random, client: int) -> list[str]:
 
 def steered(client: int) -> list[str]:
     """The ids that the client of that number steers; some take a while, and half of them are limited."""
-    kinds = ["slow" if n % 12 in (0, 7) else "fail" if n % 10 == 1 else "fast" for n in range(STEERED)]
+    kinds = ["slow" if n % 12 == 7 else "fail" if n % 10 == 1 else "fast" for n in range(STEERED)]
+    kinds[:PATIENT] = ["patient"] * PATIENT
     return [f"{kind}.steered.{client}-{n}:{LIMITED if n % 2 else 'A'}" for n, kind in enumerate(kinds)]
 
 
@@ -66,7 +68,8 @@ def steered_jobs(rng: Random, now: float) -> list[tuple[str, str]]:
     """The jobs that clients steer; each goes on for ever."""
     shapes = [f"* * * * * */{seconds}" for seconds in (15, 20, 30)]
     shapes += [f"EVERY:{seconds}s@{now - rng.uniform(0, 100):.3f}" for seconds in (8, 13, 20, 30)]
-    return [(jobid, rng.choice(shapes)) for client in range(CLIENTS) for jobid in steered(client)]
+    jobids = [jobid for client in range(CLIENTS) for jobid in steered(client)]
+    return [(jobid, "EVERY:25s" if jobid.startswith("patient") else rng.choice(shapes)) for jobid in jobids]
 
 
 def schedule(rng: Random, kind: str, now: float, seconds: float) -> str:
