@@ -179,10 +179,18 @@ def format_data(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadConfig(f"bad data {value!r:.80}: they cannot be written as JSON: {error!s:.80}") from None
+        raise BadConfig(f"bad data {_quote(value)}: they cannot be written as JSON: {error!s:.80}") from None
     if size > MAX_DATA:
         raise BadConfig(f"bad data {text[:40]!r}…: they have {size} bytes, {MAX_DATA} are allowed")
     return text
+
+
+def _quote(value: Any) -> str:
+    """Return the beginning of what `repr` says, or the type of a value that is too large for it, or too deep."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):
+        return f"of type {type(value).__name__}"
 
 
 def parse_data(text: str) -> Any:

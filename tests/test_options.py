@@ -130,7 +130,17 @@ def test_a_bad_value_is_quoted_with_what_is_allowed(name, value):
     assert len(str(refused.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("value", [{1, 2}, float("inf"), "\ud800", b"x", "x" * MAX_DATA])
+def nest(depth):
+    """A list in a list in a list."""
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value", [{1, 2}, float("inf"), "\ud800", b"x", "x" * MAX_DATA, 10**5000, nest(100_000)], ids=lambda value: "data"
+)
 def test_data_that_are_no_json_or_too_long_are_refused(value):
     with pytest.raises(BadConfig, match="bad data"):
         read_changes({"data": value})

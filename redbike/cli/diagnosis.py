@@ -34,6 +34,7 @@ def diagnose(text: str, arguments: Sequence[str]) -> Diagnosis:
         words, options = usage.split(arguments)
         command = usage.find_command(words)
         usage.check_options(command, options)
+        _check_alternatives(command, usage.lines[command], words[1:], options)
         _check_words(command, usage.lines[command], words[1:])
     except _UsageError as error:
         meant = command or error.meant
@@ -175,6 +176,21 @@ def _check_words(command: str, line: str, given: Sequence[str]) -> None:
     if len(given) > len(names) and not any("..." in name for name in names):
         hint = QUOTES_HINT if "<SCHEDULE>" in names else ""
         raise _UsageError(f"{command}: unexpected {quote(given[len(names)])}{hint}")
+
+
+def _check_alternatives(command: str, line: str, given: Sequence[str], options: Sequence[str]) -> None:
+    """Raise `_UsageError` if not exactly one is given of what stands in parentheses: ids, or one of some options."""
+    group = re.search(r"\((<[^()]*--[^()]*)\)", line)
+    if group is None:
+        return
+    names = group[1].split(" | ")
+    chosen = [name for name in names if any(name.startswith(option) for option in options)]
+    if given and not any("<PATTERN>" in name for name in chosen):
+        chosen = names[:1] + chosen
+    if not chosen:
+        raise _UsageError(f"{command} needs {_join(names, 'or')}")
+    if len(chosen) > 1:
+        raise _UsageError(f"{command} takes only one of {_join(chosen, 'and')}")
 
 
 def _join(names: Iterable[str], conjunction: str) -> str:

@@ -127,7 +127,7 @@ class At(Keyword):
 
     def __init__(self, text: str, instant: float) -> None:
         self.text = text
-        self.instant = instant
+        self.instant = round(instant, 6)  # as Redis keeps it
 
     @classmethod
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
@@ -175,15 +175,26 @@ class Every(Keyword):
         """Return the first multiple of the period after both `after` and the anchor; None after the year 9999."""
         if not after < END_OF_TIME:
             return None
-        # The quotient is rounded, so try the multiples around it.
-        steps = max(1, math.floor((max(after, self.anchor) - self.anchor) / self.period))
-        due = next(due for due in (self.anchor + (steps + more) * self.period for more in range(4)) if due > after)
+        due = self._find_instant(self._count_until(after) + 1)
         return due if due < END_OF_TIME else None
 
     def count(self, after: float, until: float, limit: int) -> int:
         """Count the due times in (after, until], up to `limit`, by division."""
-        first, last = (max(0, math.floor((t - self.anchor) / self.period)) for t in (after, until))
-        return min(limit, max(0, last - first))
+        return min(limit, max(0, self._count_until(until) - self._count_until(after)))
+
+    def _count_until(self, moment: float) -> int:
+        """Return how many due times there are up to `moment`."""
+        steps = math.floor(max(0.0, (moment - self.anchor) / self.period))
+        # The quotient is rounded, and so are the instants.
+        while self._find_instant(steps + 1) <= moment:
+            steps += 1
+        while steps and self._find_instant(steps) > moment:
+            steps -= 1
+        return steps
+
+    def _find_instant(self, steps: int) -> float:
+        # As Redis keeps it. An instant with more decimals would seem to come once more, after itself.
+        return round(self.anchor + steps * self.period, 6)
 
     def explain(self) -> str:
         """Return a sentence in plain English that says when it runs."""

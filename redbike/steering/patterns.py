@@ -10,6 +10,7 @@ from redbike.state.questions import Questions
 
 # A backslash takes the next character literally, as the server reads patterns.
 _SPECIAL = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNCLOSED = re.compile(r"(?:[^\\\[]|\\.|\[(?:[^\\\]]|\\.)+\])*", re.DOTALL)
 
 
@@ -52,6 +53,9 @@ def expand(questions: Questions, texts: Iterable[str]) -> Iterator[str]:
             raise NoSuchJob(f"no job matches {text!r}" if is_pattern(text) else f"no such job: {text!r}")
 
 
-def _find(questions: Questions, jobid: str) -> Iterator[str]:
-    if questions.read_schedule(jobid) is not None:
-        yield jobid
+def _find(questions: Questions, text: str) -> Iterator[str]:
+    # An id that has backslashes of its own comes first; else each of them takes the next character literally.
+    for jobid in dict.fromkeys((text, _ESCAPED.sub(r"\1", text))):
+        if questions.read_schedule(jobid) is not None:
+            yield jobid
+            return

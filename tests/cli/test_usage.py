@@ -28,7 +28,10 @@ def test_the_command_alone_prints_the_usage_and_exits_2(shell):
     ("arguments", "said", "command"),
     [
         (["requeue", "a:A"], "no command 'requeue'; is 'run' meant?", "run"),
-        (["run"], "run needs <JOBID>", "run"),
+        (["run"], "run needs <JOBID>... or --failed [<PATTERN>]", "run"),
+        (["pause"], "pause needs <JOBID>..., --queue=<QUEUE> or --all", "pause"),
+        (["pause", "--all", "--queue=A"], "pause takes only one of --queue=<QUEUE> and --all", "pause"),
+        (["resume", "--all", "a:A"], "resume takes only one of <JOBID>... and --all", "resume"),
         (["run", "--failed", "a:*", "b:*"], "bad usage of run", "run"),
         (["run", "a:A", "b:A", "c:A", "--after=1"], "run takes no --after", "run"),
         (["stauses"], "no command 'stauses'; is 'statuses' meant?", "statuses"),

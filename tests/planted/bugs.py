@@ -485,8 +485,22 @@ TIME = [
     Bug(
         "EVERY gives the same time again",
         "schedule/kinds.py",
-        "for more in range(4)) if due > after)",
-        "for more in range(4)) if due >= after)",
+        "while self._find_instant(steps + 1) <= moment:",
+        "while self._find_instant(steps + 1) < moment:",
+        SCHEDULE,
+    ),
+    Bug(
+        "EVERY gives the same time again, as Redis keeps it",
+        "schedule/kinds.py",
+        "        return round(self.anchor + steps * self.period, 6)\n",
+        "        return self.anchor + steps * self.period\n",
+        SCHEDULE,
+    ),
+    Bug(
+        "AT gives the same time again, as Redis keeps it",
+        "schedule/kinds.py",
+        "self.instant = round(instant, 6)",
+        "self.instant = instant",
         SCHEDULE,
     ),
     Bug(

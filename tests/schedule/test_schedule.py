@@ -330,3 +330,28 @@ def test_a_bad_timestamp_is_quoted(text):
 def test_parsed_schedules_are_kept():
     assert parse("*/5 * * * *", jobid="a", anchor=1.0) is parse("*/5 * * * *", jobid="b", anchor=2.0)
     assert parse("H * * * *", jobid="a").text != parse("H * * * *", jobid="c").text
+
+
+@settings(deadline=None)
+@given(
+    period=st.sampled_from(["0.1", "0.7", "1.001", "3.3", "86400.1", "1h0.3s", "0.001", "7"]),
+    anchor=st.floats(1e9, 2e9),
+    steps=st.integers(0, 10**7),
+)
+def test_every_goes_on_from_instants_as_redis_keeps_them(period, anchor, steps):
+    """With six decimals: no occurrence comes twice, none is left out, and the count agrees."""
+    every = parse(f"EVERY:{period}@{anchor:.6f}")
+    first = due = float(f"{every.next(every.anchor + steps * every.period):.6f}")
+    for number in range(1, 6):
+        later = every.next(due)
+        assert 0.5 * every.period < later - due < 1.5 * every.period
+        due = float(f"{later:.6f}")
+        assert every.count(first, due, 100) == number
+        assert every.count(first, due - 0.0001, 100) == number - 1
+
+
+@pytest.mark.parametrize("text", ["AT:1800000000.123456789", "AT:1800000000.1234561", "AT:1800000000.9999999"])
+def test_at_comes_once_also_as_redis_keeps_it(text):
+    schedule = parse(text)
+    due = float(f"{schedule.next(0):.6f}")
+    assert schedule.next(due) is None

@@ -139,8 +139,8 @@ def test_the_command_line_pauses_and_limits_queues(shell):
         (["pause", "--queue=halt"], "bad queue name 'halt'"),
         (["pause", "--queue="], "bad queue name ''"),
         (["pause", "--all", "--until=2001-01-01"], "bad until 978307200.0"),
-        (["pause", "--all", "job:A"], "pause"),
-        (["pause"], "pause needs <JOBID>"),
+        (["pause", "--all", "job:A"], "pause takes only one of <JOBID>... and --all"),
+        (["pause"], "pause needs <JOBID>..., --queue=<QUEUE> or --all"),
         (["resume", "--all", "--reason=x"], "resume takes no --reason"),
     ],
 )
