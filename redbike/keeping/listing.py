@@ -48,8 +48,10 @@ class Listing:
 
     def add_tag(self, tag: str, jobids: Iterable[str]) -> None:
         """Note that these jobs may be in flight under `tag`. The first tag that is noted for a job counts."""
-        self.tags.setdefault(tag, set()).update(jobids)
-        for jobid in jobids:
+        # Each once: a damaged list may have one job a hundred thousand times.
+        listed = dict.fromkeys(jobids)
+        self.tags.setdefault(tag, set()).update(listed)
+        for jobid in listed:
             self.jobs.setdefault(jobid, None)
             self.tag_of.setdefault(jobid, tag)
 

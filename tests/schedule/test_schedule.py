@@ -336,7 +336,7 @@ def test_parsed_schedules_are_kept():
 @given(
     period=st.sampled_from(["0.1", "0.7", "1.001", "3.3", "86400.1", "1h0.3s", "0.001", "7"]),
     anchor=st.floats(1e9, 2e9),
-    steps=st.integers(0, 10**7),
+    steps=st.integers(0, 10**6),
 )
 def test_every_goes_on_from_instants_as_redis_keeps_them(period, anchor, steps):
     """With six decimals: no occurrence comes twice, none is left out, and the count agrees."""

@@ -169,8 +169,8 @@ class Jobs(RuleBasedStateMachine):
     @rule(name=gates, resume=st.booleans())
     def open(self, name, resume):
         expected = self.model.open(self.now, name, resume)
-        for queue in self.model.queues if not name else ():
-            # Those that were in the queues are woken for.
+        for queue in self.store.gates.list_queues() if not name else ():
+            # Workers are woken for those that were ever used.
             self.model.open(self.now, queue, resume=False)
         assert self.store.at(self.now).gates.open(name, resume) == expected
 
