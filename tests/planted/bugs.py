@@ -132,14 +132,14 @@ TAGS = [
     Bug(
         "a set that is repeated acts again",
         "state/lua/set.lua",
-        "if call('ZSCORE', requests, given.request) then return reply end",
+        "if is_repeated() then return reply end",
         "",
         MOVES,
     ),
     Bug(
         "an explicit run that is repeated acts again",
         "state/lua/run.lua",
-        "if call('ZSCORE', requests, given.request) then return reply end",
+        "if is_repeated() then return reply end",
         "",
         MOVES,
     ),
@@ -159,7 +159,7 @@ TAGS = [
     ),
     Bug(
         "requests are remembered for ever",
-        "state/lua/set.lua",
+        "state/lua/_prelude.lua",
         "if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end",
         "",
         MOVES,
@@ -1934,7 +1934,7 @@ GATED = [
     Bug(
         "what is due is dispatched while everything is paused",
         "state/lua/dispatch.lua",
-        "if call('HLEN', gates) > 0 and is_paused(gate_of('')) then return {'ok', 0} end\n",
+        "if special and call('HLEN', gates) > 0 and is_paused(gate_of('')) then return {'ok', 0} end\n",
         "",
         GATES,
     ),
@@ -2067,8 +2067,8 @@ GATED = [
     Bug(
         "the pause of everything is forgotten when it ends",
         "state/lua/_prelude.lua",
-        "and common or own or common",
-        "and own or own",
+        "local last, common = home.gate.last or all.last, all.last",
+        "local last, common = home.gate.last, nil",
         GATES,
     ),
     Bug(
@@ -2414,7 +2414,7 @@ STEERING = [
     Bug(
         "a cancellation that is repeated acts again",
         "state/lua/cancel.lua",
-        "if call('ZSCORE', requests, given.request) then return {'ok', 'cancelled'} end\n",
+        "if is_repeated() then return {'ok', 'cancelled'} end",
         "",
         CANCELLING,
     ),
@@ -2619,15 +2619,15 @@ OPTIONS = [
     ),
     Bug(
         "a timeout of its own is ignored",
-        "state/lua/take.lua",
+        "state/lua/_records.lua",
         "limit = limit and limit > 0 and limit <= 1e9 and limit or nil",
         "limit = nil",
         OWN,
     ),
     Bug(
         "a job that must not run again is lost as one of several",
-        "state/lua/take.lua",
-        "(option_of(optional[i], 'on-lost') or 'requeue') ~= 'requeue'",
+        "state/lua/_records.lua",
+        "(found['on-lost'] or 'requeue') ~= 'requeue'",
         "false",
         OWN,
     ),

@@ -12,6 +12,12 @@ end
 local function count(reason, job, number)  -- first of all: it fails where somebody has put something else
   table.insert(changes, 1, {'HINCRBY', skipped, {reason .. ':' .. job, number}})
 end
+local REMEMBERED = 10000  -- requests
+local function is_repeated()  -- whether the request was made before; if not, it is remembered
+  if call('ZSCORE', requests, given.request) then return true end
+  change('ZADD', requests, {stamp(now), given.request})
+  if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end
+end
 local function hold(job, pause, due) change('HSET', pauses, {job, pause_record_of(pause, due)}) end
 local function token(list)
   if not tokens[list] and call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end
@@ -33,18 +39,19 @@ local function wake(home)  -- a worker, if it may take a job of this queue
   if room >= 1 then token(home.wake) elseif opens then alarm(home.name, opens) end
 end
 local function close(home, all)  -- of its entries no more count than may be taken
-  home.gate, home.taken, home.slots = gate_of(home.name), 0, {}
+  home.taken, home.slots = 0, {}
   local room = room_of(home.name, home.gate)
   home.length = is_paused(all) and 0 or math.min(home.length, math.max(0, room))
 end
-local function list_pauses(all)  -- {since, ended} of the last pause of each queue, or of everything if that ended later
+local function read_gates(all)  -- of the queues; {since, ended} of the last pause of each, or of everything if later
   local found = {}
   for _, home in ipairs(queue) do
-    local own, common = (home.gate or gate_of(home.name)).last, all.last
-    local last = own and common and (tonumber(own.ended) or 0) < (tonumber(common.ended) or 0) and common or own or common
+    home.gate = gate_of(home.name)
+    local last, common = home.gate.last or all.last, all.last
+    if last and common and (tonumber(last.ended) or 0) < (tonumber(common.ended) or 0) then last = common end
     if last then found[home.name] = {last.since, last.ended} end
   end
-  return next(found) and found
+  return next(found) and found or nil
 end
 local function spend(home, number)  -- of what its gate allows; less than nothing is given back
   local gate = home.gate

@@ -66,6 +66,16 @@ local function option_of(text, name)  -- of the options of a job, as they are st
   return known and type(found) == 'table' and found[name] or nil
 end
 
+local SHORT = 1  -- seconds: a job with a timeout of its own below that is taken alone, see batch.py
+local function own_timeout_of(text)  -- of the options of a job; and whether the job is taken alone for them
+  local known, found = pcall(cjson.decode, text)
+  found = known and type(found) == 'table' and found or {}
+  local limit = tonumber(found.timeout)
+  limit = limit and limit > 0 and limit <= 1e9 and limit or nil
+  -- The loss of several at a time counts for none of them: `on-lost` would not.
+  return limit, limit and limit < SHORT or (found['on-lost'] or 'requeue') ~= 'requeue'
+end
+
 local function each_with(jobs, value)  -- pairs of a field and its value, for commands that take them
   local pairs = {}
   for i = 1, #jobs do pairs[2 * i - 1], pairs[2 * i] = jobs[i], value end

@@ -2,19 +2,16 @@
 -- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in flight: the run is
 --         marked.
 -- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records) and the tag of its
---        run, where they are there; due: when the schedule goes on, missing for never; spent: whether that is a one-off's end;
---        skipped: {reason: occurrences that are passed over besides}; queues: that in which it waits
+--        run, where they are there; due: when the schedule goes on, missing for never; spent: whether that is the end
+--        of a one-off; skipped: {reason: occurrences that are passed over besides}; queues: that in which it waits
 -- returns {'ok', 'cancelled' or 'unchanged': its run was cancelled before}, {'stale'}: it is not as it was found any more
-local REMEMBERED = 10000  -- requests: one that is repeated must not cancel the next occurrence too
 local job, found, run = given.job, given.found, run_of(call('HGET', running, given.job))
-if call('ZSCORE', requests, given.request) then return {'ok', 'cancelled'} end
+if is_repeated() then return {'ok', 'cancelled'} end  -- it must not cancel the next occurrence too
 for field, key in pairs({schedule = schedules, queued = queued, pause = pauses}) do
   if (call('HGET', key, job) or nil) ~= found[field] then return {'stale'} end
 end
 if (call('ZSCORE', timeline, job) or nil) ~= found.timeline or (run or {}).tag ~= found.tag then return {'stale'} end
 if run and run.cancelled then return {'ok', 'unchanged'} end
-change('ZADD', requests, {stamp(now), given.request})
-if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end
 
 local function drop()  -- nothing is looked for in a list: its entry stays there, as a tombstone
   if found.queued then change('SADD', queue[1].tombstones, {job}) end

@@ -10,11 +10,12 @@
 local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
 local NO_STREAK = streak_of()
 local jobs, gone, moved, late = given.jobs, {}, 0, {}
-if call('HLEN', gates) > 0 and is_paused(gate_of('')) then return {'ok', 0} end
+local special = call('EXISTS', gates, streaks, options) > 0  -- mostly no job is, and nothing is paused
+if special and call('HLEN', gates) > 0 and is_paused(gate_of('')) then return {'ok', 0} end
 local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
 local entries = call('HMGET', queued, unpack(jobs))
-local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
-local optional = call('HLEN', options) > 0 and call('HMGET', options, unpack(jobs)) or {}
+local streak = special and call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
+local optional = special and call('HLEN', options) > 0 and call('HMGET', options, unpack(jobs)) or {}
 
 local function setting(i, name) return optional[i] and option_of(optional[i], name) or given[name] end
 

@@ -9,8 +9,10 @@
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
-local lease, trying, failing = call('ZSCORE', leases, tag), call('HLEN', streaks) > 0, call('HLEN', failures) > 0
+local special = call('EXISTS', pauses, streaks, failures) > 0  -- mostly no job is
+local paused = special and call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
+local trying, failing = special and call('HLEN', streaks) > 0, special and call('HLEN', failures) > 0
+local lease = call('ZSCORE', leases, tag)
 local alive = call('EXISTS', inflight .. tag) == 1  -- until the last deadline
 local in_time, head = alive and now - given.late < given.deadline, tag .. ' '
 for _, home in ipairs(queue) do home.tail, home.size = end_of(home.name), #end_of(home.name) end

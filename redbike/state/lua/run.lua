@@ -4,14 +4,11 @@
 --      What has failed, or waits to be tried again, is run for its own due time, and the schedule goes on after it.
 -- given  job; request: its tag; queues: its own
 -- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}
-local REMEMBERED = 10000  -- requests: one that is repeated must not start a second run
 local job = given.job
 local run = run_of(call('HGET', running, job))
 local reply = {'ok', run and 'owed' or 'queued'}
 if call('HEXISTS', schedules, job) == 0 then return {'ok', 'missing'} end
-if call('ZSCORE', requests, given.request) then return reply end
-change('ZADD', requests, {stamp(now), given.request})
-if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end
+if is_repeated() then return reply end  -- it must not start a second run
 
 local BEFORE = 0.000001  -- seconds before an instant, from where a schedule goes on with that
 local function failed()  -- the due time of its last failure, and how often that was tried; nil if there is none

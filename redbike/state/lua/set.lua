@@ -12,7 +12,6 @@
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
 -- returns {'ok', job, why, what, …}: those that were left as they are, because they have other options than known
 --         ('options', those), wait in another queue than their own ('queue', that), or are due by now ('due', '')
-local REMEMBERED = 10000  -- requests: one that is repeated must not start a second run
 local ids, texts, calm, gone, reply = {}, {}, {}, {}, {'ok'}
 for i, job in ipairs(given.jobs) do ids[i] = job.id end
 local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedules, unpack(ids))
@@ -95,9 +94,7 @@ for i, job in ipairs(given.jobs) do
     if run then set_in_flight(job, run, due, same) else set_idle(job, due, home, same, before[i]) end
   end
 end
-if call('ZSCORE', requests, given.request) then return reply end
-change('ZADD', requests, {stamp(now), given.request})
-if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end
+if is_repeated() then return reply end  -- it must not start a second run
 if #texts > 0 then change('HSET', schedules, texts) end
 if trying and #calm > 0 then change('HDEL', streaks, calm) end
 if #gone > 0 then change('ZREM', timeline, gone) end

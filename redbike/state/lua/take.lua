@@ -2,16 +2,20 @@
 -- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that has one.
 -- given  tag; control: the signal that the worker found when it started; repeated: whether this tag may have been
 --        served already; most: how many jobs, 0 for no others; queues, timeouts: names, and seconds for a job of each;
---        turns: their numbers, over and over, or if strict each as long as it has jobs; lease, grace: seconds without a sign of life, and after the deadline
+--        turns: their numbers, over and over, or if strict each as long as it has jobs; lease, grace: seconds without
+--        a sign of life, and after the deadline
 -- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its streak}, jobs, and of each: due time, schedule,
 --         queue unless there is but one; {job: its own deadline, options, data}, {queue: the last pause}]}, {'empty'},
 --         {'halted'}, {'again'} if all that was looked at was thrown away
 local LOOK, NO_STREAK, most = 64, streak_of(), given.most  -- LOOK entries at least, where some of them are tombstones
 local signal, served = unpack(call('MGET', control, inflight .. given.tag))
 local started, names, dues, texts, homes, deadlines, kept, more = stamp(now), {}, {}, {}, {}, {}, {}, {}
-local SHORT = 1  -- seconds: a job with a timeout of its own below that is taken alone, see batch.py
 local HEAVY, weight = 65536, 0  -- bytes of data with which no further job is taken
-local with_options, with_data = call('HLEN', options) > 0, call('HLEN', data) > 0
+local special = call('EXISTS', gates, options, data, pauses) > 0  -- mostly no job and no queue is
+local gated, pausing = special and call('HLEN', gates) > 0, special and call('HLEN', pauses) > 0
+local with_options, with_data = special and call('HLEN', options) > 0, special and call('HLEN', data) > 0
+local all = gated and gate_of('')
+local ended = gated and read_gates(all) or nil
 -- Who asks does not always know that it asks twice.
 local own, known_as = unpack((given.repeated or served) and {runs_of(given.tag, {})} or {{}})
 for i, job in ipairs(own) do
@@ -23,12 +27,7 @@ for i, job in ipairs(own) do
     more[job] = {deadline = run.deadline, options = call('HGET', options, job) or nil, data = value}
   end
 end
-local gated = call('HLEN', gates) > 0
-local all = gated and gate_of('')
-if #own > 0 then
-  local ended = gated and list_pauses(all)
-  return {'ok', cjson.encode({started, deadlines, kept, own, dues, texts, homes, more, ended or nil})}
-end
+if #own > 0 then return {'ok', cjson.encode({started, deadlines, kept, own, dues, texts, homes, more, ended})} end
 if (signal or given.control) ~= given.control then return {'halted'} end
 -- The oldest entries are lined up, turn by turn; a queue that has no more is passed over.
 local jobs, home_of, turns, looked, look, position, idle = {}, {}, {}, 0, most, 0, 0
@@ -61,7 +60,6 @@ end
 -- Those that may run are taken, until there are enough; what nobody waits with is thrown away.
 local waiting, known = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
-local pausing = call('HLEN', pauses) > 0
 local optional = with_options and call('HMGET', options, unpack(jobs)) or {}
 local runs, taken, size, longest = {}, {}, 0, 0
 for i = 1, looked do
@@ -71,13 +69,10 @@ for i = 1, looked do
   -- An entry without a record was pushed by an older version or by hand: it counts if the job is known and idle.
   local free = place or call('HEXISTS', running, job) == 0 and not (pausing and call('HEXISTS', pauses, job) == 1)
   local fit = not dead and schedule and not taken[job] and free
+  local limit, alone
+  if optional[i] then limit, alone = own_timeout_of(optional[i]) end
   -- One that may have killed a worker, with others about it, runs alone until it has run.
-  local alone, limit = tried.alone, optional[i] and tonumber(option_of(optional[i], 'timeout'))
-  limit = limit and limit > 0 and limit <= 1e9 and limit or nil
-  if optional[i] and not alone then
-    -- The loss of several at a time counts for none of them: `on-lost` would not.
-    alone = limit and limit < SHORT or (option_of(optional[i], 'on-lost') or 'requeue') ~= 'requeue'
-  end
+  alone = alone or tried.alone
   if size == most or weight > HEAVY or fit and alone and size > 0 then break end
   home.used = home.used + 1
   if fit then
@@ -118,5 +113,4 @@ change('HSET', running, runs)
 change('HSET', batches, {given.tag, batch_of(names)})
 change('ZADD', leases, {stamp(now + math.min(given.lease, longest + given.grace)), given.tag})
 change('SET', inflight .. given.tag, {batch_of(names), 'PX', math.max(1, math.floor(longest * 1000))})
-local ended = gated and list_pauses(all)
-return write({'ok', cjson.encode({started, deadlines, kept, names, dues, texts, homes, more, ended or nil})})
+return write({'ok', cjson.encode({started, deadlines, kept, names, dues, texts, homes, more, ended})})
