@@ -48,6 +48,7 @@ MODULES = {
     "moving": [{"__init__", "rows"}],
     "state": [
         {"__init__", "keys", "records", "rights"},
+        {"texts"},
         {"scripts"},
         {"namespace"},
         {"inspected"},

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import redbike
+from redbike.state.texts import PARTS
 from tests.planted.__main__ import replaced
 from tests.planted.bugs import BUGS
 
@@ -25,13 +26,12 @@ def test_a_bug_can_be_planted_and_is_no_mere_error_of_syntax(bug, client):
 
 
 def as_sent(file: str, planted: str) -> str:
-    """The text of a script as the server gets it; for the prelude, one that has it in front."""
+    """The text of a script with all parts in front of it; for a part, that of a script behind it."""
     lua = PACKAGE / "state" / "lua"
-    prelude, script = (lua / "_prelude.lua").read_text(), planted
-    if file == "state/lua/_prelude.lua":
-        prelude, script = planted, (lua / "set.lua").read_text()
-    shebang, _, body = script.partition("\n")
-    return f"{shebang}\n{prelude}{body}"
+    texts = {part: (lua / f"{part}.lua").read_text() for part in (*PARTS, "set")}
+    verb = Path(file).stem
+    shebang, _, body = (texts | {verb: planted})[verb if verb not in PARTS else "set"].partition("\n")
+    return shebang + "\n" + "".join((texts | {verb: planted})[part] for part in PARTS) + body
 
 
 @pytest.mark.parametrize("tests", sorted({bug.tests for bug in BUGS}))

@@ -9,7 +9,6 @@ from redbike.processes.signals import StopFlag
 from redbike.serving.cluster import MOVING, PAUSE
 from redbike.serving.line import Line, pack
 from redbike.serving.refusals import translate_errors
-from redbike.state.keys import list_kinds
 from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply, decode_word, name_wrong_key, pack_call
 
@@ -68,7 +67,7 @@ class Wakeup:
                 raise name_wrong_key(self._client, ((key, "list") for key in self._keys), popped)
             if isinstance(reply, Exception):
                 assert self._call is not None
-                raise name_wrong_key(self._client, list_kinds(self._call.keys), reply)
+                raise name_wrong_key(self._client, self._call.list_kinds(), reply)
             return popped and decode(popped[0]), reply and decode_word(reply)
         if time.monotonic() - self._sent > SILENCE:
             raise redis.exceptions.ConnectionError("the server has not answered in time")

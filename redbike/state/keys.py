@@ -81,7 +81,8 @@ from redbike.errors import BadJobId, BadQueueName
 MAX_JOBID = 512  # bytes of UTF-8
 MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
 
-# Every key whose name does not depend on a queue or a run, and its type. All scripts are given them in this order.
+# Every key whose name does not depend on a queue or a run, and its type. A script is given those that it names, in this
+# order.
 FIXED = {
     "schedules": "hash",
     "statuses": "hash",
@@ -116,22 +117,22 @@ FAMILIES = ("inflight-", "wake-", "tombstones-")
 class Keys:
     """The names of the keys under one prefix.
 
-    `given` are those that every script gets, in the order of `GIVEN`; `list_given(names)` are these and the keys of the
-    queues of these names, which are a tuple.
+    `list_given(given, names)` are those that a script gets: some of `GIVEN`, in their order, and then the keys of the
+    queues of these names. Both are tuples.
     """
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        self.given = [f"{prefix}-{name}" for name in GIVEN]
-        self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = self.given[:6]
-        self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = self.given[6:12]
-        self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = self.given[12:]
+        given = [f"{prefix}-{name}" for name in GIVEN]
+        self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = given[:6]
+        self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
+        self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
         self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
-    def _list_given(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        return (*self.given, *(key for name in names for key in self.of_queue(name)))
+    def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+        return (*(f"{self.prefix}-{name}" for name in given), *(key for name in names for key in self.of_queue(name)))
 
     def list_fixed(self) -> list[str]:
         """Every key whose name does not depend on a queue or a run."""
@@ -158,10 +159,10 @@ class Keys:
         return f"{self.inflight_base}{tag}"
 
 
-def list_kinds(keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The keys that a script is given, those in `GIVEN` and then those of queues, each with the type that it has."""
-    fixed, of_queues = keys[: len(FIXED)], keys[len(GIVEN) :]
-    return zip([*fixed, *of_queues], chain(FIXED.values(), cycle(OF_QUEUE)), strict=False)
+def list_kinds(given: Sequence[str], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The keys that a script is given, those of `given` and then those of queues, each with the type that it has."""
+    kinds = chain(map(FIXED.get, given), cycle(OF_QUEUE))
+    return ((key, kind) for key, kind in zip(keys, kinds, strict=False) if kind)
 
 
 def escape_pattern(prefix: str) -> str:

@@ -12,6 +12,7 @@ import redis
 from redbike.state.keys import Keys
 from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply, Scripts, name_wrong_key
+from redbike.state.texts import SCRIPTS
 
 PAGE = 500  # entries of a hash or a list in one request
 DATA_PAGE = 50  # data of jobs in one request: each may be long
@@ -37,7 +38,7 @@ class Namespace:
         names = tuple(queues)
         if names:
             given["queues"] = names
-        return Call(verb, self.keys.list_given(names), _encode(given))
+        return Call(verb, self.keys.list_given(SCRIPTS[verb].keys, names), _encode(given))
 
     def run(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Reply:
         """Run one script, and return its reply."""

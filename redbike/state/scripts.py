@@ -1,24 +1,13 @@
 """The transitions: each is one Lua script in ``lua/``. Its file has the name of the verb. Its reply begins with a word.
 
-What the server gets as the text of a script is put together of these parts, behind its ``#!lua`` line:
-
-1. lines that give the keys of `redbike.state.keys.GIVEN`, and the words of `redbike.words`, names in Lua,
-2. ``_given.lua``, which decodes what the script is given,
-3. ``_records.lua``, which reads and writes records,
-4. ``_gates.lua``, which tells what stands before a queue,
-5. ``_prelude.lua``, which makes the changes,
-6. the script itself.
-
 See ``docs/scripts.rst`` for how to write one.
 """
 
-import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 import redis
@@ -28,42 +17,10 @@ from redbike.errors import NoSuchJob, Unreachable
 from redbike.serving.cluster import MOVING, PATIENCE, PAUSE
 from redbike.serving.line import Line, drop_idle_connections, has_room, pack, pack_word
 from redbike.serving.refusals import make_refusal, translate_errors
-from redbike.state.keys import GIVEN, list_kinds
-from redbike.words import Event, Skip
+from redbike.state.keys import list_kinds
+from redbike.state.texts import SCRIPTS
 
 Reply = list[Any]
-
-PARTS = ("_given", "_records", "_gates", "_prelude")  # of every script, in this order
-
-
-@dataclass(frozen=True)
-class Script:
-    """The text of a transition as the server gets it."""
-
-    verb: str
-    text: str
-    digest: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest())
-
-
-def _load() -> dict[str, Script]:
-    folder = resources.files("redbike.state") / "lua"
-    texts = {file.name.removesuffix(".lua"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
-    names = ", ".join(name.rstrip("-").replace("-", "_") for name in GIVEN)
-    words = [*Event, *Skip]
-    constants = f"local {', '.join(word.name for word in words)} = {', '.join(map(repr, map(str, words)))}\n"
-    keys = f"local FIXED, {names} = {len(GIVEN)}, unpack(KEYS)\n"
-    head = keys + constants + "".join(texts.pop(part) for part in PARTS)
-    scripts = {}
-    for verb, text in texts.items():
-        shebang, _, body = text.partition("\n")
-        scripts[verb] = Script(verb, f"{shebang}\n{head}{body}")
-    return scripts
-
-
-SCRIPTS = _load()
 
 
 def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], error: Exception) -> Exception:
@@ -91,6 +48,10 @@ class Call:
     verb: str
     keys: tuple[str, ...]
     given: str  # JSON: what the script has as `given`
+
+    def list_kinds(self) -> Iterator[tuple[str, str]]:
+        """Its keys, each with the type that it has."""
+        return list_kinds(SCRIPTS[self.verb].keys, self.keys)
 
 
 class Scripts:
@@ -205,7 +166,7 @@ class Pipeline:
                 break
         for call, reply in zip(sent, replies, strict=True):
             if isinstance(reply, Exception):
-                raise name_wrong_key(self._client, list_kinds(call.keys), reply)
+                raise name_wrong_key(self._client, call.list_kinds(), reply)
 
     def _repeat_unknown(self, sent: list[Call], replies: list[Any]) -> None:
         unknown = {

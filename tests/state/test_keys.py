@@ -78,7 +78,7 @@ def test_no_allowed_queue_name_hits_a_key_of_ours():
 
 def test_with_a_prefix_in_braces_every_key_is_in_one_slot():
     keys = Keys("{app}")
-    for key in [*keys.given, *keys.list_fixed(), *keys.of_queue("{x}"), keys.inflight("{x}")]:
+    for key in [*keys.list_given(GIVEN, ("{x}",)), *keys.list_fixed(), keys.inflight("{x}")]:
         assert key.startswith("{app}-")
 
 
@@ -90,8 +90,9 @@ def test_every_key_has_a_name_of_its_own():
 
 def test_what_the_attributes_name_is_what_a_script_is_given_under_that_name():
     keys = Keys("p")
-    assert keys.given == [*keys.list_fixed(), keys.inflight("")]
-    for name, key in zip(GIVEN, keys.given, strict=True):
+    given = keys.list_given(GIVEN, ())
+    assert list(given) == [*keys.list_fixed(), keys.inflight("")]
+    for name, key in zip(GIVEN, given, strict=True):
         attribute = "inflight_base" if name == "inflight-" else name.replace("-", "_")
         assert getattr(keys, attribute) == key == f"p-{name}"
 
@@ -104,7 +105,7 @@ def test_the_keys_of_a_queue_are_its_list_its_tokens_and_its_tombstones():
 
 def test_every_key_that_a_script_is_given_has_a_type():
     keys = Keys("p")
-    assert dict(list_kinds([*keys.given, *keys.of_queue("x"), *keys.of_queue("y")])) == {
+    assert dict(list_kinds(GIVEN, keys.list_given(GIVEN, ("x", "y")))) == {
         **{f"p-{name}": kind for name, kind in FIXED.items()},
         "p-x": "list",
         "p-wake-x": "list",

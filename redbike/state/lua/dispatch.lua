@@ -9,9 +9,10 @@
 --         that is not due then any more is passed over: a repetition moves nothing
 local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
 local NO_STREAK = streak_of()
-local jobs, gone, moved, late = given.jobs, {}, 0, {}
 local special = call('EXISTS', gates, streaks, options) > 0  -- mostly no job is, and nothing is paused
-if special and call('HLEN', gates) > 0 and is_paused(gate_of('')) then return {'ok', 0} end
+local jobs, gone, moved, late, timely = given.jobs, {}, 0, {}, given.late_too or not (given.grace or special)
+local keeper = special and gatekeeper()
+if keeper and keeper.is_paused(keeper.gate_of('')) then return {'ok', 0} end
 local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
 local entries = call('HMGET', queued, unpack(jobs))
 local streak = special and call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
@@ -20,7 +21,7 @@ local optional = special and call('HLEN', options) > 0 and call('HMGET', options
 local function setting(i, name) return optional[i] and option_of(optional[i], name) or given[name] end
 
 local function is_late(i, due)
-  local grace = not given.late_too and tonumber(setting(i, 'grace')) or 0
+  local grace = tonumber(setting(i, 'grace')) or 0
   return grace > 0 and now - due > grace
 end
 
@@ -40,7 +41,7 @@ for i, job in ipairs(jobs) do
   if due <= now and score and (score == given.dues[i] or tonumber(score) == due) then
     local home, run, kept = queue[given.homes[i]], run_of(records[i]), streak[i] and streak_of(streak[i]) or NO_STREAK
     local tried = kept.due ~= '-' and kept.due or stamp(due)
-    if not run and kept.due == '-' and is_late(i, due) then
+    if not run and not timely and kept.due == '-' and is_late(i, due) then
       note(late, job, given.dues[i])
     elseif not home and not run then
       put_off(job, tried, kept)

@@ -9,10 +9,9 @@
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-local special = call('EXISTS', pauses, streaks, failures) > 0  -- mostly no job is
+local special = call('EXISTS', pauses, streaks, failures, slots) > 0  -- mostly no job is
 local paused = special and call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
 local trying, failing = special and call('HLEN', streaks) > 0, special and call('HLEN', failures) > 0
-local lease = call('ZSCORE', leases, tag)
 local alive = call('EXISTS', inflight .. tag) == 1  -- until the last deadline
 local in_time, head = alive and now - given.late < given.deadline, tag .. ' '
 for _, home in ipairs(queue) do home.tail, home.size = end_of(home.name), #end_of(home.name) end
@@ -22,7 +21,8 @@ local function guard(run, how)
   if not run or run.tag ~= tag then return 'stale' end
   local over = now - given.late >= tonumber(run.deadline) or given.late == 0 and not alive
   if not how.why and over then return 'overrun' end
-  if how.why == 'overrun' and not over or how.why == 'lost' and tonumber(lease or 0) > now then return 'alive' end
+  local heard_of = how.why == 'lost' and tonumber(call('ZSCORE', leases, tag) or 0) > now
+  if how.why == 'overrun' and not over or heard_of then return 'alive' end
 end
 -- Conflict: what was set during the run counts, not how it ended: a schedule, an owed run, a place on the timeline.
 local function conflict(job, run, how, schedule, expected, pause)
@@ -33,21 +33,11 @@ local function conflict(job, run, how, schedule, expected, pause)
   changed[#changed + 1] = call('HGET', options, job) or ''
   return 'changed'
 end
--- A run of a paused job is held, unless it was taken or asked for since: then somebody wants it all the same.
-local function is_held(run, how, at, pause)
-  local asked = math.max(run.start, run.next:match('due:(%d+%.%d+)') or 0)
-  return how.place ~= 'due' or at > now or asked <= tonumber(pause.since)
-end
 -- Placement: where the job goes, by how its run ended.
 local function placement(job, how, due, home, run, pause)
   local place = how.place
   if place == 'unset' then
-    for _, key in ipairs({schedules, statuses, streaks, failures, pauses, options, data}) do
-      change('HDEL', key, {job})
-    end
-    change('ZREM', alarms, {'job:' .. job})
-    change('HDEL', skipped, skip_fields(job))
-    change('ZREM', failure_times, {job})
+    forget(job)
     return 'unset'
   elseif place == 'stop' or place == 'die' or (due == '' or due == 'spent') and place ~= 'stay' then
     -- A one-off that has ended would run again wherever its text is set again.
@@ -56,10 +46,14 @@ local function placement(job, how, due, home, run, pause)
     return 'stopped'
   end
   local at = due:sub(1, 1) == '+' and now + due or tonumber(due)
-  if pause and not (at and not is_held(run, how, at, pause)) then
-    if at then hold(job, pause, stamp(at)) end
-    mark(job, TML)
-    return 'held'
+  if pause then
+    -- A run is held, unless it was taken or asked for since: then somebody wants it all the same.
+    local asked = math.max(run.start, run.next:match('due:(%d+%.%d+)') or 0)
+    if place ~= 'due' or not at or at > now or asked <= tonumber(pause.since) then
+      if at then hold(job, pause, stamp(at)) end
+      mark(job, TML)
+      return 'held'
+    end
   end
   if at and at <= now then enqueue(job, how.tried or stamp(at), home) return 'queue' end  -- a try keeps its due time
   if at then note(waits, stamp(at), job) end
@@ -87,7 +81,7 @@ for i = 1, #jobs do
   end
 end
 if given.whole and #changed > 0 then return {'kept', table.concat(words, ' '), unpack(changed)} end
-if #gone > 0 then land(tag, gone) end
+if #gone > 0 then land(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', streaks, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
 if #well > 0 then change('HDEL', failures, well) change('ZREM', failure_times, well) end

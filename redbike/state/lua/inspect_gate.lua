@@ -4,10 +4,11 @@
 -- returns {'ok', JSON of gate, alarm, now, wrong: {job: whether it has a slot, but should have none}}; what is not there is
 --         missing
 local name = queue[1] and queue[1].name or ''
-local limited, wrong = gate_of(name).at_once ~= nil, {}
+local keeper, wrong = gatekeeper(true), {}
+local limited = keeper.gate_of(name).at_once ~= nil
 for _, job in ipairs(given.jobs) do
   local run = run_of(call('HGET', running, job))
-  local has = call('ZSCORE', slots, slot_of(name, job)) and true or false
+  local has = call('ZSCORE', slots, keeper.slot_of(name, job)) and true or false
   local needs = limited and run ~= nil and run.home == name
   if has ~= needs then wrong[job] = has end
 end

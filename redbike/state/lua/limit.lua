@@ -3,9 +3,9 @@
 -- given  queues: the queue; at_once: a number; rate: {count, seconds}; both false for no limit any more, and missing for
 --        no change; code: whether a worker class asks: then what an operator has set stays
 -- returns {'ok'}, or {'unchanged'}
-local home = queue[1]
-local gate = gate_of(home.name)
-local first, last = range_of_slots(home.name)
+local home, keeper = queue[1], gatekeeper(true)
+local gate = keeper.gate_of(home.name)
+local first, last = keeper.range_of_slots(home.name)
 if given.code and (gate.at_once or gate.count) and not gate.code then return {'unchanged'} end
 if given.at_once ~= nil then gate.at_once = given.at_once or nil end
 if given.rate ~= nil then gate.count, gate.seconds = unpack(given.rate or {}) end
@@ -15,7 +15,7 @@ if gate.full_at then gate.full_at = math.min(gate.full_at, now + gate.seconds) e
 gate.code = given.code and (gate.at_once or gate.count) and true or nil
 if not gate.at_once then change('ZREMRANGEBYLEX', slots, {first, last}) end
 if next(gate) then
-  change('HSET', gates, {home.name, gate_record_of(gate)})
+  change('HSET', gates, {home.name, keeper.record_of(gate)})
 else
   change('HDEL', gates, {home.name})
   change('ZREM', alarms, {'queue:' .. home.name})

@@ -3,10 +3,11 @@
 -- given  queues: the queue; jobs
 -- returns {'ok', how many of them have a slot}
 local name, taken, free = queue[1].name, {}, {}
-local limited = gate_of(name).at_once
+local keeper = gatekeeper(true)
+local limited = keeper.gate_of(name).at_once
 for i, record in ipairs(call('HMGET', running, unpack(given.jobs))) do
   local run = run_of(record)
-  local slot = slot_of(name, given.jobs[i])
+  local slot = keeper.slot_of(name, given.jobs[i])
   if limited and run and run.home == name then note(taken, 0, slot) else free[#free + 1] = slot end
 end
 if #taken > 0 then change('ZADD', slots, taken) end

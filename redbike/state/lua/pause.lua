@@ -4,7 +4,7 @@
 --        why; queues: their own
 -- returns {'ok', a word for each}: 'held', 'paused' (there was nothing to hold), 'unchanged' (it is paused already),
 --         'missing', or 'elsewhere QUEUE' when the job waits in another queue than those declared
-local jobs, reply, soonest = given.jobs, {'ok'}, nil
+local jobs, reply, ending = given.jobs, {'ok'}, {}
 local entries, scores = call('HMGET', queued, unpack(jobs)), call('ZMSCORE', timeline, unpack(jobs))
 local known, before = call('HMGET', schedules, unpack(jobs)), call('HMGET', pauses, unpack(jobs))
 local pause = {since = stamp(now), till = given.ends and stamp(given.ends) or '-', note = given.note}
@@ -25,13 +25,12 @@ for i, job in ipairs(jobs) do
     if scores[i] then change('ZREM', timeline, {job}) end
     local held = due or scores[i] and stamp(tonumber(scores[i])) or '-'
     hold(job, pause, held)
-    if given.ends then
-      change('ZADD', alarms, {pause.till, 'job:' .. job})
-      soonest = given.ends
-    end
+    if given.ends then note(ending, pause.till, 'job:' .. job) end
     reply[i + 1] = held == '-' and 'paused' or 'held'
   end
 end
-local first = soonest and call('ZRANGE', alarms, 0, 0, 'WITHSCORES')[2]
-if soonest and (not first or soonest < tonumber(first)) then token(wakeup) end
+if #ending > 0 then
+  wake_dispatcher(alarms, given.ends)
+  change('ZADD', alarms, ending)
+end
 return write(reply)

@@ -8,6 +8,7 @@
 local tag, jobs, words, gone = given.tag, given.jobs, {}, {}
 local records, known = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
+local keeper = gatekeeper()
 for i = #jobs, 1, -1 do
   local job, run = jobs[i], run_of(records[i])
   if not run or run.tag ~= tag then
@@ -33,10 +34,12 @@ for _, home in ipairs(queue) do
   if home.used then
     local deleted = call('SCARD', home.tombstones) > 0 and call('LLEN', home.list) == 0  -- by somebody, and not by us
     if deleted then change('DEL', home.tombstones, {}) end
-    home.gate, home.slots = gate_of(home.name), {}
-    spend(home, -home.used)
+    if keeper then
+      home.gate, home.slots = keeper.gate_of(home.name), {}
+      keeper.spend(home, -home.used)
+    end
   end
 end
-if #gone > 0 then land(tag, gone) end
+if #gone > 0 then land(tag, gone, call('EXISTS', slots) == 1) end
 for _, home in ipairs(queue) do if home.used then wake(home) end end
 return write({'ok', table.concat(words, ' ')})

@@ -83,7 +83,7 @@ for i, job in ipairs(given.jobs) do
   if refused then
     note(reply, id, refused)
     reply[#reply + 1] = detail
-  else
+  elseif job.options ~= nil or job.data ~= nil then
     for name, key in pairs({options = options, data = data}) do
       if job[name] then change('HSET', key, {id, job[name]}) elseif job[name] == false then change('HDEL', key, {id}) end
     end

@@ -22,7 +22,8 @@ for _, tag in ipairs(call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, 
   lost[#lost + 1], many = held, many + #jobs
   if many >= given.lost then break end
 end
-local held = call('HLEN', gates) > 0 and is_paused(gate_of(''))
+local keeper = gatekeeper()
+local held = keeper and keeper.is_paused(keeper.gate_of(''))
 return {'ok', cjson.encode({
   now = instant, control = call('GET', control) or nil, lost = lost,
   dispatched = call('ZSCORE', dispatched, 'until') or nil,

@@ -11,11 +11,11 @@ local LOOK, NO_STREAK, most = 64, streak_of(), given.most  -- LOOK entries at le
 local signal, served = unpack(call('MGET', control, inflight .. given.tag))
 local started, names, dues, texts, homes, deadlines, kept, more = stamp(now), {}, {}, {}, {}, {}, {}, {}
 local HEAVY, weight = 65536, 0  -- bytes of data with which no further job is taken
-local special = call('EXISTS', gates, options, data, pauses) > 0  -- mostly no job and no queue is
-local gated, pausing = special and call('HLEN', gates) > 0, special and call('HLEN', pauses) > 0
+local special = call('EXISTS', gates, options, data, pauses, streaks) > 0  -- mostly no job and no queue is
+local keeper, pausing = special and gatekeeper(), special and call('HLEN', pauses) > 0
 local with_options, with_data = special and call('HLEN', options) > 0, special and call('HLEN', data) > 0
-local all = gated and gate_of('')
-local ended = gated and read_gates(all) or nil
+local all = keeper and keeper.gate_of('')
+local ended = keeper and keeper.read_gates(all) or nil
 -- Who asks does not always know that it asks twice.
 local own, known_as = unpack((given.repeated or served) and {runs_of(given.tag, {})} or {{}})
 for i, job in ipairs(own) do
@@ -34,7 +34,7 @@ local jobs, home_of, turns, looked, look, position, idle = {}, {}, {}, 0, most, 
 for number, home in ipairs(queue) do
   home.length, home.left, home.scanned, home.used = call('LLEN', home.list), 0, 0, 0
   home.total = home.length
-  if gated then close(home, all) end
+  if keeper then keeper.close(home, all) end
   if home.length > 0 then
     home.deadline = stamp(now + given.timeouts[number])
     home.head, home.tail = begin_of(given.tag, started, home.deadline), end_of(home.name)
@@ -59,7 +59,7 @@ while looked < look and idle < #turns do
 end
 -- Those that may run are taken, until there are enough; what nobody waits with is thrown away.
 local waiting, known = call('HMGET', queued, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-local streak = call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
+local streak = special and call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
 local optional = with_options and call('HMGET', options, unpack(jobs)) or {}
 local runs, taken, size, longest = {}, {}, 0, 0
 for i = 1, looked do
@@ -88,7 +88,7 @@ for i = 1, looked do
     end
     longest = math.max(longest, limit or home.timeout)
     runs[2 * size - 1], runs[2 * size] = job, head .. due .. tried.counts .. home.tail
-    if gated then home.taken = home.taken + 1 note(home.slots, 0, slot_of(home.name, job)) end
+    if keeper then home.taken = home.taken + 1 note(home.slots, 0, keeper.slot_of(home.name, job)) end
     if not place then change('ZREM', timeline, {job}) end
     if alone then break end
   elseif dead then
@@ -102,8 +102,8 @@ for _, home in ipairs(queue) do
   if home.used > 0 then
     deadlines[home.name] = home.deadline
     change('RPOP', home.list, {home.used})
-    if gated then spend(home, home.taken) end
-    if home.total > home.used then if gated then wake(home) else token(home.wake) end end
+    if keeper then keeper.spend(home, home.taken) end
+    if home.total > home.used then if keeper then wake(home) else token(home.wake) end end
   end
 end
 if size == 0 then return write({'again'}) end

@@ -15,10 +15,7 @@ if run then
 elseif record then
   change('HDEL', running, {job})
 end
-for _, key in ipairs({schedules, statuses, queued, streaks, failures, pauses, options, data}) do
-  change('HDEL', key, {job})
-end
-for _, key in ipairs({timeline, failure_times}) do change('ZREM', key, {job}) end
-change('ZREM', alarms, {'job:' .. job})
-change('HDEL', skipped, skip_fields(job))
+change('HDEL', queued, {job})
+change('ZREM', timeline, {job})
+forget(job)
 return write({known > 0 and 'ok' or 'missing'})

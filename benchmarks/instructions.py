@@ -1,0 +1,138 @@
+"""How many instructions the server executes: ``python benchmarks/instructions.py [<CHECKOUT>]``, with valgrind.
+
+Prints them for each verb and job, and with another checkout of Redbike also those of that one, and the ratio. Unlike
+seconds they hardly depend on what else the machine does. Jobs have no options, and no queue has a gate.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import redis
+
+from redbike import Redbike, RoundRobin
+from redbike.serving.embedded import find_binary
+
+HERE = Path(__file__).parents[1]
+LATER = "EVERY:1h@1000"
+AFTERWARDS = 7200  # seconds until all of these are due
+SETTINGS = ("--port", "0", "--save", "", "--hz", "1", "--loglevel", "warning")
+TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
+
+
+class Idle(RoundRobin):
+    """A worker that does nothing."""
+
+    def work(self, jobid: str) -> None:
+        pass
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--count"]:
+        print(count(sys.argv[2]))
+        return
+    trees = [*map(Path, sys.argv[1:2]), HERE]
+    for verb, (number, _) in VERBS.items():
+        found = [counted(tree, verb) / number for tree in trees]
+        ratio = f", ratio {found[1] / found[0]:.3f}" if found[1:] else ""
+        print(f"{verb:<40} {' → '.join(f'{each:10,.0f}' for each in found)} instructions a job{ratio}", flush=True)
+
+
+def counted(tree: Path, verb: str) -> int:
+    """Return what `count` returns with the code of another checkout."""
+    command = [sys.executable, __file__, "--count", verb]
+    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"}
+    return int(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+
+
+def count(verb: str) -> int:
+    """Return the instructions of the server from before a verb until after it."""
+    number, work = VERBS[verb]
+    with server() as (client, url, measured):
+        bike = Redbike(Idle("A"), redis_config=url)
+        fill(bike, 20, "NOW", "warm")
+        while bike.work_one():
+            pass
+        return measured(lambda run: work(bike, client, number, run))
+
+
+@contextmanager
+def server() -> Iterator[tuple["redis.Redis", str, Callable[[Callable[..., None]], int]]]:
+    """Start a server under callgrind; yield a client, its URL, and what measures."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        path, out = Path(folder, "s"), Path(folder, "callgrind")
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "-q", find_binary(), *SETTINGS]
+        process = subprocess.Popen(
+            [*command, "--unixsocket", path, "--dir", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+        def control(what: str) -> None:
+            subprocess.run(["callgrind_control", what, str(process.pid)], check=True, capture_output=True)
+
+        def measured(work: Callable[..., None]) -> int:
+            work(lambda: control("--zero"))
+            control("--dump")
+            dump = max(Path(folder).glob("callgrind*"), key=lambda file: file.stat().st_mtime)
+            return int(TOTAL.findall(dump.read_text())[0])
+
+        client = redis.Redis(unix_socket_path=str(path))
+        try:
+            while not path.exists():
+                time.sleep(0.1)
+            yield client, f"unix://{path}", measured
+        finally:
+            client.close()
+            process.kill()
+            process.wait()
+
+
+def fill(bike: Redbike, number: int, schedule: str, name: str = "job") -> None:
+    for _ in bike.set_many((f"{name}-{each}:A", schedule) for each in range(number)):
+        pass
+
+
+def set_many(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    begin()
+    fill(bike, number, LATER)
+
+
+def dispatch(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    fill(bike, number, LATER)
+    begin()
+    bike.dispatch_due(time.time() + AFTERWARDS)
+
+
+def work_alone(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    fill(bike, number, "NOW")
+    begin()
+    for _ in range(number):
+        bike.work_one()
+
+
+def drain(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    fill(bike, number, "NOW")
+    worker = threading.Thread(target=bike.work)
+    begin()
+    worker.start()
+    while client.llen("redbike-work-A") or client.hlen("redbike-running"):
+        time.sleep(0.2)
+    bike.control("HALT")
+    worker.join()
+
+
+VERBS = {
+    "set, many at once": (1000, set_many),
+    "dispatch, many at once": (1000, dispatch),
+    "take and end, one by one": (200, work_alone),
+    "take and end, as many as a worker takes": (6400, drain),
+}
+
+if __name__ == "__main__":
+    main()
