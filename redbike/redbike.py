@@ -173,10 +173,12 @@ class Redbike(Steering):
     def load(
         self, csvfilename: Source, after: float | None = None, tz: str | None = None
     ) -> Iterator[tuple[int, str, bool | ValueError]]:
-        """Set the JOBID,SCHEDULE rows of a CSV file; (line, job id, True or why not) of each, streamed.
+        """Set the rows of a CSV file; (line, job id, True or why not) of each, streamed.
 
-        `csvfilename` is its name, or an open text or binary file, which is read once and stays open. A row without
-        exactly two columns gives a `BadConfig`. Raises `BadConfig` for a file that cannot be read.
+        A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` it has a column for each of the
+        header's, which are options, and ``data``. A row with more or fewer columns gives a `BadConfig`.
+        `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open. Raises
+        `BadConfig` for a file that cannot be read, or has an unknown column.
         """
         return self._setter.load(csvfilename, after, tz)
 

@@ -87,12 +87,13 @@ class Dispatcher:
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
-            rang = bool(survey.alarms) and self._answer_alarms(store, survey.alarms)
+            if survey.alarms:
+                self._answer_alarms(store, survey.alarms)
             before, due = survey, self._find_queues(survey.due)
             if not due and not late:
                 recovered = self._recover(store, survey)
                 is_more = recovered and (len(survey.lost) >= PAGE or bool(survey.old))
-                if not (rang or is_more):
+                if not (survey.alarms or is_more):
                     self._surveyed = survey
                     return moved
                 before = None
@@ -173,8 +174,8 @@ class Dispatcher:
             store.upkeep.repair_tag(tag, jobids)
         return True
 
-    def _answer_alarms(self, store: Store, alarms: Sequence[str]) -> bool:
-        """Resume jobs and open gates; return True, as what was paused may be due."""
+    def _answer_alarms(self, store: Store, alarms: Sequence[str]) -> None:
+        """Resume jobs and open gates."""
         resume_over(store, self.settings, alarms)
         for member in alarms:
             kind, _, name = member.partition(":")
@@ -183,7 +184,6 @@ class Dispatcher:
             elif kind != "job":
                 log.error("%r in the key %s is no alarm: it is removed", member, store.keys.alarms)
                 store.gates.forget_alarm(member)
-        return True
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""
