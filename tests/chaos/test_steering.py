@@ -151,3 +151,12 @@ def test_what_was_counted_when_a_job_was_resumed_is_not_counted_again(story):
     story.snapshot("before", 34, timeline=10)
     story.snapshot("after", 35, **after)
     assert wrong(story.verdict()) == {}
+
+
+@pytest.mark.parametrize(
+    ("job", "due", "stuck"), [(LIMITED, 54, {}), (JOB, 54, {"stuck": 1}), (LIMITED, 45, {"stuck": 1})]
+)
+def test_a_queue_with_a_limit_may_take_longer_until_nothing_is_overdue(story, job, due, stuck):
+    # A one-off, because nothing else is to be judged.
+    story.snapshot("after", 2, job=job, schedule=f"AT:{EPOCH + due}", timeline=due)
+    assert wrong(story.verdict(pending=due, job=job, schedule=f"AT:{EPOCH + due}")) == stuck
