@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,8 +18,11 @@ import redis
 
 from redbike import Redbike, RoundRobin
 from redbike.serving.embedded import find_binary
+from redbike.state.namespace import make_tag
+from redbike.state.runs import Look, Placement
 
 HERE = Path(__file__).parents[1]
+TOGETHER = 64  # jobs that are taken and ended in one call each
 LATER = "EVERY:1h@1000"
 AFTERWARDS = 7200  # seconds until all of these are due
 SETTINGS = ("--port", "0", "--save", "", "--hz", "1", "--loglevel", "warning")
@@ -118,20 +120,18 @@ def work_alone(bike: Redbike, client: "redis.Redis", number: int, begin: Callabl
 
 def drain(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
     fill(bike, number, "NOW")
-    worker = threading.Thread(target=bike.work)
+    runs, look = bike.store.runs, Look([("work-A", 10.0)], [1])
     begin()
-    worker.start()
-    while client.llen("redbike-work-A") or client.hlen("redbike-running"):
-        time.sleep(0.2)
-    bike.control("HALT")
-    worker.join()
+    for _ in range(number // TOGETHER):
+        taken = runs.take(look, make_tag(), TOGETHER)
+        bike.store.scripts.run(runs.pack_end([(run, Placement("next")) for run in taken]))
 
 
 VERBS = {
     "set, many at once": (1000, set_many),
     "dispatch, many at once": (1000, dispatch),
     "take and end, one by one": (200, work_alone),
-    "take and end, as many as a worker takes": (6400, drain),
+    "take and end, 64 at a time": (6400, drain),
 }
 
 if __name__ == "__main__":

@@ -86,7 +86,8 @@ for i = 1, looked do
       head, weight = limit and begin_of(given.tag, started, deadline) or head, weight + (value and #value or 0)
       more[job] = {deadline = deadline, options = optional[i] or nil, data = value}
     end
-    longest = math.max(longest, limit or home.timeout)
+    local lasts = limit or home.timeout
+    if lasts > longest then longest = lasts end
     runs[2 * size - 1], runs[2 * size] = job, head .. due .. tried.counts .. home.tail
     if keeper then home.taken = home.taken + 1 note(home.slots, 0, keeper.slot_of(home.name, job)) end
     if not place then change('ZREM', timeline, {job}) end
