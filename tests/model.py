@@ -304,9 +304,10 @@ class Model:
         return "paused" if job.held is None else "held"
 
     def resume(self, now: float, jobid: str) -> None:
-        """End a pause. Of what came due meanwhile, the first is run and the others are counted."""
+        """End a pause. Of what came due meanwhile and is not late, the first is run and the others are counted."""
         job = self.job(jobid)
         due, since = job.held, job.paused
+        was_queued = self._waited(job)
         job.paused = job.until = job.held = None
         if since is None or due is None:
             return
@@ -319,6 +320,11 @@ class Model:
         missed = paused = 0
         recurs = not job.runs_once and job.schedule != "CONTINUE"
         tried = job.tries.due is not None
+        if not (was_queued or tried or job.tries.after is not None or job.tries.alone or job.schedule == "CONTINUE"):
+            due = self._pass_late(now, job, due)
+            if due is None:
+                job.status, job.schedule = "STP", "STOP" if job.runs_once else job.schedule
+                return
         if recurs and (tried or due <= now):
             goes_on = next(each for each in (job.tries.after, job.tries.due, due) if each is not None)
             goes_on = goes_on if tried or due <= since else due
@@ -329,6 +335,13 @@ class Model:
         if missed or paused:
             job.tries = replace(job.tries, after=now)
         self._put(now, jobid, due, queue_of(jobid), job.tries.due)
+
+    def _pass_late(self, now: float, job: Job, due: float | None) -> float | None:
+        """Count the occurrences from `due` on that are late by more than their grace; the first that is not."""
+        while due is not None and now - due > job.option("grace", math.inf):
+            job.skip("late")
+            due = next_of(job.schedule, due)
+        return due
 
     def _between(self, schedule: str, after: float, until: float) -> Iterator[float]:
         due = next_of(schedule, after)

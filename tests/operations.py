@@ -294,6 +294,11 @@ def steering(act: Callable[[Gatekeeper, float], Any]) -> Callable[[Scene], None]
     return steer
 
 
+def late(scene: Scene) -> None:
+    """A paused one-off that came due long ago."""
+    paused(lambda scene: scene.put(JOB, due=-7100, schedule=f"AT:{scene.began - 7100}", once=True))(scene)
+
+
 def held_queue(scene: Scene) -> None:
     """A queue with a job that is paused until an instant to come."""
     scene.queue(JOB)
@@ -672,6 +677,7 @@ OPERATIONS = [
         by_hand=True,
         steps=2,
     ),
+    Operation("resume a one-off that is late", late, resume, by_hand=True, settings={"grace": 600.0}),
     Operation("resume everything", held_all, steering(lambda keeper, _: keeper.resume("")), by_hand=True, steps=3),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
     Operation("cancel several", waiting(JOB, "b:A", "c:B"), cancel, by_hand=True, steps=3),

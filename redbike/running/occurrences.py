@@ -25,7 +25,7 @@ def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **k
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
         due = pass_over(surplus, schedule, next_due)
-        first, late = _pass_late_ones(schedule, due, now, settings)
+        first, late = pass_late_ones(schedule, due, now, settings)
         paused = count_paused(run, schedule, after, now if due is None else due - JUST_BEFORE)
         return Placement("next", due=first, missed=max(0, surplus - paused), paused=paused, late=late, **kept)
     paused = count_paused(run, schedule, after, min(run.start, now))
@@ -37,7 +37,7 @@ def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **k
 def _queue_overlapped(placed: Placement, run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement:
     """Place a job at the first occurrence that came due while it ran, if there is one; the others are skipped."""
     due = schedule.next(max(min(run.start, now), run.goes_on_after))
-    first, late = _pass_late_ones(schedule, due, now, settings)
+    first, late = pass_late_ones(schedule, due, now, settings)
     if not placed.overlapped or first is None or first > now:
         return placed
     # Those until now are counted already.
@@ -61,18 +61,18 @@ def find_first_due(schedule: Schedule, since: float, now: float, settings: Setti
 
 def pass_late(schedule: Schedule, due: float | None, now: float, settings: Settings) -> float | None:
     """Return `due`, or the first occurrence after it that is not late by more than ``grace``."""
-    if not settings.grace or due is None or now - due <= settings.grace:
+    if not settings.grace or due is None or now - due <= settings.grace or schedule.allows_pause:
         return due
     return schedule.next(now - settings.grace - JUST_BEFORE)
 
 
-def _pass_late_ones(schedule: Schedule, due: float | None, now: float, settings: Settings) -> tuple[float | None, int]:
+def pass_late_ones(schedule: Schedule, due: float | None, now: float, settings: Settings) -> tuple[float | None, int]:
     """Return the first occurrence from `due` on that is not late, and how many are."""
     first = pass_late(schedule, due, now, settings)
-    return first, 0 if due is None or first == due else count_late(schedule, due, first, now)
+    return first, 0 if due is None or first == due else _count_late(schedule, due, first, now)
 
 
-def count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
+def _count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
     """Count the occurrences from `due` to the `first` one that is not late; None if none is left."""
     return 1 + schedule.count(due, now, COUNT_LIMIT) if first is None else schedule.count(due, first, COUNT_LIMIT)
 

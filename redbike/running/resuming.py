@@ -1,7 +1,8 @@
 """Resume paused jobs: whoever asks for it, or the dispatcher when a pause is over.
 
 What came due while a job was paused was missed, so ``catchup`` decides. What waited in a queue when the job was paused,
-waits to be tried again or runs only once is run in any case.
+waits to be tried again or runs only once is run in any case. What was not in a queue yet, and is late by more than
+``grace``, is not run.
 """
 
 import logging
@@ -10,7 +11,7 @@ from dataclasses import replace
 
 from redbike.config import Settings, override
 from redbike.errors import BadSchedule
-from redbike.running.occurrences import COUNT_LIMIT, pass_late, pass_over
+from redbike.running.occurrences import COUNT_LIMIT, pass_late_ones, pass_over
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
 from redbike.state.inspected import JobState
@@ -18,7 +19,7 @@ from redbike.state.namespace import PAGE
 from redbike.state.pauses import JOB_ALARM, Resumption
 from redbike.state.records import ONCE, Pause, Streak
 from redbike.state.store import Store
-from redbike.words import Skip
+from redbike.words import Event, Skip
 
 log = logging.getLogger("redbike.dispatcher")
 
@@ -66,17 +67,36 @@ def place_resumed(state: JobState, settings: Settings) -> Resumption:
         # What comes due while a run goes on is counted when that ends, unless it is owed then.
         is_owed = state.run is not None and state.run.next == ONCE
         return Resumption(pause.due if pause.due > state.now or is_owed else None)
-    if streak.due is not None or pause.due <= pause.since:
-        return _place_waiting(pause, streak, schedule, settings, state.now)
-    if pause.due > state.now or schedule.runs_once or schedule.allows_pause:
-        return Resumption(pause.due)
-    return _place_missed(pause.due, streak, schedule, settings, state.now)
+    due, late = pause.due, 0
+    if not _was_enqueued(state, streak):
+        first, late = pass_late_ones(schedule, due, state.now, settings)
+        if first is None:
+            return Resumption(spent=True, skipped={Skip.LATE: late})
+        due = first
+    placed = _place_held(due, pause, streak, schedule, settings, state.now)
+    return replace(placed, skipped={Skip.LATE: late, **placed.skipped}) if late else placed
+
+
+def _was_enqueued(state: JobState, streak: Streak) -> bool:
+    """Tell whether the run that is held was in a queue before, or somebody has asked for it: then it is not late."""
+    return state.has_event(Event.ENQ) or streak.alone or (streak.due, streak.after) != (None, None)
+
+
+def _place_held(
+    due: float, pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float
+) -> Resumption:
+    """Place a job that is held for `due`, which is not late."""
+    if streak.due is not None or due <= pause.since:
+        return _place_waiting(due, pause, streak, schedule, settings, now)
+    if due > now or schedule.runs_once or schedule.allows_pause:
+        return Resumption(due)
+    return _place_missed(due, streak, schedule, settings, now)
 
 
 def _place_missed(due: float, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:
-    """Place a job that came due at `due` while it was paused, by ``catchup`` and ``grace``."""
+    """Place a job that came due at `due` while it was paused, by ``catchup``."""
     total = 1 + schedule.count(due, now, COUNT_LIMIT)
-    first = None if settings.catchup == "none" else _find_first(due, total, schedule, settings, now)
+    first = None if settings.catchup == "none" else _find_first(due, total, schedule, settings)
     if first is None or first > now:
         following = schedule.next(now)
         return Resumption(following, spent=following is None, skipped={Skip.PAUSED: total})
@@ -88,17 +108,18 @@ def _place_missed(due: float, streak: Streak, schedule: Schedule, settings: Sett
     return Resumption(first, streak=replace(streak, after=now).format(), skipped={Skip.PAUSED: total - 1})
 
 
-def _find_first(due: float, total: int, schedule: Schedule, settings: Settings, now: float) -> float | None:
+def _find_first(due: float, total: int, schedule: Schedule, settings: Settings) -> float | None:
     """Return the first of `total` missed occurrences that runs."""
     surplus = max(0, total - settings.catchup_limit) if settings.catchup == "all" else 0
-    return pass_late(schedule, pass_over(surplus, schedule, due), now, settings)
+    return pass_over(surplus, schedule, due)
 
 
-def _place_waiting(pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:
+def _place_waiting(
+    due: float, pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float
+) -> Resumption:
     """Place a job whose run was due before it was paused: that run is not missed, only those that came due since."""
-    run = Resumption(pause.due, streak.due)
-    assert pause.due is not None
-    after = streak.after or streak.due or pause.due
+    run = Resumption(due, streak.due)
+    after = streak.after or streak.due or due
     if schedule.runs_once or schedule.allows_pause:
         return run
     before = schedule.count(after, pause.since, COUNT_LIMIT)

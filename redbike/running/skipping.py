@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from redbike.config import Settings, override
 from redbike.errors import RedbikeError
-from redbike.running.occurrences import count_given_up, count_late, pass_late
+from redbike.running.occurrences import count_given_up, pass_late_ones
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.state.namespace import PAGE
@@ -34,9 +34,8 @@ def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float
     """
     left = dict(late)
     for jobid, due, schedule, own in _read_jobs(store, settings, late):
-        first = pass_late(schedule, float(due), now, own)
-        if first != float(due) and not schedule.allows_pause:
-            count = count_late(schedule, float(due), first, now)
+        first, count = pass_late_ones(schedule, float(due), now, own)
+        if first != float(due):
             store.timeline.skip(jobid, due, schedule.text, first, count, Skip.LATE)
             del left[jobid]
     return list(left.items())

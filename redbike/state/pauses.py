@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redbike.errors import RedbikeError
+from redbike.schedule.parser import is_one_off
 from redbike.state.inspected import JobState
 from redbike.state.namespace import STEP, Namespace, number_queues
 from redbike.state.records import decode
@@ -21,7 +22,7 @@ class Resumption:
 
     due: float | None = None  # of what is held; None if nothing is
     occurrence: float | None = None  # its own due time, if it is tried again at `due`
-    spent: bool = False  # the schedule has nothing left
+    spent: bool = False  # the schedule has nothing left; a one-off ends
     streak: str = ""  # the record of a `Streak`; "" leaves what there is
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences that are passed over
 
@@ -71,6 +72,7 @@ class Pauses:
         given |= {"pause": state.paused, "flies": bool(state.running), "skipped": resumption.skipped}
         if resumption.spent:
             given["spent"] = True
+            given["once"] = is_one_off(state.schedule or "")
         if resumption.streak:
             given["streak"] = resumption.streak
         home = self._find_queue(state.jobid)

@@ -2260,15 +2260,15 @@ HELD = [
     Bug(
         "what waited when the job was paused counts as missed",
         "running/resuming.py",
-        "if streak.due is not None or pause.due <= pause.since:",
+        "if streak.due is not None or due <= pause.since:",
         "if streak.due is not None:",
         RESUMING,
     ),
     Bug(
         "a retry counts as missed when the job was paused",
         "running/resuming.py",
-        "if streak.due is not None or pause.due <= pause.since:",
-        "if pause.due <= pause.since:",
+        "if streak.due is not None or due <= pause.since:",
+        "if due <= pause.since:",
         RESUMING,
     ),
     Bug(
@@ -2276,6 +2276,27 @@ HELD = [
         "running/resuming.py",
         "{Skip.MISSED: min(before, surplus), Skip.PAUSED: max(0, surplus - before)}",
         "{Skip.PAUSED: surplus}",
+        RESUMING,
+    ),
+    Bug(
+        "what is late when its job is resumed runs all the same",
+        "running/resuming.py",
+        "if not _was_enqueued(state, streak):",
+        "if False:",
+        RESUMING,
+    ),
+    Bug(
+        "what was in a queue when its job was paused is late when it is resumed",
+        "running/resuming.py",
+        "if not _was_enqueued(state, streak):",
+        "if True:",
+        RESUMING,
+    ),
+    Bug(
+        "a one-off that was late when its job was resumed runs where its text is set again",
+        "state/lua/resume.lua",
+        "if given.once then",
+        "if false then",
         RESUMING,
     ),
     Bug(

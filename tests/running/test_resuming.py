@@ -5,12 +5,14 @@ import pytest
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
-from redbike.running.policies import place_done, place_failed
+from redbike.running.policies import place_done, place_failed, place_suspect
 from redbike.running.resuming import resume, resume_over
 from redbike.state.jobs import Job
+from redbike.state.runs import LEASE
 from redbike.state.store import Store
 from redbike.working.ends import commit
-from tests.verbs import dispatch, set_job, survey, take_one
+from tests.states import end
+from tests.verbs import dispatch, set_job, set_one, survey, take_one
 
 JOB, QUEUE = "job:A", "work-A"
 HOUR, DAY = 3600.0, 86400.0
@@ -128,6 +130,100 @@ def test_what_has_but_one_occurrence_is_run_in_any_case(store, catchup, text):
     assert resume(store.at(NOON + DAY), settings, [JOB]) == ["queue"]
     run = take_one(store.at(NOON + DAY), [(QUEUE, 1000.0)], "tag")
     assert run.due == due
+    assert inspect(store).skipped == {}
+
+
+# Hourly: paused at noon, resumed at 12:30 of the next day. 24 occurrences came due: 13:00 to 12:00.
+LATE = [
+    # paused before or after the first of them came due, policies, runs, skipped
+    (HOUR, {"grace": 60}, [], {"late": 24}),
+    (HOUR, {"grace": 2 * HOUR}, hours(35), {"late": 22, "paused": 1}),
+    (HOUR, {"grace": 2 * HOUR, "catchup": "all"}, hours(35, 36), {"late": 22}),
+    (HOUR, {"grace": 5 * HOUR, "catchup": "all", "catchup_limit": 2}, hours(35, 36), {"late": 19, "paused": 3}),
+    (HOUR, {"grace": 2 * HOUR, "catchup": "none"}, [], {"late": 22, "paused": 2}),
+    (HOUR, {"grace": DAY}, hours(13), {"paused": 23}),
+    # Overdue already when it was paused: no dispatcher ran.
+    (-HOUR, {"grace": 60}, [], {"late": 26}),
+    (-HOUR, {"grace": 2 * HOUR}, hours(35), {"late": 24, "paused": 1}),
+    (-HOUR, {"grace": 2 * DAY}, hours(11), {"missed": 1, "paused": 24}),
+    (-HOUR, {"grace": 2 * DAY, "catchup": "none"}, hours(11), {"missed": 1, "paused": 24}),
+]
+
+
+@pytest.mark.parametrize(("due", "policies", "runs", "skipped"), LATE)
+def test_what_is_late_when_its_job_is_resumed_is_skipped(store, due, policies, runs, skipped):
+    settings = Settings(**policies)
+    set_job(store.at(NOON - DAY), JOB, HOURLY, NOON + due)
+    assert pause(store, NOON) == "held"
+    now = NOON + DAY + HOUR / 2
+    assert resume(store.at(now), settings, [JOB]) == ["queue" if runs else "timeline"]
+    assert run_all(store, settings, now) == runs
+    assert (inspect(store).skipped, inspect(store).timeline) == (skipped, NOON + DAY + HOUR)
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("text", [f"AT:{NOON - 60}", f"AT:{NOON + HOUR}", "NOW"])
+def test_a_one_off_that_is_late_when_its_job_is_resumed_ends(store, text):
+    due = NOON - 60 if text == "NOW" else float(text.removeprefix("AT:"))
+    set_job(store.at(NOON - HOUR), JOB, "STOP", None)
+    if due < NOON and text != "NOW":
+        set_job(store.at(NOON - HOUR), JOB, text, due, once=True)
+        pause(store, NOON)
+    else:
+        pause(store, NOON - HOUR)
+        set_job(store.at(NOON - 60), JOB, text, due, once=True)
+    assert resume(store.at(due + 601), Settings(grace=600.0), [JOB]) == ["stopped"]
+    found = inspect(store)
+    assert (found.schedule, found.status[:3], found.skipped) == ("STOP", "STP", {"late": 1})
+    assert (found.timeline, found.waiting, found.pause) == (None, None, None)
+    assert list(fsck(store)) == []
+
+
+def test_a_one_off_that_is_not_late_yet_runs_when_its_job_is_resumed(store):
+    set_job(store.at(NOON), JOB, f"AT:{NOON + 60}", NOON + 60, once=True)
+    pause(store, NOON)
+    assert resume(store.at(NOON + 660), Settings(grace=600.0), [JOB]) == ["queue"]
+
+
+def test_a_rule_that_has_run_out_late_keeps_its_text(store):
+    rule = "DTSTART:19700121T120000Z\nRRULE:FREQ=HOURLY;COUNT=3"
+    set_job(store.at(NOON - 60), JOB, rule, NOON)
+    pause(store, NOON - 60)
+    assert resume(store.at(NOON + DAY), Settings(grace=60.0), [JOB]) == ["stopped"]
+    assert (inspect(store).schedule, inspect(store).skipped) == (rule, {"late": 3})
+
+
+def test_a_job_is_late_by_the_grace_of_its_own(store):
+    set_one(store.at(NOON), Job(JOB, f"AT:{NOON + 60}", NOON + 60, True, QUEUE, options='{"grace":60}'))
+    pause(store, NOON)
+    assert resume(store.at(NOON + DAY), Settings(), [JOB]) == ["stopped"]
+
+
+@pytest.mark.parametrize("how", ["queued", "released", "tried", "asked for", "lost with others", "CONTINUE"])
+def test_what_was_in_a_queue_before_it_was_held_is_never_late(store, how):
+    if how == "CONTINUE":
+        pause_at = NOON
+        set_job(store.at(NOON), JOB, "STOP", None)
+        pause(store, NOON)
+        set_job(store.at(NOON), JOB, "CONTINUE", "now")
+    else:
+        set_job(store.at(NOON), JOB, HOURLY, NOON)
+        pause_at = NOON + 2
+    run = None if how in ("queued", "CONTINUE") else take_one(store.at(NOON), [(QUEUE, 1000.0)], "tag")
+    if how == "asked for":
+        store.at(NOON + 1).jobs.run([JOB])
+    pause(store, pause_at)
+    if how == "released":
+        store.at(NOON + 3).runs.release([run])
+    elif run:
+        ended = {
+            "tried": place_failed(run, ValueError("no"), Settings(on_error="retry"), NOON + 3),
+            "asked for": place_done(run, None, Settings(), NOON + 3),
+            "lost with others": place_suspect(run),
+        }[how]
+        end(store, run, ended, NOON + LEASE)
+    assert inspect(store).held is not None
+    assert resume(store.at(NOON + HOUR / 2), Settings(grace=60.0), [JOB]) == ["queue"]
     assert inspect(store).skipped == {}
 
 

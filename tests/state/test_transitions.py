@@ -95,6 +95,7 @@ VERBS: dict[str, Verb] = {
     "pause": lambda store, run: pause(store, NOW),
     "pause until": lambda store, run: pause(store, NOW, LATER),
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
+    "resume late": lambda store, run: resume(store.at(NOW + 50), Settings(grace=10.0), [JOB]),
 }
 
 # For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
@@ -138,6 +139,7 @@ TABLE = {
     "pause":       ("=",        "=",        "held",     "held",     "=",               "flight+held",     "flight+held",     "=",               "=",               "=",        "=", "held", "=", "=", "=", "="),
     "pause until": ("=",        "=",        "held",     "held",     "=",               "flight+held",     "flight+held",     "=",               "=",               "=",        "=", "held", "=", "=", "=", "="),
     "resume":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "queue", "=", "flight", "="),
+    "resume late": ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "timeline", "=", "flight", "="),
 }
 # fmt: on
 CASES = [

@@ -3,7 +3,7 @@
 -- given  job; queues: its own, or none if nobody knows it: then it goes on the timeline; pause, schedule: the records
 --        that all of this was computed from; flies: whether the job is in flight; and where they apply
 --          due: when what is held is due now; occurrence: its own due time, if it is tried again then
---          spent: its schedule has nothing left; once: it is owed if it is due while the job is in flight
+--          spent: its schedule has nothing left; once: it was a one-off, which would run again wherever its text is set
 --          streak: its record; skipped: {reason: how many occurrences are passed over}
 -- returns {'ok', 'timeline', 'queue', 'stopped', 'flight' or 'resumed'}, {'unchanged'} if the job is not paused, or
 --         {'stale'} when it has changed meanwhile
@@ -27,6 +27,7 @@ if run and moment then
   end
 elseif given.spent and not run then
   place = 'stopped'
+  if given.once then change('HSET', schedules, {job, 'STOP'}) end
   mark(job, STP)
 elseif moment and given.due <= now and home then
   place = 'queue'
