@@ -65,7 +65,7 @@ OPTIONS = {
         Option("on-lost", "choice", "requeue", "After its worker died", ("requeue", "reschedule", "stop")),
         Option("catchup", "choice", "last", "Which missed occurrences run", ("last", "none", "all")),
         Option("catchup-limit", "count", 100, "How many missed occurrences catchup=all runs"),
-        Option("stop-after", "count", 0, "Stop it after so many failed occurrences in a row"),
+        Option("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
         Option("grace", "duration", 0, "Skip an occurrence that is later than this"),
         Option("overlap", "choice", "skip", "An occurrence that is due during a run", ("skip", "queue")),
         Option(

@@ -64,7 +64,7 @@ Options:
   --on-lost=<POLICY>       After its worker died: requeue, reschedule, stop.
   --catchup=<POLICY>       Which missed occurrences run: last, none, all.
   --catchup-limit=<N>      How many missed occurrences catchup=all runs.
-  --stop-after=<N>         Stop it after so many failed occurrences in a row.
+  --stop-after=<N>         Stop it after so many failed occurrences in a row, each with its retries.
   --grace=<DURATION>       Skip an occurrence that is later than this.
   --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.

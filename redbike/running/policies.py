@@ -85,7 +85,9 @@ def place_failed(run: Run, error: BaseException, settings: Settings, now: float)
         return Placement("die", failure=failure)
     if settings.on_error == "retry" and run.failures < settings.retries:
         return _retry(run, settings)
-    if settings.on_error != "reschedule":
+    # With `stop_after`, it is the number of failed occurrences that ends the retries of a job.
+    goes_on = settings.on_error == "reschedule" or (settings.on_error == "retry" and settings.stop_after)
+    if not goes_on:
         return Placement("die", failure=failure)
     if schedule.allows_pause:
         # At once would be a loop that does nothing but fail.

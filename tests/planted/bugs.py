@@ -2721,6 +2721,20 @@ OPTIONS = [
         OWN,
     ),
     Bug(
+        "a job is stopped when the retries of its first failed occurrence are used up",
+        "running/policies.py",
+        'settings.on_error == "reschedule" or (settings.on_error == "retry" and settings.stop_after)',
+        'settings.on_error == "reschedule"',
+        OWN,
+    ),
+    Bug(
+        "a job goes on without stop-after when its retries are used up",
+        "running/policies.py",
+        '(settings.on_error == "retry" and settings.stop_after)',
+        'settings.on_error == "retry"',
+        OWN,
+    ),
+    Bug(
         "a retry forgets the failed occurrences",
         "running/policies.py",
         "run.due, run.after, failed=run.failed)",

@@ -297,6 +297,9 @@ THREE_THEN_WELL = [
     ({"on_error": "reschedule", "stop_after": 3}, 3, "DIE", 0),
     ({"on_error": "reschedule", "stop_after": 4}, 9, "TML", 0),
     ({"on_error": "retry", "retries": 3, "backoff": 1, "stop_after": 1}, 12, "TML", 0),
+    ({"on_error": "retry", "retries": 2, "backoff": 1, "stop_after": 1}, 3, "DIE", 0),
+    ({"on_error": "retry", "retries": 2, "backoff": 1, "stop_after": 2}, 11, "TML", 0),
+    ({"on_error": "stop", "stop_after": 2}, 1, "DIE", 0),
 ]
 
 
@@ -307,6 +310,36 @@ def test_three_failures_then_success_with_each_policy(store, options, runs, stat
     places, found = fail(store, Settings(), times, lambda number: number < 3, ends)
     assert (len(places), found.status[:3], Streak.parse(found.streak).failed) == (runs, status, kept)
     assert (found.failure is not None) == (status == "DIE")
+
+
+def test_an_occurrence_fails_with_all_its_retries_before_the_next_one_is_tried(store):
+    put(store, MIDNIGHT, on_error="retry", retries=2, backoff=1, stop_after=3)
+    times = [MIDNIGHT + hour * HOUR + tried * 60 for hour in range(9) for tried in range(4)]
+    places, found = fail(store, Settings(), times, lambda number: True, ends)
+    assert places == [MIDNIGHT + hour * HOUR for hour in (0, 0, 0, 1, 1, 1, 2, 2, 2)]
+    assert (found.status[:3], found.failure["due"], found.failure["attempt"]) == ("DIE", MIDNIGHT + 2 * HOUR, 3)
+    assert (found.skipped, list(fsck(store))) == ({}, [])
+
+
+def test_a_retry_that_succeeds_begins_the_count_again(store):
+    put(store, MIDNIGHT, on_error="retry", retries=1, backoff=1, stop_after=2)
+    times = [MIDNIGHT + hour * HOUR + tried * 60 for hour in range(9) for tried in range(2)]
+    outcomes = [True, True, True, False, True, True, True, True]
+    places, found = fail(store, Settings(), times, lambda number: outcomes[number], ends)
+    assert (len(places), found.status[:3]) == (8, "DIE")
+
+
+@pytest.mark.parametrize("schedule", ["NOW", "AT:100"])
+def test_a_one_off_has_no_occurrence_after_its_retries(schedule):
+    settings = Settings(on_error="retry", retries=2, stop_after=5)
+    placed = place_failed(run(schedule=schedule, failures=2), ValueError(), settings, 101.0)
+    assert (placed.place, placed.streak, placed.failure is not None) == ("die", "", True)
+
+
+def test_continue_pauses_when_its_retries_are_used_up():
+    settings = Settings(on_error="retry", retries=2, backoff=7, stop_after=5)
+    placed = place_failed(run(schedule="CONTINUE", failures=2), ValueError(), settings, 101.0)
+    assert (placed.place, placed.due, Streak.parse(placed.streak)) == ("next", "+7.000000", Streak(failed=1))
 
 
 def test_failed_occurrences_are_counted_in_a_row(store):
