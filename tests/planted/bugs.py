@@ -2237,6 +2237,13 @@ HELD = [
         PAUSES,
     ),
     Bug(
+        "a status gets a new time when its job is resumed where it was",
+        "state/lua/resume.lua",
+        "marks[event_of(call('HGET', statuses, job)) or ''] = nil",
+        "",
+        PAUSES,
+    ),
+    Bug(
         "the end of a pause is left when the job is resumed",
         "state/lua/resume.lua",
         "change('HDEL', pauses, {job})\nchange('ZREM', alarms, {'job:' .. job})",

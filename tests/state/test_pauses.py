@@ -72,6 +72,32 @@ def test_what_was_held_from_a_queue_is_there_again_with_its_due_time(store, clie
     assert (run.jobid, run.due) == (JOB, START)
 
 
+@pytest.mark.parametrize(
+    ("state", "now", "status"),
+    [
+        ("timeline", DUE - 1, f"TML:{START:.0f}"),
+        ("timeline", NOW, f"ENQ:{NOW:.0f}"),
+        ("queue", NOW, f"ENQ:{START:.0f}"),
+        ("waiting_to_retry", DUE - 1, f"TML:{START + 1:.0f}"),
+        ("flight", NOW, f"WRK:{START:.0f}"),
+        ("stopped", NOW, f"STP:{START:.0f}"),
+    ],
+)
+def test_a_status_stays_when_a_job_is_resumed_where_it_was(store, state, now, status):
+    STATES[state](store)
+    pause(store, START + 1)
+    resume(store.at(now), Settings(), [JOB])
+    assert inspect(store).status == status
+    assert list(fsck(store)) == []
+
+
+def test_a_job_that_is_resumed_at_its_next_occurrence_keeps_its_status(store):
+    STATES["timeline"](store)
+    pause(store, START + 1)
+    assert resume(store.at(NOW), Settings(catchup="none"), [JOB]) == ["timeline"]
+    assert inspect(store).status == f"TML:{START:.0f}"
+
+
 def test_a_job_that_waits_elsewhere_is_paused_there(client, prefix, store):
     STATES["queue"](Store(client, prefix, lambda jobid: "elsewhere"))
     set_job(store.at(START), "other:A", OLD, START)

@@ -41,4 +41,5 @@ for reason, number in pairs(given.skipped or {}) do count(reason, job, number) e
 if given.streak then change('HSET', streaks, {job, given.streak}) end
 change('HDEL', pauses, {job})
 change('ZREM', alarms, {'job:' .. job})
+marks[event_of(call('HGET', statuses, job)) or ''] = nil  -- where a job is in the place that it had, its status stays
 return write({'ok', place})
