@@ -27,11 +27,11 @@ def check_reason(reason: str) -> str:
     return reason
 
 
-def check_until(until: float | None, now: float) -> float | None:
-    """Return `until` if it is None or an instant after `now`. Raise `BadConfig`."""
+def check_until(until: float | None, now: float, text: str | None = None) -> float | None:
+    """Return `until` if it is None or an instant after `now`. Raise `BadConfig`, with `text` if that is what it was."""
     if until is None:
         return None
     is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
     if not is_number or not now < until < END_OF_TIME:
-        raise BadConfig(f"bad until {until!r:.80}: an instant that is to come is needed")
+        raise BadConfig(f"bad until {(until if text is None else text)!r:.80}: an instant that is to come is needed")
     return float(until)

@@ -138,7 +138,7 @@ def test_the_command_line_pauses_and_limits_queues(shell):
         (["limit"], "limit needs <QUEUE>"),
         (["pause", "--queue=halt"], "bad queue name 'halt'"),
         (["pause", "--queue="], "bad queue name ''"),
-        (["pause", "--all", "--until=2001-01-01"], "bad until 978307200.0"),
+        (["pause", "--all", "--until=2001-01-01"], "bad until '2001-01-01': an instant that is to come is needed"),
         (["pause", "--all", "job:A"], "pause takes only one of <JOBID>... and --all"),
         (["pause"], "pause needs <JOBID>..., --queue=<QUEUE> or --all"),
         (["resume", "--all", "--reason=x"], "resume takes no --reason"),

@@ -136,7 +136,11 @@ def test_the_command_line_pauses_and_resumes(shell, bike):
         (("pause", "hourly:A", "gone:*"), 1, "no job matches 'gone:*'"),
         (("resume", "gone:A"), 1, "no such job: 'gone:A'"),
         (("pause", "nightly:["), 2, "bad pattern 'nightly:[': a [ has no ] behind it"),
-        (("pause", "hourly:A", "--until=2001-01-01"), 2, "bad until 978307200.0: an instant that is to come is needed"),
+        (
+            ("pause", "hourly:A", "--until=2001-01-01"),
+            2,
+            "bad until '2001-01-01': an instant that is to come is needed",
+        ),
         (("pause", "hourly:A", "--reason=a\tb"), 2, "bad reason 'a\\tb': one line of up to 500 characters is needed"),
     ],
 )
