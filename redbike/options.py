@@ -38,6 +38,7 @@ class Option:
     choices: tuple[str, ...] = ()
     least: float = 0
     is_setting: bool = True
+    zero: str = ""  # a word for 0
 
     @property
     def key(self) -> str:
@@ -48,6 +49,8 @@ class Option:
         """Return `value`, a text or a number, as it is stored. Raise `BadConfig`."""
         if self.kind == "choice":
             return read_choice(self.name, value, self.choices)
+        if self.zero and fold(value) == self.zero:
+            return 0
         if self.kind == "count":
             return int(read_number(self.name, value, self.least, MAX_COUNT, int))
         seconds = read_number(self.name, value, self.least, MAX_SECONDS, float)
@@ -66,7 +69,7 @@ OPTIONS = {
         Option("catchup", "choice", "last", "Which missed occurrences run", ("last", "none", "all")),
         Option("catchup-limit", "count", 100, "How many missed occurrences catchup=all runs"),
         Option("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
-        Option("grace", "duration", 0, "Skip an occurrence that is later than this"),
+        Option("grace", "duration", 0, "Skip an occurrence that is later than this", zero="none"),
         Option("overlap", "choice", "skip", "An occurrence that is due during a run", ("skip", "queue")),
         Option(
             "spread",
@@ -127,7 +130,7 @@ def read_changes(given: Mapping[str, Any]) -> Changes:
 
 def read_option(name: str, value: Any) -> Value | None:
     """Return the value of the option `name`; None for its default. Raise `BadConfig`."""
-    return None if value is None or value == DEFAULT else OPTIONS[name].read(value)
+    return None if value is None or fold(value) == DEFAULT else OPTIONS[name].read(value)
 
 
 def format_options(options: Mapping[str, Value]) -> str:
@@ -205,11 +208,17 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
+def fold(value: Any) -> Any:
+    """Return a word in lower case; anything else as it is."""
+    return value.lower() if isinstance(value, str) and value.isascii() else value
+
+
 def read_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return `value` if it is one of `choices`, else raise `BadConfig`."""
-    if not isinstance(value, str) or value not in choices:
+    """Return the one of `choices`, which are in lower case, that `value` is in any case. Raise `BadConfig`."""
+    word = fold(value)
+    if not isinstance(word, str) or word not in choices:
         raise BadConfig(f"bad {name} {value!r:.80}: {', '.join(choices)} are allowed")
-    return value
+    return word
 
 
 def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type) -> Any:

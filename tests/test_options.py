@@ -95,7 +95,12 @@ def test_the_page_has_each_option_with_its_kind():
         ("retries", "07", 7),
         ("retries", 2.0, 2),
         ("grace", 0, 0),
+        ("grace", "none", 0),
+        ("grace", "None", 0),
         ("on-error", "retry", "retry"),
+        ("on-error", "Retry", "retry"),
+        ("catchup", "NONE", "none"),
+        ("on-lost", "Stop", "stop"),
     ],
 )
 def test_a_value_is_stored_in_one_form(name, value, stored):
@@ -121,6 +126,8 @@ def test_a_value_is_stored_in_one_form(name, value, stored):
         ("on-error", ""),
         ("on-error", 7),
         ("overlap", "STOP"),
+        ("overlap", "s\u212aip"),
+        ("retries", "none"),
     ],
 )
 def test_a_bad_value_is_quoted_with_what_is_allowed(name, value):
@@ -145,6 +152,17 @@ def test_data_that_are_no_json_or_too_long_are_refused(value):
     with pytest.raises(BadConfig, match="bad data"):
         read_changes({"data": value})
     assert read_changes({"data": "x" * (MAX_DATA - 2)}).data is not None
+
+
+@pytest.mark.parametrize("word", ["default", "Default", "DEFAULT"])
+def test_the_word_for_the_default_is_taken_in_any_case(word):
+    assert read_changes(dict.fromkeys(OPTIONS, word)).options == dict.fromkeys(OPTIONS)
+
+
+def test_the_words_of_settings_are_taken_in_any_case():
+    settings = Settings(catchup="NONE", on_error="Retry", grace="None", log_level="INFO")
+    assert (settings.catchup, settings.on_error, settings.grace) == ("none", "retry", 0.0)
+    assert settings.log_level == "info"
 
 
 def test_a_change_leaves_the_rest_and_the_default_takes_one_back():

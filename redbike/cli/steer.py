@@ -9,6 +9,7 @@ from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, complain
 from redbike.config import Config
 from redbike.errors import BadConfig
+from redbike.options import fold
 from redbike.redbike import Redbike
 from redbike.steering.gates import Limits
 from redbike.steering.operator import check_reason, check_until
@@ -71,9 +72,9 @@ def limit_queue(arguments: Arguments, config: Config) -> int:
     bike = open_bike(config)
     given: Limits = {}
     if (text := arguments["--at-once"]) is not None:
-        given["at_once"] = None if text == NO_LIMIT else _parse_at_once(text)
+        given["at_once"] = None if fold(text) == NO_LIMIT else _parse_at_once(text)
     if (text := arguments["--rate"]) is not None:
-        given["rate"] = None if text == NO_LIMIT else text
+        given["rate"] = None if fold(text) == NO_LIMIT else text
     gate = bike.limit(arguments["<QUEUE>"], **given)
     _warn_if_unknown(bike, gate.queue)
     if not given:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from redbike.config import CHOICES
 from redbike.errors import BadConfig
+from redbike.options import read_choice
 
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE")
 MAX_SECONDS = 1e8
@@ -138,12 +139,7 @@ def get_choice(key: str, options: Mapping[str, str]) -> str | None:
 
     The setting of the same name has the allowed values. Raise `BadConfig` for another value.
     """
-    allowed = CHOICES[key.replace("-", "_")]
-    if key not in options:
-        return None
-    if options[key] not in allowed:
-        raise BadConfig(f"bad {key} {options[key]!r:.80}: {', '.join(allowed)} are allowed")
-    return options[key]
+    return read_choice(key, options[key], CHOICES[key.replace("-", "_")]) if key in options else None
 
 
 def parse_count(key: str, text: str) -> int:

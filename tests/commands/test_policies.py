@@ -84,6 +84,7 @@ def test_a_command_that_takes_too_long_is_ended_while_the_schedule_goes_on(works
         ("on-error = stop", {}, 0, "stop"),
         ("on-error = reschedule", {"on_error": "stop"}, 0, "reschedule"),
         ("on-error = retry", {}, 0, "retry"),
+        ("on-error = Retry", {}, 0, "retry"),
         ("retries = 2", {}, 1, "retry"),
         ("retries = 2", {}, 2, "reschedule"),
         ("retries = 2", {"on_error": "stop"}, 1, "retry"),

@@ -2798,6 +2798,13 @@ OPTIONS = [
         ROWS,
     ),
     Bug(
+        "a word of an option is taken in lower case alone",
+        "options.py",
+        "return value.lower() if isinstance(value, str) and value.isascii() else value",
+        "return value",
+        GIVEN,
+    ),
+    Bug(
         "a dump has no options",
         "options.py",
         '_format_value(found[name]) if name in found else ""',

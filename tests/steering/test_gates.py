@@ -106,7 +106,7 @@ def test_the_command_line_pauses_and_limits_queues(shell):
     shell.run("set", "now:A", "NOW")
     assert shell.run("limit", "A", "--at-once=2", "--rate=5/s").stdout == ""
     assert shell.run("limit", "work-A").stdout == "work-A: at once 2, rate 5/s\n"
-    assert shell.run("limit", "A", "--rate=none").stdout == ""
+    assert shell.run("limit", "A", "--rate=None").stdout == ""
     assert shell.run("limit", "A").stdout == "work-A: at once 2, rate none\n"
     assert shell.run("pause", "--queue=A", "--dry-run").stdout == "work-A\n"
     bike = Redbike(Quiet(), redis_config=shell.environment["REDBIKE_URL"])
