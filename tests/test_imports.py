@@ -63,8 +63,8 @@ MODULES = {
         {"dispatcher"},
     ],
     "working": [
-        {"__init__", "batch", "coroutines", "ends", "heartbeat", "limits", "tracebacks", "worker_class"},
-        {"loader", "queues", "runner"},
+        {"__init__", "batch", "coroutines", "ends", "heartbeat", "tracebacks", "worker_class"},
+        {"limits", "loader", "queues", "runner"},
         {"source"},
         {"batch_runner", "pool"},
         {"worker"},

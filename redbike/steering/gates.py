@@ -7,6 +7,7 @@ from redbike.state.gates import Gate
 from redbike.state.keys import check_queue_name
 from redbike.state.store import Store
 from redbike.steering.operator import check_reason, check_until, name_operator
+from redbike.working.worker_class import find_queue
 
 
 class Limits(TypedDict, total=False):
@@ -26,13 +27,7 @@ class Gatekeeper:
     def find_queue(self, name: str) -> str:
         """Return the full name of a queue: with stock workers ``A`` will do for ``work-A``. Raise `BadQueueName`."""
         check_queue_name(name)
-        expand = getattr(self.worker, "name_queue", None)
-        known = self.store.gates.list_queues()
-        if name in known or not callable(expand) or name in self.worker.queue_names():
-            return name
-        full = check_queue_name(expand(name))
-        # A queue that was never used may be named in full, too.
-        return name if full not in known and name.startswith(expand("")) else full
+        return find_queue(self.worker, name, self.store.gates.list_queues())
 
     def pause(self, name: str, until: float | None = None, reason: str = "") -> bool:
         """Pause the queue of this full name, or everything: "". Return False if it was paused: then nothing changes.

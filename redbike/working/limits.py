@@ -1,6 +1,7 @@
 """The limits that a worker class names in code."""
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from redbike.errors import BadConfig, RedbikeError
@@ -8,18 +9,36 @@ from redbike.limits import Limit, parse_rate
 from redbike.state.keys import check_queue_name
 from redbike.state.store import Store
 from redbike.texts import describe
+from redbike.working.worker_class import find_queue
+
+log = logging.getLogger("redbike.worker")
 
 
-def apply_limits(store: Store, worker: Any, names: Iterable[str]) -> None:
+def apply_limits(store: Store, worker: Any, names: Collection[str]) -> None:
     """Set the limits of the queues `names`, as ``limits()`` of `worker` says, unless an operator has set others.
 
-    Raise `BadConfig` if ``limits()`` fails or returns anything but limits.
+    Log those of other queues. Raise `BadConfig` if ``limits()`` fails or returns anything but limits.
     """
-    wanted = read_limits(worker)
+    wanted = _find_queues(store, worker, read_limits(worker))
     kept = {gate.queue for gate in store.gates.list_all()}
     for name in {*wanted, *kept.intersection(names)}:
         limit = wanted.get(name, Limit())
         store.gates.limit(name, limit.at_once or False, parse_rate(limit.rate) or False, by_code=True)
+    for name in wanted:
+        if name not in names:
+            log.warning("limits() names the queue %r, which this worker does not work: %s", name, ", ".join(names))
+
+
+def _find_queues(store: Store, worker: Any, limits: Mapping[str, Limit]) -> dict[str, Limit]:
+    """Return limits by the full names of their queues. Raise `BadConfig` for two of one queue."""
+    used = store.gates.list_queues() if limits else []
+    found: dict[str, Limit] = {}
+    for given, limit in limits.items():
+        name = find_queue(worker, given, used)
+        if name in found:
+            raise BadConfig(f"limits() returned two limits for the queue {name!r}, one of them as {given!r}")
+        found[name] = limit
+    return found
 
 
 def read_limits(worker: Any) -> dict[str, Limit]:

@@ -1,7 +1,7 @@
 """What a worker class is: it names queues, says which jobs wait in which, and does the jobs."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 from redbike.errors import BadConfig, BadJobId
@@ -21,8 +21,8 @@ class WorkerClass(Protocol):
       some job ids. `run` is what `redbike.current_run` returns. The options of a job override them.
     - ``reads_options``: An attribute: true if ``settings_for`` itself sees to it that ``run.options`` count.
     - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
-    - ``limits() -> dict[str, Limit]``: Return limits by the full names of queues. A worker sets them in Redis when it
-      starts, for all workers, but not where an operator has set a limit.
+    - ``limits() -> dict[str, Limit]``: Return limits by the names of queues; with stock workers, ``A`` will do for
+      ``work-A``. A worker sets them in Redis when it starts, for all workers, unless an operator has set others.
     - ``strict``: An attribute: True to take from a queue only while those that are named before it have no job.
     - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
       is called if the config file names the worker.
@@ -99,6 +99,19 @@ class Priority(RoundRobin):
     """Works queues in strict order: ``Priority("high:low")`` takes from low only while high has no job."""
 
     strict = True
+
+
+def find_queue(worker: Any, name: str, used: Collection[str]) -> str:
+    """Return the full name of the queue that a user calls `name`: with stock workers ``A`` will do for ``work-A``.
+
+    `used` are the queues that were ever used. Raise `BadQueueName` for a name that no queue can have.
+    """
+    expand = getattr(worker, "name_queue", None)
+    if name in used or not callable(expand) or name in worker.queue_names():
+        return name
+    full = check_queue_name(expand(name))
+    # A queue that was never used may be named in full, too.
+    return name if full not in used and name.startswith(expand("")) else full
 
 
 def read_concurrency(worker: WorkerClass) -> int:

@@ -2805,6 +2805,13 @@ OPTIONS = [
         GIVEN,
     ),
     Bug(
+        "limits in code know only full names of queues",
+        "working/limits.py",
+        "name = find_queue(worker, given, used)",
+        "name = given",
+        "tests/running/test_gates.py",
+    ),
+    Bug(
         "a dump has no options",
         "options.py",
         '_format_value(found[name]) if name in found else ""',

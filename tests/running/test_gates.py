@@ -12,6 +12,7 @@ from redbike.config import Settings
 from redbike.running.dispatcher import Dispatcher
 from redbike.state.gates import Gate
 from redbike.state.store import Store
+from redbike.steering.gates import Gatekeeper
 from redbike.working.limits import apply_limits
 from redbike.working.worker import Worker
 from redbike.working.worker_class import RoundRobin
@@ -119,6 +120,30 @@ def test_the_limits_of_a_worker_class_are_set_when_a_worker_starts(store):
     with loops(store, Worker(store, handler, Settings()).work):
         wait_until(lambda: not store.gates.read(QUEUE).is_open)
         assert store.gates.read(QUEUE) == Gate(QUEUE, at_once=3, rate="9/m")
+
+
+def test_limits_name_queues_as_the_command_line_does(store):
+    handler = Limited({"A": Limit(at_once=3)})
+    apply_limits(store, handler, [QUEUE])
+    assert store.gates.list_all() == [Gate(QUEUE, at_once=3)]
+    assert Gatekeeper(store, handler).find_queue("A") == QUEUE
+    # A queue that was used has its own name first.
+    store.client.sadd(store.keys.queues, "A")
+    apply_limits(store, handler, [QUEUE])
+    assert Gatekeeper(store, handler).find_queue("A") == "A"
+    assert store.gates.list_all() == [Gate("A", at_once=3)]
+
+
+def test_limits_of_a_queue_of_other_workers_are_set_and_named(store, caplog):
+    apply_limits(store, Limited({"A": Limit(at_once=3), "C": Limit(rate="1/s")}), [QUEUE, "work-B"])
+    assert caplog.messages == ["limits() names the queue 'work-C', which this worker does not work: work-A, work-B"]
+    assert store.gates.list_all() == [Gate(QUEUE, at_once=3), Gate("work-C", rate="1/s")]
+
+
+def test_two_limits_for_one_queue_are_refused(store):
+    with pytest.raises(BadConfig, match="two limits for the queue 'work-A', one of them as 'A'"):
+        apply_limits(store, Limited({QUEUE: Limit(at_once=3), "A": Limit(rate="1/s")}), [QUEUE])
+    assert store.gates.list_all() == []
 
 
 def test_limits_that_the_class_names_no_more_go_and_those_of_an_operator_stay(store):
