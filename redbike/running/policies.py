@@ -231,11 +231,11 @@ def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
     if is_one_off(schedule):
         return asked_for
     if placement.place == "due":
-        # If this run is to happen again, that is the one that was asked for.
-        tried = Streak.parse(placement.streak).due
-        due = placement.due if tried is None else tried
+        # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
+        tried = replace(Streak.parse(placement.streak), failed=0)
+        due = placement.due if tried.due is None else tried.due
         if isinstance(due, float):
-            return replace(asked_for, due=due, streak=placement.streak)
+            return replace(asked_for, due=due, streak=tried.format())
     after = run.due
     if placement.place == "next":
         if not isinstance(placement.due, float):

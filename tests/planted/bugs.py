@@ -2742,6 +2742,20 @@ OPTIONS = [
         OWN,
     ),
     Bug(
+        "a job that is stopped keeps its count of failed occurrences",
+        "running/policies.py",
+        '        return Placement("die", why=placement.why, failure=failure)\n',
+        '        return Placement("die", placement.due, placement.why, f"0 0 failed={run.failed}", failure)\n',
+        OWN,
+    ),
+    Bug(
+        "what was asked for goes on with the count of failed occurrences",
+        "running/policies.py",
+        "tried = replace(Streak.parse(placement.streak), failed=0)",
+        "tried = Streak.parse(placement.streak)",
+        OWN,
+    ),
+    Bug(
         "a retry forgets the failed occurrences",
         "running/policies.py",
         "run.due, run.after, failed=run.failed)",

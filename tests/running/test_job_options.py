@@ -27,7 +27,7 @@ from redbike.state.namespace import STEP
 from redbike.state.records import Streak
 from redbike.state.runs import LEASE, Answer, Placement, Run
 from redbike.state.store import Store
-from tests.states import queue_for
+from tests.states import end, queue_for
 from tests.verbs import dispatch, set_job, set_one, survey, take_many, take_one
 
 JOB, QUEUE = "job:A", "work-A"
@@ -383,6 +383,33 @@ def test_an_explicit_run_forgets_the_failed_occurrences(store):
     _, found = fail(store, Settings(), [MIDNIGHT], lambda number: True, ends)
     assert Streak.parse(found.streak).failed == 1
     store.at(MIDNIGHT + 60).jobs.run([JOB])
+    assert Streak.parse(state(store).streak).failed == 0
+
+
+@pytest.mark.parametrize("how", ["set", "set unchanged", "run"])
+@pytest.mark.parametrize("policy", [{"on_error": "reschedule"}, {"on_error": "retry", "retries": 0}])
+def test_a_job_that_was_stopped_counts_its_failed_occurrences_from_the_beginning(store, how, policy):
+    put(store, MIDNIGHT, stop_after=3, **policy)
+    times = [MIDNIGHT + hour * HOUR for hour in range(20)]
+    places, found = fail(store, Settings(), times[:10], lambda number: True, ends)
+    assert (len(places), found.status[:3], found.streak) == (3, "DIE", "")
+    again = MIDNIGHT + 10 * HOUR
+    if how == "run":
+        store.at(again).jobs.run([JOB])
+    else:
+        keeps = how == "set unchanged"
+        set_one(store.at(again), Job(JOB, parse(HOURLY).text, again, False, QUEUE, keeps, known=found.options))
+    places, found = fail(store, Settings(), times[10:], lambda number: True, ends)
+    assert (len(places), found.status[:3]) == (3, "DIE")
+
+
+@pytest.mark.parametrize("on_error", ["reschedule", "retry"])
+def test_a_run_that_is_asked_for_during_a_run_begins_the_count_again(store, on_error):
+    put(store, MIDNIGHT, on_error=on_error, retries=3, stop_after=3)
+    settings = override(Settings(), state(store).options)
+    taken = replace(take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag"), failed=2)
+    store.at(MIDNIGHT + 1).jobs.run([JOB])
+    end(store, taken, place_failed(taken, ValueError(), settings, MIDNIGHT + 2), MIDNIGHT + 2)
     assert Streak.parse(state(store).streak).failed == 0
 
 
