@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
@@ -19,11 +20,14 @@ from redbike.errors import BadConfig
 Value = float | str  # a whole number of seconds is an int
 
 MAX_DATA = 64 * 1024  # bytes of UTF-8
+MAX_DEPTH = 500  # lists and objects in each other: a worker must be able to read them, too
 MAX_SECONDS = 1e9
 MAX_COUNT = 1_000_000
 DEFAULT = "default"  # as the text of an option: the job has it no more
 DATA = "data"
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 
 
@@ -181,11 +185,21 @@ def format_data(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         size = len(text.encode())
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise BadConfig(f"bad data {_quote(value)}: {_TOO_DEEP}") from None
+    except (TypeError, ValueError) as error:
         raise BadConfig(f"bad data {_quote(value)}: they cannot be written as JSON: {error!s:.80}") from None
     if size > MAX_DATA:
         raise BadConfig(f"bad data {text[:40]!r}…: they have {size} bytes, {MAX_DATA} are allowed")
+    if _measure_depth(text) > MAX_DEPTH:
+        raise BadConfig(f"bad data {text!r:.80}: {_TOO_DEEP}")
     return text
+
+
+def _measure_depth(text: str) -> int:
+    """Return how many lists and objects are in each other, at most, in a text of JSON."""
+    steps = ((char in "[{") - (char in "]}") for char in _TEXT.sub("", text))
+    return max(accumulate(steps), default=0)
 
 
 def _quote(value: Any) -> str:
@@ -200,7 +214,9 @@ def parse_data(text: str) -> Any:
     """Return the value of a text of JSON, as the command line and CSV files have it. Raise `BadConfig`."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise BadConfig(f"bad data {text!r:.80}: {_TOO_DEEP}") from None
+    except ValueError as error:
         raise BadConfig(f"bad data {text!r:.80}: not JSON: {error!s:.80}") from None
 
 

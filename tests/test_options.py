@@ -13,11 +13,13 @@ from redbike.keeping.fsck import fsck
 from redbike.options import (
     COLUMNS,
     MAX_DATA,
+    MAX_DEPTH,
     OPTIONS,
     SETTINGS,
     Changes,
     JobOptions,
     format_options,
+    parse_data,
     parse_options,
     read_changes,
 )
@@ -157,6 +159,21 @@ def test_data_that_are_no_json_or_too_long_are_refused(value):
 @pytest.mark.parametrize("word", ["default", "Default", "DEFAULT"])
 def test_the_word_for_the_default_is_taken_in_any_case(word):
     assert read_changes(dict.fromkeys(OPTIONS, word)).options == dict.fromkeys(OPTIONS)
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 994, 100_000])
+def test_data_that_are_nested_too_deeply_are_refused_with_the_reason(depth):
+    text = "[" * depth + "]" * depth
+    with pytest.raises(BadConfig, match=r"bad data '\[{70,}.*: nested more than 500 levels deep$"):
+        read_changes({"data": parse_data(text)})
+    with pytest.raises(BadConfig, match=r"bad data .*: nested more than 500 levels deep$"):
+        read_changes({"data": nest(depth - 1)})
+
+
+def test_data_may_be_nested_and_may_contain_brackets():
+    deep = nest(MAX_DEPTH - 1)
+    assert read_changes({"data": deep}).data == "[" * MAX_DEPTH + "]" * MAX_DEPTH
+    assert read_changes({"data": ['"\\', "[{" * 9999, {"[": 1}]}).data is not None
 
 
 def test_the_words_of_settings_are_taken_in_any_case():
@@ -314,6 +331,7 @@ def test_set_takes_options_as_flags(shell):
         ("--on-error=explode", "bad on-error 'explode': stop, reschedule, retry are allowed"),
         ("--data={", "bad data '{': not JSON:"),
         ("--data=NaN", "bad data 'NaN': not JSON:"),
+        ("--data=" + "[" * 2000 + "]" * 2000, f"bad data '{'[' * 79}: nested more than 500 levels deep\n"),
     ],
 )
 def test_a_bad_flag_is_quoted_and_changes_nothing(shell, client, flag, said):

@@ -11,6 +11,7 @@ from redbike.state.questions import Questions
 # A backslash takes the next character literally, as the server reads patterns.
 _SPECIAL = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_DANGLING = re.compile(r"(?:[^\\]|\\.)*\\", re.DOTALL)
 _CLOSED = re.compile(r"(?:[^\\\[]|\\.|\[(?:[^\\\]]|\\.)+\])*", re.DOTALL)
 
 
@@ -29,6 +30,8 @@ def is_pattern(text: str) -> bool:
 def check_pattern(text: str) -> str:
     """Return `text` if it can be the id of a job, or a pattern of ids. Raise `BadJobId`."""
     check_known_jobid(text)
+    if is_pattern(text) and _DANGLING.fullmatch(text):
+        raise BadJobId(f"bad pattern {text!r}: nothing follows its last backslash")
     if is_pattern(text) and not _CLOSED.fullmatch(text):
         raise BadJobId(f"bad pattern {text!r}: a [ has no ] behind it")
     return text

@@ -61,7 +61,9 @@ def test_what_names_no_job_is_quoted(questions, text, message):
     assert str(refused.value) == message
 
 
-@pytest.mark.parametrize("text", ["", "a\nb*", "x" * 513, "[a", "a[", "a[]", "x[b-", "[a\\]", "a*[b", "\udcff*", 7])
+@pytest.mark.parametrize(
+    "text", ["", "a\nb*", "x" * 513, "[a", "a[", "a[]", "x[b-", "[a\\]", "a*[b", "\udcff*", "a*\\", 7]
+)
 def test_a_text_that_is_no_pattern_is_refused_before_anything_else(questions, text):
     with pytest.raises(BadJobId) as refused:
         next(expand(questions, ["nightly:A", text]))

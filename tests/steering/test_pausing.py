@@ -136,6 +136,9 @@ def test_the_command_line_pauses_and_resumes(shell, bike):
         (("pause", "hourly:A", "gone:*"), 1, "no job matches 'gone:*'"),
         (("resume", "gone:A"), 1, "no such job: 'gone:A'"),
         (("pause", "nightly:["), 2, "bad pattern 'nightly:[': a [ has no ] behind it"),
+        (("pause", "nightly:*\\"), 2, r"bad pattern 'nightly:*\\': nothing follows its last backslash"),
+        (("run", "--failed", "*\\"), 2, r"bad pattern '*\\': nothing follows its last backslash"),
+        (("pause", "nightly:\\"), 1, r"no such job: 'nightly:\\'"),
         (
             ("pause", "hourly:A", "--until=2001-01-01"),
             2,
