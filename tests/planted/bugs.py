@@ -1310,8 +1310,8 @@ TOGETHER = [
     Bug(
         "a lease goes by the timeout of the first run",
         "state/lua/take.lua",
-        "longest = math.max(longest, limit or home.timeout)",
-        "longest = longest == 0 and (limit or home.timeout) or longest",
+        "if lasts > longest then",
+        "if longest == 0 then",
         TAG,
     ),
     Bug(
