@@ -583,7 +583,14 @@ TIME = [
 ]
 
 WAKING = [
-    Bug("no token wakes a worker", "state/lua/_gates.lua", "then token(home.wake) elseif", "then elseif", MOVES),
+    Bug("no token wakes a worker", "state/lua/_write.lua", "else token(home.wake) end", "end", MOVES),
+    Bug(
+        "no token wakes a worker of a queue with a gate",
+        "state/lua/_gates.lua",
+        "then token(home.wake) elseif",
+        "then elseif",
+        GATES,
+    ),
     Bug(
         "no token wakes a dispatcher",
         "state/lua/_write.lua",
