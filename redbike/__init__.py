@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from redbike.limits import Limit
     from redbike.redbike import Redbike, log
     from redbike.state.gates import Gate, Pause
+    from redbike.state.log import LogEntry
     from redbike.steering.patterns import Steered
     from redbike.working.runner import current_run
     from redbike.working.worker_class import Priority, RoundRobin
@@ -34,6 +35,7 @@ __all__ = [
     "BadSchedule",
     "Gate",
     "Limit",
+    "LogEntry",
     "NoSuchJob",
     "Pause",
     "Priority",
@@ -52,6 +54,7 @@ __all__ = [
 _PLACES = {
     "Gate": "redbike.state.gates",
     "Limit": "redbike.limits",
+    "LogEntry": "redbike.state.log",
     "Pause": "redbike.state.gates",
     "Priority": "redbike.working.worker_class",
     "Redbike": "redbike.redbike",

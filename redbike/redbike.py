@@ -25,6 +25,7 @@ from redbike.serving.connection import aim_at, connect
 from redbike.setter import Setter
 from redbike.state import rights
 from redbike.state.keys import check_known_jobid
+from redbike.state.log import check_who
 from redbike.state.store import Store
 from redbike.steering.facade import Steering
 from redbike.working.worker import Worker
@@ -40,7 +41,8 @@ class Redbike(Steering):
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
     or a client; None is the embedded server in ``.redbike/``. The other arguments are the settings of the same names,
-    see `redbike.config.Settings`. Raises `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
+    see `redbike.config.Settings`. In the log, `noted_as`, such as user@host, has made the changes of this object, but
+    not those of its loops. Raises `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Redbike(Steering):
         overlap: str = DEFAULTS.overlap,
         failures_limit: int = DEFAULTS.failures_limit,
         log_level: str = DEFAULTS.log_level,
+        noted_as: str | None = None,
     ) -> None:
         settings = Settings(
             prefix=DEFAULTS.prefix if prefix is None else prefix,
@@ -85,22 +88,26 @@ class Redbike(Steering):
         )
         # Before a server is started for it.
         check_worker(worker)
-        self._begin(worker, settings, connect(redis_config))
+        check_who(noted_as)
+        self._begin(worker, settings, connect(redis_config), True, noted_as)
 
     @classmethod
     def from_settings(
-        cls, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool = True
-    ) -> "Redbike":
+        cls, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool = True,
+        noted_as: str | None = None
+    ) -> "Redbike":  # fmt: skip
         """A Redbike from settings that are read already, and a client that `redbike.serving.connection.connect` made.
 
         Without `durable` it does not matter whether the server keeps anything on disk.
         """
         check_worker(worker)
         bike = cls.__new__(cls)
-        bike._begin(worker, settings, client, durable)
+        bike._begin(worker, settings, client, durable, check_who(noted_as))
         return bike
 
-    def _begin(self, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool = True) -> None:
+    def _begin(
+        self, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool, noted_as: str | None
+    ) -> None:
         self._given_prefix = settings.prefix
         self.settings = settings = replace(settings, prefix=aim_at(client, settings.prefix))
         self.worker = worker
@@ -108,7 +115,9 @@ class Redbike(Steering):
         for warning in check_server(client, durable):
             log.warning("%s", warning)
         self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit)
-        self._setter = Setter(self.store, settings)
+        # Not for the loops: what a dispatcher or a worker changes is no change by a person.
+        self._noted = self.store.noted_as(noted_as)
+        self._setter = Setter(self._noted, settings)
         self._control_at_start = self.store.read_control()
         self._one: Worker | None = None
         self._passes: Dispatcher | None = None
@@ -222,7 +231,7 @@ class Redbike(Steering):
 
         Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
         """
-        return Repair(self.store, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
+        return Repair(self._noted, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
 
     # Running
 
@@ -274,7 +283,7 @@ class Redbike(Steering):
         """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
         if not isinstance(signal, str) or signal.upper() != "HALT":
             raise BadConfig(f"bad signal {signal!r}: HALT is the only one")
-        self.store.halt()
+        self._noted.halt()
 
     def clear_control(self) -> None:
         """Take back a HALT for those that have not seen it yet."""

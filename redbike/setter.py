@@ -13,7 +13,7 @@ from itertools import islice
 
 from redbike.config import Settings, check_zone, override
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
-from redbike.moving.rows import Entry, Source, read_entry, read_rows
+from redbike.moving.rows import Entry, Source, get_name, read_entry, read_rows
 from redbike.options import NO_CHANGES, Changes
 from redbike.running.occurrences import find_first_due
 from redbike.running.requests import Request
@@ -23,6 +23,7 @@ from redbike.schedule.parser import check_text, parse
 from redbike.state.inspected import JobState
 from redbike.state.jobs import Due, Job
 from redbike.state.keys import check_jobid, check_known_jobid
+from redbike.state.log import Tally
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
 from redbike.words import Event
@@ -93,16 +94,28 @@ class Setter:
         return self._set_all(((jobid, schedule, NO_CHANGES) for jobid, schedule in pairs), after, tz)
 
     def _set_all(
-        self, entries: Iterable[Entry], after: float | None, tz: str | None
+        self, entries: Iterable[Entry], after: float | None, tz: str | None, tally: Tally | None = None
     ) -> Iterator[tuple[str, bool | ValueError]]:
+        tally = tally or Tally()
         stream = iter(entries)
         while chunk := list(islice(stream, CHUNK)):
             for _, schedule, _ in chunk:
                 check_text(schedule)
-            yield from self._set_chunk(chunk, after, tz)
+            tally.tried = True
+            results = self._set_chunk(chunk, after, tz)
+            for _, result in results:
+                tally.add(result is True)
+            yield from results
 
     def load(self, source: Source, after: float | None, tz: str | None) -> Iterator[tuple[int, str, bool | ValueError]]:
-        """Set the rows of a CSV file."""
+        """Set the rows of a CSV file, and note that once, not for each of its jobs."""
+        quiet = Setter(self.store.noted_as(None), self.settings)
+        with self.store.log.note_when_done("load", f"{get_name(source)}: ", "set", "bad") as tally:
+            yield from quiet._load(source, after, tz, tally)
+
+    def _load(
+        self, source: Source, after: float | None, tz: str | None, tally: Tally
+    ) -> Iterator[tuple[int, str, bool | ValueError]]:
         lines: deque[int] = deque()
         refused: deque[tuple[int, str, bool | ValueError]] = deque()
 
@@ -111,12 +124,13 @@ class Setter:
                 try:
                     entry = read_entry(row)
                 except BadConfig as error:
+                    tally.add(False)
                     refused.append((line, "" if isinstance(row, BadConfig) else row.jobid, error))
                 else:
                     lines.append(line)
                     yield entry
 
-        for jobid, result in self._set_all(entries(), after, tz):
+        for jobid, result in self._set_all(entries(), after, tz, tally):
             line = lines.popleft()
             while refused and refused[0][0] < line:
                 yield refused.popleft()

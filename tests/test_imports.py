@@ -51,7 +51,7 @@ MODULES = {
         {"texts"},
         {"scripts"},
         {"namespace"},
-        {"inspected"},
+        {"inspected", "log"},
         {"gates", "jobs", "questions", "runs"},
         {"pauses", "timeline", "upkeep"},
         {"store"},

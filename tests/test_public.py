@@ -19,8 +19,8 @@ def bike(client, prefix):
 
 def test_every_setting_is_an_argument_by_its_name_with_its_default():
     arguments = dict(inspect.signature(Redbike).parameters)
-    worker, server = arguments.pop("worker"), arguments.pop("redis_config")
-    assert (worker.default, server.default) == (inspect.Parameter.empty, None)
+    worker, server, noted_as = (arguments.pop(name) for name in ("worker", "redis_config", "noted_as"))
+    assert (worker.default, server.default, noted_as.default) == (inspect.Parameter.empty, None, None)
     settings = {field.name: field.default for field in dataclasses.fields(Settings) if field.name != "worker"}
     assert {name: argument.default for name, argument in arguments.items()} == settings
     assert all(argument.kind is not inspect.Parameter.VAR_KEYWORD for argument in arguments.values())

@@ -99,7 +99,11 @@ def users(client):
 def bikes(users, server_url):
     """A Redbike for each role, and one that may do everything."""
     urls = {role: named(server_url, role) for role in ROLES} | {"admin": server_url}
-    return {role: Redbike(Handler("A"), redis_config=url, failures_limit=1) for role, url in urls.items()}
+    noted_as = {"client": "me@here"}
+    return {
+        role: Redbike(Handler("A"), redis_config=url, failures_limit=1, noted_as=noted_as.get(role))
+        for role, url in urls.items()
+    }
 
 
 def starts(bike, admin):
@@ -324,6 +328,11 @@ def asks(bike, helper):
     assert bike.pause("paused:*", until=4e9) == [("paused:A", "held")]
     assert bike.resume("paused:A") == [("paused:A", "timeline")]
     bike.control("HALT")
+    assert len(list(bike.set_many([("one:A", "EVERY:1h"), ("other:A", "EVERY:1h")]))) == 2
+    assert len(bike.run("one:A", "other:A")) == 2
+    helper.client.rpush(store.keys.log, *["old"] * 200)  # several pages
+    assert {entry.who for entry in bike.log()} == {"me@here"}
+    helper.client.ltrim(store.keys.log, 0, 0)
     names_a_wrong_type(store, helper.client, lambda: bike.set("wrong:A", "NOW"))
 
 

@@ -21,11 +21,11 @@ def parse_time(text: str | None, config: Config, zone: str | None = None) -> flo
     return parse_timestamp(text, config.settings.timezone if zone is None else check_zone(zone))
 
 
-def parse_count(arguments: Arguments, name: str, default: int = 1) -> int:
-    """Return the number of the option `name`, from 1 to 1000; `default` if it is not given. Raise `BadConfig`."""
+def parse_count(arguments: Arguments, name: str, default: int = 1, most: int = 1000) -> int:
+    """Return the number of the option `name`, from 1 to `most`; `default` if it is not given. Raise `BadConfig`."""
     text = arguments[name]
     if text is None:
         return default
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= 1000):
-        raise BadConfig(f"bad {name} {text!r}: 1 to 1000 are allowed")
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
+        raise BadConfig(f"bad {name} {text!r}: 1 to {most} are allowed")
     return int(text)

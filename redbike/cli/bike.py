@@ -6,6 +6,7 @@ from redbike.config import Config
 from redbike.redbike import Redbike
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
+from redbike.steering.operator import name_operator
 from redbike.working.loader import load_placer
 from redbike.working.worker_class import RoundRobin
 
@@ -20,7 +21,8 @@ def open_bike(config: Config, needs_queues: bool = False, handler: Any = None) -
     if handler is None:
         spec = config.settings.worker if needs_queues else None
         handler = load_placer(spec, config.folder, RoundRobin) if spec else RoundRobin("A")
-    return Redbike.from_settings(handler, config.settings, connect(config.redis), needs_durability)
+    client = connect(config.redis)
+    return Redbike.from_settings(handler, config.settings, client, needs_durability, noted_as=name_operator())
 
 
 def find_embedded_server(config: Config) -> EmbeddedServer | None:

@@ -15,6 +15,7 @@ Usage:
   redbike [options] tell [--] <JOBID>
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
+  redbike [options] log [--limit=<N>] [--] [<JOBID>]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
   redbike [options] pause [--until=<TIME>] [--reason=<TEXT>] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
@@ -39,6 +40,7 @@ Commands:
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
+  log        What people have changed, or have changed of a job, newest first, as CSV: time,who,action,jobid,detail.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop the occurrences of jobs that wait or run; their schedules go on, and nothing has failed.
   pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete.
@@ -70,6 +72,7 @@ Options:
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
+  --limit=<N>              How many rows at most.
   --failed                 All jobs that have failed for good.
   --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do.
   --all                    Everything: no job is enqueued, and none is taken.
@@ -126,6 +129,7 @@ COMMANDS = {
     "tell": "look",
     "next": "next",
     "failures": "look",
+    "log": "look",
     "run": "steer",
     "cancel": "steer",
     "pause": "steer",

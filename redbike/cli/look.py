@@ -1,14 +1,16 @@
-"""Run the commands that only read: statuses, schedules, tell, failures."""
+"""Run the commands that only read: statuses, schedules, tell, failures, log."""
 
 import csv
 import json
 import sys
+from itertools import islice
 
-from redbike.cli.arguments import Arguments, Command, parse_time
+from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, FAILED
 from redbike.config import Config
 from redbike.options import COLUMNS
+from redbike.texts import escape
 
 
 def print_statuses(arguments: Arguments, config: Config) -> int:
@@ -45,9 +47,21 @@ def print_failures(arguments: Arguments, config: Config) -> int:
     return DONE
 
 
+def print_log(arguments: Arguments, config: Config) -> int:
+    """Print what people have changed, as CSV, the newest first."""
+    limit = None if arguments["--limit"] is None else parse_count(arguments, "--limit", most=1_000_000)
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    for entry in islice(open_bike(config).log(arguments["<JOBID>"]), limit):
+        shown = (escape(text.encode(errors="surrogateescape")) for text in (entry.who, entry.action, entry.detail))
+        who, action, detail = shown
+        rows.writerow((f"{entry.time:.6f}", who, action, entry.jobid, detail))
+    return DONE
+
+
 COMMANDS: dict[str, Command] = {
     "statuses": print_statuses,
     "schedules": print_schedules,
     "tell": tell_job,
     "failures": print_failures,
+    "log": print_log,
 }

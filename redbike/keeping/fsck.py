@@ -60,6 +60,7 @@ def fsck(store: Store) -> Iterator[str]:
     for subject, problems in list_bad_gates(store, listing):
         yield f"{subject}: {'; '.join(problems)}"
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
+    yield from (f"the key {store.keys.log!r} {describe_entry(entry)}" for entry in listing.malformed_log)
     yield from (f"the key {store.keys.withdrawn!r} {describe_malformed(member)}" for member in listing.malformed)
 
 
@@ -69,6 +70,11 @@ def find_instant_ahead(store: Store) -> str:
     if dispatched is None or not is_ahead(dispatched, now):
         return ""
     return f"the key {store.keys.dispatched!r} says that all is dispatched up to {dispatched:.0f}, which is to come"
+
+
+def describe_entry(entry: bytes) -> str:
+    """Return what is wrong with a damaged entry of the log."""
+    return f"holds {decode(entry[:80])!r}, which is no entry of the log"
 
 
 def describe_malformed(member: bytes) -> str:

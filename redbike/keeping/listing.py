@@ -36,6 +36,7 @@ class Listing:
     tag_of: dict[str, str] = field(default_factory=dict)  # by job: the tag under which it most likely is
     old: set[str] = field(default_factory=set)  # jobs in flight with a lease of their own, from an older version
     malformed: list[bytes] = field(default_factory=list)  # tombstones of an older version that name nothing
+    malformed_log: list[bytes] = field(default_factory=list)  # entries of the log that cannot be read
     keys: list[tuple[str, str]] = field(default_factory=list)  # (key, what is wrong with it)
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
     gates: dict[str, set[str]] = field(
@@ -105,6 +106,7 @@ def _list_all(store: Store) -> Listing:
     homes |= {*_list_withdrawn(store, listing), *_list_tombstone_queues(store, found)}
     _list_inflight(store, listing, found)
     _list_gates(store, listing)
+    listing.malformed_log += dict.fromkeys(store.log.list_damaged())
     # Read after the keys, so that it has also a queue that was used for the first time just now.
     names = set(map(decode, store.client.smembers(keys.queues)))
     _list_keys(store, listing, found, names, homes)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from redbike.keeping.correction import Correction, FirstDue, describe_changes
-from redbike.keeping.fsck import describe_malformed, find_instant_ahead
+from redbike.keeping.fsck import describe_entry, describe_malformed, find_instant_ahead
 from redbike.keeping.gates import list_bad_gates, repair_gates
 from redbike.keeping.jobs import check_job, find_bad_jobs, inspect_jobs
 from redbike.keeping.leftovers import remove
@@ -36,6 +36,12 @@ class Repair:
 
     def run(self) -> Iterator[tuple[str, bool]]:
         """Yield for each job and key that is wrong a line on what was done, and whether it is well now."""
+        with self.store.log.note_when_done("repair", "", "repaired", "not repaired") as tally:
+            for line, is_well in self._run():
+                tally.add(is_well)
+                yield line, is_well
+
+    def _run(self) -> Iterator[tuple[str, bool]]:
         wrong = list(find_wrong_types(self.store))
         if wrong:
             yield from ((line, False) for line in wrong)
@@ -60,6 +66,9 @@ class Repair:
             if how == MEMBERS:
                 remove(self.store, key)
                 yield f"the key {key!r} is left of redbike 0.13.1 -- repaired: it is removed", True
+        for entry in listing.malformed_log:
+            self.store.log.forget(entry)
+            yield f"the key {self.store.keys.log!r} {describe_entry(entry)} -- repaired: it is removed", True
         for member in listing.malformed:
             self.store.upkeep.forget_withdrawn(member)
             yield f"the key {self.store.keys.withdrawn!r} {describe_malformed(member)} -- repaired: it is removed", True

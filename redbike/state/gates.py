@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 from redbike.limits import format_rate
 from redbike.serving.refusals import translate_errors
+from redbike.state.log import describe_pause
 from redbike.state.namespace import PAGE, Namespace, read_json
 from redbike.state.records import RunRecord, decode, parse_number
 
@@ -68,11 +69,13 @@ class Gates:
         given: dict[str, Any] = {"by": by, "reason": reason}
         if until is not None:
             given["until"] = until
-        return bool(self._namespace.run("pause_queue", _list_queue(name), **given)[0] == "ok")
+        detail = describe_pause(until, reason, _describe(name))
+        return bool(self._namespace.run("pause_queue", _list_queue(name), detail=detail, **given)[0] == "ok")
 
     def open(self, name: str, resume: bool = False) -> bool:
         """End a pause that is over, or any with `resume`, and wake workers; return False if there was no pause."""
-        was_paused = bool(self._namespace.run("open", _list_queue(name), resume=resume)[0] == "ok")
+        given = {"detail": _describe(name), "resume": resume}
+        was_paused = bool(self._namespace.run("open", _list_queue(name), **given)[0] == "ok")
         if not name:
             # Their workers were not woken while everything was paused.
             for queue in self.list_queues():
@@ -94,7 +97,8 @@ class Gates:
         given: dict[str, Any] = {} if at_once is None else {"at_once": at_once}
         if rate is not None:
             given["rate"] = rate
-        changed = self._namespace.run("limit", [name], code=by_code, **given)[0] == "ok"
+        detail = f"{_describe(name)}: {_describe_limits(at_once, rate)}"
+        changed = self._namespace.run("limit", [name], detail=detail, code=by_code, **given)[0] == "ok"
         if changed and at_once:
             # Those that are in flight by now count too.
             self.occupy(name, self._list_flying(name))
@@ -157,6 +161,16 @@ class Gates:
 
 def _list_queue(name: str) -> list[str]:
     return [name] if name else []
+
+
+def _describe(name: str) -> str:
+    """Return the name of a queue, or of everything, for the log."""
+    return f"queue {name}" if name else "all"
+
+
+def _describe_limits(at_once: int | Unlimited | None, rate: tuple[int, int] | Unlimited | None) -> str:
+    parts = [] if at_once is None else [f"at once {at_once or 'none'}"]
+    return ", ".join(parts if rate is None else [*parts, f"rate {format_rate(*rate) if rate else 'none'}"])
 
 
 def read_gate(name: str, text: str) -> Gate | None:

@@ -30,6 +30,7 @@ key (after the prefix)    type    content
 ``-wake-<queue name>``    list    a token that wakes one worker when the queue has jobs
 ``-options``              hash    job id → JSON object of the options that the job has; most have none
 ``-data``                 hash    job id → JSON that its worker is given
+``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
 ``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================
 
@@ -67,6 +68,9 @@ has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when t
 ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
 
 The values in ``-options`` are those of `redbike.options`, which are left out if they are the default.
+
+An entry of the log is what one script has changed at once: up to 100 jobs, or none. What several scripts of the same
+action change within a second shares an entry too. The list has 10,000 entries at most.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
@@ -107,6 +111,7 @@ FIXED = {
     "alarms": "zset",
     "options": "hash",
     "data": "hash",
+    "log": "list",
     "withdrawn": "set",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
@@ -128,7 +133,7 @@ class Keys:
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
-        self.withdrawn, self.inflight_base = others
+        self.log, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

@@ -24,12 +24,16 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """The keys under one prefix of one server. With `now` the clock of all scripts is stopped at that instant."""
+    """The keys under one prefix of one server. With `now` the clock of all scripts is stopped at that instant.
+
+    `who` is the person who changes something, whose changes are noted in the log; None for a program.
+    """
 
     client: "redis.Redis"
     keys: Keys
     scripts: Scripts
     now: float | None = None
+    who: str | None = None
 
     def pack(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Call:
         """Return the call of a script, with what it is given, by name, and with the keys of `queues`."""
@@ -38,7 +42,11 @@ class Namespace:
         names = tuple(queues)
         if names:
             given["queues"] = names
-        return Call(verb, self.keys.list_given(SCRIPTS[verb].keys, names), _encode(given))
+        keys = self.keys.list_given(SCRIPTS[verb].keys, names)
+        if self.who is not None and SCRIPTS[verb].notes_changes:
+            given["who"] = self.who
+            keys = (*keys, self.keys.log)
+        return Call(verb, keys, _encode(given))
 
     def run(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Reply:
         """Run one script, and return its reply."""

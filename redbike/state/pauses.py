@@ -8,6 +8,7 @@ from typing import Any
 from redbike.errors import RedbikeError
 from redbike.schedule.parser import is_one_off
 from redbike.state.inspected import JobState
+from redbike.state.log import describe_pause
 from redbike.state.namespace import STEP, Namespace, number_queues
 from redbike.state.records import decode
 from redbike.state.scripts import Call
@@ -40,6 +41,7 @@ class Pauses:
         The pauses end by themselves at `until`, if that is not None. `by` and `reason` are for people.
         """
         given: dict[str, Any] = {"note": json.dumps({"by": by, "reason": reason})}
+        given["detail"] = describe_pause(until, reason)
         if until is not None:
             given["ends"] = until
         words: dict[str, str] = {}

@@ -13,6 +13,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Gates` for operators who pause or limit queues,
 - `Upkeep` for fsck, and for what older versions have left,
 - `Pauses` for those who pause jobs,
+- `Log` for the changes that people have made,
 - `Questions` for all that is only read.
 
 `redbike.state.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
@@ -20,6 +21,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import redis
 
@@ -29,7 +31,8 @@ from redbike.serving.refusals import translate_errors
 from redbike.state.gates import Gates
 from redbike.state.jobs import Jobs
 from redbike.state.keys import Keys, check_queue_name
-from redbike.state.namespace import Namespace
+from redbike.state.log import Log
+from redbike.state.namespace import Namespace, make_tag
 from redbike.state.pauses import Pauses
 from redbike.state.questions import Questions
 from redbike.state.records import decode
@@ -61,17 +64,27 @@ class Store:
         self.gates = Gates(namespace)
         self.upkeep = Upkeep(namespace)
         self.pauses = Pauses(namespace, self.queue_for)
+        self.log = Log(namespace)
         self.questions = Questions(namespace)
 
     def at(self, now: float) -> "Store":
         """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""
-        return self._copy(Namespace(self.client, self.keys, self.scripts, now))
+        return self._copy(replace(self._namespace, now=now))
+
+    def noted_as(self, who: str | None) -> "Store":
+        """Return this store, whose changes are noted in the log as those of `who`; None for no notes."""
+        return self._copy(replace(self._namespace, who=who))
+
+    @property
+    def who(self) -> str | None:
+        """As whose changes those of this store are noted; None if they are not."""
+        return self._namespace.who
 
     @contextmanager
     def hold_connection(self) -> Iterator["Store"]:
         """Give this store with one connection, for scans; it fails if the connection is lost, or the keys move."""
         with hold_connection(self.client, self.keys.schedules) as client:
-            yield self._copy(Namespace(client, self.keys, self.scripts))
+            yield self._copy(replace(self._namespace, client=client, now=None))
 
     def _copy(self, namespace: Namespace) -> "Store":
         other = Store.__new__(type(self))
@@ -94,7 +107,7 @@ class Store:
 
     def halt(self) -> None:
         """Tell every dispatcher and worker that runs now to stop after its current job."""
-        self._namespace.run("halt", signal="HALT")
+        self._namespace.run("halt", signal="HALT", request=make_tag())
 
     def pass_halt_on(self) -> None:
         """Leave the token that woke this process to the next one."""

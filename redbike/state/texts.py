@@ -30,12 +30,14 @@ NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
 class Script:
     """The text of a transition, and the digest by which the server knows it.
 
-    `keys` are those of `GIVEN` that it is given, in their order, before the keys of queues.
+    `keys` are those of `GIVEN` that it is given, in their order, before the keys of queues. If the script
+    `notes_changes` of people, it is given ``-log`` behind these, but only for a person: programs pay nothing for it.
     """
 
     verb: str
     keys: tuple[str, ...]
     text: str
+    notes_changes: bool
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,13 +51,14 @@ def _load() -> dict[str, Script]:
     constants = f"local {', '.join(word.name for word in words)} = {', '.join(map(repr, map(str, words)))}\n"
     parts = "".join(texts.pop(part) for part in PARTS)
     scripts = {}
-    for verb, text in texts.items():
-        shebang, _, body = text.partition("\n")
+    for verb, own in texts.items():
+        shebang, _, body = own.partition("\n")
         code = select(parts, body) + body
         used = _list_words(code)
         keys = {key: name for key, name in NAMES.items() if name in used}
         names = f"local FIXED, {', '.join(keys.values())} = {len(keys)}, unpack(KEYS)\n"
-        scripts[verb] = Script(verb, tuple(keys), f"{shebang}\n{names}{constants}{code}")
+        text = f"{shebang}\n{names}{constants}{code}"
+        scripts[verb] = Script(verb, tuple(keys), text, "log_change" in used)
     return scripts
 
 

@@ -1,14 +1,17 @@
-"""The methods of `redbike.redbike.Redbike` that steer what exists.
+"""The methods of `redbike.redbike.Redbike` that steer what exists, and that tell who did so.
 
 Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; a backslash takes the next character literally.
 Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one that is invalid; then it has changed
 nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do.
 """
 
+from collections.abc import Iterator
 from typing import Unpack
 
 from redbike.config import Settings
 from redbike.state.gates import Gate
+from redbike.state.keys import check_known_jobid
+from redbike.state.log import LogEntry
 from redbike.state.store import Store
 from redbike.steering.cancelling import cancel_jobs
 from redbike.steering.gates import Gatekeeper, Limits
@@ -22,6 +25,7 @@ class Steering:
     """Steers the jobs and queues of `store`."""
 
     store: Store
+    _noted: Store  # the same; its changes are noted in the log, if they are those of a person
     settings: Settings
     worker: WorkerClass
 
@@ -30,11 +34,11 @@ class Steering:
 
         The words are ``queued``, ``owed`` (its run in flight ends first) and ``missing`` (it was unset meanwhile).
         """
-        return run_jobs(self.store, list(expand(self.store.questions, patterns)))
+        return run_jobs(self._noted, list(expand(self.store.questions, patterns)))
 
     def run_failed(self, pattern: str = "*") -> list[Steered]:
         """`run` for the jobs that have failed for good, those with the status ``DIE``."""
-        return run_jobs(self.store, list(find_failed(self.store.questions, pattern)))
+        return run_jobs(self._noted, list(find_failed(self.store.questions, pattern)))
 
     def cancel(self, *patterns: str) -> list[Steered]:
         """Drop and count the occurrence of each job that waits or runs; the schedule goes on, and nothing has failed.
@@ -42,18 +46,18 @@ class Steering:
         The words are ``cancelled``, ``unchanged`` (its run was cancelled before, but goes on), ``idle`` (nothing of it
         waits or runs) and ``missing``. A worker hears of it within five seconds.
         """
-        return cancel_jobs(self.store, list(expand(self.store.questions, patterns)), self.settings)
+        return cancel_jobs(self._noted, list(expand(self.store.questions, patterns)), self.settings)
 
     def pause(self, *patterns: str, until: float | None = None, reason: str = "") -> list[Steered]:
         """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
 
         The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
         """
-        return pause_jobs(self.store, patterns, until, reason)
+        return pause_jobs(self._noted, patterns, until, reason)
 
     def resume(self, *patterns: str) -> list[Steered]:
         """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
-        return resume_jobs(self.store, self.settings, patterns)
+        return resume_jobs(self._noted, self.settings, patterns)
 
     def pause_queue(self, queue: str, until: float | None = None, reason: str = "") -> bool:
         """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
@@ -86,6 +90,14 @@ class Steering:
         """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
         return self.store.gates.list_all()
 
+    def log(self, jobid: str | None = None) -> Iterator[LogEntry]:
+        """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.
+
+        That is what the commands of the command line change, and a `Redbike` with ``noted_as``. 10,000 entries are
+        kept, each of up to 100 jobs that were changed together.
+        """
+        return self.store.log.list_entries(None if jobid is None else check_known_jobid(jobid))
+
     @property
     def _gatekeeper(self) -> Gatekeeper:
-        return Gatekeeper(self.store, self.worker)
+        return Gatekeeper(self._noted, self.worker)

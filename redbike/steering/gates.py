@@ -35,7 +35,7 @@ class Gatekeeper:
         `until` (epoch seconds) is when it goes on by itself. Raise `BadConfig` if that is past, or for a bad reason.
         """
         check_until(until, self.store.timeline.read_clock())
-        return self.store.gates.pause(name, until, name_operator(), check_reason(reason))
+        return self.store.gates.pause(name, until, self.store.who or name_operator(), check_reason(reason))
 
     def resume(self, name: str) -> bool:
         """End the pause of the queue of this full name, or of everything: "". Return False if it was not paused."""

@@ -6,18 +6,21 @@ import socket
 
 from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
+from redbike.state.log import MAX_WHO
+from redbike.texts import escape
 
 MAX_REASON = 500  # characters
 
 
 def name_operator() -> str:
-    """Return user@host of this process."""
+    """Return user@host of this process, as one line that is safe to show."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
         # The user of a container may have no name.
         user = "?"
-    return f"{user}@{socket.gethostname()}"
+    name = f"{user}@{socket.gethostname()}".replace("\t", " ")
+    return escape(name.encode(errors="surrogateescape"))[:MAX_WHO]
 
 
 def check_reason(reason: str) -> str:

@@ -18,7 +18,7 @@ def pause_jobs(store: Store, texts: Iterable[str], until: float | None, reason: 
     """
     check_reason(reason)
     until = check_until(until, store.timeline.read_clock())
-    jobids, by = list(expand(store.questions, texts)), name_operator()
+    jobids, by = list(expand(store.questions, texts)), store.who or name_operator()
     pages = [jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE)]
     return [
         Steered(*each) for page in pages for each in zip(page, store.pauses.pause(page, until, by, reason), strict=True)

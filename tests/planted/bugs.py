@@ -37,6 +37,8 @@ GIVEN = "tests/test_options.py"
 OWN = "tests/running/test_job_options.py"
 AT_WORK = "tests/working/test_job_options.py"
 ROWS = "tests/moving/test_rows.py"
+LOG = "tests/steering/test_log.py"
+LOGGED = "tests/state/test_log.py"
 
 
 class Bug(NamedTuple):
@@ -2841,6 +2843,128 @@ OPTIONS = [
     ),
 ]
 
+NOTING = [
+    Bug(
+        "what was not there is noted as unset",
+        "state/lua/unset.lua",
+        "if given.who and known > 0 then",
+        "if given.who then",
+        f"{LOG} -k each_verb",
+    ),
+    Bug(
+        "a repeated request to set is noted again",
+        "state/lua/set.lua",
+        "if is_repeated() then return reply end",
+        "if is_repeated() and not given.who then return reply end",
+        f"{MOVES} -k 'noted_once and server and set'",
+    ),
+    Bug(
+        "a job that is set again unchanged is noted",
+        "state/lua/set.lua",
+        "    if said ~= '' then note(changed",
+        "    if said then note(changed",
+        f"{MOVES} -k 'noted_once and server and same'",
+    ),
+    Bug(
+        "a job that was refused is noted as set",
+        "state/lua/set.lua",
+        "if given.who and not refused then",
+        "if given.who then",
+        LOGGED,
+    ),
+    Bug(
+        "the log shows the data of jobs",
+        "state/lua/set.lua",
+        "parts[#parts + 1] = 'data changed'",
+        "parts[#parts + 1] = 'data changed' .. tostring(job.data)",
+        LOGGED,
+    ),
+    Bug(
+        "each job of a command with a pattern has an entry of its own",
+        "state/lua/_notes.lua",
+        "joins = joins and ago >= 0 and ago < 1",
+        "joins = false and ago >= 0 and ago < 1",
+        LOGGED,
+    ),
+    Bug(
+        "an entry takes as many jobs as come",
+        "state/lua/_notes.lua",
+        " and #last - 4 + #jobs <= JOBS",
+        "",
+        LOGGED,
+    ),
+    Bug(
+        "the log has no bound",
+        "state/lua/_notes.lua",
+        "{'LTRIM', key, {0, ENTRIES - (joins and 1 or 2)}}",
+        "{'LTRIM', key, {0, -1}}",
+        LOGGED,
+    ),
+    Bug(
+        "jobs of another day join the newest entry",
+        "state/lua/_notes.lua",
+        "ago >= 0 and ago < 1 ",
+        "ago >= 0 ",
+        LOGGED,
+    ),
+    Bug(
+        "entries are read again when others are added meanwhile",
+        "state/lua/read_log.lua",
+        "    if start <= given.at then start = place + 1 end",
+        "    start = given.at + 1",
+        LOGGED,
+    ),
+    Bug(
+        "reading goes round and round where a damaged entry is there several times",
+        "state/lua/read_log.lua",
+        "    if start <= given.at then start = place + 1 end",
+        "    if start == 0 then start = place + 1 end",
+        LOGGED,
+    ),
+    Bug(
+        "a text is cut in the middle of a character",
+        "state/lua/_notes.lua",
+        ":gsub('[\\192-\\255][\\128-\\191]*$', '')",
+        "",
+        LOGGED,
+    ),
+    Bug(
+        "a dispatcher resumes in the name of whoever started it",
+        "redbike.py",
+        "                self._passes = Dispatcher(self.store, self.settings)",
+        "                self._passes = Dispatcher(self._noted, self.settings)",
+        f"{LOG} -k loops",
+    ),
+    Bug(
+        "each job of a file is noted",
+        "setter.py",
+        "quiet = Setter(self.store.noted_as(None), self.settings)",
+        "quiet = Setter(self.store, self.settings)",
+        f"{LOG} -k file",
+    ),
+    Bug(
+        "a load that was interrupted is not noted",
+        "state/log.py",
+        "                if tally.tried or tally.done:",
+        "                if False:",
+        f"{LOG} -k interrupted",
+    ),
+    Bug(
+        "a limit that is the same as before is noted",
+        "state/lua/limit.lua",
+        "if given.who and changed then",
+        "if given.who then",
+        LOGGED,
+    ),
+    Bug(
+        "HALT is given again by a repeated request",
+        "state/lua/halt.lua",
+        "  if is_repeated() then return {'ok'} end",
+        "  if is_repeated() then reply = nil end",
+        f"{MOVES} -k 'noted_once and server and halt'",
+    ),
+]
+
 BUGS = [
     *AROUND,
     *SPLIT,
@@ -2864,4 +2988,5 @@ BUGS = [
     *HELD,
     *STEERING,
     *OPTIONS,
+    *NOTING,
 ]

@@ -1,6 +1,8 @@
 """Every state × every verb, straight at the scripts: malformed data first, then the moves, then each move repeated."""
 
+import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +40,8 @@ from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
 NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
 
+ME = "me@here"
+
 Verb = Callable[[Store, Run], Any]
 
 
@@ -54,6 +58,11 @@ def mend(store: Store) -> bool:
     # As it is; what it does to jobs that are not well is in test_repair.py.
     state = store.questions.inspect([JOB], {JOB: [QUEUE]})[0]
     return store.at(NOW).upkeep.repair([(state, state)])[0]
+
+
+def note(store: Store, run: Run) -> None:
+    with store.at(NOW).log.note_when_done("load", "jobs.csv: ", "set", "bad") as tally:
+        tally.add(True)
 
 
 VERBS: dict[str, Verb] = {
@@ -96,7 +105,15 @@ VERBS: dict[str, Verb] = {
     "pause until": lambda store, run: pause(store, NOW, LATER),
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
     "resume late": lambda store, run: resume(store.at(NOW + 50), Settings(grace=10.0), [JOB]),
+    "note": note,
 }
+# What people do with these is noted in the log.
+NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}
+NOTED |= {name: name.partition(" ")[0] for name in ("halt", "pause", "pause until", "pause queue", "pause all")}
+NOTED |= {"resume": "resume", "resume late": "resume", "limit": "limit", "note": "load"}
+# What was asked for explicitly is noted also where it changes nothing: the job has that run already.
+NO_CHANGE = {("run", "queue"), ("run", "queue_and_paused")}
+NO_CHANGE |= {("set again", state) for state in ("queue", "flight", "flight_and_paused")}
 
 # For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
 # fmt: off
@@ -140,6 +157,7 @@ TABLE = {
     "pause until": ("=",        "=",        "held",     "held",     "=",               "flight+held",     "flight+held",     "=",               "=",               "=",        "=", "held", "=", "=", "=", "="),
     "resume":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "queue", "=", "flight", "="),
     "resume late": ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "timeline", "=", "flight", "="),
+    "note":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
 }
 # fmt: on
 CASES = [
@@ -189,7 +207,7 @@ def test_the_table_has_every_verb_and_every_script_a_verb(store, sent):
     assert set(TABLE) == set(VERBS)
     for verb in VERBS.values():
         queued = STATES["queue"](store)
-        verb(store, queued or NOBODY)
+        verb(store.noted_as(ME), queued or NOBODY)
     changing = {verb for verb, script in SCRIPTS.items() if "no-writes" not in script.text.partition("\n")[0]}
     assert {call.verb for call in sent} & changing == changing
 
@@ -226,12 +244,50 @@ def repeat(store: Store, call: Call) -> None:
         assert call.verb == "unset"
 
 
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("verb", NOTED)
+def test_what_a_person_changes_is_noted_once_in_the_same_step(store, sent, client, state, verb):
+    run = STATES[state](store) or NOBODY
+    before = dump(store)
+    sent.clear()
+    with suppress(NoSuchJob):
+        VERBS[verb](store.noted_as(ME), run)
+    calls, after, noted = list(sent), dump(store), list(store.log.list_entries())
+    after.pop(store.keys.log, None)
+    subject = "" if verb in ("halt", "pause queue", "pause all", "limit", "note") else JOB
+    assert [(entry.who, entry.action, entry.jobid) for entry in noted] == (
+        [(ME, NOTED[verb], subject)] if after != before or verb == "note" or (verb, state) in NO_CHANGE else []
+    )
+    for call in calls:
+        repeat(store, call)
+    assert list(store.log.list_entries()) == noted
+
+    # All else is as if a program had done it, and that is not noted.
+    client.flushdb()
+    run = STATES[state](store) or NOBODY
+    with suppress(NoSuchJob):
+        VERBS[verb](store, run)
+    assert without_real_times(dump(store)) == without_real_times(after)
+
+
+def without_real_times(state: dict[str, Any]) -> str:
+    """`unset` reads the clock of the server."""
+    return re.sub(r"\b\d{10}(\.\d+)?\b", "now", repr(state))
+
+
+@pytest.mark.parametrize("state", ["timeline", "queue", "flight", "held"])
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - NOTED.keys()))
+def test_what_a_loop_or_fsck_does_is_never_noted(store, state, verb):
+    VERBS[verb](store.noted_as(ME), STATES[state](store) or NOBODY)
+    assert list(store.log.list_entries()) == []
+
+
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("state", ["timeline", "queue", "flight", "held"])
 def test_a_key_of_a_wrong_type_is_refused_before_anything_is_written(store, sent, state, verb, client):
     run = STATES[state](store) or NOBODY
     sent.clear()
-    VERBS[verb](store, run)
+    VERBS[verb](store.noted_as(ME), run)
     calls = [call for call in sent if call.verb not in ("survey", "inspect")]
     for call in calls:
         for key in call.keys:

@@ -33,3 +33,22 @@ local function wake_dispatcher(key, instant)  -- if that is before all for which
   local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
   if not first or instant - first < 0 then token(wakeup) end
 end
+-- The log of what people change, see keys.py. Programs are not in it, and these functions cost them nothing.
+local clip = given.who and function(text, most)  -- to so many bytes, but not in the middle of a character of UTF-8
+  return #text > most and text:sub(1, most):gsub('[\192-\255][\128-\191]*$', '') .. '...' or text
+end
+local log_change = given.who and function(action, jobs, detail)  -- once in a script, and last of all: all that it changed
+  local key, ENTRIES, JOBS, LONGEST = KEYS[#KEYS], 10000, 100, 500
+  local entry = {stamp(now), given.who, action, clip(detail or given.detail or '', LONGEST)}
+  local known, last = pcall(cjson.decode, call('LINDEX', key, 0) or '')
+  last = known and type(last) == 'table' and last or {}
+  local ago, joins = now - (tonumber(last[1]) or math.huge), #last > 4 and #jobs > 0 and #last - 4 + #jobs <= JOBS
+  for field = 2, 4 do joins = joins and last[field] == entry[field] end
+  for _, text in ipairs(last) do joins = joins and type(text) == 'string' end
+  joins = joins and ago >= 0 and ago < 1  -- what is one command with a pattern should not fill the list
+  if joins then entry = last end
+  for _, job in ipairs(jobs) do entry[#entry + 1] = job end
+  -- First of all: a user of the server without the right to do this changes nothing.
+  table.insert(changes, 1, {'LTRIM', key, {0, ENTRIES - (joins and 1 or 2)}})
+  if joins then change('LSET', key, {0, cjson.encode(entry)}) else change('LPUSH', key, {cjson.encode(entry)}) end
+end

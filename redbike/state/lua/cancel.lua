@@ -36,4 +36,5 @@ else
   drop()
 end
 count(CANCELLED, job, 1)
+if given.who then log_change('cancel', {job}) end
 return write({'ok', 'cancelled'})

@@ -1,7 +1,11 @@
 #!lua flags=allow-oom
 -- halt: every dispatcher and worker that was started before is to stop; a token wakes those that are blocked.
--- given  signal; without it the token that has woken the caller is passed on
+-- given  signal, and request: its tag; without them the token that has woken the caller is passed on
 -- returns {'ok'}
-if given.signal then change('SET', control, {given.signal .. ' ' .. stamp(now)}) end
+if given.signal then
+  if is_repeated() then return {'ok'} end  -- it must not stop those that were started since
+  change('SET', control, {given.signal .. ' ' .. stamp(now)})
+  if given.who then log_change('halt', {}, given.signal) end
+end
 token(halt)
 return write({'ok'})

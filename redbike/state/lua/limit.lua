@@ -5,6 +5,7 @@
 -- returns {'ok'}, or {'unchanged'}
 local home, keeper = queue[1], gatekeeper(true)
 local gate = keeper.gate_of(home.name)
+local before = {gate.at_once or 0, gate.count or 0, gate.seconds or 0, gate.code}
 local first, last = keeper.range_of_slots(home.name)
 if given.code and (gate.at_once or gate.count) and not gate.code then return {'unchanged'} end
 if given.at_once ~= nil then gate.at_once = given.at_once or nil end
@@ -24,4 +25,8 @@ if call('LLEN', home.list) > 0 then
   home.gate = gate
   wake(home)
 end
+local after = {gate.at_once or 0, gate.count or 0, gate.seconds or 0, gate.code}
+local changed = false
+for i = 1, 4 do changed = changed or before[i] ~= after[i] end
+if given.who and changed then log_change('limit', {}) end
 return write({'ok'})

@@ -8,6 +8,7 @@ local name = home and home.name or ''
 local gate = keeper.gate_of(name)
 local was_paused, changed = gate.paused ~= nil, false
 if was_paused and (given.resume or not keeper.is_paused(gate)) then
+  if given.who and given.resume and keeper.is_paused(gate) then log_change('resume', {}) end
   gate.last = {since = gate.paused.since, ended = stamp(math.min(now, keeper.end_of_pause(gate)))}
   gate.paused, changed = nil, true
   token(wakeup)

@@ -4,7 +4,7 @@
 --        why; queues: their own
 -- returns {'ok', a word for each}: 'held', 'paused' (there was nothing to hold), 'unchanged' (it is paused already),
 --         'missing', or 'elsewhere QUEUE' when the job waits in another queue than those declared
-local jobs, reply, ending = given.jobs, {'ok'}, {}
+local jobs, reply, ending, done = given.jobs, {'ok'}, {}, {}
 local entries, scores = call('HMGET', queued, unpack(jobs)), call('ZMSCORE', timeline, unpack(jobs))
 local known, before = call('HMGET', schedules, unpack(jobs)), call('HMGET', pauses, unpack(jobs))
 local pause = {since = stamp(now), till = given.ends and stamp(given.ends) or '-', note = given.note}
@@ -27,10 +27,12 @@ for i, job in ipairs(jobs) do
     hold(job, pause, held)
     if given.ends then note(ending, pause.till, 'job:' .. job) end
     reply[i + 1] = held == '-' and 'paused' or 'held'
+    done[#done + 1] = job
   end
 end
 if #ending > 0 then
   wake_dispatcher(alarms, given.ends)
   change('ZADD', alarms, ending)
 end
+if given.who and #done > 0 then log_change('pause', done) end
 return write(reply)

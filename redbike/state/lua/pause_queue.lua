@@ -12,4 +12,5 @@ if given['until'] then
   keeper.alarm(name, given['until'])
 end
 change('HSET', gates, {name, keeper.record_of(gate)})
+if given.who then log_change('pause', {}) end
 return write({'ok'})

@@ -42,4 +42,5 @@ if given.streak then change('HSET', streaks, {job, given.streak}) end
 change('HDEL', pauses, {job})
 change('ZREM', alarms, {'job:' .. job})
 marks[event_of(call('HGET', statuses, job)) or ''] = nil  -- where a job is in the place that it had, its status stays
+if given.who then log_change('resume', {job}) end
 return write({'ok', place})

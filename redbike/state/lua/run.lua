@@ -51,4 +51,5 @@ if kept.tries .. kept.due .. kept.after == '0--' then
 else
   change('HSET', streaks, {job, streak_record_of(kept)})
 end
+if given.who then log_change('run', {job}) end
 return write(reply)

@@ -12,7 +12,7 @@
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
 -- returns {'ok', job, why, what, …}: those that were left as they are, because they have other options than known
 --         ('options', those), wait in another queue than their own ('queue', that), or are due by now ('due', '')
-local ids, texts, calm, gone, reply = {}, {}, {}, {}, {'ok'}
+local ids, texts, calm, gone, changed, reply = {}, {}, {}, {}, {}, {'ok'}
 for i, job in ipairs(given.jobs) do ids[i] = job.id end
 local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedules, unpack(ids))
 local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', streaks) > 0
@@ -73,6 +73,24 @@ local function set_idle(job, due, place, same, known)
   if due then enqueue(job.id, stamp(due), home) else mark(job.id, STP) end
 end
 
+local describe = given.who and function(job, old, kept, stored)  -- what is to change of a job; '' for nothing
+  local parts, names, all = {}, {}, {{}, {}}
+  if not kept then parts[1] = (old and old .. ' -> ' or '') .. clip(job.schedule, 180) end
+  for i, text in ipairs(job.options ~= nil and {stored or '', job.options or ''} or {}) do
+    local known, found = pcall(cjson.decode, text)
+    all[i] = known and type(found) == 'table' and found or {}
+  end
+  for i = 1, 2 do
+    for name, value in pairs(all[i]) do if all[3 - i][name] ~= value then names[name] = true end end
+  end
+  local sorted = {}
+  for name in pairs(names) do sorted[#sorted + 1] = tostring(name) end
+  table.sort(sorted)
+  if #sorted > 0 then parts[#parts + 1] = 'options changed: ' .. table.concat(sorted, ', ') end
+  if job.data ~= nil and call('HGET', data, job.id) ~= job.data then parts[#parts + 1] = 'data changed' end
+  return table.concat(parts, '; ')
+end
+
 for i, job in ipairs(given.jobs) do
   local id, run, same, _, home = job.id, run_of(records[i]), has_schedule(job, before[i]), waiting_of(entries[i])
   local due = job.due == 'now' and now or job.due
@@ -80,6 +98,10 @@ for i, job in ipairs(given.jobs) do
   local refused, detail = refusal(job, home, stored[i])
   local kept = job.keeps and same and not job.moves and (run or home or call('ZSCORE', timeline, id)
     or job.pause and job.pause.due ~= '-' or job.rests and event_of(call('HGET', statuses, id)) == DIE)
+  if given.who and not refused then
+    local said = describe(job, before[i] and not same and clip(before[i], 180), kept, stored[i])
+    if said ~= '' then note(changed, id, said) end
+  end
   if refused then
     note(reply, id, refused)
     reply[#reply + 1] = detail
@@ -98,4 +120,9 @@ if is_repeated() then return reply end  -- it must not start a second run
 if #texts > 0 then change('HSET', schedules, texts) end
 if trying and #calm > 0 then change('HDEL', streaks, calm) end
 if #gone > 0 then change('ZREM', timeline, gone) end
+if #changed > 0 then
+  local done = {}
+  for i = 1, #changed, 2 do done[#done + 1] = changed[i] end
+  log_change('set', done, #done == 1 and changed[2] or 'with others')
+end
 return write(reply)

@@ -18,4 +18,5 @@ end
 change('HDEL', queued, {job})
 change('ZREM', timeline, {job})
 forget(job)
+if given.who and known > 0 then log_change('unset', {job}, clip(call('HGET', schedules, job) or '', 500)) end
 return write({known > 0 and 'ok' or 'missing'})

@@ -1,0 +1,133 @@
+"""The log of what people have changed. It is bounded, and the scripts that make the changes write it."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from redbike.errors import BadConfig, BadJobId, RedbikeError
+from redbike.serving.refusals import translate_errors
+from redbike.state.keys import check_known_jobid
+from redbike.state.namespace import Namespace, make_tag
+from redbike.state.records import MOMENT, decode
+from redbike.texts import escape
+
+MAX_WHO = 200  # characters
+PAGE = 100  # entries in one request; each may name as many jobs
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """What one person has done to one job; with "" as `jobid` to queues, to a file of jobs, or to everything."""
+
+    time: float  # epoch seconds
+    who: str  # such as user@host
+    action: str  # the name of the command
+    jobid: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """How much of many things was done, and how much was not."""
+
+    done: int = 0
+    refused: int = 0
+    tried: bool = False  # whether more may have been done than is counted yet
+
+    def add(self, is_done: bool) -> None:
+        """Count one."""
+        self.done += is_done
+        self.refused += not is_done
+
+
+class Log:
+    """Reads the log, and adds what no script has noted because many scripts did it."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def list_entries(self, jobid: str | None = None) -> Iterator[LogEntry]:
+        """Yield what was changed, or what was changed of `jobid`; the newest first. Pass over damaged entries."""
+        for kept in self._list_kept():
+            entries = parse_entry(kept) or ()
+            yield from (entry for entry in entries if jobid is None or entry.jobid == jobid)
+
+    def list_damaged(self) -> Iterator[bytes]:
+        """Yield the entries that cannot be read, as they are kept."""
+        return (kept for kept in self._list_kept() if parse_entry(kept) is None)
+
+    def forget(self, damaged: bytes) -> None:
+        """Remove an entry, however often it is there."""
+        with translate_errors():
+            self._namespace.client.lrem(self._namespace.keys.log, 0, damaged)  # type: ignore[arg-type]
+
+    @contextmanager
+    def note_when_done(self, action: str, subject: str, done: str, refused: str) -> Iterator[Tally]:
+        """Note what a loop has done to `subject` when that is over, also if it was interrupted.
+
+        `done` and `refused` are words for what was done, and for what was not. Note nothing if nothing was done.
+        """
+        tally = Tally()
+        try:
+            yield tally
+        except BaseException:
+            # The server may be away, which is what the first error says.
+            with suppress(RedbikeError):
+                if tally.tried or tally.done:
+                    self._note(action, f"{subject}{tally.done} {done}, {tally.refused} {refused}, interrupted")
+            raise
+        if tally.done:
+            self._note(action, f"{subject}{tally.done} {done}, {tally.refused} {refused}")
+
+    def _note(self, action: str, detail: str) -> None:
+        if self._namespace.who is not None:
+            # The name of a file may hold anything.
+            said = escape(detail.encode(errors="backslashreplace"))
+            self._namespace.run("note", detail=said, action=action, request=make_tag())
+
+    def _list_kept(self) -> Iterator[bytes]:
+        after: dict[str, Any] = {}
+        while True:
+            first, *page = self._namespace.run("read_log", most=PAGE, **after)[1:]
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = {"after": decode(page[-1]), "at": first + PAGE - 1}
+
+
+def parse_entry(kept: bytes) -> list[LogEntry] | None:
+    """Read an entry, as one for each of its jobs, the last one first; None for one that is damaged."""
+    try:
+        texts = json.loads(decode(kept))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(texts, list) or len(texts) < 4 or not all(isinstance(text, str) for text in texts):
+        return None
+    time, who, action, detail, *jobids = texts
+    if not re.fullmatch(MOMENT, time, re.ASCII) or not all(map(_is_jobid, jobids)):
+        return None
+    return [LogEntry(float(time), who, action, jobid, detail) for jobid in reversed(jobids or [""])]
+
+
+def _is_jobid(text: str) -> bool:
+    try:
+        return bool(check_known_jobid(text))
+    except BadJobId:
+        return False
+
+
+def describe_pause(until: float | None, reason: str, subject: str = "") -> str:
+    """Return what is paused, until when, and why, as far as there is anything to say."""
+    end = "" if until is None else f"until {datetime.fromtimestamp(until, UTC).isoformat(timespec='seconds')}"
+    return ": ".join(part for part in (f"{subject} {end}".strip(), reason) if part)
+
+
+def check_who(who: str | None) -> str | None:
+    """Return `who` if it is None or a line of text of limited length. Raise `BadConfig`."""
+    if who is None or (isinstance(who, str) and who.isprintable() and 1 <= len(who) <= MAX_WHO):
+        return who
+    raise BadConfig(f"bad noted_as {who!r:.80}: one line of 1 to {MAX_WHO} characters is needed")

@@ -1,0 +1,195 @@
+"""The log of what people change: what an entry says, that it is bounded, and how it is read while others write."""
+
+import json
+
+import pytest
+
+from redbike.state import log
+from redbike.state.jobs import Cancellation, Job
+from redbike.state.log import LogEntry, parse_entry
+from redbike.state.store import Store
+from tests.states import JOB, NEW, NOW, OLD, QUEUE, queue_for
+from tests.verbs import set_one
+
+ME = "me@here"
+LATER = 4e9
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+def set_as(store, jobid=JOB, schedule=OLD, now=NOW, who=ME, **more):
+    set_one(store.at(now).noted_as(who), Job(jobid, schedule, LATER, False, QUEUE, keeps=True, **more))
+
+
+def details(store, jobid=None):
+    return [entry.detail for entry in store.log.list_entries(jobid)]
+
+
+def test_setting_says_what_the_schedule_was_and_which_options_changed(store):
+    set_as(store)
+    set_as(store, schedule=NEW, options='{"retries":2,"timeout":5}', data='{"password":"secret"}')
+    set_as(store, schedule=NEW, options='{"retries":3,"timeout":5}', data='{"password":"secret"}')
+    set_as(store, schedule=NEW, options='{"retries":3,"timeout":5}')
+    set_as(store, schedule=NEW, data="")
+    set_as(store, schedule=NEW, options="")
+    assert details(store) == [
+        "options changed: retries, timeout",
+        "data changed",
+        "options changed: retries",
+        f"{OLD} -> {NEW}; options changed: retries, timeout; data changed",
+        OLD,
+    ]
+    assert b"secret" not in b"".join(store.client.lrange(store.keys.log, 0, -1))
+
+
+def test_several_that_are_set_in_one_step_are_one_entry(store):
+    jobs = [Job(f"{n}:A", OLD, LATER, False, QUEUE, keeps=True) for n in range(250)]
+    set_as(store, "7:A")
+    store.noted_as(ME).jobs.set(jobs)
+    assert store.client.llen(store.keys.log) == 4
+    rows = list(store.log.list_entries())
+    assert [row.jobid for row in rows] == [f"{n}:A" for n in reversed(range(250)) if n != 7] + ["7:A"]
+    assert {row.detail for row in rows[:-1]} == {"with others"}
+
+
+def test_what_one_command_does_job_by_job_shares_entries(store):
+    store.jobs.set([Job(f"{n}:A", OLD, LATER, False, QUEUE) for n in range(250)])
+    store.at(NOW).noted_as(ME).jobs.run([f"{n}:A" for n in range(250)])
+    assert store.client.llen(store.keys.log) == 3
+    assert [row.jobid for row in store.log.list_entries()] == [f"{n}:A" for n in reversed(range(250))]
+
+
+@pytest.mark.parametrize(
+    ("who", "verb", "now"),
+    [("other@here", "run", NOW), (ME, "cancel", NOW), (ME, "run", NOW + 1), (ME, "run", NOW - 0.5)],
+)
+def test_what_differs_has_an_entry_of_its_own(store, who, verb, now):
+    store.jobs.set([Job(jobid, OLD, "now", False, QUEUE) for jobid in ("a:A", "b:A")])
+    store.at(NOW).noted_as(ME).jobs.run(["a:A"])
+    if verb == "run":
+        store.at(now).noted_as(who).jobs.run(["b:A"])
+    else:
+        [found] = store.questions.inspect(["b:A"])
+        plan = {name: found.stored[name] for name in ("schedule", "queued")}
+        assert store.at(now).noted_as(who).jobs.cancel([Cancellation("b:A", plan, None, QUEUE, LATER)]) == ["cancelled"]
+    assert store.client.llen(store.keys.log) == 2
+    assert [(row.time, row.who, row.action) for row in store.log.list_entries()] == [(now, who, verb), (NOW, ME, "run")]
+
+
+def test_a_damaged_entry_is_never_added_to(store):
+    store.jobs.set([Job(JOB, OLD, LATER, False, QUEUE)])
+    store.client.lpush(store.keys.log, json.dumps([f"{NOW:.6f}", ME, "run", "", 7]))
+    store.at(NOW).noted_as(ME).jobs.run([JOB])
+    assert [row.jobid for row in store.log.list_entries()] == [JOB]
+
+
+def test_queues_and_everything_are_named_with_what_is_new(store):
+    gates = store.at(NOW).noted_as(ME).gates
+    gates.pause(QUEUE, 1800000000.0, ME, "moving house")
+    gates.pause("", None, ME, "")
+    gates.open(QUEUE, resume=True)
+    gates.open("", resume=True)
+    gates.open("", resume=True)
+    gates.limit(QUEUE, at_once=5, rate=(100, 60))
+    gates.limit(QUEUE, at_once=5)
+    gates.limit(QUEUE, rate=False)
+    assert [(row.action, row.jobid, row.detail) for row in store.log.list_entries()] == [
+        ("limit", "", "queue work-A: rate none"),
+        ("limit", "", "queue work-A: at once 5, rate 100/m"),
+        ("resume", "", "all"),
+        ("resume", "", "queue work-A"),
+        ("pause", "", "all"),
+        ("pause", "", "queue work-A until 2027-01-15T08:00:00+00:00: moving house"),
+    ]
+
+
+def test_a_pause_that_ends_by_itself_is_not_noted(store):
+    store.at(NOW).gates.pause(QUEUE, NOW + 10)
+    store.at(NOW + 20).noted_as(ME).gates.open(QUEUE, resume=True)
+    assert details(store) == []
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "€", "😀"])
+def test_a_long_schedule_is_cut_between_characters(store, letter):
+    for shift in range(4):
+        set_as(store, schedule="y" * shift + letter * 2000)
+    store.noted_as(ME).jobs.unset(JOB)
+    kept = store.client.lrange(store.keys.log, 0, -1)
+    assert all(len(entry) < 700 for entry in kept)
+    for entry in kept:
+        text = entry.decode()
+        assert f"{letter}..." in text
+
+
+def test_the_list_is_bounded_and_keeps_the_newest(store):
+    with store.client.pipeline() as pipeline:
+        for number in range(10_005):
+            pipeline.lpush(store.keys.log, json.dumps([f"{number}.000000", ME, "unset", "", "old:A"]))
+        pipeline.execute()
+    store.noted_as(ME).halt()
+    assert store.client.llen(store.keys.log) == 10_000
+    rows = list(store.log.list_entries())
+    assert (rows[0].action, rows[1].time, rows[-1].time, len(rows)) == ("halt", 10_004.0, 6.0, 10_000)
+    store.noted_as(ME).halt()
+    assert store.client.llen(store.keys.log) == 10_000
+
+
+def test_entries_are_read_once_each_while_others_are_added(store, monkeypatch):
+    monkeypatch.setattr(log, "PAGE", 3)
+    for number in range(10):
+        store.client.lpush(store.keys.log, json.dumps([f"{number}.000000", ME, "unset", "", "old:A"]))
+    seen = []
+    for row in store.log.list_entries():
+        seen.append(row.time)
+        store.noted_as(ME).halt()
+    assert seen == [float(number) for number in reversed(range(10))]
+
+
+def test_reading_ends_where_the_rest_was_dropped_meanwhile(store, monkeypatch):
+    monkeypatch.setattr(log, "PAGE", 3)
+    for number in range(10):
+        store.client.lpush(store.keys.log, json.dumps([f"{number}.000000", ME, "unset", "", "old:A"]))
+    rows = store.log.list_entries()
+    assert next(rows).time == 9.0
+    store.client.ltrim(store.keys.log, 0, 0)
+    assert [row.time for row in rows] == [8.0, 7.0]
+
+
+DAMAGED = [
+    b"",
+    b"garbage",
+    b"{}",
+    b"[]",
+    b"7",
+    b"[" * 100_000,
+    b"\xff\xfe",
+    b'["1.000000","me","set"]',
+    b'[1.5,"me","set","","a:A"]',
+    b'["soon","me","set","","a:A"]',
+    b'["1.000000",null,"set","","a:A"]',
+    b'["1.000000","me","set","",["a:A"]]',
+    b'["1.000000","me","set","","a\\nb"]',
+    b'["1.000000","me","set","",""]',
+]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_entry_counts_as_none_however_often_it_is_there(store, monkeypatch, damaged):
+    monkeypatch.setattr(log, "PAGE", 2)
+    assert parse_entry(damaged) is None
+    good = b'["1.000000","me","set","x","a:A","b:A"]'
+    store.client.rpush(store.keys.log, damaged, good, damaged, damaged, damaged, good, damaged, damaged)
+    rows = [LogEntry(1.0, "me", "set", jobid, "x") for jobid in ("b:A", "a:A")]
+    assert list(store.log.list_entries()) == rows * 2
+    assert list(store.log.list_entries("a:A")) == rows[1:] * 2
+    assert list(store.log.list_damaged()) == [damaged] * 6
+
+
+def test_ids_that_are_not_utf_8_are_noted_as_they_are(store):
+    store.client.hset(store.keys.schedules, b"caf\xe9:A", OLD)
+    store.noted_as(ME).jobs.unset("caf\udce9:A")
+    kept = store.client.lindex(store.keys.log, 0)
+    assert b'"caf\xe9:A"' in kept

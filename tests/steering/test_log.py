@@ -1,0 +1,247 @@
+"""Who changed what: what is noted of a person's calls, and on the command line, and of nobody else's."""
+
+import csv
+import io
+import time
+from itertools import count
+
+import pytest
+
+from redbike import BadConfig, BadJobId, LogEntry, Redbike, RoundRobin, Unreachable
+from redbike.errors import NoSuchJob
+from redbike.keeping.fsck import fsck
+from tests.crashing import FAULTS, Crash, faulty
+from tests.operations import BY_HAND, Scene
+from tests.states import dump
+from tests.waiting import wait_until
+
+ME = "me@here"
+HOURLY = "EVERY:1h@0"
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(RoundRobin("A:B"), prefix, client, noted_as=ME)
+
+
+def rows(bike, jobid=None):
+    return [(entry.action, entry.jobid, entry.detail) for entry in bike.log(jobid)]
+
+
+def test_a_program_is_not_noted_unless_it_wants_to_be(bike, client, prefix):
+    program = Redbike(RoundRobin("A:B"), prefix, client)
+    program.set("a:A", HOURLY)
+    program.pause("a:A")
+    program.control("HALT")
+    assert list(bike.log()) == []
+    before = time.time()
+    bike.set("a:A", "EVERY:2h@0")
+    [entry] = program.log()
+    assert entry == LogEntry(entry.time, ME, "set", "a:A", f"{HOURLY} -> EVERY:2h@0")
+    assert before - 2 < entry.time < time.time() + 2
+
+
+def test_each_verb_is_noted_with_what_it_changed(bike):
+    bike.set("a:A", "EVERY:1h@0.0")
+    bike.pause("a:A", until=1e10, reason="moving house")
+    bike.pause("a:A")
+    bike.resume("a:A")
+    bike.resume("a:A")
+    bike.run("a:A")
+    bike.cancel("a:A")
+    bike.cancel("a:A")
+    bike.control("halt")
+    bike.unset("a:A")
+    bike.unset("a:A")
+    assert rows(bike) == [
+        ("unset", "a:A", "EVERY:1h@0.0"),
+        ("halt", "", "HALT"),
+        ("cancel", "a:A", ""),
+        ("run", "a:A", ""),
+        ("resume", "a:A", ""),
+        ("pause", "a:A", "until 2286-11-20T17:46:40+00:00: moving house"),
+        ("set", "a:A", "EVERY:1h@0.0"),
+    ]
+    assert rows(bike, "a:A") == [row for row in rows(bike) if row[1]]
+    assert rows(bike, "b:A") == []
+    with pytest.raises(BadJobId):
+        bike.log("a\nb")
+
+
+def test_a_pause_is_by_whom_the_log_names(bike):
+    bike.set("a:A", HOURLY)
+    bike.pause("a:A")
+    bike.pause_all()
+    assert bike.tell("a:A")["paused"]["by"] == ME
+    assert bike.gates()[0].pause.by == ME
+
+
+@pytest.mark.parametrize("who", ["", "a\nb", "x" * 201, 7])
+def test_who_is_one_line_of_limited_length(client, prefix, who):
+    with pytest.raises(BadConfig, match="bad noted_as"):
+        Redbike(RoundRobin("A"), prefix, client, noted_as=who)
+
+
+def test_what_loops_change_is_not_noted(bike):
+    bike.set("a:A", HOURLY)
+    bike.pause("a:A", until=time.time() + 0.2)
+    bike.pause_queue("A", until=time.time() + 0.2)
+    noted = rows(bike)
+
+    def is_over():
+        bike.dispatch_due()
+        return "paused" not in bike.tell("a:A") and not bike.gates()
+
+    wait_until(is_over)
+    bike.set("a:A", "NOW")
+    bike.dispatch_due()
+    assert bike.work_one() == "a:A"
+    assert rows(bike)[1:] == noted
+
+
+def test_a_file_is_one_entry_when_it_is_done(bike, tmp_path):
+    path = tmp_path / "jobs{}\x1b.csv"
+    path.write_text("".join(f"{n}:A,{HOURLY}\n" for n in range(1200)) + "bad:A,whenever\nno row\n")
+    assert len(list(bike.load(str(path)))) == 1202
+    assert rows(bike) == [("load", "", f"{tmp_path}/jobs{{}}\\x1b.csv: 1200 set, 2 bad")]
+
+
+def test_a_file_that_sets_nothing_is_not_noted(bike, tmp_path):
+    list(bike.load(io.StringIO("no row\nbad:A,whenever\n")))
+    with pytest.raises(BadConfig):
+        list(bike.load(str(tmp_path / "nowhere.csv")))
+    assert rows(bike) == []
+
+
+def test_a_load_that_is_interrupted_is_noted_with_what_it_has_set(bike):
+    lines = io.StringIO("".join(f"{n}:A,{HOURLY}\n" for n in range(1200)))
+    loading = bike.load(lines)
+    next(loading)
+    loading.close()
+    assert rows(bike) == [("load", "", "the open file: 500 set, 0 bad, interrupted")]
+    assert len(list(bike.get_schedules())) == 500
+
+
+def test_a_repair_is_noted_if_it_repaired_something(bike, client):
+    assert list(bike.repair()) == []
+    assert rows(bike) == []
+    client.zadd(bike.store.keys.alarms, {"nobody": 1})
+    assert [well for _, well in bike.repair()] == [True]
+    assert rows(bike) == [("repair", "", "1 repaired, 0 not repaired")]
+
+
+def test_damaged_entries_are_named_and_removed(bike, client):
+    bike.set("a:A", HOURLY)
+    noted = rows(bike)
+    key = bike.store.keys.log
+    client.rpush(key, "garbage", '["1.000000","me","set"]', "garbage")
+    found = list(fsck(bike.store))
+    assert found == [
+        f"the key {key!r} holds 'garbage', which is no entry of the log",
+        f'the key {key!r} holds \'["1.000000","me","set"]\', which is no entry of the log',
+    ]
+    assert rows(bike) == noted
+    repaired = list(Redbike(RoundRobin("A:B"), bike.prefix, client).repair())
+    assert repaired == [(f"{line} -- repaired: it is removed", True) for line in found]
+    assert list(fsck(bike.store)) == []
+    assert rows(bike) == noted
+    client.delete(key)
+    client.set(key, "a string")
+    assert "is a string, not a list" in next(fsck(bike.store))
+    client.delete(key)
+    bike.flush()
+
+
+NOTED = [
+    (name, prepare, act)
+    for name, prepare, act in BY_HAND
+    if name.partition(" ")[0] in ("set", "unset", "run", "cancel", "pause", "resume", "halt")
+    and not name.startswith(("pause a queue", "pause everything", "resume a queue"))
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("name", "prepare", "act"), NOTED, ids=[name for name, _, _ in NOTED])
+def test_a_change_and_its_entry_are_one_step_wherever_it_breaks_off(
+    client, prefix, monkeypatch, name, prepare, act, fault
+):
+    """Whatever fails at whichever round trip: there is an entry if and only if something has changed, and only one."""
+    monkeypatch.setattr("redbike.redbike.check_server", lambda client, durable: [])
+    for at in count(1):
+        scene = Scene(client, f"{prefix}n{at}", {})
+        scene.bike = Redbike.from_settings(
+            scene.handler, scene.observer.settings, faulty(client, scene.faults), noted_as=ME
+        )
+        prepare(scene)
+        before = dump(scene.store)
+        scene.faults.arm(fault, at)
+        try:
+            act(scene)
+        except (Crash, Unreachable, NoSuchJob):
+            pass
+        finally:
+            scene.close()
+        after = dump(scene.store)
+        noted = after.pop(scene.store.keys.log, [])
+        if name == "run what is queued":
+            assert len(noted) <= 1  # it is noted, but has its run already
+        else:
+            # A bad schedule leaves a status, but sets nothing.
+            assert len(noted) == (after != before and name != "set badly"), (fault, at)
+        client.flushdb()
+        if not scene.faults.struck:
+            break
+
+
+def test_the_command_line_notes_who_and_shows_it(shell):
+    def run(*arguments, status=0):
+        done = shell.run(*arguments)
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    shell.environment["LOGNAME"] = "m\te\x1b"
+    (shell.folder / "jobs.csv").write_text("one:A,EVERY:1h\ntwo:A,EVERY:1h\n")
+    assert run("log") == ""
+    run("load", "jobs.csv")
+    run("set", "--timeout=5", '--data="secret"', "a:A", "RRULE:FREQ=DAILY")
+    run("set", "--", "-b:A", "NOW")
+    run("pause", "*:A")
+    run("resume", "--queue=A")
+    run("pause", "--queue=A", "--reason=why, indeed")
+    run("limit", "A", "--at-once=3")
+    run("limit", "A")
+    run("resume", "a:A", "--dry-run")
+    run("control", "HALT")
+    run("unset", "nobody:A", status=1)
+    run("unset", "one:A")
+    shown = list(csv.reader(io.StringIO(run("log"))))
+    assert all(
+        len(row) == 5 and row[1].startswith("m e\\x1b@") and abs(float(row[0]) - time.time()) < 60 for row in shown
+    )
+    assert [row[2] for row in shown] == [*["unset", "halt", "limit", "pause"], *["pause"] * 4, "set", "set", "load"]
+    assert [row[3:] for row in shown[:4]][:-1] == [
+        ["one:A", shown[0][4]],
+        ["", "HALT"],
+        ["", "queue work-A: at once 3"],
+    ]
+    assert shown[3][3:] == ["", "queue work-A: why, indeed"]
+    assert shown[-1][4] == "jobs.csv: 2 set, 0 bad"
+    assert "options changed: timeout; data changed" in shown[-2][4]
+    assert "\\n" in shown[-2][4]
+    assert "secret" not in str(shown)
+    assert run("log", "--limit=2") == "".join(run("log").splitlines(keepends=True)[:2])
+    assert [row[2] for row in csv.reader(io.StringIO(run("log", "one:A")))] == ["unset", "pause"]
+    assert [row[2] for row in csv.reader(io.StringIO(run("log", "--", "-b:A")))] == ["pause", "set"]
+    assert run("log", "nobody:A") == ""
+    for wrong in ("0", "x", "1000001"):
+        assert "--limit" in shell.run("log", f"--limit={wrong}").stderr
+        run("log", f"--limit={wrong}", status=2)
+    run("log", "a\nb", status=2)
+
+
+def test_a_dispatcher_notes_its_file_and_nothing_more(shell):
+    (shell.folder / "jobs.csv").write_text("one:A,EVERY:1h\nbad:A,whenever\n")
+    dispatcher = shell.start("dispatch", "--schedules=jobs.csv")
+    wait_until(lambda: shell.run("log").stdout)
+    assert shell.run("log").stdout.endswith(',load,,"jobs.csv: 1 set, 1 bad"\n')
+    wait_until(lambda: shell.run("control", "HALT").returncode == 0 and dispatcher.poll() is not None)
