@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from redbike.redbike import Redbike, log
     from redbike.state.gates import Gate, Pause
     from redbike.state.log import LogEntry
+    from redbike.state.workers import Process
     from redbike.steering.patterns import Steered
     from redbike.working.runner import current_run
     from redbike.working.worker_class import Priority, RoundRobin
@@ -39,6 +40,7 @@ __all__ = [
     "NoSuchJob",
     "Pause",
     "Priority",
+    "Process",
     "Redbike",
     "RedbikeError",
     "RoundRobin",
@@ -57,6 +59,7 @@ _PLACES = {
     "LogEntry": "redbike.state.log",
     "Pause": "redbike.state.gates",
     "Priority": "redbike.working.worker_class",
+    "Process": "redbike.state.workers",
     "Redbike": "redbike.redbike",
     "RoundRobin": "redbike.working.worker_class",
     "Steered": "redbike.steering.patterns",

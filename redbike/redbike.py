@@ -27,6 +27,7 @@ from redbike.state import rights
 from redbike.state.keys import check_known_jobid
 from redbike.state.log import check_who
 from redbike.state.store import Store
+from redbike.state.workers import Process
 from redbike.steering.facade import Steering
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
@@ -196,7 +197,7 @@ class Redbike(Steering):
     def tell(self, jobid: str) -> dict[str, Any]:
         """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
 
-        Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``,
+        Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``, ``worker``,
         ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``options``, ``data``,
         ``paused`` (``since``, ``until``, ``by``, ``reason``) and ``held_for`` (when that which is held is due).
         """
@@ -221,6 +222,10 @@ class Redbike(Steering):
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
         return self.store.questions.list_failures()
+
+    def workers(self) -> list[Process]:
+        """Every dispatcher and worker: lost ones first, then dispatchers. One is lost for a day, then forgotten."""
+        return self.store.workers.list_all()
 
     def fsck(self) -> Iterator[str]:
         """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""

@@ -252,7 +252,7 @@ def cancel(scene: Scene) -> None:
 def look(scene: Scene) -> list[Any]:
     bike = scene.bike
     listed = [sorted(bike.get_statuses()), sorted(bike.get_schedules()), list(bike.failures())]
-    return [bike.tell("flying:A"), bike.is_working("job:A"), bike.is_halted(), *listed]
+    return [bike.tell("flying:A"), bike.is_working("job:A"), bike.is_halted(), bike.workers(), *listed]
 
 
 def repair(scene: Scene) -> None:

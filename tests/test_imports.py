@@ -53,13 +53,13 @@ MODULES = {
         {"namespace"},
         {"inspected", "log"},
         {"gates", "jobs", "questions", "runs"},
-        {"pauses", "timeline", "upkeep"},
+        {"pauses", "timeline", "upkeep", "workers"},
         {"store"},
     ],
     "running": [
         {"__init__", "occurrences", "schedules", "timefile", "wakeup"},
         {"loop", "policies"},
-        {"requests", "resuming", "skipping"},
+        {"presence", "requests", "resuming", "skipping"},
         {"dispatcher"},
     ],
     "working": [
@@ -80,8 +80,8 @@ MODULES = {
         {"__init__"},
     ],
 }
-# The command line tells the version, which its users find in the package.
-EXCEPTIONS = {("redbike.cli.entry", "redbike.__init__")}
+# They tell the version, which users find in the package.
+EXCEPTIONS = {(module, "redbike.__init__") for module in ("redbike.cli.entry", "redbike.running.presence")}
 # What is installed with the package, and what of it is imported: the data of time zones are only read, and croniter and
 # dateutil are there to check its answers with.
 REQUIRED = {"croniter": None, "docopt-ng": "docopt", "python-dateutil": None, "redis": "redis", "tzdata": None}

@@ -39,6 +39,7 @@ IN_A_SHELL = {
 TYPED = [line.split() for line in re.findall(r"^   (ACL SETUSER .*)$", PAGE, re.MULTILINE)]
 RIGHTS = {role: [word[1:] for word in words if word.startswith("+")] for role, words in IN_A_SHELL.items()}
 PASSWORD = "PASSWORD"
+ENTRY = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": [], "version": "1"}'
 FOREIGN = [
     ("GET", "other-control"),
     ("HGET", "other-schedules", "job:A"),
@@ -196,10 +197,21 @@ def is_limited(store, other):
     assert take_one(other, [("work-B", 500.0)], "rest").jobid == "limited3:B"
 
 
+def signs(store, other):
+    """Registers, is seen, and ends; one that was lost long ago is forgotten then."""
+    other.at(1000.0).workers.sign("OwnerOf0", ENTRY)
+    store.workers.sign("OwnerOf1", ENTRY)
+    assert store.workers.renew("OwnerOf1")
+    assert not store.workers.renew("OwnerOf0")
+    store.workers.sign_off("OwnerOf1")
+    assert not other.client.exists(other.keys.workers, other.keys.seen)
+
+
 def dispatches(bike, helper):
     """All that a dispatcher may ever ask of Redis."""
     starts(bike, helper.client)
     store, other = bike.store, helper.store
+    signs(store, other)
     for n, due in enumerate((1050.0, 1060.0, 1200.0)):
         set_job(other.at(1000.0), f"{n}:A", "EVERY:100@0.0", due)
     assert bike.dispatch_due(1100.0) == 2
@@ -240,6 +252,7 @@ def works(bike, helper):
     """All that a worker may ever ask of Redis."""
     starts(bike, helper.client)
     store, other = bike.store, helper.store
+    signs(store, other)
     set_job(other, "again:A", "CONTINUE", "now")
     assert bike.work_one() == "again:A"
     set_job(other, "late:A", "EVERY:1h@0.0", 1000.0)
@@ -278,6 +291,7 @@ def damages(keys, admin):
     admin.set(keys.inflight("tag"), "\ntwo:A\n")
     admin.sadd(keys.tombstones("work-A"), "two:A")
     admin.sadd(keys.withdrawn, "nobody")
+    admin.hset(keys.workers, "nobody", "damaged")
 
 
 def steers_queues(bike):
@@ -309,6 +323,8 @@ def asks(bike, helper):
         assert bike.set("job:A", schedule)
     assert bike.cancel("job:A") == [("job:A", "cancelled")]
     assert bike.tell("job:A")["working"]
+    other.workers.sign("OwnerOf1", ENTRY)
+    assert [process.id for process in bike.workers()] == ["web1:4711:OwnerOf1"]
     assert len(list(bike.get_statuses())) == 4
     assert len(list(bike.get_schedules())) == 3
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]

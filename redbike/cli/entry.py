@@ -16,6 +16,7 @@ Usage:
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
   redbike [options] log [--limit=<N>] [--] [<JOBID>]
+  redbike [options] workers
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
   redbike [options] pause [--until=<TIME>] [--reason=<TEXT>] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
@@ -41,6 +42,7 @@ Commands:
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
   log        What people have changed, or have changed of a job, newest first, as CSV: time,who,action,jobid,detail.
+  workers    Every dispatcher and worker, as CSV: id,kind,host,pid,queues,state,since,seen,jobs. Lost ones come first.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop the occurrences of jobs that wait or run; their schedules go on, and nothing has failed.
   pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete.
@@ -130,6 +132,7 @@ COMMANDS = {
     "next": "next",
     "failures": "look",
     "log": "look",
+    "workers": "look",
     "run": "steer",
     "cancel": "steer",
     "pause": "steer",

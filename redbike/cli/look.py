@@ -1,4 +1,4 @@
-"""Run the commands that only read: statuses, schedules, tell, failures, log."""
+"""Run the commands that only read: statuses, schedules, tell, workers, failures, log."""
 
 import csv
 import json
@@ -40,6 +40,16 @@ def tell_job(arguments: Arguments, config: Config) -> int:
     return DONE if exists else FAILED
 
 
+def print_workers(arguments: Arguments, config: Config) -> int:
+    """Print every dispatcher and worker, as CSV."""
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    for each in open_bike(config).workers():
+        times = f"{each.since:.3f}", f"{each.seen:.3f}"
+        known = (each.id, each.kind, each.host, each.pid, " ".join(each.queues), each.state)
+        rows.writerow((*known, *times, " ".join(each.jobs)))
+    return DONE
+
+
 def print_failures(arguments: Arguments, config: Config) -> int:
     """Print the failures that are kept, one JSON object a line."""
     for failure in open_bike(config).failures():
@@ -62,6 +72,7 @@ COMMANDS: dict[str, Command] = {
     "statuses": print_statuses,
     "schedules": print_schedules,
     "tell": tell_job,
+    "workers": print_workers,
     "failures": print_failures,
     "log": print_log,
 }

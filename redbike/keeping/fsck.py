@@ -10,7 +10,8 @@
 5. A status agrees with the place.
 6. Each run in flight from a queue with a limit at once has a slot there, and no other job has. A pause that ends by
    itself has an alarm.
-7. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
+7. Each process that is registered has an entry, and the time when it was seen.
+8. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
 
 Invariant 4 is not for a run of an older version, which has a lease of its own.
 
@@ -59,6 +60,7 @@ def fsck(store: Store) -> Iterator[str]:
         yield f"the tag {tag.tag!r}: {'; '.join(check_tag(tag))}"
     for subject, problems in list_bad_gates(store, listing):
         yield f"{subject}: {'; '.join(problems)}"
+    yield from (f"the process {owner!r}: {problem}" for owner, problem in store.workers.list_bad())
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
     yield from (f"the key {store.keys.log!r} {describe_entry(entry)}" for entry in listing.malformed_log)
     yield from (f"the key {store.keys.withdrawn!r} {describe_malformed(member)}" for member in listing.malformed)

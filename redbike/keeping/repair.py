@@ -60,6 +60,9 @@ class Repair:
             done = "it has what its runs need" if now.deadlines else "nothing is left of it"
             yield _format_line(f"the tag {found.tag!r}", check_tag(found), [done], check_tag(now))
         yield from self._repair_gates(listing)
+        for owner, problem in list(self.store.workers.list_bad()):
+            self.store.workers.forget(owner)
+            yield f"the process {owner!r}: {problem} -- repaired: it is removed", True
         for key, how in listing.keys:
             yield self._repair_key(key, how)
         for key, how in listing.leftovers:

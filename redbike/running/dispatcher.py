@@ -22,6 +22,7 @@ from redbike.errors import RedbikeError
 from redbike.processes import watchdog
 from redbike.running.loop import Loop
 from redbike.running.policies import describe, place_again, place_lost, place_suspect
+from redbike.running.presence import Presence
 from redbike.running.resuming import resume_over
 from redbike.running.skipping import skip_late, skip_missed
 from redbike.running.timefile import Timefile
@@ -52,6 +53,7 @@ class Dispatcher:
         self.store = store
         self.settings = settings
         self.loop = Loop(store)
+        self.presence = Presence(self.loop, "dispatcher")
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
         self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
@@ -61,14 +63,15 @@ class Dispatcher:
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
-        self.loop.retry_until_up(lambda _: self.skip_missed(after))
-        if after is not None:
-            self.loop.retry_until_up(lambda _: self.dispatch_due(after))
-        try:
-            self.loop.run(self._turn)
-        finally:
-            self._keep_time_at_exit()
-            self.close()
+        with self.presence:
+            self.loop.retry_until_up(lambda _: self.skip_missed(after))
+            if after is not None:
+                self.loop.retry_until_up(lambda _: self.dispatch_due(after))
+            try:
+                self.loop.run(self._turn)
+            finally:
+                self._keep_time_at_exit()
+                self.close()
 
     def close(self) -> None:
         """Give back the connection."""
@@ -81,6 +84,7 @@ class Dispatcher:
         while True:
             replies, survey = self._move_and_survey(store, due, ahead=before is None or not before.lost)
             watchdog.feed()
+            self.presence.renew()
             moved += sum(map(store.timeline.read_dispatch, replies))
             late = [job for reply in replies for job in store.timeline.read_late(reply)]
             moved += self._skip_late(store, late, survey.now) if late else 0

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redbike.options import is_readable, parse_options
+from redbike.state.keys import OWNER
 from redbike.state.namespace import read_json
-from redbike.state.records import STREAK, Pause, RunRecord, Streak, Waiting, parse_batch, parse_number
+from redbike.state.records import STREAK, Pause, ProcessRecord, RunRecord, Streak, Waiting, parse_batch, parse_number
 from redbike.state.scripts import Reply
 from redbike.words import Event, Skip
 
@@ -42,6 +43,7 @@ class JobState:
     options: str = ""  # as they are stored
     has_data: bool = False
     data: str = field(default="", compare=False)  # JSON, if it was asked for
+    worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
 
     def count_entries(self, name: str) -> int:
         """Return how often it is in the list of the queue `name`, not counting a tombstone."""
@@ -87,6 +89,8 @@ class JobState:
             found["held_for"] = self.held
         if run := self.run:
             found |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
+            process = ProcessRecord.parse(self.worker)
+            found["worker"] = process and process.format_id(run.tag[:OWNER])
             found |= {"cancelled": True} if run.cancelled else {}
         streak = Streak.parse(self.streak)
         if streak.failures:
@@ -151,6 +155,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         options="" if "options" in unreadable else found.get("options", ""),
         has_data=found["has_data"],
         data=found.get("data", ""),
+        worker=found.get("worker", ""),
         stored={name: found[name] for name in STORED if name in found},
     )
 

@@ -31,6 +31,8 @@ key (after the prefix)    type    content
 ``-options``              hash    job id → JSON object of the options that the job has; most have none
 ``-data``                 hash    job id → JSON that its worker is given
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
+``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
+``-seen``                 zset    owner, scored by when the process was seen last
 ``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================
 
@@ -40,6 +42,11 @@ Times are seconds since the epoch with six decimals.
 in ``-running``. The tag has the rest, once for all of them: the list in ``-batches``, the lease and the in-flight key.
 A run that ends is removed from the list. The last one removes the list, the lease and the key. Until then the key also
 names runs that have ended.
+
+**An owner** is what the tags of one worker process begin with: `OWNER` characters, which it makes up when it starts. A
+dispatcher has one too. ENTRY is a JSON object: ``kind`` (``dispatcher`` or ``worker``), ``host``, ``pid``, ``queues``,
+``version``. SINCE is when the process started. It is removed when it ends in order. One that was killed stays for a
+day.
 
 **A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
 later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again
@@ -84,6 +91,7 @@ from redbike.errors import BadJobId, BadQueueName
 
 MAX_JOBID = 512  # bytes of UTF-8
 MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
+OWNER = 8  # characters
 
 # Every key whose name does not depend on a queue or a run, and its type. A script is given those that it names, in this
 # order.
@@ -112,6 +120,8 @@ FIXED = {
     "options": "hash",
     "data": "hash",
     "log": "list",
+    "workers": "hash",
+    "seen": "zset",
     "withdrawn": "set",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
@@ -133,7 +143,7 @@ class Keys:
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
-        self.log, self.withdrawn, self.inflight_base = others
+        self.log, self.workers, self.seen, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

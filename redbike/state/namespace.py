@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from redbike.state.keys import Keys
+from redbike.state.keys import OWNER, Keys
 from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply, Scripts, name_wrong_key
 from redbike.state.texts import SCRIPTS
@@ -60,9 +60,17 @@ class Namespace:
             raise name_wrong_key(self.client, [(key, kind)], error) from error
 
 
-def make_tag() -> str:
-    """Return a name for one request or run that no other will have."""
-    return base64.urlsafe_b64encode(os.urandom(12)).decode()
+def make_tag(owner: str = "") -> str:
+    """Return a name for one request or run that no other will have; it begins with that of its `owner`, if it has one.
+
+    What follows is random too, so the child of a process that has forked makes other ones.
+    """
+    return (owner or make_owner()) + make_owner()
+
+
+def make_owner() -> str:
+    """Return a name for one dispatcher or worker that no other will have: `redbike.state.keys.OWNER` characters."""
+    return base64.urlsafe_b64encode(os.urandom(OWNER * 6 // 8)).decode()
 
 
 def number_queues(names: Iterable[str]) -> dict[str, int]:

@@ -89,7 +89,7 @@ class Questions:
 
     def list_statuses(self, pattern: str | None = None) -> Iterator[tuple[str, str]]:
         """Yield every job id, or each that `pattern` matches, with its status as it is stored."""
-        return self._scan(self._namespace.keys.statuses, pattern)
+        return self.scan(self._namespace.keys.statuses, pattern)
 
     def list_events(self, before: float | None) -> Iterator[tuple[str, str, int]]:
         """Yield the id of every job, its last event and the time of that; or of those with no event since `before`."""
@@ -114,11 +114,11 @@ class Questions:
 
     def list_schedules(self) -> Iterator[tuple[str, str]]:
         """Yield every job id with its schedule."""
-        return self._scan(self._namespace.keys.schedules)
+        return self.scan(self._namespace.keys.schedules)
 
     def list_matching(self, pattern: str) -> Iterator[str]:
         r"""Yield the ids of the jobs that `pattern` matches: ``*``, ``?``, ``[…]``, with ``\`` before a literal one."""
-        return (jobid for jobid, _ in self._scan(self._namespace.keys.schedules, pattern))
+        return (jobid for jobid, _ in self.scan(self._namespace.keys.schedules, pattern))
 
     def list_failures(self) -> Iterator[dict[str, Any]]:
         """Yield the failures that are kept, oldest first."""
@@ -131,7 +131,8 @@ class Questions:
                     if failure is not None:
                         yield failure
 
-    def _scan(self, key: str, pattern: str | None = None) -> Iterator[tuple[str, str]]:
+    def scan(self, key: str, pattern: str | None = None) -> Iterator[tuple[str, str]]:
+        """Yield the fields of a hash with their values, or those that `pattern` matches."""
         client, seen = self._namespace.client, set[bytes]()
         may_move = is_in_cluster(client)
         with translate_errors():

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from redbike.words import Event
 
@@ -27,6 +27,7 @@ RUN = re.compile(
 STREAK = re.compile(
     rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?(?: failed=(\d{{1,9}}))?( alone)?", re.ASCII
 )
+PROCESS = re.compile(rf"({MOMENT}) (\{{.*\}})", re.ASCII | re.DOTALL)
 PAUSE = re.compile(rf"(-|{MOMENT}) ({MOMENT}) (-|{MOMENT}) (.*)", re.ASCII | re.DOTALL)
 
 
@@ -158,6 +159,46 @@ class Streak:
         tried = f" {self.tries} {due} {after}" if self.tries or (due, after) != ("-", "-") else ""
         failed = f" failed={self.failed}" if self.failed else ""
         return f"{self.failures} {self.losses}{tried}{failed}{' alone' if self.alone else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """The record of a dispatcher or worker. All of its texts are safe to show."""
+
+    since: float
+    kind: Literal["dispatcher", "worker"]
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    version: str
+
+    @classmethod
+    def parse(cls, record: str) -> "ProcessRecord | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = PROCESS.fullmatch(record)
+        try:
+            entry = json.loads(found[2]) if found else None
+        except (ValueError, RecursionError):
+            return None
+        if found is None or not isinstance(entry, dict):
+            return None
+        host, pid, queues, version = (entry.get(name) for name in ("host", "pid", "queues", "version"))
+        kind: Any = entry.get("kind")
+        is_number = isinstance(pid, int) and not isinstance(pid, bool)
+        if kind not in ("dispatcher", "worker") or not is_number or not isinstance(queues, list):
+            return None
+        if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
+            return None
+        return cls(float(found[1]), kind, str(host), int(pid or 0), tuple(queues), str(version))
+
+    def format_entry(self) -> str:
+        """Write the record but for its time, which the script adds."""
+        entry = {"kind": self.kind, "host": self.host, "pid": self.pid, "queues": self.queues, "version": self.version}
+        return json.dumps(entry, ensure_ascii=False)
+
+    def format_id(self, owner: str) -> str:
+        """Return the name of the process that people see."""
+        return f"{self.host}:{self.pid}:{owner}"
 
 
 def decode(value: Any) -> str:

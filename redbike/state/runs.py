@@ -142,12 +142,19 @@ class Runs:
             reply = self._namespace.scripts.run(call)
         return self.read_take(reply, tag)
 
-    def pack_take(self, look: Look, tag: str, most: int, control: str = "", repeated: bool = False) -> Call:
-        """Ask for jobs. A request whose reply was lost is `repeated` with its tag: it gets the same jobs again."""
+    def pack_take(
+        self, look: Look, tag: str, most: int, control: str = "", repeated: bool = False, signer: str = ""
+    ) -> Call:
+        """Ask for jobs. A request whose reply was lost is `repeated` with its tag: it gets the same jobs again.
+
+        `signer` is the owner of an idle worker, which is seen if there is nothing; see `read_signature`.
+        """
         names, timeouts = [name for name, _ in look.queues], [timeout for _, timeout in look.queues]
         given = {"tag": tag, "control": control, "most": most, "repeated": repeated, "lease": LEASE, "grace": GRACE}
         if look.strict:
             given["strict"] = True
+        if signer:
+            given["signer"] = signer
         return self._namespace.pack("take", names, timeouts=timeouts, turns=list(look.turns), **given)
 
     def read_take(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
@@ -175,6 +182,10 @@ class Runs:
                 if run.queue == name:
                     run.queue_pause = float(since), float(ended)
         return runs
+
+    def read_signature(self, reply: Reply) -> str:
+        """Read the reply to `pack_take` with a signer: ``seen``, ``unknown``, or "" if the server did not look."""
+        return decode(reply[1]) if reply[0] == "empty" and len(reply) > 1 else ""
 
     def end(self, run: Run, placement: Placement, late: float = 0.0) -> Answer:
         """End `run`. `late` is for how many seconds it has been over; it must have been in time then."""

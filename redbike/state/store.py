@@ -14,6 +14,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Upkeep` for fsck, and for what older versions have left,
 - `Pauses` for those who pause jobs,
 - `Log` for the changes that people have made,
+- `Workers` for dispatchers and workers, which say that they are there,
 - `Questions` for all that is only read.
 
 `redbike.state.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
@@ -40,6 +41,7 @@ from redbike.state.runs import Runs
 from redbike.state.scripts import Scripts
 from redbike.state.timeline import Timeline
 from redbike.state.upkeep import Upkeep
+from redbike.state.workers import Workers
 from redbike.texts import describe
 
 QueueFor = Callable[[str], str]
@@ -65,6 +67,7 @@ class Store:
         self.upkeep = Upkeep(namespace)
         self.pauses = Pauses(namespace, self.queue_for)
         self.log = Log(namespace)
+        self.workers = Workers(namespace)
         self.questions = Questions(namespace)
 
     def at(self, now: float) -> "Store":

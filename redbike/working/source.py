@@ -12,7 +12,7 @@ from typing import Literal
 
 from redbike.errors import Unreachable
 from redbike.running.loop import Loop
-from redbike.state.namespace import make_tag
+from redbike.running.presence import Presence
 from redbike.state.runs import EndedRun, Look, Run
 from redbike.state.scripts import Call, Pipeline, Reply
 from redbike.state.store import Store
@@ -26,11 +26,12 @@ NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, a
 class Source:
     """Takes jobs from `queues`, and ends their runs. One thread uses it."""
 
-    def __init__(self, store: Store, loop: Loop, queues: Queues, ends: Ends) -> None:
+    def __init__(self, store: Store, loop: Loop, queues: Queues, ends: Ends, presence: Presence) -> None:
         self._store = store
         self._loop = loop
         self._queues = queues
         self._ends = ends
+        self._presence = presence
         self._pipeline = Pipeline(store.client, loop.stopping.is_set)
         self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
@@ -52,7 +53,7 @@ class Source:
         return []
 
     def _take_from(self, look: Look, most: int) -> list[Run]:
-        tag, is_new = self._ahead or make_tag(), not self._ahead
+        tag, is_new = self._ahead or self._presence.make_tag(), not self._ahead
 
         def ask(repeated: bool) -> Reply:
             self._asked = time.monotonic()
@@ -65,8 +66,8 @@ class Source:
         self._ahead = ""
         return self._check_halt(self._store.runs.read_take(reply, tag))
 
-    def _pack_take(self, look: Look, tag: str, most: int, repeated: bool = False) -> Call:
-        return self._store.runs.pack_take(look, tag, most, self._loop.control_at_start, repeated)
+    def _pack_take(self, look: Look, tag: str, most: int, repeated: bool = False, signer: str = "") -> Call:
+        return self._store.runs.pack_take(look, tag, most, self._loop.control_at_start, repeated, signer)
 
     def _check_halt(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
@@ -83,8 +84,8 @@ class Source:
 
         def take() -> Call:
             # One job only: if this process is suspended by then, it is held up.
-            self._ahead = make_tag()
-            return self._pack_take(look, self._ahead, 1)
+            self._ahead = self._presence.make_tag()
+            return self._pack_take(look, self._ahead, 1, signer=self._presence.signer)
 
         woken, runs = False, list[Run]()
         while not (woken or runs or self._loop.stopping.is_set()):
@@ -92,6 +93,7 @@ class Source:
             woken, reply = self._loop.wait_and_run(wakes, NAP, take)
             if reply is not None:
                 runs, self._ahead = self._check_halt(self._store.runs.read_take(reply, self._ahead)), ""
+                self._presence.note(self._store.runs.read_signature(reply))
                 # It does not look into all when there are very many.
                 woken = woken or len(look.queues) < len(wakes)
             elif not woken and self._queues.refresh():
@@ -151,7 +153,7 @@ class Source:
         if self._loop.stopping.is_set() or not (ended or self._unheard):
             self.end(ended)
             return self.take(most)
-        tag, look = make_tag(), next(self._queues.looks())
+        tag, look = self._presence.make_tag(), next(self._queues.looks())
         reply = self.end(ended, lambda repeated: self._pack_take(look, tag, most, repeated))
         return self._check_halt(self._store.runs.read_take(reply, tag))
 

@@ -12,6 +12,7 @@ import time
 
 from redbike.config import Settings
 from redbike.running.loop import Loop
+from redbike.running.presence import Presence
 from redbike.state.namespace import make_tag
 from redbike.state.runs import LEASE, EndedRun, Placement, Run
 from redbike.state.store import Store
@@ -40,7 +41,8 @@ class Worker:
         self.runner = Runner(worker, settings)
         self.ends = Ends(store, self.loop, self.runner.settings_for)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
-        self.source = Source(store, self.loop, self.queues, self.ends)
+        self.presence = Presence(self.loop, "worker", self.queues.names)
+        self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()
 
@@ -48,10 +50,11 @@ class Worker:
         """Work until halted."""
         next(self.queues.looks())
         self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
-        if self.concurrency == 1:
-            self.loop.run(self._turn)
-        else:
-            Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run).work()
+        with self.presence:
+            if self.concurrency == 1:
+                self.loop.run(self._turn)
+            else:
+                Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run).work()
         self.batches.stop()
         self.heartbeat.stop()
         self.source.close()

@@ -39,6 +39,7 @@ AT_WORK = "tests/working/test_job_options.py"
 ROWS = "tests/moving/test_rows.py"
 LOG = "tests/steering/test_log.py"
 LOGGED = "tests/state/test_log.py"
+PRESENCE = "tests/running/test_presence.py"
 
 
 class Bug(NamedTuple):
@@ -2965,7 +2966,81 @@ NOTING = [
     ),
 ]
 
+PRESENT = [
+    Bug(
+        "a process that was forgotten is never registered again",
+        "running/presence.py",
+        "if not (self._is_current() and workers.renew(self.owner)):",
+        "if not (self._is_current() and (workers.renew(self.owner) or True)):",
+        f"{PRESENCE} -k forgotten",
+    ),
+    Bug(
+        "a busy worker is not seen",
+        "running/presence.py",
+        "            if time.monotonic() - self._seen_at >= INTERVAL:\n",
+        "            if not self._entry:\n",
+        f"{PRESENCE} -k busy",
+    ),
+    Bug(
+        "a process that ends in order stays in the list",
+        "state/lua/sign.lua",
+        "if given.ended then old[#old + 1] = owner end",
+        "",
+        f"{PRESENCE} -k leave",
+    ),
+    Bug(
+        "a renewal registers what nobody knows",
+        "state/lua/sign.lua",
+        "call('ZADD', seen, 'XX', 'CH', stamp(now), owner)",
+        "call('ZADD', seen, 'CH', stamp(now), owner)",
+        f"{PRESENCE} -k begin",
+    ),
+    Bug(
+        "one that was lost long ago is never forgotten",
+        "state/lua/sign.lua",
+        "'(' .. stamp(now - given.kept)",
+        "'(' .. stamp(0)",
+        f"{PRESENCE} -k long",
+    ),
+    Bug(
+        "one that registers again is new",
+        "state/lua/sign.lua",
+        "since_of(call('HGET', workers, owner)) or ",
+        "",
+        f"{PRESENCE} -k beginning",
+    ),
+    Bug(
+        "the tags of a worker do not lead to it",
+        "running/presence.py",
+        "return make_tag(self.owner)",
+        "return make_tag()",
+        f"{PRESENCE} -k busy",
+    ),
+    Bug(
+        "an idle worker looks past a halt",
+        "state/lua/take.lua",
+        "if given.control == '' then watched[#watched + 1] = control end",
+        "",
+        f"{PRESENCE} -k idle_take",
+    ),
+    Bug(
+        "an idle worker does not get the jobs of a take whose reply was lost",
+        "state/lua/take.lua",
+        "local watched = {inflight .. given.tag}",
+        "local watched = {}",
+        f"{PRESENCE} -k idle_take",
+    ),
+    Bug(
+        "a damaged entry is shown",
+        "state/records.py",
+        "isinstance(text, str) and text.isprintable() for text in (host, version, *queues)",
+        "isinstance(text, str) for text in (host, version, *queues)",
+        f"{PRESENCE} -k damaged",
+    ),
+]
+
 BUGS = [
+    *PRESENT,
     *AROUND,
     *SPLIT,
     *OCCURRENCES,

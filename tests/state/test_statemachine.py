@@ -21,9 +21,11 @@ from redbike.running.dispatcher import Dispatcher
 from redbike.running.resuming import resume, resume_over
 from redbike.state.gates import Gate
 from redbike.state.jobs import Job
+from redbike.state.keys import OWNER
 from redbike.state.records import Streak, parse_batch
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.store import Store
+from redbike.state.workers import LOST
 from redbike.steering.cancelling import cancel_jobs
 from redbike.words import Skip
 from redbike.working.ends import commit
@@ -39,7 +41,11 @@ PERIODIC = ["EVERY:5@0.0", "EVERY:60@0.0"]
 LONGEST = 30.0  # seconds: the longest timeout, also of a job of its own
 OPTIONS = ["", '{"timeout":30}', '{"timeout":8}', '{"on-lost":"stop"}', '{"grace":5}', '{"overlap":"queue"}']
 
+OWNERS = ["OwnerOf1", "OwnerOf2"]
+ENTRY = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}'
+
 jobids = st.sampled_from(JOBIDS)
+owners = st.sampled_from(OWNERS)
 # None leaves what the job has.
 options = st.sampled_from([None, None, None, *OPTIONS])
 data = st.sampled_from([None, None, "", '{"a":1}'])
@@ -87,6 +93,7 @@ class Jobs(RuleBasedStateMachine):
         self.model = Model(TIMEOUTS, LEASE, GRACE)
         self.now = 1000.0
         self.tags = 0
+        self.signed: dict[str, tuple[float, float]] = {}  # by owner: since when it is there, and seen
         self.runs: dict[tuple[str, str], Run] = {}  # by tag and job, also those that ended long ago
 
     def teardown(self):
@@ -253,10 +260,10 @@ class Jobs(RuleBasedStateMachine):
     @rule(turns=turns, most=st.integers(1, 4), repeated=st.sampled_from([None, False, True]), strict=st.booleans())
     def take(self, turns, most, repeated, strict):
         self.tags += 1
-        self._take(f"tag{self.tags}", turns, most, strict=strict)
+        self._take(self._name_tag(), turns, most, strict=strict)
         if repeated is not None:
             # Whoever asks does not always know that it is for the second time.
-            self._take(f"tag{self.tags}", turns, most, repeated=repeated)
+            self._take(self._name_tag(), turns, most, repeated=repeated)
 
     @has_run
     @rule(turns=turns, most=st.integers(1, 4), which=which)
@@ -284,6 +291,10 @@ class Jobs(RuleBasedStateMachine):
             else:
                 assert run.deadline == run.start + job.option("timeout", TIMEOUTS[run.queue])
                 self.runs[tag, run.jobid] = run
+
+    def _name_tag(self):
+        """The last tag: one of a process, or of an older version."""
+        return f"{[*OWNERS, ''][self.tags % 3]}tag{self.tags}"
 
     def _one(self, which):
         """A run, also one that ended long ago: a stale tag must change nothing."""
@@ -363,7 +374,35 @@ class Jobs(RuleBasedStateMachine):
             expected = self.model.conclude(self.now, run.jobid, run.tag, end, overrun)
             assert (answer.word, answer.detail) == expected
 
+    # Who is there
+
+    @rule(owner=owners)
+    def sign(self, owner):
+        since, _ = self.signed.get(owner, (self.now, self.now))
+        assert float(self.store.at(self.now).workers.sign(owner, ENTRY)) == since
+        self.signed[owner] = since, self.now
+
+    @rule(owner=owners)
+    def renew(self, owner):
+        assert self.store.at(self.now).workers.renew(owner) == (owner in self.signed)
+        if owner in self.signed:
+            self.signed[owner] = self.signed[owner][0], self.now
+
+    @rule(owner=owners)
+    def sign_off(self, owner):
+        self.store.at(self.now).workers.sign_off(owner)
+        self.signed.pop(owner, None)
+
     # What must hold after each step
+
+    @invariant()
+    def each_process_is_as_it_has_signed(self):
+        found = self.store.at(self.now).workers.list_all()
+        assert {each.id[-OWNER:]: (each.since, each.seen) for each in found} == self.signed
+        for each in found:
+            assert (each.state == "alive") == (self.now - each.seen <= LOST)
+            own = [batch for tag, batch in self.model.batches.items() if tag.startswith(each.id[-OWNER:])]
+            assert set(each.jobs) == {jobid for batch in own for jobid in batch.jobs}
 
     @invariant()
     def each_job_is_as_the_model_says(self):

@@ -38,6 +38,7 @@ from tests.states import (
 )
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
+ENTRY = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}'
 NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
 
 ME = "me@here"
@@ -106,6 +107,9 @@ VERBS: dict[str, Verb] = {
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
     "resume late": lambda store, run: resume(store.at(NOW + 50), Settings(grace=10.0), [JOB]),
     "note": note,
+    "sign": lambda store, run: store.at(NOW).workers.sign("OwnerOf1", ENTRY),
+    "renew": lambda store, run: store.at(NOW).workers.renew("OwnerOf1"),
+    "sign off": lambda store, run: store.at(NOW).workers.sign_off("OwnerOf1"),
 }
 # What people do with these is noted in the log.
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}
@@ -158,6 +162,9 @@ TABLE = {
     "resume":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "queue", "=", "flight", "="),
     "resume late": ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "timeline", "=", "flight", "="),
     "note":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "sign":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "renew":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "sign off":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
 }
 # fmt: on
 CASES = [

@@ -55,6 +55,10 @@ local function pause_record_of(pause, due)
   return due .. ' ' .. pause.since .. ' ' .. pause.till .. ' ' .. pause.note
 end
 
+local function owner_of(tag) return tag:sub(1, 8) end  -- the process that has taken under it, see keys.py
+local function since_of(process) return string.match(process or '', '^(%d+%.%d+) {') end
+local function process_record_of(since, entry) return since .. ' ' .. entry end
+
 local function skip_fields(job)  -- of the hash of skips
   local fields = {}
   for i, reason in ipairs({MISSED, RUNNING, WITHDRAWN, LATE, PAUSED, CANCELLED}) do fields[i] = reason .. ':' .. job end

@@ -4,7 +4,7 @@
 --        record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
 --         left to the in-flight key of that tag, streak, skipped: [count, …], failure, pause (record), alarm (score),
---         options, data, has_data, now, entries: how often it is in each list, dead: for each list 1 if it has a
+--         options, data, has_data, now, worker: record of the process that runs it, if data are told, entries: how often it is in each list, dead: for each list 1 if it has a
 --         tombstone there}; what is not there is missing
 local job, entries, dead = given.job, {}, {}
 local record = call('HGET', running, job) or nil
@@ -20,5 +20,6 @@ return {'ok', cjson.encode({
   pause = call('HGET', pauses, job) or nil, alarm = call('ZSCORE', alarms, 'job:' .. job) or nil,
   options = call('HGET', options, job) or nil, has_data = call('HEXISTS', data, job) == 1,
   data = given.data and call('HGET', data, job) or nil,
+  worker = given.data and record and tag and call('HGET', workers, owner_of(tag)) or nil,
   failure = call('HGET', failures, job) or nil, now = stamp(now), entries = entries, dead = dead
 })}

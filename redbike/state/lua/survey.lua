@@ -7,8 +7,9 @@
 --         jobs, runs, schedules, streaks, options}}; what is not there is missing. Nothing is due while all is paused.
 local MOST = 1000  -- jobs that are told of each tag: where there are more, its list is damaged
 local instant, lost, many = stamp(now), {}, 0
-local alarmed = call('ZCARD', alarms) > 0
-for _, tag in ipairs(call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, given.lost)) do
+local special = call('EXISTS', alarms, gates, leases) > 0  -- not while it is idle, which is to cost little
+local alarmed = special and call('ZCARD', alarms) > 0
+for _, tag in ipairs(special and call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, given.lost) or {}) do
   local jobs = jobs_of(call('HGET', batches, tag))
   for i = #jobs, MOST + 1, -1 do jobs[i] = nil end
   local held = {tag = tag, jobs = jobs}
@@ -22,14 +23,14 @@ for _, tag in ipairs(call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, 
   lost[#lost + 1], many = held, many + #jobs
   if many >= given.lost then break end
 end
-local keeper = gatekeeper()
+local keeper = special and gatekeeper()
 local held = keeper and keeper.is_paused(keeper.gate_of(''))
 return {'ok', cjson.encode({
   now = instant, control = call('GET', control) or nil, lost = lost,
   dispatched = call('ZSCORE', dispatched, 'until') or nil,
   alarms = alarmed and call('ZRANGEBYSCORE', alarms, '-inf', instant, 'LIMIT', 0, given.alarms) or nil,
   next_alarm = alarmed and call('ZRANGEBYSCORE', alarms, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,
-  next_lease = call('ZRANGEBYSCORE', leases, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2],
+  next_lease = special and call('ZRANGEBYSCORE', leases, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,
   due = not held and call('ZRANGEBYSCORE', timeline, '-inf', instant, 'WITHSCORES', 'LIMIT', given.passed_over, given.due)
     or {},
   coming = not held and call('ZRANGEBYSCORE', timeline, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, given.coming)

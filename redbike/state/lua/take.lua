@@ -3,11 +3,22 @@
 -- given  tag; control: the signal that the worker found when it started; repeated: whether this tag may have been
 --        served already; most: how many jobs, 0 for no others; queues, timeouts: names, and seconds for a job of each;
 --        turns: their numbers, over and over, or if strict each as long as it has jobs; lease, grace: seconds without
---        a sign of life, and after the deadline
+--        a sign of life, and after the deadline; signer: the owner of a worker that is idle
 -- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its streak}, jobs, and of each: due time, schedule,
 --         queue unless there is but one; {job: its own deadline, options, data}, {queue: the last pause}]}, {'empty'},
---         {'halted'}, {'again'} if all that was looked at was thrown away
+--         {'halted'}, {'again'} if all that was looked at was thrown away; {'empty', 'seen' or 'unknown'} to a signer,
+--         if nothing is in its queues: whether it is registered
 local LOOK, NO_STREAK, most = 64, streak_of(), given.most  -- LOOK entries at least, where some of them are tombstones
+if given.signer then
+  -- Mostly nothing is there. Then the worker is seen, which cannot fail, and no more is done.
+  local watched = {inflight .. given.tag}
+  for _, home in ipairs(queue) do watched[#watched + 1] = home.list end
+  if given.control == '' then watched[#watched + 1] = control end
+  if call('EXISTS', unpack(watched)) == 0 and (given.control == '' or call('GET', control) == given.control) then
+    local renewed = redis.pcall('ZADD', seen, 'XX', 'CH', stamp(now), given.signer)
+    return {'empty', renewed == 1 and 'seen' or 'unknown'}
+  end
+end
 local signal, served = unpack(call('MGET', control, inflight .. given.tag))
 local started, names, dues, texts, homes, deadlines, kept, more = stamp(now), {}, {}, {}, {}, {}, {}, {}
 local HEAVY, weight = 65536, 0  -- bytes of data with which no further job is taken

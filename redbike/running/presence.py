@@ -1,0 +1,156 @@
+"""Presence: a dispatcher or worker is registered, and is seen every few seconds, idle or busy.
+
+1. It registers when it starts. It does so again if what is known of it has changed, and if Redis does not know it any
+   more: after a flush, on a new server, after a day of suspension.
+2. A dispatcher is seen by its turns, an idle worker by the takes that wait for a job. While it is busy, a thread of
+   its own sees to it.
+3. When it ends in order, it is removed.
+
+Nothing of that holds up a job: what Redis refuses is logged once, and what it does not answer is tried again.
+"""
+
+import logging
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Literal
+
+from redbike import __version__
+from redbike.errors import RedbikeError, Unreachable
+from redbike.running.loop import FAREWELL, Loop
+from redbike.state.namespace import make_owner, make_tag
+from redbike.state.records import ProcessRecord
+from redbike.state.workers import INTERVAL
+
+log = logging.getLogger("redbike")
+
+LATENESS = 0.5  # seconds by which a turn or a take may be late or early
+RETRY = 1.0  # seconds
+REFRESH = 600.0  # seconds after which it registers again, in case something has damaged what is known of it
+MAX_HOST = 40  # characters
+MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their characters
+
+
+class Presence:
+    """Keeps one process registered while the ``with`` lasts. `list_queues` gives its queues, if it has some."""
+
+    def __init__(
+        self, loop: Loop, kind: Literal["dispatcher", "worker"], list_queues: Callable[[], Iterable[str]] = list
+    ) -> None:
+        self.owner = make_owner()
+        self._loop = loop
+        self._kind = kind
+        self._list_queues = list_queues
+        self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
+        self._entry = self._since = ""  # as it is registered
+        self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
+        self._complaint = ""
+        self._over = False
+        self._changed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def make_tag(self) -> str:
+        """Return a new tag, by which the process can be found."""
+        return make_tag(self.owner)
+
+    def __enter__(self) -> "Presence":
+        self._pid = os.getpid()
+        self._loop.retry_until_up(lambda _: self._update())
+        if self._kind == "worker":
+            self._thread = threading.Thread(target=self._keep_up, name="redbike-presence", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over = True
+        self._changed.set()
+        if os.getpid() != self._pid:
+            return
+        if self._thread is not None:
+            self._thread.join(FAREWELL)
+            if self._thread.is_alive():
+                # It waits for a server that does not answer.
+                return
+        patience = 0.0 if self._loop.is_settling(0.0) else FAREWELL
+        try:
+            self._loop.retry_until_up(lambda _: self._loop.store.workers.sign_off(self.owner), patience)
+        except RedbikeError as problem:
+            log.debug("the end of this process is not noted: %s", problem)
+
+    @property
+    def signer(self) -> str:
+        """By what the take of an idle worker is signed; "" if it is not registered at all."""
+        return self.owner if self._pid and not self._over else ""
+
+    def renew(self) -> None:
+        """Be seen, unless that was just now. Raise `Unreachable`."""
+        if time.monotonic() - self._seen_at >= INTERVAL - LATENESS:
+            self._update()
+
+    def note(self, word: str) -> None:
+        """Note what the server has said to the signature of a take: ``seen``, ``unknown`` or ""."""
+        if word == "seen" and self._is_current():
+            self._seen_at = time.monotonic()
+        elif word:
+            self._entry = "" if word == "unknown" else self._entry
+            self._seen_at = float("-inf")
+            self._changed.set()
+
+    def _is_current(self) -> bool:
+        return self._entry == self._format_entry() and time.monotonic() - self._signed_at < REFRESH
+
+    def _keep_up(self) -> None:
+        pause = 0.0
+        while not self._over:
+            self._changed.wait(max(pause, self._seen_at + INTERVAL + LATENESS - time.monotonic()))
+            self._changed.clear()
+            pause = 0.0
+            if time.monotonic() - self._seen_at >= INTERVAL:
+                try:
+                    self._update()
+                except Unreachable:
+                    pause = RETRY
+
+    def _update(self) -> None:
+        if self._over or os.getpid() != self._pid:
+            return
+        workers, asked, complaint = self._loop.store.workers, time.monotonic(), ""
+        try:
+            if not (self._is_current() and workers.renew(self.owner)):
+                entry = self._format_entry()
+                self._since = workers.sign(self.owner, entry, self._since)
+                self._entry, self._signed_at = entry, asked
+        except Unreachable:
+            raise
+        except RedbikeError as error:
+            complaint = str(error)
+            if complaint != self._complaint:
+                log.error("this process cannot be registered: %s", complaint)
+        self._complaint, self._seen_at = complaint, asked
+
+    def _format_entry(self) -> str:
+        queues = shorten(list(self._list_queues()))
+        return ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__).format_entry()
+
+
+def name_host() -> str:
+    """Return the name of this host, safe to show, without blanks and of limited length."""
+    return re.sub(r"[^!-~]", "_", socket.gethostname())[:MAX_HOST] or "_"
+
+
+def shorten(names: list[str]) -> tuple[str, ...]:
+    """Return the first names; and if they are too many, ``…+N`` for the other ones."""
+    told, size = [], 0
+    for name in names[:MOST_QUEUES]:
+        size += len(name)
+        if size > MAX_QUEUES:
+            break
+        told.append(name if name.isprintable() else repr(name))
+    left = len(names) - len(told)
+    return (*told, *([f"…+{left}"] if left else []))

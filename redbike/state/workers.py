@@ -1,0 +1,160 @@
+"""Who is there: dispatchers and workers sign when they start, every few seconds, and when they end."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Literal
+
+from redbike.serving.refusals import translate_errors
+from redbike.state.keys import OWNER
+from redbike.state.namespace import PAGE, Namespace
+from redbike.state.questions import Questions
+from redbike.state.records import ProcessRecord, decode, parse_batch
+
+INTERVAL = 5.0  # seconds after which a process is to be seen again
+LOST = 3 * INTERVAL  # seconds after which one that was not seen counts as lost
+KEPT = 86400.0  # seconds for which a lost one is known
+FORGOTTEN = 100  # lost ones that one script forgets at most
+CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
+MOST_JOBS = 1000  # jobs that are listed of one process
+
+NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A dispatcher or a worker process. Times are epoch seconds by Redis' clock.
+
+    It is ``lost`` if it was not seen for `LOST` seconds, and was not stopped in order. A long list of queues ends in
+    ``…+N`` for the other ones. Of the current jobs there are `MOST_JOBS` at most.
+    """
+
+    id: str
+    kind: Literal["dispatcher", "worker"]
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    state: Literal["alive", "lost"]
+    since: float
+    seen: float
+    jobs: tuple[str, ...]
+    version: str  # of Redbike
+
+
+class Workers:
+    """Registers dispatchers and workers, each by its owner: the text with which its tags begin."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self._questions = Questions(namespace)
+
+    def sign(self, owner: str, entry: str, since: str = "") -> str:
+        """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
+
+        `entry` is that of `ProcessRecord.format_entry`. Others that were lost for long are forgotten.
+        """
+        given = {"since": since} if since else {}
+        reply = self._namespace.run("sign", owner=owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
+        return decode(reply[1])
+
+    def renew(self, owner: str) -> bool:
+        """Say that a process is still there; return False if it is not registered (any more)."""
+        return bool(self._namespace.run("sign", owner=owner)[0] == "ok")
+
+    def sign_off(self, owner: str) -> None:
+        """Remove a process that ends."""
+        self._namespace.run("sign", owner=owner, ended=True, kept=KEPT, most=FORGOTTEN)
+
+    def list_all(self) -> list[Process]:
+        """Return all processes: lost ones first, then dispatchers, then workers; the oldest first."""
+        namespace = self._namespace
+        found = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
+        seen = self._read_seen(list(found))
+        now = self._read_clock() if namespace.now is None else namespace.now
+        known = {owner: record for owner, record in found.items() if now - seen.get(owner, 0.0) <= KEPT}
+        jobs: dict[str, list[str]] = {owner: [] for owner in known}
+        if jobs:
+            for tag, batch in self._questions.scan(namespace.keys.batches):
+                if (own := jobs.get(tag[:OWNER])) is not None:
+                    own += islice(parse_batch(batch), MOST_JOBS - len(own))
+        processes = (_make(owner, record, seen[owner], now, jobs[owner]) for owner, record in known.items())
+        return sorted(processes, key=lambda each: (each.state != "lost", each.kind, each.since, each.id))
+
+    def list_bad(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with the data of processes: the owner, and a line."""
+        known: set[str] = set()
+        suspects: list[str] = []
+        for owner, text in self._list_records():
+            known.add(owner)
+            if not NAME.fullmatch(owner) or ProcessRecord.parse(text) is None:
+                yield owner, f"its entry cannot be read: {text:.80}"
+        seen = self._list_seen()
+        now = self._read_clock()
+        for owner, moment in seen.items():
+            if moment > now + CLOCKS_DIFFER:
+                yield owner, "it was seen at an instant that is to come"
+            elif owner not in known:
+                suspects.append(owner)
+        suspects += sorted(known - seen.keys())
+        for owner in suspects:
+            # It may just have started or ended: both are one step.
+            yield from ((owner, problem) for problem in self._check(owner))
+
+    def _check(self, owner: str) -> Iterator[str]:
+        client, keys = self._namespace.client, self._namespace.keys
+        with translate_errors(), client.pipeline(transaction=False) as pipeline:
+            pipeline.hget(keys.workers, owner)
+            pipeline.zscore(keys.seen, owner)
+            pipeline.hget(keys.workers, owner)
+            before, moment, after = pipeline.execute()
+        if before is None and after is None and moment is not None:
+            yield "it has no entry"
+        elif before is not None and after is not None and moment is None:
+            yield "nobody knows when it was seen"
+
+    def forget(self, owner: str) -> None:
+        """Remove all that is kept of a process. One that is alive registers again."""
+        client, keys = self._namespace.client, self._namespace.keys
+        with translate_errors():
+            client.hdel(keys.workers, owner)
+            client.zrem(keys.seen, owner)
+
+    def _list_records(self) -> Iterator[tuple[str, str]]:
+        return self._questions.scan(self._namespace.keys.workers)
+
+    def _list_seen(self) -> dict[str, float]:
+        client, key = self._namespace.client, self._namespace.keys.seen
+        with translate_errors():
+            return {decode(owner): float(moment) for owner, moment in client.zscan_iter(key, count=PAGE)}
+
+    def _read_seen(self, owners: list[str]) -> dict[str, float]:
+        client, key = self._namespace.client, self._namespace.keys.seen
+        found: dict[str, float] = {}
+        with translate_errors():
+            for first in range(0, len(owners), PAGE):
+                page = owners[first : first + PAGE]
+                moments = self._namespace.fetch(partial(client.zmscore, members=page), key, "zset")
+                found |= {owner: moment for owner, moment in zip(page, moments, strict=True) if moment is not None}
+        return found
+
+    def _read_clock(self) -> float:
+        with translate_errors():
+            seconds, micros = self._namespace.client.time()
+        return float(seconds + micros / 1e6)
+
+
+def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:
+    return Process(
+        id=record.format_id(owner),
+        kind=record.kind,
+        host=record.host,
+        pid=record.pid,
+        queues=record.queues,
+        state="alive" if -CLOCKS_DIFFER <= now - seen <= LOST else "lost",
+        since=record.since,
+        seen=seen,
+        jobs=tuple(jobs),
+        version=record.version,
+    )
