@@ -57,6 +57,7 @@ def test_tell_shows_more_only_where_it_applies(bike):
         "working_for",
         "working_since",
         "deadline",
+        "worker",
     }
     assert seen[0][1] is True
     assert bike.is_working("job:A") is False
