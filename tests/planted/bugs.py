@@ -137,7 +137,7 @@ TAGS = [
         MOVES,
     ),
     Bug("a run whose expiring key is gone goes on", "state/lua/end.lua", "or given.late == 0 and not alive", "", MOVES),
-    Bug("all tags are the same", "state/namespace.py", "os.urandom(12)", "bytes(12)", MOVES),
+    Bug("all tags are the same", "state/namespace.py", "os.urandom(OWNER * 6 // 8)", "bytes(OWNER * 6 // 8)", MOVES),
     Bug(
         "a set that is repeated acts again",
         "state/lua/set.lua",
