@@ -188,6 +188,7 @@ class Model:
         moves: bool = False,
     ) -> None:
         job = self.job(jobid)
+        moves = moves and options != job.options  # it may have them already
         job.options, job.data = job.options if options is None else options, job.data if data is None else data
         somewhere = job.flight or any(place is not None for place in (job.queued, job.timeline, job.held))
         if keeps and somewhere and job.schedule == schedule and not moves:

@@ -1,6 +1,7 @@
 """The options and data of jobs: one table of them, how they are read, and what becomes of them when a job is set."""
 
 import dataclasses
+import io
 import json
 import re
 
@@ -293,6 +294,20 @@ def test_a_job_whose_spread_changes_goes_where_it_belongs(bike):
     bike.set("job:A", "EVERY:1h@0", spread=None)
     assert bike.tell("job:A")["next_run"] in (plain, plain + 3600)
     assert bike.tell("job:A")["schedule"] == "EVERY:1h@0"
+
+
+def test_the_spread_that_it_has_already_moves_no_job(bike):
+    """It is overdue, and the backup of all jobs is loaded once more."""
+    now = bike.store.timeline.read_clock()
+    job = Job("job:A", "EVERY:1h@0", now - 60, False, queue_for("job:A"), options='{"spread":60}')
+    set_one(bike.store.at(now - 100), job)
+    before = bike.tell("job:A")
+    assert before["next_run"] == pytest.approx(now - 60, abs=1e-5)
+    assert bike.set("job:A", "EVERY:1h@0", spread="1m")
+    assert bike.tell("job:A") == before
+    rows = "".join(",".join(row) + "\n" for row in (COLUMNS, *bike.get_rows()))
+    assert [result for _, _, result in bike.load(io.StringIO(rows))] == [True]
+    assert bike.tell("job:A") == before
 
 
 def test_a_spread_that_changes_during_a_run_counts_from_its_end(store):

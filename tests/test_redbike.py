@@ -228,6 +228,29 @@ def test_a_file_that_is_loaded_again_does_not_revive_what_has_failed_for_good(cl
     assert [bike.tell(jobid)["status"][:4] for jobid, _ in pairs] == ["TML:", "TML:"]
 
 
+def test_a_dump_that_is_loaded_again_leaves_what_rests_as_it_is(client, prefix):
+    class Broken(Recorder):
+        def work(self, jobid):
+            if jobid == "bad:A":
+                raise ValueError("it waits for a person")
+
+    bike = Redbike(Broken(), prefix, client)
+    assert bike.set("bad:A", "NOW")
+    assert bike.set("done:A", "NOW")
+    assert {bike.work_one(), bike.work_one()} == {"bad:A", "done:A"}
+    bike.set("off:A", "STOP")
+    for jobid, event in (("bad:A", "DIE"), ("done:A", "STP"), ("off:A", "STP")):
+        client.hset(bike.store.keys.statuses, jobid, f"{event}:1700000000")
+    before = sorted(bike.get_statuses())
+    assert all(result is True for _, result in bike.set_many(list(bike.get_schedules())))
+    assert sorted(bike.get_statuses()) == before
+    assert bike.run_failed() == [("bad:A", "queued")]
+    # Who stops that one job means it, also where it has the text already.
+    bike.set("bad:A", "STOP")
+    assert bike.tell("bad:A")["status"].startswith("STP:")
+    assert bike.work_one() is None
+
+
 def test_what_has_run_once_does_not_run_again_from_a_dump(bike, client, prefix):
     bike.set("now:A", "NOW")
     bike.set("at:A", f"AT:{bike.store.timeline.read_clock() - 1:.3f}")

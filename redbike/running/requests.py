@@ -43,6 +43,7 @@ class Request:
         # A one-off that is never due would be, wherever its text is set again.
         text = Stop.text if due is None and schedule.runs_once else schedule.text
         keeps = not self.is_given and not schedule.is_command
+        rests = not self.is_given and not self.wants_run and (keeps or self.schedule.never_runs)
         return Job(
             self.jobid,
             text,
@@ -50,7 +51,7 @@ class Request:
             schedule.runs_once,
             self.queue,
             keeps,
-            rests=keeps and not self.wants_run,
+            rests=rests,
             anchor_span=schedule.anchor_span if keeps else None,
             known=self.known,
             options=None if options == self.known else options,

@@ -313,16 +313,30 @@ OCCURRENCES = [
     Bug(
         "a job that is set again unchanged moves",
         "state/lua/set.lua",
-        "local kept = job.keeps and same and",
-        "local kept = false and",
+        "local kept = stays(job, run or home, same)",
+        "local kept = false",
         MOVES,
     ),
     Bug(
         "what has failed for good is revived by a file that is loaded again",
         "state/lua/set.lua",
-        "or job.rests and",
-        "or false and",
+        "local event = job.rests and not waits",
+        "local event = false",
         MOVES,
+    ),
+    Bug(
+        "what is stopped is stopped once more by a file that is loaded again",
+        "state/lua/set.lua",
+        "event == STP and not job.due",
+        "false",
+        "tests/test_redbike.py -k rests",
+    ),
+    Bug(
+        "the spread that a job has already moves it",
+        "state/lua/set.lua",
+        "  job.moves = job.moves and (stored[i] or false) ~= job.options",
+        "",
+        GIVEN,
     ),
     Bug(
         "an anchor makes another schedule",
@@ -1684,8 +1698,8 @@ SETTING = [
     Bug(
         "what is in flight does not keep its place",
         "state/lua/set.lua",
-        "not job.moves and (run or home or",
-        "not job.moves and (home or",
+        "stays(job, run or home, same)",
+        "stays(job, home, same)",
         MOVES,
     ),
     Bug(
@@ -2649,8 +2663,8 @@ OPTIONS = [
     Bug(
         "a job whose spread changes keeps its place",
         "state/lua/set.lua",
-        "same and not job.moves and",
-        "same and",
+        "if job.moves or not same then",
+        "if not same then",
         GIVEN,
     ),
     Bug(

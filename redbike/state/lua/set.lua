@@ -6,7 +6,8 @@
 --        schedule, queue: its number, and where they apply
 --          due: a time, or 'now'; without it the job does not run
 --          once: it is owed if it comes due while the job is in flight
---          keeps: it keeps its place if it has this schedule already; rests: also if it has failed for good
+--          keeps: it keeps its place if it has this schedule already; rests: it rests if it has failed for good and has
+--          this schedule already, or is stopped and this never runs
 --          known: the options for which its due time was computed; options: what becomes of them, or false;
 --          moves: whether that changes the due times of the schedule; data: the same as options, but unconditionally
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
@@ -91,13 +92,21 @@ local describe = given.who and function(job, old, kept, stored)  -- what is to c
   return table.concat(parts, '; ')
 end
 
+-- Whether a job stays as it is, because it has this schedule already: in its place, or at rest.
+local function stays(job, waits, same)
+  if job.moves or not same then return false end
+  if job.keeps and (waits or call('ZSCORE', timeline, job.id) or job.pause and job.pause.due ~= '-') then return true end
+  local event = job.rests and not waits and event_of(call('HGET', statuses, job.id))
+  return event == DIE or event == STP and not job.due
+end
+
 for i, job in ipairs(given.jobs) do
   local id, run, same, _, home = job.id, run_of(records[i]), has_schedule(job, before[i]), waiting_of(entries[i])
   local due = job.due == 'now' and now or job.due
   job.pause = paused[i] and pause_of(paused[i])
   local refused, detail = refusal(job, home, stored[i])
-  local kept = job.keeps and same and not job.moves and (run or home or call('ZSCORE', timeline, id)
-    or job.pause and job.pause.due ~= '-' or job.rests and event_of(call('HGET', statuses, id)) == DIE)
+  job.moves = job.moves and (stored[i] or false) ~= job.options  -- it may have them already
+  local kept = stays(job, run or home, same)
   if given.who and not refused then
     local said = describe(job, before[i] and not same and clip(before[i], 180), kept, stored[i])
     if said ~= '' then note(changed, id, said) end
