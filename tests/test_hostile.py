@@ -270,6 +270,8 @@ COMMANDS = [
     ("statuses",),
     ("schedules",),
     ("failures",),
+    ("log",),
+    ("workers",),
     ("fsck",),
     ("control", "HALT"),
 ]
@@ -285,7 +287,7 @@ def test_a_key_of_a_wrong_type_is_left_alone_and_nothing_is_done_by_half(run, cl
         assert len(err.splitlines()) <= 1
         if status == FAILED and err:
             assert dump(client) == before
-        if "WRONGTYPE" in err and command[0] not in ("statuses", "schedules", "failures"):
+        if "WRONGTYPE" in err and command[0] not in ("statuses", "schedules", "failures", "log", "workers"):
             assert f"WRONGTYPE {key} is a stream, not a {KINDS[name]}" in err
         assert client.type(key) == b"stream"
     if name not in ("inflight-tag", "control"):
@@ -321,6 +323,9 @@ NEEDS = {
     "gates": ("set", "job:A", "NOW"),
     "slots": ("occupy",),
     "alarms": ("unset", "waiting:A"),
+    "log": ("set", "job:A", "NOW"),
+    "workers": ("sign",),
+    "seen": ("sign",),
     "withdrawn": ("adopt",),
     "work-A": ("set", "job:A", "NOW"),
     "wake-work-A": ("set", "job:A", "NOW"),
@@ -340,6 +345,7 @@ def do(run, server_url):
         "work": lambda: take_one(bike.store, [("work-A", 10.0)], "tag"),
         "advance": lambda: bike.store.timeline.advance(1000.0),
         "adopt": bike.store.upkeep.adopt_tombstones,
+        "sign": lambda: bike.store.workers.sign("owner", "{}"),
         "occupy": lambda: bike.store.gates.occupy("work-A", ["waiting:A"]),
     }
 
