@@ -386,8 +386,8 @@ def test_a_process_that_a_job_has_forked_does_not_sign_for_its_parent(jobs):
     jobs.bike.set("fork:A", "NOW")
     worker = jobs.start("work", "jobs:Worker('A')")
     wait_until(lambda: [each.jobs for each in jobs.bike.workers()] == [("fork:A",)], 30)
+    wait_until(lambda: children_of(worker.pid))
     children = children_of(worker.pid)
-    assert children
     worker.kill()
     worker.wait()
     try:
