@@ -17,6 +17,7 @@ from redbike.config import Settings
 from redbike.errors import BadConfig, BadSchedule, ServerError
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
+from redbike.looking import Looking
 from redbike.moving.rows import Source, get_name
 from redbike.options import NO_CHANGES, Changes, JobOptions, read_changes
 from redbike.running.dispatcher import Dispatcher
@@ -24,10 +25,8 @@ from redbike.serving.check import check_server
 from redbike.serving.connection import aim_at, connect
 from redbike.setter import Setter
 from redbike.state import rights
-from redbike.state.keys import check_known_jobid
 from redbike.state.log import check_who
 from redbike.state.store import Store
-from redbike.state.workers import Process
 from redbike.steering.facade import Steering
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
@@ -37,7 +36,7 @@ log = logging.getLogger("redbike")
 DEFAULTS = Settings()
 
 
-class Redbike(Steering):
+class Redbike(Looking, Steering):
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
@@ -90,13 +89,17 @@ class Redbike(Steering):
         # Before a server is started for it.
         check_worker(worker)
         check_who(noted_as)
-        self._begin(worker, settings, connect(redis_config), True, noted_as)
+        self._begin(worker, settings, connect(redis_config), durable=True, noted_as=noted_as)
 
     @classmethod
     def from_settings(
-        cls, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool = True,
-        noted_as: str | None = None
-    ) -> "Redbike":  # fmt: skip
+        cls,
+        worker: WorkerClass,
+        settings: Settings,
+        client: "redis.Redis",
+        durable: bool = True,
+        noted_as: str | None = None,
+    ) -> "Redbike":
         """A Redbike from settings that are read already, and a client that `redbike.serving.connection.connect` made.
 
         Without `durable` it does not matter whether the server keeps anything on disk.
@@ -192,40 +195,7 @@ class Redbike(Steering):
         """
         return self._setter.load(csvfilename, after, tz)
 
-    # Looking
-
-    def tell(self, jobid: str) -> dict[str, Any]:
-        """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
-
-        Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``, ``worker``,
-        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``options``, ``data``,
-        ``paused`` (``since``, ``until``, ``by``, ``reason``) and ``held_for`` (when that which is held is due).
-        """
-        return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0].to_dict()
-
-    def is_working(self, jobid: str) -> bool:
-        """Whether a run of `jobid` is in flight."""
-        return bool(self.tell(jobid)["working"])
-
-    def get_statuses(self, before: float | None = None) -> Iterator[tuple[str, str, int]]:
-        """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
-        return self.store.questions.list_events(before)
-
-    def get_schedules(self) -> Iterator[tuple[str, str]]:
-        """(job id, schedule in its complete form) of every job."""
-        return self.store.questions.list_schedules()
-
-    def get_rows(self) -> Iterator[tuple[str, ...]]:
-        """The columns `redbike.options.COLUMNS` of every job, as texts, which `load` reads back under that header."""
-        return self.store.questions.list_rows()
-
-    def failures(self) -> Iterator[dict[str, Any]]:
-        """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
-        return self.store.questions.list_failures()
-
-    def workers(self) -> list[Process]:
-        """Every dispatcher and worker: lost ones first, then dispatchers. One is lost for a day, then forgotten."""
-        return self.store.workers.list_all()
+    # Keeping
 
     def fsck(self) -> Iterator[str]:
         """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""

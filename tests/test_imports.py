@@ -20,7 +20,7 @@ ROOMS = [
     {"config", "moving"},
     {"state"},
     {"running"},
-    {"working", "keeping"},
+    {"working", "keeping", "looking"},
     {"commands", "setter", "steering"},
     {"redbike"},
     {"redbike.__init__"},
@@ -53,7 +53,8 @@ MODULES = {
         {"namespace"},
         {"inspected", "log"},
         {"gates", "jobs", "questions", "runs"},
-        {"pauses", "timeline", "upkeep", "workers"},
+        {"pauses", "timeline", "upkeep"},
+        {"workers"},
         {"store"},
     ],
     "running": [

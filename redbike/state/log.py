@@ -62,8 +62,9 @@ class Log:
 
     def forget(self, damaged: bytes) -> None:
         """Remove an entry, however often it is there."""
+        client: Any = self._namespace.client  # LREM takes bytes too, but redis-py's types do not know that
         with translate_errors():
-            self._namespace.client.lrem(self._namespace.keys.log, 0, damaged)  # type: ignore[arg-type]
+            client.lrem(self._namespace.keys.log, 0, damaged)
 
     @contextmanager
     def note_when_done(self, action: str, subject: str, done: str, refused: str) -> Iterator[Tally]:

@@ -12,12 +12,12 @@ from redbike.state.keys import OWNER
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.questions import Questions
 from redbike.state.records import ProcessRecord, decode, parse_batch
+from redbike.state.timeline import CLOCKS_DIFFER, Timeline
 
 INTERVAL = 5.0  # seconds after which a process is to be seen again
 LOST = 3 * INTERVAL  # seconds after which one that was not seen counts as lost
 KEPT = 86400.0  # seconds for which a lost one is known
 FORGOTTEN = 100  # lost ones that one script forgets at most
-CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
 MOST_JOBS = 1000  # jobs that are listed of one process
 
 NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
@@ -49,6 +49,7 @@ class Workers:
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
         self._questions = Questions(namespace)
+        self._read_clock = Timeline(namespace).read_clock
 
     def sign(self, owner: str, entry: str, since: str = "") -> str:
         """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
@@ -138,11 +139,6 @@ class Workers:
                 moments = self._namespace.fetch(partial(client.zmscore, members=page), key, "zset")
                 found |= {owner: moment for owner, moment in zip(page, moments, strict=True) if moment is not None}
         return found
-
-    def _read_clock(self) -> float:
-        with translate_errors():
-            seconds, micros = self._namespace.client.time()
-        return float(seconds + micros / 1e6)
 
 
 def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:

@@ -1,17 +1,14 @@
-"""The methods of `redbike.redbike.Redbike` that steer what exists, and that tell who did so.
+"""The methods of `redbike.redbike.Redbike` that steer what exists.
 
 Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; a backslash takes the next character literally.
 Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one that is invalid; then it has changed
 nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do.
 """
 
-from collections.abc import Iterator
 from typing import Unpack
 
 from redbike.config import Settings
 from redbike.state.gates import Gate
-from redbike.state.keys import check_known_jobid
-from redbike.state.log import LogEntry
 from redbike.state.store import Store
 from redbike.steering.cancelling import cancel_jobs
 from redbike.steering.gates import Gatekeeper, Limits
@@ -89,14 +86,6 @@ class Steering:
     def gates(self) -> list[Gate]:
         """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
         return self.store.gates.list_all()
-
-    def log(self, jobid: str | None = None) -> Iterator[LogEntry]:
-        """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.
-
-        That is what the commands of the command line change, and a `Redbike` with ``noted_as``. 10,000 entries are
-        kept, each of up to 100 jobs that were changed together.
-        """
-        return self.store.log.list_entries(None if jobid is None else check_known_jobid(jobid))
 
     @property
     def _gatekeeper(self) -> Gatekeeper:

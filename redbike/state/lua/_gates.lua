@@ -9,8 +9,7 @@ local function gatekeeper(always)  -- nil if no queue has a gate, unless it is n
   keeper = {KEPT = 86400}  -- seconds for which the last pause is remembered, for runs that came due during it
 
   function keeper.gate_of(name)
-    local known, gate = pcall(cjson.decode, call('HGET', gates, name) or '')
-    if not known or type(gate) ~= 'table' then return {} end
+    local gate = object_of(call('HGET', gates, name))
     for _, field in ipairs({'at_once', 'count', 'seconds', 'full_at'}) do
       local number = tonumber(gate[field])
       gate[field] = number and number >= (field == 'full_at' and 0 or 1) and number < 1e12 and number or nil

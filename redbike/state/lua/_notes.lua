@@ -40,8 +40,7 @@ end
 local log_change = given.who and function(action, jobs, detail)  -- once in a script, and last of all: all that it changed
   local key, ENTRIES, JOBS, LONGEST = KEYS[#KEYS], 10000, 100, 500
   local entry = {stamp(now), given.who, action, clip(detail or given.detail or '', LONGEST)}
-  local known, last = pcall(cjson.decode, call('LINDEX', key, 0) or '')
-  last = known and type(last) == 'table' and last or {}
+  local last = object_of(call('LINDEX', key, 0))
   local ago, joins = now - (tonumber(last[1]) or math.huge), #last > 4 and #jobs > 0 and #last - 4 + #jobs <= JOBS
   for field = 2, 4 do joins = joins and last[field] == entry[field] end
   for _, text in ipairs(last) do joins = joins and type(text) == 'string' end

@@ -12,8 +12,7 @@ if is_repeated() then return reply end  -- it must not start a second run
 
 local BEFORE = 0.000001  -- seconds before an instant, from where a schedule goes on with that
 local function failed()  -- the due time of its last failure, and how often that was tried; nil if there is none
-  local known, failure = pcall(cjson.decode, call('HGET', failures, job) or '')
-  failure = known and type(failure) == 'table' and failure or {}
+  local failure = object_of(call('HGET', failures, job))
   local due, attempt = tonumber(failure.due), tonumber(failure.attempt)
   if not due or due < 0 or due >= 1e12 then return nil end
   return due, attempt and attempt >= 1 and attempt < 1e9 and math.floor(attempt) or 1

@@ -75,16 +75,13 @@ local function set_idle(job, due, place, same, known)
 end
 
 local describe = given.who and function(job, old, kept, stored)  -- what is to change of a job; '' for nothing
-  local parts, names, all = {}, {}, {{}, {}}
+  local parts, names, sorted = {}, {}, {}
   if not kept then parts[1] = (old and old .. ' -> ' or '') .. clip(job.schedule, 180) end
-  for i, text in ipairs(job.options ~= nil and {stored or '', job.options or ''} or {}) do
-    local known, found = pcall(cjson.decode, text)
-    all[i] = known and type(found) == 'table' and found or {}
+  if job.options ~= nil then
+    local was, is = object_of(stored), object_of(job.options)
+    for name, value in pairs(was) do if is[name] ~= value then names[name] = true end end
+    for name, value in pairs(is) do if was[name] ~= value then names[name] = true end end
   end
-  for i = 1, 2 do
-    for name, value in pairs(all[i]) do if all[3 - i][name] ~= value then names[name] = true end end
-  end
-  local sorted = {}
   for name in pairs(names) do sorted[#sorted + 1] = tostring(name) end
   table.sort(sorted)
   if #sorted > 0 then parts[#parts + 1] = 'options changed: ' .. table.concat(sorted, ', ') end
