@@ -41,8 +41,8 @@ class Redbike(Looking, Steering):
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
     or a client; None is the embedded server in ``.redbike/``. The other arguments are the settings of the same names,
-    see `redbike.config.Settings`. In the log, `noted_as`, such as user@host, has made the changes of this object, but
-    not those of its loops. Raises `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
+    see `redbike.config.Settings`. The log names `noted_as`, such as user@host, for what this object changes, but not
+    for what its loops do. Raises `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ class Job:
     once: bool  # the run is owed if it comes due while an earlier one is in flight
     queue: str
     keeps: bool = False  # left where it is, if it has this schedule already
-    rests: bool = False  # so also if it has failed for good, or if it is stopped and this never runs
+    rests: bool = False  # so also if it has failed for good, or if it is stopped and the schedule never runs
     # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
     anchor_span: tuple[int, int] | None = None
     known: str = ""  # the options, as they are stored, with which `due` was computed

@@ -10,8 +10,9 @@ It is put together of these parts, behind the ``#!lua`` line of the script's own
 6. ``_write.lua``, which makes the changes,
 7. the script itself.
 
-Of 2 to 6 it has only what it names, and what that names: each call of a script makes each of its functions anew. Of the
-keys in `redbike.state.keys.GIVEN` it gets only those that it names then: the server looks at each key of each call.
+A script has only those statements of 2 to 6 that it names, or that these name: each call of a script makes each of its
+functions anew. It gets only those keys of `redbike.state.keys.GIVEN` that its text names then: the server looks at each
+key of each call.
 """
 
 import hashlib
@@ -30,8 +31,8 @@ NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
 class Script:
     """The text of a transition, and the digest by which the server knows it.
 
-    `keys` are those of `GIVEN` that it is given, in their order, before the keys of queues. If the script
-    `notes_changes` of people, it is given ``-log`` behind these, but only for a person: programs pay nothing for it.
+    `keys` are those of `GIVEN` that it is given, in their order, before the keys of queues. If it `notes_changes`, and
+    a person asks for the change, it is given ``-log`` as its last key. Programs pay nothing for that.
     """
 
     verb: str

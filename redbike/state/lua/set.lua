@@ -6,8 +6,8 @@
 --        schedule, queue: its number, and where they apply
 --          due: a time, or 'now'; without it the job does not run
 --          once: it is owed if it comes due while the job is in flight
---          keeps: it keeps its place if it has this schedule already; rests: it rests if it has failed for good and has
---          this schedule already, or is stopped and this never runs
+--          keeps: it keeps its place if it has this schedule already; rests: if it has this schedule already, it also
+--          stays as it is where it has failed for good, and where it is stopped and the schedule never runs
 --          known: the options for which its due time was computed; options: what becomes of them, or false;
 --          moves: whether that changes the due times of the schedule; data: the same as options, but unconditionally
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
