@@ -313,7 +313,7 @@ OCCURRENCES = [
     Bug(
         "a job that is set again unchanged moves",
         "state/lua/set.lua",
-        "local kept = stays(job, run or home, same)",
+        "local kept = same and not job.moves and stays(job, run or home)",
         "local kept = false",
         MOVES,
     ),
@@ -334,7 +334,7 @@ OCCURRENCES = [
     Bug(
         "the spread that a job has already moves it",
         "state/lua/set.lua",
-        "  job.moves = job.moves and (stored[i] or false) ~= job.options",
+        "  if job.moves then job.moves = (stored[i] or false) ~= job.options end",
         "",
         GIVEN,
     ),
@@ -1698,8 +1698,8 @@ SETTING = [
     Bug(
         "what is in flight does not keep its place",
         "state/lua/set.lua",
-        "stays(job, run or home, same)",
-        "stays(job, home, same)",
+        "stays(job, run or home)",
+        "stays(job, home)",
         MOVES,
     ),
     Bug(
@@ -2663,8 +2663,8 @@ OPTIONS = [
     Bug(
         "a job whose spread changes keeps its place",
         "state/lua/set.lua",
-        "if job.moves or not same then",
-        "if not same then",
+        "same and not job.moves and stays",
+        "same and stays",
         GIVEN,
     ),
     Bug(
@@ -2883,8 +2883,8 @@ NOTING = [
     Bug(
         "a job that was refused is noted as set",
         "state/lua/set.lua",
-        "if given.who and not refused then",
-        "if given.who then",
+        "if describe and not refused then",
+        "if describe then",
         LOGGED,
     ),
     Bug(

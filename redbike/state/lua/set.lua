@@ -89,9 +89,8 @@ local describe = given.who and function(job, old, kept, stored)  -- what is to c
   return table.concat(parts, '; ')
 end
 
--- Whether a job stays as it is, because it has this schedule already: in its place, or at rest.
-local function stays(job, waits, same)
-  if job.moves or not same then return false end
+-- Whether a job that has this schedule already stays as it is: in its place, or at rest.
+local function stays(job, waits)
   if job.keeps and (waits or call('ZSCORE', timeline, job.id) or job.pause and job.pause.due ~= '-') then return true end
   local event = job.rests and not waits and event_of(call('HGET', statuses, job.id))
   return event == DIE or event == STP and not job.due
@@ -100,11 +99,11 @@ end
 for i, job in ipairs(given.jobs) do
   local id, run, same, _, home = job.id, run_of(records[i]), has_schedule(job, before[i]), waiting_of(entries[i])
   local due = job.due == 'now' and now or job.due
-  job.pause = paused[i] and pause_of(paused[i])
+  if paused[i] then job.pause = pause_of(paused[i]) end
   local refused, detail = refusal(job, home, stored[i])
-  job.moves = job.moves and (stored[i] or false) ~= job.options  -- it may have them already
-  local kept = stays(job, run or home, same)
-  if given.who and not refused then
+  if job.moves then job.moves = (stored[i] or false) ~= job.options end  -- it may have them already
+  local kept = same and not job.moves and stays(job, run or home)
+  if describe and not refused then
     local said = describe(job, before[i] and not same and clip(before[i], 180), kept, stored[i])
     if said ~= '' then note(changed, id, said) end
   end
