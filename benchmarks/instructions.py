@@ -24,6 +24,7 @@ from redbike.state.runs import Look, Placement
 HERE = Path(__file__).parents[1]
 TOGETHER = 64  # jobs that are taken and ended in one call each
 LATER = "EVERY:1h@1000"
+KEPT, TURNS = 10, 10  # runs that are kept of a job by default, and how often each job runs then
 AFTERWARDS = 7200  # seconds until all of these are due
 SETTINGS = ("--port", "0", "--save", "", "--hz", "1", "--loglevel", "warning")
 TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
@@ -127,11 +128,30 @@ def drain(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[],
         bike.store.scripts.run(runs.pack_end([(run, Placement("next")) for run in taken]))
 
 
+def remember(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    """Drain the same jobs over and over, with all of their runs kept that are to be, and archived."""
+    for turn in range(KEPT + TURNS):
+        if turn == KEPT:
+            begin()
+        drain(bike, client, number // TURNS, lambda: None)
+        # Versions before the journal have none.
+        for _ in bike.store.archiver.archive() if hasattr(bike.store, "archiver") else ():
+            pass
+
+
+def forget(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    """The same with nothing kept."""
+    bike.store.runs._history = 0
+    remember(bike, client, number, begin)
+
+
 VERBS = {
     "set, many at once": (1000, set_many),
     "dispatch, many at once": (1000, dispatch),
     "take and end, one by one": (200, work_alone),
     "take and end, 64 at a time": (6400, drain),
+    "set, take and end, 10 runs kept": (6400, remember),
+    "set, take and end, no run kept": (6400, forget),
 }
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from redbike.limits import Limit
     from redbike.redbike import Redbike, log
     from redbike.state.gates import Gate, Pause
+    from redbike.state.history import PastRun
     from redbike.state.log import LogEntry
     from redbike.state.workers import Process
     from redbike.steering.patterns import Steered
@@ -38,6 +39,7 @@ __all__ = [
     "Limit",
     "LogEntry",
     "NoSuchJob",
+    "PastRun",
     "Pause",
     "Priority",
     "Process",
@@ -57,6 +59,7 @@ _PLACES = {
     "Gate": "redbike.state.gates",
     "Limit": "redbike.limits",
     "LogEntry": "redbike.state.log",
+    "PastRun": "redbike.state.history",
     "Pause": "redbike.state.gates",
     "Priority": "redbike.working.worker_class",
     "Process": "redbike.state.workers",

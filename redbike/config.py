@@ -42,6 +42,7 @@ class Settings:
     stop_after: int = 0  # failed occurrences in a row after which a job is stopped, whatever the policies say; 0: never
     grace: float = 0.0  # seconds after which an occurrence that is not enqueued is skipped; 0: none is
     overlap: str = "skip"  # what comes due during a run: skip, queue
+    history: int = 10  # the most ended runs that are kept of a job; 0 keeps none
     failures_limit: int = 1000  # the most failures that are kept
     log_level: str = "info"
 

@@ -41,6 +41,7 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     least: float = 0
+    most: int = MAX_COUNT  # of a count
     is_setting: bool = True
     zero: str = ""  # a word for 0
 
@@ -56,7 +57,7 @@ class Option:
         if self.zero and fold(value) == self.zero:
             return 0
         if self.kind == "count":
-            return int(read_number(self.name, value, self.least, MAX_COUNT, int))
+            return int(read_number(self.name, value, self.least, self.most, int))
         seconds = read_number(self.name, value, self.least, MAX_SECONDS, float)
         return int(seconds) if seconds.is_integer() else seconds
 
@@ -82,6 +83,7 @@ OPTIONS = {
             "Run it later by a fixed share of this, hashed from its id",
             is_setting=False,
         ),
+        Option("history", "count", 10, "How many ended runs are kept", most=200),
     )
 }
 SETTINGS = {option.key: option for option in OPTIONS.values() if option.is_setting}
@@ -103,6 +105,7 @@ class JobOptions(TypedDict, total=False):
     grace: float | str | None
     overlap: str | None
     spread: float | str | None
+    history: int | None
     data: Any
 
 

@@ -64,6 +64,7 @@ class Redbike(Looking, Steering):
         stop_after: int = DEFAULTS.stop_after,
         grace: float = DEFAULTS.grace,
         overlap: str = DEFAULTS.overlap,
+        history: int = DEFAULTS.history,
         failures_limit: int = DEFAULTS.failures_limit,
         log_level: str = DEFAULTS.log_level,
         noted_as: str | None = None,
@@ -83,6 +84,7 @@ class Redbike(Looking, Steering):
             stop_after=stop_after,
             grace=grace,
             overlap=overlap,
+            history=history,
             failures_limit=failures_limit,
             log_level=log_level,
         )
@@ -118,7 +120,7 @@ class Redbike(Looking, Steering):
         self.client = client
         for warning in check_server(client, durable):
             log.warning("%s", warning)
-        self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit)
+        self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit, settings.history)
         # Not for the loops: what a dispatcher or a worker changes is no change by a person.
         self._noted = self.store.noted_as(noted_as)
         self._setter = Setter(self._noted, settings)

@@ -4,10 +4,13 @@ The exceptions are the user's own. A message may have any size, contain half of 
 formatted. The functions here return text of limited size that can be written anywhere, and they never fail.
 """
 
+import os
+import re
 import traceback
 
 MAX_MESSAGE = 2000  # characters of a message, or of one entry of a traceback
 MAX_TRACEBACK = 64 * 1024  # characters of a traceback
+MAX_HOST = 40  # characters
 
 
 def describe(error: BaseException) -> str:
@@ -55,3 +58,8 @@ def escape(output: bytes) -> str:
 def escape_lines(output: bytes) -> list[str]:
     """Return the lines of `output` that are not blank, each by `escape`."""
     return [escape(line.rstrip(b"\r")) for line in output.split(b"\n") if line.strip()]
+
+
+def name_host() -> str:
+    """Return the name of this host, without blanks, of limited length."""
+    return re.sub(r"[^!-~]", "_", os.uname().nodename)[:MAX_HOST] or "_"

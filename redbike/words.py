@@ -23,3 +23,14 @@ class Skip(StrEnum):
     LATE = "late"  # it could not be put into a queue within its grace
     PAUSED = "paused"  # the job was paused when it came due
     CANCELLED = "cancelled"  # somebody cancelled it, while it waited or during its run
+
+
+class Outcome(StrEnum):
+    """How a run ended. What is kept of a run has its number in this order: further ones are added at the end."""
+
+    OK = "ok"  # ``work`` returned, or stopped the job
+    RETRY = "retry"  # it failed, or asked for it, and the same occurrence is tried again
+    FAILED = "failed"  # it raised an exception
+    OVERRUN = "overrun"  # it went on after its deadline
+    LOST = "lost"  # its worker died or was cut off
+    CANCELLED = "cancelled"  # somebody cancelled it

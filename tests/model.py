@@ -9,7 +9,7 @@ An end is modelled twice: `Model.end` is one request, which is refused when some
 
 import json
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,6 +43,8 @@ class Flight:
     due: float
     failures: int
     losses: int
+    tries: int = 0  # of the same occurrence, before this one
+    kept: int = 0  # so many of the runs of the job
     anew: str = ""  # "", "set" or "once": what was set during the run
     owed: float | None = None
     cancelled: bool = False
@@ -77,6 +79,7 @@ class End:
     is_pause: bool = False  # `due` is meant as so many seconds from now
     missed: int = 0
     running: int = 0
+    outcome: str | None = "ok"  # None: it had not begun
 
 
 @dataclass
@@ -112,6 +115,11 @@ class Job:
 
     def option(self, name: str, default: Any = None) -> Any:
         return json.loads(self.options or "{}").get(name, default)
+
+    @property
+    def kept(self) -> int:
+        """How many of its runs."""
+        return self.option("history", 10)
 
     @property
     def is_touchy(self) -> bool:
@@ -168,6 +176,8 @@ class Model:
         self.batches: dict[str, Batch] = {}
         self.given_back: dict[str, int] = {}  # by queue, in one request
         self.gates: dict[str, Gate] = {name: Gate() for name in ("", *timeouts)}
+        self.past: dict[str, list[tuple[float, str, int]]] = {}  # the runs of each job, the newest first
+        self.counts: Counter[str] = Counter()  # of them, by outcome and queue
 
     def job(self, jobid: str) -> Job:
         return self.jobs.setdefault(jobid, Job())
@@ -273,6 +283,7 @@ class Model:
     def _forget(self, jobid: str) -> None:
         """Forget a job, but for the run that is in flight."""
         flight = self.jobs.pop(jobid).flight
+        self.past.pop(jobid, None)
         if flight:
             flight.anew, flight.owed = "", None
             self.jobs[jobid] = Job(flight=flight)
@@ -471,8 +482,8 @@ class Model:
             else:
                 end = End("die", why="lost", failure=(flight.due, kept.tries + 1))
             # What it was taken with is not known any more.
-            flight.schedule = job.schedule or ""
-            self.conclude(now, jobid, tag, end)
+            flight.schedule, flight.tries, flight.kept = job.schedule or "", kept.tries, job.kept
+            self.conclude(now, jobid, tag, replace(end, outcome="lost"))
 
     # What a worker does
 
@@ -569,7 +580,7 @@ class Model:
     def _fly(self, now: float, tag: str, jobid: str) -> None:
         job = self.job(jobid)
         deadline = now + job.option("timeout", self.timeouts[job.queue])
-        counts = job.tries.failures, job.tries.losses
+        counts = job.tries.failures, job.tries.losses, job.tries.tries, job.kept
         job.flight = Flight(tag, job.queue, job.schedule, now, deadline, job.queued, *counts)
         job.queued, job.status = None, "WRK"
 
@@ -674,9 +685,11 @@ class Model:
         if flight and overrun and not end.why and now >= flight.deadline:
             end = overrun
         if flight and job.schedule is not None:
-            if flight.cancelled and (end.place in ("die", "due") or end.why):
+            why = end.why
+            if flight.cancelled and (end.place in ("die", "due") or why):
                 # It is the run that was cancelled, and not how it ended: it has not failed.
-                end = replace(self._after(job, flight.schedule, flight.due, now, flight.start), why=end.why)
+                end = self._after(job, flight.schedule, flight.due, now, flight.start)
+                end = replace(end, why=why, outcome="cancelled")
             if flight.owed is not None:
                 end = self._owed(job, end)
             elif job.held is not None or (flight.anew and job.timeline is not None):
@@ -690,6 +703,13 @@ class Model:
             # What has changed is what it was computed from just now.
             return "ok", self._finish(now, jobid, end)
         return word, place
+
+    def _remember(self, jobid: str, flight: Flight, outcome: str | None) -> None:
+        """Count a run, and keep it before the last ones of its job."""
+        if outcome is not None:
+            self.counts[f"runs:{outcome}:{flight.queue}"] += 1
+            run = (flight.due, outcome, 1 + flight.tries)
+            self.past[jobid] = [run, *self.past.get(jobid, [])][: flight.kept]
 
     def _paused(self, job: Job, end: End) -> End:
         """What came due before the pause is counted, and what came due since is left to whoever ends the pause."""
@@ -727,8 +747,10 @@ class Model:
     def _finish(self, now: float, jobid: str, end: End) -> str:
         job, flight = self.job(jobid), self.job(jobid).flight
         self._land(jobid)
+        self._remember(jobid, flight, end.outcome)
         if job.schedule is None or end.place == "unset":
             del self.jobs[jobid]
+            self.past.pop(jobid, None)
             return "unset"
         job.skip("missed", end.missed)
         job.skip("running", end.running)

@@ -19,7 +19,7 @@ from redbike.steering.gates import Gatekeeper
 from redbike.working.batch import MOST
 from redbike.working.worker import Worker
 from tests.crashing import Faults, faulty
-from tests.verbs import run_job, set_job, take_many
+from tests.verbs import Once, run_job, set_job, take_many
 from tests.waiting import wait_until
 
 JOB = "job:A"
@@ -474,6 +474,39 @@ def one_pass(scene: Scene, bike: Redbike | None = None) -> int:
     return moved
 
 
+def past(scene: Scene) -> None:
+    """Runs that have ended: of several jobs, of one that was unset since, and some that are archived already."""
+    scene.queue(*MANY)
+    worker = Worker(scene.store, Once(), scene.observer.settings)
+    while worker.work_one():
+        pass
+    worker.heartbeat.stop()
+    for _ in scene.store.archiver.archive():
+        pass
+    scene.queue(*MANY)
+    while worker.work_one():
+        pass
+    scene.store.jobs.unset("unset:A")
+
+
+SMALL = {"redbike.state.archiving.PAGE": 3, "redbike.state.archiving.STEP": 3}  # several steps for a few jobs
+
+
+def archive(scene: Scene) -> None:
+    for _ in scene.bike.store.archiver.archive():
+        pass
+
+
+def archive_with_another(scene: Scene) -> None:
+    """One that takes over in the middle, as if the first one had been suspended for a minute."""
+    steps = scene.bike.store.archiver.archive()
+    for _ in range(5):
+        next(steps, None)
+    for _ in scene.store.at(scene.now() + 60).archiver.archive():
+        pass
+    assert list(steps) == []
+
+
 def dispatch(scene: Scene) -> None:
     with scene.meanwhile(lambda: scene.put("soon:A", due=-1), scene.store.halt):
         Dispatcher(scene.bike.store, scene.bike.settings).dispatch()
@@ -485,6 +518,8 @@ def dispatch_what_is_there(scene: Scene) -> None:
 
 
 DISPATCHER = [
+    Operation("archive", past, archive, steps=4, patches=SMALL),
+    Operation("archive what others archive too", past, archive_with_another, steps=4, patches=SMALL),
     Operation("dispatch_due", due, one_pass),
     Operation("dispatch_due with an empty cache of scripts", without_scripts(due), one_pass),
     Operation("dispatch_due with lost runs", lost, one_pass),

@@ -16,6 +16,7 @@ import pytest
 from redbike.errors import Unreachable
 from redbike.keeping.fsck import fsck
 from redbike.state.records import Streak
+from redbike.words import Outcome
 from tests.crashing import AFTER, BEFORE, FAULTS, LOST, Crash
 from tests.operations import MANY, OPERATIONS, Operation, Scene, one_pass, set_meanwhile
 from tests.states import dump
@@ -42,7 +43,7 @@ TIME = re.compile(r"\d{9,}(?:\.\d+)?")
 # A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits.
 ATTEMPT = re.compile(r'"attempt": \d+|"traceback": ".*?"\}|timeout of [0-9.]+ s|(?<=\d \d )\d+(?= [T-])')
 # What wakes and stops processes, who is there, and until when all is dispatched, may differ after a crash.
-PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen)$")
+PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen)$|^runs$")
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
@@ -56,6 +57,7 @@ class Story:
     result: str
     done: dict[str, str]
     ended: dict[str, str]
+    remembered: Counter[tuple[str, str]]  # ended runs, by job and outcome
     runs: Counter[str]
     cut_short: Counter[str]
     left: set[str]  # in flight when the process was at its end
@@ -77,10 +79,12 @@ def told(client: Any, prefix: str, operation: Operation, fault: str = "", at: in
         scene.close()
     assert ((operation.by_hand or operation.mends) and fault) or list(fsck(scene.store)) == []
     found = likeness(scene) if operation.by_hand else {}
-    story = Story(before, broken, as_text(scene, result), found, {}, Counter(), scene.cut_short(), scene.flying())
+    untold = Counter[str](), scene.cut_short(), scene.flying()
+    story = Story(before, broken, as_text(scene, result), found, {}, Counter(), *untold)
     scene.goes_on()
     assert fault or list(fsck(scene.store)) == []
     story.ended, story.runs = lasting(likeness(scene)), scene.runs()
+    story.remembered = Counter((run.jobid, run.outcome) for run in scene.store.journal.list_runs())
     story.request = scene.faults.requests[at - 1] if scene.faults.struck else ""
     client.flushdb()
     return story
@@ -103,9 +107,16 @@ def done(scene: Scene, operation: Operation, fault: str) -> tuple[Any, dict[str,
 
 
 def likeness(scene: Scene) -> dict[str, str]:
-    """Everything under the prefix, with times as so many minutes and a half from the beginning."""
-    prefix = scene.store.keys.prefix
-    return {key.removeprefix(prefix): as_text(scene, value) for key, value in dump(scene.store).items()}
+    """Everything under the prefix, with times as so many minutes and a half from the beginning.
+
+    Ended runs are told by what they were: they may be archived or not, and each took its own time.
+    """
+    keys = scene.store.keys
+    state = {key.removeprefix(keys.prefix): as_text(scene, value) for key, value in dump(scene.store).items()}
+    past = [f"{run.jobid} {run.due} {run.outcome} {run.attempt}" for run in scene.store.journal.list_runs()]
+    for key in (keys.journal, keys.history, keys.counts):
+        state.pop(key.removeprefix(keys.prefix), None)
+    return state | {"runs": as_text(scene, sorted(past))}
 
 
 def as_text(scene: Scene, value: Any) -> str:
@@ -164,6 +175,13 @@ def compare(story: Story, expected: Story, operation: Operation) -> None:
         assert (story.result, story.done) == (expected.result, expected.done), story.request
     assert story.ended == expected.ended, story.request
     assert story.runs == expected.runs + story.cut_short, story.request
+    # A run that was in flight when its process died, or was cut off, is remembered as that, even if it was just over.
+    more, less = story.remembered - expected.remembered, expected.remembered - story.remembered
+    assert {outcome for _, outcome in more} <= {Outcome.LOST, Outcome.CANCELLED}, story.request
+    assert max(more.values(), default=0) <= 1, story.request
+    assert {jobid for jobid, _ in more} <= story.left, story.request
+    assert set(less) <= {(jobid, outcome) for jobid, outcome in less if jobid in story.left - set(story.cut_short)}
+    assert max(less.values(), default=0) <= 1, story.request
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -326,6 +326,9 @@ NEEDS = {
     "log": ("set", "job:A", "NOW"),
     "workers": ("sign",),
     "seen": ("sign",),
+    "journal": ("archive",),
+    "history": ("unset", "waiting:A"),
+    "counts": ("archive",),
     "withdrawn": ("adopt",),
     "work-A": ("set", "job:A", "NOW"),
     "wake-work-A": ("set", "job:A", "NOW"),
@@ -345,6 +348,7 @@ def do(run, server_url):
         "work": lambda: take_one(bike.store, [("work-A", 10.0)], "tag"),
         "advance": lambda: bike.store.timeline.advance(1000.0),
         "adopt": bike.store.upkeep.adopt_tombstones,
+        "archive": lambda: list(bike.store.archiver.archive()),
         "sign": lambda: bike.store.workers.sign("owner", "{}"),
         "occupy": lambda: bike.store.gates.occupy("work-A", ["waiting:A"]),
     }

@@ -363,7 +363,7 @@ def test_a_bad_flag_is_quoted_and_changes_nothing(shell, client, flag, said):
 def test_what_is_left_of_an_unset_job_is_found_and_removed(bike, client):
     client.hset(bike.store.keys.options, "job:A", '{"retries":5}')
     client.hset(bike.store.keys.data, "job:A", "7")
-    assert list(fsck(bike.store)) == ["'job:A': it has no schedule, but options or data"]
+    assert list(fsck(bike.store)) == ["'job:A': it has no schedule, but options, data or ended runs"]
     [(line, is_well)] = bike.repair()
     assert (is_well, "its options removed" in line, "its data removed" in line) == (True, True, True)
     assert not client.exists(bike.store.keys.options, bike.store.keys.data)

@@ -235,6 +235,7 @@ def dispatches(bike, helper):
     for jobid in ("paused:A", "later:A"):
         other.pauses.pause([jobid], 1.0, "me", "")
     bike.dispatch_due()
+    assert list(store.archiver.archive()) == [None]
     assert "queued_for" in helper.tell("paused:A")
     helper.unset("paused:A")
     crowd(helper)
@@ -272,6 +273,7 @@ def works(bike, helper):
     helper.resume("again:A")
     set_job(other, "late:A", "EVERY:2h@0.0", 4e9)
     assert end(store, runs[1], Placement("next"), runs[1].start)[:2] == ("ok", "timeline")
+    assert len(list(store.archiver.archive())) == 1
     crowd(helper)
     assert [bike.work_one() for _ in range(2)] == ["again:A", "crowd1:A"]
     is_limited(store, other)
@@ -328,10 +330,14 @@ def asks(bike, helper):
     assert len(list(bike.get_statuses())) == 4
     assert len(list(bike.get_schedules())) == 3
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]
+    assert [run.outcome for run in bike.runs("broken:A")] == ["failed"]
     bike.run("broken:A")
     steers_queues(bike)
     bike.unset("broken:A")
     bike.unset("job:A")
+    for _ in other.archiver.archive():
+        pass
+    assert bike.runs() == []
     crowd(bike)
     assert bike.cancel("crowd?:A", "crowd1*:A")
     assert bike.run_failed() == []

@@ -4,7 +4,8 @@ Usage:
   redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--data=<JSON>] [--timeout=<DURATION>]
                         [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
                         [--on-lost=<POLICY>] [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>]
-                        [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--] <JOBID> <SCHEDULE>
+                        [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--history=<N>]
+                        [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load <CSV> [--after=<TIMESTAMP>] [--tz=<ZONE>]
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>]
@@ -17,6 +18,7 @@ Usage:
   redbike [options] failures
   redbike [options] log [--limit=<N>] [--] [<JOBID>]
   redbike [options] workers
+  redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--limit=<N>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
   redbike [options] pause [--until=<TIME>] [--reason=<TEXT>] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
@@ -43,6 +45,8 @@ Commands:
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
   log        What people have changed, or have changed of a job, newest first, as CSV: time,who,action,jobid,detail.
   workers    Every dispatcher and worker, as CSV: id,kind,host,pid,queues,state,since,seen,jobs. Lost ones come first.
+  runs       The last ended runs of all jobs, or of those named, newest first, as CSV:
+             jobid,due,started,took,outcome,attempt,error,worker. Times are epoch seconds.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop the occurrences of jobs that wait or run; their schedules go on, and nothing has failed.
   pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete.
@@ -72,10 +76,12 @@ Options:
   --grace=<DURATION>       Skip an occurrence that is later than this.
   --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
+  --history=<N>            How many ended runs are kept.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
-  --limit=<N>              How many rows at most.
-  --failed                 All jobs that have failed for good.
+  --failed                 All jobs that have failed for good; with runs those that went wrong.
+  --since=<TIMESTAMP>      Only runs that started then or later.
+  --limit=<N>              How many rows [default is 100 for runs, all for log].
   --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do.
   --all                    Everything: no job is enqueued, and none is taken.
   --until=<TIME>           When the pause ends by itself.
@@ -91,7 +97,7 @@ Options:
   -h --help                Show this.
   --version                Show the version.
 
-The options from --data to --spread are those of the job, and override the settings. It keeps those that are not given;
+The options from --data to --history are those of the job, and override the settings. It keeps those that are not given;
 "default" takes one back, and "null" the data. A DURATION is seconds, or a text such as 15m or 2h.
 
 A SCHEDULE is NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields of cron, or the
@@ -133,6 +139,7 @@ COMMANDS = {
     "failures": "look",
     "log": "look",
     "workers": "look",
+    "runs": "look",
     "run": "steer",
     "cancel": "steer",
     "pause": "steer",

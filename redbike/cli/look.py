@@ -1,4 +1,4 @@
-"""Run the commands that only read: statuses, schedules, tell, workers, failures, log."""
+"""Run the commands that only read: statuses, schedules, tell, workers, failures, runs, log."""
 
 import csv
 import json
@@ -11,6 +11,8 @@ from redbike.cli.messages import DONE, FAILED
 from redbike.config import Config
 from redbike.options import COLUMNS
 from redbike.texts import escape
+
+MOST_RUNS = 100  # that are printed, if nothing else is asked for
 
 
 def print_statuses(arguments: Arguments, config: Config) -> int:
@@ -68,6 +70,19 @@ def print_log(arguments: Arguments, config: Config) -> int:
     return DONE
 
 
+def print_runs(arguments: Arguments, config: Config) -> int:
+    """Print the last ended runs, the newest first, as CSV."""
+    since, limit = parse_time(arguments["--since"], config), parse_count(arguments, "--limit", MOST_RUNS)
+    bike = open_bike(config)
+    found = bike.runs(*arguments["<PATTERN>"], since=since, failed=arguments["--failed"], limit=limit)
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    for run in found:
+        due, started, took = (f"{seconds:.6f}".rstrip("0").rstrip(".") for seconds in (run.due, run.started, run.took))
+        error, worker = (escape(text.encode()) for text in (run.error, run.worker))
+        rows.writerow((run.jobid, due, started, took, run.outcome, run.attempt, error, worker))
+    return DONE
+
+
 COMMANDS: dict[str, Command] = {
     "statuses": print_statuses,
     "schedules": print_schedules,
@@ -75,4 +90,5 @@ COMMANDS: dict[str, Command] = {
     "workers": print_workers,
     "failures": print_failures,
     "log": print_log,
+    "runs": print_runs,
 }

@@ -37,6 +37,7 @@ class Listing:
     old: set[str] = field(default_factory=set)  # jobs in flight with a lease of their own, from an older version
     malformed: list[bytes] = field(default_factory=list)  # tombstones of an older version that name nothing
     malformed_log: list[bytes] = field(default_factory=list)  # entries of the log that cannot be read
+    bad_journal: list[tuple[str, bytes, str]] = field(default_factory=list)  # see `Journal.list_bad`
     keys: list[tuple[str, str]] = field(default_factory=list)  # (key, what is wrong with it)
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
     gates: dict[str, set[str]] = field(
@@ -107,6 +108,7 @@ def _list_all(store: Store) -> Listing:
     _list_inflight(store, listing, found)
     _list_gates(store, listing)
     listing.malformed_log += dict.fromkeys(store.log.list_damaged())
+    listing.bad_journal += store.journal.list_bad()
     # Read after the keys, so that it has also a queue that was used for the first time just now.
     names = set(map(decode, store.client.smembers(keys.queues)))
     _list_keys(store, listing, found, names, homes)
@@ -120,7 +122,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     keys, client = store.keys, store.client
     runs: dict[str, RunRecord] = {}
     hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses)
-    for key in (*hashes, keys.options, keys.data):
+    for key in (*hashes, keys.options, keys.history, keys.data):
         for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key == keys.data else PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
@@ -134,7 +136,9 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
         for jobid, _ in client.zscan_iter(key, count=PAGE):
             listing.jobs[decode(jobid)] = None
     for name, _ in client.hscan_iter(keys.skipped, count=PAGE):
-        listing.jobs[decode(name).partition(":")[2]] = None
+        # Without an id it is the total of all jobs.
+        if jobid := decode(name).partition(":")[2]:
+            listing.jobs[jobid] = None
     listed: set[str] = set()
     for tag, batch in client.hscan_iter(keys.batches, count=PAGE):
         jobids = parse_batch(decode(batch))

@@ -72,6 +72,9 @@ class Repair:
         for entry in listing.malformed_log:
             self.store.log.forget(entry)
             yield f"the key {self.store.keys.log!r} {describe_entry(entry)} -- repaired: it is removed", True
+        for key, damaged, how in listing.bad_journal:
+            self.store.journal.forget(key, damaged)
+            yield f"the key {key!r} {how} -- repaired: it is removed", True
         for member in listing.malformed:
             self.store.upkeep.forget_withdrawn(member)
             yield f"the key {self.store.keys.withdrawn!r} {describe_malformed(member)} -- repaired: it is removed", True

@@ -115,5 +115,5 @@ def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float)
     since, ended = run.queue_pause
     if schedule.runs_once or schedule.allows_pause or not since < run.due <= ended:
         return None
-    placed = place_next(run, schedule, settings, now, retried=True)
+    placed = place_next(run, schedule, settings, now, retried=True, outcome=None)
     return replace(placed, paused=placed.paused + 1)

@@ -19,6 +19,7 @@ from redbike.schedule.parser import is_one_off
 from redbike.state.records import CANCELLED, NOTHING, OWED, Streak
 from redbike.state.runs import Answer, Placement, Run
 from redbike.texts import format_traceback, get_message
+from redbike.words import Outcome
 
 Why = Literal["", "overrun", "lost"]
 
@@ -70,11 +71,16 @@ def place_asked_again(run: Run, after: object) -> Placement:
     if not 0 <= after <= 1e9:
         raise ValueError(f"Again(after={after!r}): 0 to 1e9 seconds are allowed")
     one_more = format_next_try(run, run.failures, losses=0)
-    return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True)
+    return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True, outcome=Outcome.RETRY)
 
 
 def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Placement:
     """Place a job whose ``work`` raised `error`: by ``on-error``."""
+    placed = _place_by_error(run, error, settings, now)
+    return replace(placed, outcome=Outcome.RETRY if placed.retried else Outcome.FAILED, error=describe(error))
+
+
+def _place_by_error(run: Run, error: BaseException, settings: Settings, now: float) -> Placement:
     if isinstance(error, CommandFailed):
         failure = make_failure(run, describe(error), "", now, error.output)
     else:
@@ -124,7 +130,12 @@ def format_next_try(run: Run, failures: int, losses: int) -> str:
 
 def place_overrun(run: Run, settings: Settings, now: float) -> Placement:
     """Place a job whose run outlived its deadline: by ``on-timeout``."""
-    failure = make_failure(run, f"overran its timeout of {run.deadline - run.start:g} s", "", now)
+    error = f"overran its timeout of {run.deadline - run.start:g} s"
+    return replace(_place_late(run, error, settings, now), outcome=Outcome.OVERRUN, error=error)
+
+
+def _place_late(run: Run, error: str, settings: Settings, now: float) -> Placement:
+    failure = make_failure(run, error, "", now)
     if settings.on_timeout == "requeue":
         streak = format_next_try(run, run.failures, losses=0)
         placed = Placement("due", due=run.due, why="overrun", streak=streak, retried=True)
@@ -138,6 +149,10 @@ def place_overrun(run: Run, settings: Settings, now: float) -> Placement:
 
 def place_lost(run: Run, settings: Settings, now: float) -> Placement:
     """Place a job whose worker stopped sending heartbeats: by ``on-lost``. The third time in a row is the last."""
+    return replace(_place_without_worker(run, settings, now), outcome=Outcome.LOST)
+
+
+def _place_without_worker(run: Run, settings: Settings, now: float) -> Placement:
     losses = run.losses + 1
     failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
     if losses >= MAX_LOSSES or settings.on_lost == "stop":
@@ -156,7 +171,7 @@ def place_suspect(run: Run) -> Placement:
     """
     tried = run.due if run.tries else None
     kept = Streak(run.failures, run.losses, run.tries, tried, run.after, alone=True, failed=run.failed)
-    return Placement("due", due=run.due, why="lost", streak=kept.format())
+    return Placement("due", due=run.due, why="lost", streak=kept.format(), outcome=Outcome.LOST)
 
 
 def describe(error: BaseException) -> str:
@@ -181,6 +196,11 @@ def place_again(run: Run, placement: Placement, changed: Answer, settings: Setti
     """Place a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
     if changed.left.startswith(CANCELLED):
         return _place_cancelled_again(run, placement, changed, settings, now)
+    placed = _place_changed(run, placement, changed, settings, now)
+    return replace(placed, outcome=placement.outcome, error=placement.error)
+
+
+def _place_changed(run: Run, placement: Placement, changed: Answer, settings: Settings, now: float) -> Placement:
     placement = replace(placement, left=changed.left)
     left, _, paused = changed.left.partition(PAUSED)
     if left.startswith(OWED):
@@ -209,7 +229,8 @@ def _place_paused(run: Run, placement: Placement, settings: Settings, since: flo
 
 def place_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> Placement:
     """Place a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
-    return replace(place_rescheduled(run, settings, now, why=why, retried=True), left=f"{CANCELLED}{NOTHING}")
+    placed = place_rescheduled(run, settings, now, why=why, retried=True)
+    return replace(placed, left=f"{CANCELLED}{NOTHING}", outcome=Outcome.CANCELLED)
 
 
 def _place_cancelled_again(
@@ -253,4 +274,10 @@ def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept
         schedule = find_schedule(run.jobid, run.schedule, run.options)
         return place_next(run, schedule, settings, now, why=why, **kept)
     except BadSchedule as error:
-        return Placement("die", why=why, failure=make_failure(run, describe(error), "", now))
+        return refuse(run, error, now, why)
+
+
+def refuse(run: Run, error: BadSchedule, now: float, why: Why = "") -> Placement:
+    """Place a job whose stored schedule cannot be read: it has failed for good."""
+    failure = make_failure(run, describe(error), "", now)
+    return Placement("die", why=why, failure=failure, outcome=Outcome.FAILED, error=describe(error))

@@ -11,8 +11,6 @@ Nothing of that holds up a job: what Redis refuses is logged once, and what it d
 
 import logging
 import os
-import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -25,13 +23,13 @@ from redbike.running.loop import FAREWELL, Loop
 from redbike.state.namespace import make_owner, make_tag
 from redbike.state.records import ProcessRecord
 from redbike.state.workers import INTERVAL
+from redbike.texts import name_host
 
 log = logging.getLogger("redbike")
 
 LATENESS = 0.5  # seconds by which a turn or a take may be late or early
 RETRY = 1.0  # seconds
 REFRESH = 600.0  # seconds after which it registers again, in case something has damaged what is known of it
-MAX_HOST = 40  # characters
 MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their characters
 
 
@@ -137,11 +135,6 @@ class Presence:
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))
         return ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__).format_entry()
-
-
-def name_host() -> str:
-    """Return the name of this host, safe to show, without blanks and of limited length."""
-    return re.sub(r"[^!-~]", "_", socket.gethostname())[:MAX_HOST] or "_"
 
 
 def shorten(names: list[str]) -> tuple[str, ...]:

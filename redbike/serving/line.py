@@ -132,5 +132,9 @@ def pack(words: Sequence[str], further: int = 0) -> bytes:
 
 def pack_word(word: str) -> bytes:
     """Return a word of a request in the protocol of Redis."""
-    text = word.encode("utf-8", "surrogateescape")
-    return b"$%d\r\n%b\r\n" % (len(text), text)
+    return pack_bytes(word.encode("utf-8", "surrogateescape"))
+
+
+def pack_bytes(word: bytes) -> bytes:
+    """Return a word of a request that is no text."""
+    return b"$%d\r\n%b\r\n" % (len(word), word)

@@ -1,20 +1,29 @@
 """All that is kept of one job or one tag, at one instant."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from redbike.options import is_readable, parse_options
+from redbike.state.history import read_runs
 from redbike.state.keys import OWNER
 from redbike.state.namespace import read_json
-from redbike.state.records import STREAK, Pause, ProcessRecord, RunRecord, Streak, Waiting, parse_batch, parse_number
+from redbike.state.records import (
+    COUNT,
+    STREAK,
+    Pause,
+    ProcessRecord,
+    RunRecord,
+    Streak,
+    Waiting,
+    parse_batch,
+    parse_number,
+)
 from redbike.state.scripts import Reply
 from redbike.words import Event, Skip
 
 STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "alarm")  # what `repair` compares
-COUNT = re.compile(r"\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +45,15 @@ class JobState:
     now: float = field(compare=False)  # Redis' clock then
     entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
     tombstones: frozenset[str] = frozenset()  # those of them in which it has one
-    unreadable: tuple[str, ...] = ()  # of streak, failure, pause, options and the reasons of skips the damaged ones
+    unreadable: tuple[
+        str, ...
+    ] = ()  # what is damaged of it: streak, failure, pause, options, history, reasons of skips
     stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
     paused: str = ""
     alarm: float | None = None  # when its pause ends by itself
     options: str = ""  # as they are stored
     has_data: bool = False
+    history: bytes = b""  # its ended runs that were archived, as they are stored
     data: str = field(default="", compare=False)  # JSON, if it was asked for
     worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
 
@@ -133,6 +145,8 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
     unreadable += ["failure"] if failure and kept is None else []
     unreadable += ["pause"] if "pause" in found and Pause.parse(found["pause"]) is None else []
     unreadable += [] if is_readable(found.get("options", "")) else ["options"]
+    past = bytes.fromhex(found.get("history", ""))
+    unreadable += ["history"] if "history" in found and read_runs(jobid, past) is None else []
     return JobState(
         jobid=jobid,
         schedule=found.get("schedule"),
@@ -154,6 +168,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         alarm=parse_number(found.get("alarm")),
         options="" if "options" in unreadable else found.get("options", ""),
         has_data=found["has_data"],
+        history=b"" if "history" in unreadable else past,
         data=found.get("data", ""),
         worker=found.get("worker", ""),
         stored={name: found[name] for name in STORED if name in found},

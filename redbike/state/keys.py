@@ -15,7 +15,7 @@ key (after the prefix)    type    content
 ``-inflight-<tag>``       string  the job ids that were taken under the tag; expires at the last of their deadlines
 ``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that have failed or were lost
 ``-pauses``               hash    job id → ``DUE SINCE UNTIL NOTE``: the paused jobs, and what is held of them
-``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; reasons in `Skip`
+``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; ``REASON:`` → of all jobs
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
 ``-queues``               set     names of the queues that were ever used
@@ -33,6 +33,9 @@ key (after the prefix)    type    content
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
 ``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
 ``-seen``                 zset    owner, scored by when the process was seen last
+``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
+``-history``              hash    job id → its last ended runs, packed as in history.py
+``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see entries.py
 ``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================
 
@@ -122,6 +125,9 @@ FIXED = {
     "log": "list",
     "workers": "hash",
     "seen": "zset",
+    "journal": "list",
+    "history": "hash",
+    "counts": "hash",
     "withdrawn": "set",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
@@ -143,7 +149,8 @@ class Keys:
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
-        self.log, self.workers, self.seen, self.withdrawn, self.inflight_base = others
+        self.log, self.workers, self.seen, self.journal, self.history, self.counts, *others = others
+        self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

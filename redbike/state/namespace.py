@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import redis
@@ -13,6 +14,7 @@ from redbike.state.keys import OWNER, Keys
 from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply, Scripts, name_wrong_key
 from redbike.state.texts import SCRIPTS
+from redbike.texts import name_host
 
 PAGE = 500  # entries of a hash or a list in one request
 DATA_PAGE = 50  # data of jobs in one request: each may be long
@@ -71,6 +73,14 @@ def make_tag(owner: str = "") -> str:
 def make_owner() -> str:
     """Return a name for one dispatcher or worker that no other will have: `redbike.state.keys.OWNER` characters."""
     return base64.urlsafe_b64encode(os.urandom(OWNER * 6 // 8)).decode()
+
+
+def name_process(tag: str) -> str:
+    """Return the id of this process, which takes jobs under `tag`, as `redbike.state.workers.Process` has it."""
+    return f"{_find_host()}:{os.getpid()}:{tag[:OWNER]}"
+
+
+_find_host = lru_cache(1)(name_host)
 
 
 def number_queues(names: Iterable[str]) -> dict[str, int]:

@@ -24,6 +24,7 @@ RUN = re.compile(
     rf"(\S+) ({MOMENT}) ({MOMENT}) ({MOMENT}) (\d{{1,9}}) (\d{{1,9}}) {LEFT} (.+)",
     re.ASCII | re.DOTALL,
 )
+COUNT = re.compile(r"\d{1,18}", re.ASCII)
 STREAK = re.compile(
     rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?(?: failed=(\d{{1,9}}))?( alone)?", re.ASCII
 )
@@ -204,6 +205,11 @@ class ProcessRecord:
 def decode(value: Any) -> str:
     """Return as text the bytes that Redis holds; "" for None. Bytes that are not UTF-8 survive a round trip."""
     return "" if value is None else bytes(value).decode("utf-8", "surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    """Return the bytes of which `decode` has made a text."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def parse_batch(batch: str) -> list[str]:

@@ -7,13 +7,13 @@ would find out in the middle of a run that one is missing, perhaps after weeks. 
 
 DISPATCHER = (
     "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hmget hexists hset hdel "
-    "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem del lpos lrem lpush sadd srem "
-    "smismember sismember smembers"
+    "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem del lrange lpos lrem lpush "
+    "rpush ltrim sadd srem smismember sismember smembers"
 )
 WORKER = (
     "script|load time blpop hlen zcard scard llen strlen type exists get set mget del hget hmget hexists hset hdel "
-    "hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lpos lrem lpush rpush rpop sadd "
-    "srem smismember sismember smembers"
+    "hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lpos lrem lpush rpush ltrim "
+    "rpop sadd srem smismember sismember smembers"
 )
 
 

@@ -6,14 +6,17 @@ Runs that are taken together have one tag, and so one lease.
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from redbike.options import parse_options
 from redbike.schedule.parser import is_one_off
-from redbike.state.namespace import Namespace, number_queues, read_json
+from redbike.state.entries import NOT_BEGUN, pack_entry
+from redbike.state.history import pack_run
+from redbike.state.namespace import Namespace, name_process, number_queues, read_json
 from redbike.state.records import Streak, decode, format_time
 from redbike.state.scripts import Call, Reply
-from redbike.words import Skip
+from redbike.words import Outcome, Skip
 
 LEASE = 12.0  # seconds without a heartbeat after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
@@ -40,6 +43,8 @@ class Run:
     over: float = field(default=0.0, compare=False)  # when its work was over, by the monotonic clock; 0.0 before
     tries: int = 0  # of the same occurrence, before this one
     after: float | None = None  # after when the schedule goes on, if that is not `due`
+    began: float = field(default=0.0, compare=False)  # when its work began, by the monotonic clock; 0.0 before
+    worker: str = field(default="", compare=False)  # the name of its worker; "" if this process does not know it
     cancelled: bool = field(default=False, compare=False)  # as far as its worker has heard
     failed: int = 0  # occurrences in a row, before this one, if the job is to be stopped after so many
     options: str = ""  # of the job, as they are stored
@@ -90,6 +95,8 @@ class Placement:
     left: str = "-"
     paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
     late: int = 0  # occurrences that were skipped because they were late by more than their grace
+    outcome: Outcome | None = Outcome.OK  # of the run; None if it has not begun, and is counted as skipped
+    error: str = ""  # one line
 
 
 EndedRun = tuple[Run, Placement]
@@ -125,11 +132,16 @@ class Look(NamedTuple):
 
 
 class Runs:
-    """Takes jobs, and ends their runs. Of the failures, the last `failures_limit` are kept."""
+    """Takes jobs, and ends their runs.
 
-    def __init__(self, namespace: Namespace, failures_limit: int) -> None:
+    Of the failures, the last `failures_limit` are kept; of the ended runs of a job, the last `history`, unless it has
+    that option.
+    """
+
+    def __init__(self, namespace: Namespace, failures_limit: int, history: int) -> None:
         self._namespace = namespace
         self._failures_limit = failures_limit
+        self._history = history
 
     def take(self, look: Look, tag: str, most: int, control: str = "") -> list[Run] | Literal["halted"]:
         """Take up to `most` jobs in one step, all under `tag`, in the order in which they are to be run.
@@ -161,13 +173,14 @@ class Runs:
         """Read the reply to `pack_take`; none if it is ``again``: the caller repeats the request as it was."""
         if reply[0] != "ok":
             return "halted" if reply[0] == "halted" else []
-        received, prefix = time.monotonic(), self._namespace.keys.prefix
+        received, prefix, worker = time.monotonic(), self._namespace.keys.prefix, name_process(tag)
         start, ends, streaks, jobids, dues, schedules, homes, more, *paused = read_json(reply[1])
         began, runs = float(start), []
         deadlines = {name: float(deadline) for name, deadline in ends.items()}
         columns = (jobids, dues, homes if len(deadlines) > 1 else [*deadlines] * len(jobids), schedules)
         for jobid, due, home, schedule in zip(*columns, strict=True):
             run = Run(jobid, float(due), tag, began, deadlines[home], 0, 0, schedule, home, prefix, received)
+            run.worker = worker
             if jobid in streaks:
                 kept = Streak.parse(streaks[jobid])
                 run.failures, run.losses, run.tries, run.after = kept.failures, kept.losses, kept.tries, kept.after
@@ -210,7 +223,18 @@ class Runs:
         given = {"tag": ended[0][0].tag, "late": late, "most": self._failures_limit, "how": hows, "deadline": deadline}
         if whole:
             given["whole"] = True
-        return self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
+        call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
+        return replace(call, packed=(self._pack_entry(ended),))
+
+    def _pack_entry(self, ended: Sequence[EndedRun]) -> bytes:
+        """Return the entry of the journal for runs that were taken together."""
+        runs = [(run.jobid, run.queue, self._read_kept(run, placed), _pack_past(run, placed)) for run, placed in ended]
+        return pack_entry(ended[0][0].worker, runs)
+
+    def _read_kept(self, run: Run, placement: Placement) -> int:
+        if placement.outcome is None:
+            return NOT_BEGUN
+        return int(parse_options(run.options).get("history", self._history)) if run.options else self._history
 
     def read_end(self, reply: Reply) -> list[Answer]:
         """Read the reply to `pack_end`: the answer for each run."""
@@ -237,6 +261,14 @@ class Runs:
         jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
         reply = self._namespace.run("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)
         return [decode(word) for word in reply[1:]]
+
+
+def _pack_past(run: Run, placement: Placement) -> bytes:
+    """Return an ended run as it is kept."""
+    began = run.began or run.received
+    waited = run.start + (began - run.received) - run.due
+    took = (run.over or time.monotonic()) - began
+    return pack_run(run.due, waited, took, placement.outcome or Outcome.OK, run.attempt, placement.error)
 
 
 def _format_due(run: Run, placement: Placement) -> str:

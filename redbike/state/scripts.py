@@ -15,7 +15,7 @@ from redis import exceptions
 
 from redbike.errors import NoSuchJob, Unreachable
 from redbike.serving.cluster import MOVING, PATIENCE, PAUSE
-from redbike.serving.line import Line, drop_idle_connections, has_room, pack, pack_word
+from redbike.serving.line import Line, drop_idle_connections, has_room, pack, pack_bytes, pack_word
 from redbike.serving.refusals import make_refusal, translate_errors
 from redbike.state.keys import list_kinds
 from redbike.state.texts import SCRIPTS
@@ -48,6 +48,7 @@ class Call:
     verb: str
     keys: tuple[str, ...]
     given: str  # JSON: what the script has as `given`
+    packed: tuple[bytes, ...] = ()  # what is no text: further arguments
 
     def list_kinds(self) -> Iterator[tuple[str, str]]:
         """Its keys, each with the type that it has."""
@@ -206,13 +207,14 @@ class Pipeline:
 
 def pack_call(call: Call) -> bytes:
     """Return the call as the server reads it."""
-    return _pack_head(call.verb, call.keys) + pack_word(call.given)
+    head = _pack_head(call.verb, call.keys, 1 + len(call.packed)) + pack_word(call.given)
+    return b"".join([head, *map(pack_bytes, call.packed)]) if call.packed else head
 
 
 @lru_cache(1024)
-def _pack_head(verb: str, keys: tuple[str, ...]) -> bytes:
+def _pack_head(verb: str, keys: tuple[str, ...], further: int) -> bytes:
     # The keys are most of a request, and mostly those of the last one.
-    return pack(["EVALSHA", SCRIPTS[verb].digest, str(len(keys)), *keys], further=1)
+    return pack(["EVALSHA", SCRIPTS[verb].digest, str(len(keys)), *keys], further)
 
 
 def decode_word(reply: list[Any]) -> Reply:

@@ -14,6 +14,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Upkeep` for fsck, and for what older versions have left,
 - `Pauses` for those who pause jobs,
 - `Log` for the changes that people have made,
+- `Journal` for the ended runs that are kept, and `Archiver`, which moves them to their jobs,
 - `Workers` for dispatchers and workers, which say that they are there,
 - `Questions` for all that is only read.
 
@@ -29,8 +30,10 @@ import redis
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import translate_errors
+from redbike.state.archiving import Archiver
 from redbike.state.gates import Gates
 from redbike.state.jobs import Jobs
+from redbike.state.journal import Journal
 from redbike.state.keys import Keys, check_queue_name
 from redbike.state.log import Log
 from redbike.state.namespace import Namespace, make_tag
@@ -48,13 +51,24 @@ QueueFor = Callable[[str], str]
 
 
 class Store:
-    """The jobs under one prefix. `queue_for` names the queue of a job id."""
+    """The jobs under one prefix. `queue_for` names the queue of a job id.
 
-    def __init__(self, client: "redis.Redis", prefix: str, queue_for: QueueFor, failures_limit: int = 1000) -> None:
+    The last `failures_limit` failures are kept, and of each job the last `history` runs, unless it has that option.
+    """
+
+    def __init__(
+        self,
+        client: "redis.Redis",
+        prefix: str,
+        queue_for: QueueFor,
+        failures_limit: int = 1000,
+        history: int = 10,
+    ) -> None:
         self.client = client
         self.keys = Keys(prefix)
         self.scripts = Scripts(client)
         self._failures_limit = failures_limit
+        self._history = history
         self._queue_for = queue_for
         self._group(Namespace(client, self.keys, self.scripts))
 
@@ -62,11 +76,13 @@ class Store:
         self._namespace = namespace
         self.jobs = Jobs(namespace, self.queue_for)
         self.timeline = Timeline(namespace)
-        self.runs = Runs(namespace, self._failures_limit)
+        self.runs = Runs(namespace, self._failures_limit, self._history)
         self.gates = Gates(namespace)
         self.upkeep = Upkeep(namespace)
         self.pauses = Pauses(namespace, self.queue_for)
         self.log = Log(namespace)
+        self.journal = Journal(namespace)
+        self.archiver = Archiver(namespace)
         self.workers = Workers(namespace)
         self.questions = Questions(namespace)
 

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 from redbike.schedule.parser import is_one_off
 from redbike.serving.refusals import translate_errors
+from redbike.state.keys import OWNER
 from redbike.state.namespace import PAGE, Namespace, number_queues, read_json
-from redbike.state.records import RunRecord, Streak, decode, pair_up, parse_number
+from redbike.state.records import ProcessRecord, RunRecord, Streak, decode, pair_up, parse_number
 from redbike.state.runs import Run
 from redbike.state.scripts import Call, Reply
 from redbike.words import Skip
@@ -38,6 +39,7 @@ class Survey:
     old: list[str]  # lost jobs in flight that a worker of an older version has taken
     alarms: list[str]  # those that have come, see ``-alarms`` in `redbike.state.keys`
     next_alarm: float | None
+    journal: int  # entries
 
     @property
     def next_due(self) -> float | None:
@@ -64,7 +66,7 @@ class Timeline:
     def read_survey(self, reply: Reply) -> Survey:
         """Read the reply to `pack_survey`."""
         found = read_json(reply[1])
-        lost: list[Run] = []
+        now, lost = float(found["now"]), list[Run]()
         strays: dict[str, list[str]] = {}
         old: list[str] = []
         # Lua has one kind of table: an empty one is an object.
@@ -77,11 +79,15 @@ class Timeline:
             rows = {row[0]: row for row in zip(*(tag[name] for name in _COLUMNS), strict=True)}
             read = (self._read_lost_run(*row) for row in rows.values())
             runs = [run for run in read if run and run.tag == tag["tag"]]
+            process = ProcessRecord.parse(tag.get("worker", ""))
+            for run in runs:
+                run.received -= now - run.start
+                run.worker = process.format_id(run.tag[:OWNER]) if process else ""
             lost += runs
             if len(runs) < len(rows):
                 strays[tag["tag"]] = tag["jobs"]
         return Survey(
-            now=float(found["now"]),
+            now=now,
             control=found.get("control", ""),
             dispatched=parse_number(found.get("dispatched")),
             next_lease=parse_number(found.get("next_lease")),
@@ -92,6 +98,7 @@ class Timeline:
             old=old,
             alarms=found.get("alarms") or [],
             next_alarm=parse_number(found.get("next_alarm")),
+            journal=found["journal"],
         )
 
     def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str, options: str) -> Run | None:

@@ -130,6 +130,8 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["options"] = False
     if wanted.has_data != found.has_data:
         changes["data"] = False
+    if wanted.history != found.history or "history" in found.unreadable:
+        changes["history"] = False
     if wanted.failure != found.failure or "failure" in found.unreadable:
         changes["failure"] = False
     return changes

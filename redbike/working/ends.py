@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from redbike.config import Settings
+from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
 from redbike.running.policies import place_again, place_overrun
 from redbike.state.runs import Answer, EndedRun, Placement, Run
@@ -13,6 +14,9 @@ from redbike.state.scripts import Reply
 from redbike.state.store import Store
 
 log = logging.getLogger("redbike.worker")
+
+MANY = 1000  # ends after which a worker looks how many entries the journal has
+CROWDED = 4000  # entries with which it archives them: no dispatcher does, or it cannot keep up
 
 
 class Ends:
@@ -22,6 +26,7 @@ class Ends:
         self._store = store
         self._loop = loop
         self._settings_for = settings_for
+        self._entries = 0  # of the journal, which this process has added since it looked how many there are
 
     def end(self, ended: Sequence[EndedRun], patience: float | None = None) -> None:
         """End runs that were taken together, until Redis answers. Raise `Unreachable` after `patience` seconds."""
@@ -33,10 +38,24 @@ class Ends:
 
     def follow_up(self, ended: Sequence[EndedRun], replies: Sequence[Reply]) -> None:
         """Read what the server replied to the ends of these runs, and end again those that it did not accept."""
+        self._relieve(len(replies))
         answers = [answer for reply in replies for answer in self._store.runs.read_end(reply)]
         for (run, placement), answer in zip(ended, answers, strict=True):
             if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
                 self._follow_up_one(run, placement, answer)
+
+    def _relieve(self, entries: int) -> None:
+        """Archive ended runs from time to time, if no dispatcher does."""
+        self._entries += entries
+        if self._entries < MANY:
+            return
+        self._entries = 0
+        try:
+            if self._store.archiver.count_entries() >= CROWDED:
+                for _ in self._store.archiver.archive():
+                    pass
+        except RedbikeError as error:
+            log.error("ended runs cannot be archived: %s", error)
 
     def _follow_up_one(self, run: Run, placement: Placement, answer: Answer) -> None:
         if answer.word == "overrun" and run.was_in_time:

@@ -22,6 +22,7 @@ from redbike.running.policies import (
     place_failed,
     place_overrun,
     place_unwanted,
+    refuse,
 )
 from redbike.state.runs import Placement, Run
 from redbike.texts import get_message
@@ -112,7 +113,7 @@ class Runner:
             log.error("%s: cancel() of its worker class fails: %s", run.jobid, texts.describe(error))
 
     def _work(self, run: Run) -> object:
-        began, process = time.monotonic(), os.getpid()
+        run.began, process = time.monotonic(), os.getpid()
         try:
             result = self.worker.work(run.jobid, run.data) if self._takes_data else self.worker.work(run.jobid)
             if result is not None and inspect.isawaitable(result):
@@ -123,7 +124,7 @@ class Runner:
             raise
         finally:
             run.over = time.monotonic()
-            self.spent += run.over - began
+            self.spent += run.over - run.began
         if os.getpid() != process:
             leave(run.jobid, None)
         return result
@@ -158,7 +159,7 @@ class Runner:
             return self._place_given_up(run, error, settings)
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, get_message(error))
-            return Placement("die", failure=make_failure(run, describe(error), "", run.now()))
+            return refuse(run, error, run.now())
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
         log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
         return place_failed(run, error, settings, run.now())
@@ -174,7 +175,7 @@ class Runner:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
         placement = replace(place_overrun(run, settings, run.now()), why="")
         failure = None if placement.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
-        return replace(placement, failure=failure)
+        return replace(placement, failure=failure, error=describe(error))
 
 
 def _interrupts_caller(error: BaseException) -> bool:

@@ -201,9 +201,9 @@ def test_a_header_is_one_only_in_the_first_line(bike):
 
 def test_a_full_dump_is_loaded_back_as_it_was(shell, client):
     lines = [
-        "plain:A,EVERY:1h@5,,,,,,,,,,,,,",
-        '"full:A","0,30 * * * *",7200,requeue,retry,5,0.5,stop,all,7,3,900,queue,60.25,"{""a"":""b, c\\n\\u2028""}"',
-        "data:A,NOW,,,,,,,,,,,,,[1]",
+        "plain:A,EVERY:1h@5,,,,,,,,,,,,,,",
+        '"full:A","0,30 * * * *",7200,requeue,retry,5,0.5,stop,all,7,3,900,queue,60.25,3,"{""a"":""b, c\\n\\u2028""}"',
+        "data:A,NOW,,,,,,,,,,,,,,[1]",
     ]
     (shell.folder / "jobs.csv").write_text("\n".join([HEADER, *lines, ""]))
     assert shell.run("load", "jobs.csv").returncode == 0
@@ -214,7 +214,8 @@ def test_a_full_dump_is_loaded_back_as_it_was(shell, client):
     again = shell.run("schedules", "--full").stdout
     assert sorted(again.splitlines()) == sorted(dump.splitlines())
     told = json.loads(shell.run("tell", "full:A").stdout)
-    assert (told["options"]["spread"], told["data"]) == (60.25, {"a": "b, c\n\u2028"})
+    assert (told["options"]["spread"], told["options"]["history"]) == (60.25, 3)
+    assert told["data"] == {"a": "b, c\n\u2028"}
     places = client.zrange("redbike-timeline", 0, -1, withscores=True)
     assert shell.run("load", "-", input=dump).returncode == 0
     assert client.zrange("redbike-timeline", 0, -1, withscores=True) == places

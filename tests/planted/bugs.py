@@ -40,6 +40,9 @@ ROWS = "tests/moving/test_rows.py"
 LOG = "tests/steering/test_log.py"
 LOGGED = "tests/state/test_log.py"
 PRESENCE = "tests/running/test_presence.py"
+DEPTHS = "tests/state/test_depths.py"
+JOURNAL = "tests/state/test_journal.py"
+REMEMBERING = "tests/running/test_remembering.py"
 
 
 class Bug(NamedTuple):
@@ -201,8 +204,8 @@ STATUSES = [
     Bug(
         "a job that is unset keeps its status",
         "state/lua/_notes.lua",
-        "{schedules, statuses, streaks, failures, pauses, options, data}",
-        "{schedules, streaks, failures, pauses, options, data}",
+        "{schedules, statuses, streaks, failures, pauses, options, data, history}",
+        "{schedules, streaks, failures, pauses, options, data, history}",
         MOVES,
     ),
     Bug(
@@ -2413,8 +2416,8 @@ STEERING = [
     Bug(
         "a try that work asks for counts as a success",
         "running/policies.py",
-        "streak=one_more, retried=True)",
-        "streak=one_more)",
+        "streak=one_more, retried=True, outcome=Outcome.RETRY)",
+        "streak=one_more, outcome=Outcome.RETRY)",
         ONCE_MORE,
     ),
     Bug(
@@ -2464,8 +2467,8 @@ STEERING = [
     Bug(
         "a cancelled run forgets an earlier failure",
         "running/policies.py",
-        "why=why, retried=True), left",
-        "why=why), left",
+        "place_rescheduled(run, settings, now, why=why, retried=True)",
+        "place_rescheduled(run, settings, now, why=why)",
         CANCELLING,
     ),
     Bug(
@@ -2670,15 +2673,15 @@ OPTIONS = [
     Bug(
         "a job that is unset keeps its options",
         "state/lua/_notes.lua",
-        "failures, pauses, options, data}",
-        "failures, pauses, data}",
+        "failures, pauses, options, data, history}",
+        "failures, pauses, data, history}",
         GIVEN,
     ),
     Bug(
         "a worker that unsets a job leaves its data",
         "state/lua/_notes.lua",
-        "failures, pauses, options, data}",
-        "failures, pauses, options}",
+        "failures, pauses, options, data, history}",
+        "failures, pauses, options, history}",
         GIVEN,
     ),
     Bug(
@@ -3053,7 +3056,214 @@ PRESENT = [
     ),
 ]
 
+REMEMBERED = [
+    Bug(
+        "withdrawn jobs count as waiting",
+        "state/lua/depths.lua",
+        "call('LLEN', home.list) - call('SCARD', home.tombstones)",
+        "call('LLEN', home.list)",
+        f"{DEPTHS} -k withdrawn",
+    ),
+    Bug(
+        "only the first entries are looked at",
+        "state/lua/depths.lua",
+        "for last = -1, -PAGE * MOST, -PAGE do",
+        "for last = -1, -PAGE, -PAGE do",
+        f"{DEPTHS} -k withdrawn",
+    ),
+    Bug(
+        "a pause that is over is shown",
+        "state/depths.py",
+        " if pause.until is None or now < pause.until]",
+        "]",
+        f"{DEPTHS} -k paused",
+    ),
+    Bug(
+        "the rate is of all times",
+        "state/journal.py",
+        "0 <= now - part * PART < RECENT + PART",
+        "0 <= now - part * PART",
+        f"{DEPTHS} -k rate",
+    ),
+    Bug(
+        "what is archived does not count for the rate",
+        "state/lua/archive.lua",
+        "{'recent', given.recent}",
+        "{}",
+        f"{DEPTHS} -k rate",
+    ),
+    Bug(
+        "a history that was shortened grows at once",
+        "state/entries.py",
+        "self.kept = min(run.kept, self.kept + 1)",
+        "self.kept = run.kept",
+        f"{JOURNAL} -k history_is",
+    ),
+    Bug(
+        "what is archived twice is kept twice",
+        "state/history.py",
+        "[*dict.fromkeys([*reversed(runs), *_split(value)])][:most]",
+        "[*reversed(runs), *_split(value)][:most]",
+        f"{JOURNAL} -k another",
+    ),
+    Bug(
+        "two archive at the same time",
+        "state/lua/archive.lua",
+        "or token ~= given.token and not (given.first and is_free) then",
+        "then",
+        f"{JOURNAL} -k another",
+    ),
+    Bug(
+        "what others have archived counts again",
+        "state/lua/archive.lua",
+        "if (known[1] or '') ~= given.done or token",
+        "if token",
+        f"{MOVES} -k 'moves and archive'",
+    ),
+    Bug(
+        "nobody archives for a while after that was done",
+        "state/lua/archive.lua",
+        "change('HDEL', counts, {'archiver'})\n",
+        "",
+        f"{JOURNAL} -k many_are_archived",
+    ),
+    Bug(
+        "what is archived stays in the journal",
+        "state/lua/archive.lua",
+        "change('LTRIM', journal, {given.entries, -1})\n",
+        "",
+        f"{JOURNAL} -k 'as_soon_as'",
+    ),
+    Bug(
+        "a clock that was ahead holds others up",
+        "state/lua/archive.lua",
+        "math.abs(now - at) > HELD",
+        "now - at > HELD",
+        f"{JOURNAL} -k ahead",
+    ),
+    Bug(
+        "runs of a job that was unset come back",
+        "state/lua/_notes.lua",
+        "    change('RPUSH', journal, {'F' .. job})  -- its runs there are not to be archived\n",
+        "",
+        f"{JOURNAL} -k unset_job",
+    ),
+    Bug(
+        "an end that is refused is remembered",
+        "state/lua/end.lua",
+        "remembered == #jobs and '' or marks_of(words)",
+        "''",
+        f"{JOURNAL} -k did_not_end",
+    ),
+    Bug(
+        "a repeated end adds to the journal",
+        "state/lua/end.lua",
+        "if #gone > 0 then\n  local marks",
+        "if true then\n  local marks",
+        f"{MOVES} -k 'moves and end and flight'",
+    ),
+    Bug(
+        "what had not begun is a run",
+        "state/runs.py",
+        "            return NOT_BEGUN\n",
+        "            return 0\n",
+        f"{JOURNAL} -k begun",
+    ),
+    Bug(
+        "the run of a job that was unset is kept",
+        "state/entries.py",
+        'kept = 0 if mark == b"u" else kept',
+        "kept = kept",
+        f"{JOURNAL} -k while_it_runs",
+    ),
+    Bug(
+        "a lost run has failed",
+        "running/policies.py",
+        "replace(_place_without_worker(run, settings, now), outcome=Outcome.LOST)",
+        "_place_without_worker(run, settings, now)",
+        f"{REMEMBERING} -k lost",
+    ),
+    Bug(
+        "lost together is ok",
+        "running/policies.py",
+        'why="lost", streak=kept.format(), outcome=Outcome.LOST)',
+        'why="lost", streak=kept.format())',
+        f"{REMEMBERING} -k lost",
+    ),
+    Bug(
+        "a run counts as what was set meanwhile",
+        "running/policies.py",
+        "    return replace(placed, outcome=placement.outcome, error=placement.error)\n",
+        "    return placed\n",
+        f"{REMEMBERING} -k meanwhile",
+    ),
+    Bug(
+        "a lost run began when it was found",
+        "state/timeline.py",
+        "                run.received -= now - run.start\n",
+        "",
+        f"{JOURNAL} -k worker_of_a_lost",
+    ),
+    Bug(
+        "any number of entries is read at once",
+        "state/archiving.py",
+        "or size >= MOST_BYTES",
+        "",
+        f"{JOURNAL} -k memory",
+    ),
+    Bug(
+        "an idle dispatcher never archives",
+        "running/dispatcher.py",
+        "if not entries or (entries < MANY and now - self._archived < ARCHIVE):",
+        "if not entries or entries < MANY:",
+        f"{REMEMBERING} -k idle_dispatcher",
+    ),
+    Bug(
+        "a busy dispatcher never archives",
+        "running/dispatcher.py",
+        "if until - now <= ARCHIVING and now - self._stepped < NAP:",
+        "if until - now <= ARCHIVING:",
+        f"{REMEMBERING} -k finds_time",
+    ),
+    Bug(
+        "no worker archives",
+        "working/ends.py",
+        "        if self._entries < MANY:\n",
+        "        if True:\n",
+        f"{REMEMBERING} -k nobody_else",
+    ),
+    Bug(
+        "a job that is unset while it is archived is damaged",
+        "state/lua/inspect.lua",
+        "if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end",
+        "",
+        f"{JOURNAL} -k while_it_is_archived",
+    ),
+    Bug(
+        "only the last reason is counted",
+        "state/lua/_notes.lua",
+        "string.format('%.0f', total[2] + number)",
+        "string.format('%.0f', number)",
+        f"{JOURNAL} -k skipped_are",
+    ),
+    Bug(
+        "a wrong bucket",
+        "state/entries.py",
+        "bisect_left(BUCKETS, took)",
+        "bisect_left(BUCKETS, took) + 1",
+        f"{JOURNAL} -k bucket",
+    ),
+    Bug(
+        "the name of another worker",
+        "state/history.py",
+        "worker, error = names[length - NAMED], value[name:end]",
+        "worker, error = names[-1], value[name:end]",
+        f"{JOURNAL} -k as_they_were",
+    ),
+]
+
 BUGS = [
+    *REMEMBERED,
     *PRESENT,
     *AROUND,
     *SPLIT,

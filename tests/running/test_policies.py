@@ -22,6 +22,7 @@ from redbike.schedule.parser import parse
 from redbike.state.records import Streak
 from redbike.state.runs import Answer, Placement, Run
 from redbike.state.store import Store
+from redbike.words import Outcome
 from redbike.working.ends import commit
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
 from tests.verbs import run_job, set_job
@@ -133,7 +134,8 @@ def test_a_retry_is_the_same_occurrence_and_drops_no_other(catchup):
     # Due at 100, failed at 101 and tried again at 135: 110, 120 and 130 have come due since.
     settings = Settings(on_error="retry", backoff=34.0, catchup=catchup)
     outcome = place_failed(run(), ValueError(), settings, 101.0)
-    assert outcome == Placement("due", "+34.000000", streak="1 0 1 100.000000 -", retried=True)
+    told = {"outcome": Outcome.RETRY, "error": "ValueError"}
+    assert outcome == Placement("due", "+34.000000", streak="1 0 1 100.000000 -", retried=True, **told)
     again = replace(run(start=135.0, failures=1), tries=1)
     assert again.attempt == 2
     expected = Placement("next", 140.0, missed=3) if catchup == "last" else Placement("next", 110.0)

@@ -5,15 +5,17 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from redbike import Process, Redbike, RoundRobin
 from redbike.keeping.fsck import fsck
 from redbike.running import presence
-from redbike.running.presence import MAX_HOST, MAX_QUEUES, MOST_QUEUES, name_host, shorten
+from redbike.running.presence import MAX_QUEUES, MOST_QUEUES, shorten
 from redbike.state.runs import Look
 from redbike.state.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
+from redbike.texts import MAX_HOST, name_host
 from tests.proc import children_of
 from tests.states import QUEUE, START
 from tests.verbs import set_job, take_many
@@ -216,7 +218,8 @@ def test_half_of_what_is_kept_is_named_and_removed(bike):
 
 
 def test_names_are_safe_to_show_and_not_too_long(monkeypatch):
-    monkeypatch.setattr("socket.gethostname", lambda: "my host\n\x1b[31mé" + "x" * 100)
+    host = SimpleNamespace(nodename="my host\n\x1b[31mé" + "x" * 100)
+    monkeypatch.setattr("os.uname", lambda: host)
     assert name_host() == ("my_host__[31m_" + "x" * 100)[:MAX_HOST]
     names = [f"work-{number}" for number in range(1000)]
     assert shorten(names) == (*names[:MOST_QUEUES], f"…+{1000 - MOST_QUEUES}")

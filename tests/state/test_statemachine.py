@@ -1,6 +1,9 @@
 """Random operations on a few jobs, compared with a plain model after each step, with the invariants checked."""
 
-from dataclasses import astuple
+import math
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from itertools import islice
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +22,7 @@ from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.resuming import resume, resume_over
+from redbike.state.entries import BUCKETS
 from redbike.state.gates import Gate
 from redbike.state.jobs import Job
 from redbike.state.keys import OWNER
@@ -27,7 +31,7 @@ from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.store import Store
 from redbike.state.workers import LOST
 from redbike.steering.cancelling import cancel_jobs
-from redbike.words import Skip
+from redbike.words import Outcome, Skip
 from redbike.working.ends import commit
 from tests.chance import ALWAYS_THE_SAME
 from tests.model import End, Model, Tries, next_of
@@ -39,7 +43,16 @@ JOBIDS = ["a:A", "b:A", "c:A", "d:B", "e:B"]
 PERIODIC = ["EVERY:5@0.0", "EVERY:60@0.0"]
 
 LONGEST = 30.0  # seconds: the longest timeout, also of a job of its own
-OPTIONS = ["", '{"timeout":30}', '{"timeout":8}', '{"on-lost":"stop"}', '{"grace":5}', '{"overlap":"queue"}']
+OPTIONS = [
+    "",
+    '{"history":2}',
+    '{"history":0}',
+    '{"timeout":30}',
+    '{"timeout":8}',
+    '{"on-lost":"stop"}',
+    '{"grace":5}',
+    '{"overlap":"queue"}',
+]
 
 OWNERS = ["OwnerOf1", "OwnerOf2"]
 ENTRY = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}'
@@ -59,6 +72,7 @@ ways = st.fixed_dictionaries(
         "delay": st.sampled_from([None, 0.0, 5.0]),
         "why": st.sampled_from(["", "", "", "overrun"]),
         "skipped": st.sampled_from([(0, 0), (0, 0), (2, 0), (1, 3)]),
+        "outcome": st.sampled_from(["ok", "ok", "failed", None]),
     }
 )
 
@@ -73,7 +87,9 @@ def outcome_of(end: End, now: float) -> Placement:
     streak = Streak(*astuple(end.tries)).format() if end.tries else ""
     failure = end.failure and {"due": end.failure[0], "attempt": end.failure[1]}
     due = f"+{end.due - now:.6f}" if end.is_pause else end.due
-    return Placement(end.place, due, end.why, streak, failure, end.missed, end.running, end.retried)
+    outcome = end.outcome and Outcome(end.outcome)
+    given = end.place, due, end.why, streak, failure, end.missed, end.running, end.retried
+    return Placement(*given, outcome=outcome)
 
 
 has_run = precondition(lambda self: hasattr(self, "runs") and self.runs)
@@ -94,6 +110,7 @@ class Jobs(RuleBasedStateMachine):
         self.now = 1000.0
         self.tags = 0
         self.signed: dict[str, tuple[float, float]] = {}  # by owner: since when it is there, and seen
+        self.archivers: dict[int, Iterator[None]] = {}
         self.runs: dict[tuple[str, str], Run] = {}  # by tag and job, also those that ended long ago
 
     def teardown(self):
@@ -349,7 +366,10 @@ class Jobs(RuleBasedStateMachine):
         if lives:
             self._conclude(run, outcome, end, answer)
 
-    def _how(self, run, place, delay, why, skipped):
+    def _how(self, run, outcome, **how):
+        return replace(self._way(run, **how), outcome="overrun" if how["why"] else outcome)
+
+    def _way(self, run, place, delay, why, skipped):
         due = None if delay is None else self.now + delay
         missed, running = skipped
         if place == "due":
@@ -367,12 +387,28 @@ class Jobs(RuleBasedStateMachine):
     def _conclude(self, run, outcome, end, answer):
         """Go on as a worker does that is told to compute the place again."""
         if answer.word in ("changed", "overrun"):
-            overrun = End("die", why="overrun", failure=(run.due, run.attempt))
+            overrun = End("die", why="overrun", failure=(run.due, run.attempt), outcome="overrun")
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Run, "now", lambda run: self.now)
                 answer = commit(self.store.at(self.now), run, outcome, Settings(), answer)
             expected = self.model.conclude(self.now, run.jobid, run.tag, end, overrun)
             assert (answer.word, answer.detail) == expected
+
+    # What is kept of runs
+
+    @rule(steps=st.integers(1, 9))
+    def archive(self, steps):
+        """Also some steps only: whoever archives may die."""
+        for _ in islice(self.store.at(self.now).archiver.archive(), steps):
+            pass
+
+    @rule(which=st.integers(0, 1), anew=st.booleans())
+    def go_on_archiving(self, which, anew):
+        """Two do so at the same time, maybe with long pauses between their steps."""
+        if anew or which not in self.archivers:
+            self.archivers[which] = self.store.at(self.now).archiver.archive()
+        if next(self.archivers[which], self) is self:
+            del self.archivers[which]
 
     # Who is there
 
@@ -403,6 +439,22 @@ class Jobs(RuleBasedStateMachine):
             assert (each.state == "alive") == (self.now - each.seen <= LOST)
             own = [batch for tag, batch in self.model.batches.items() if tag.startswith(each.id[-OWNER:])]
             assert set(each.jobs) == {jobid for batch in own for jobid in batch.jobs}
+
+    @invariant()
+    def each_run_that_has_ended_is_as_the_model_says(self):
+        past = {jobid: runs for jobid, runs in self.model.past.items() if runs}
+        everything: dict[str, list[tuple[float, str, int]]] = {}
+        for run in self.store.journal.list_runs():
+            everything.setdefault(run.jobid, []).append((run.due, run.outcome, run.attempt))
+        assert everything == past
+        for jobid in JOBIDS:
+            found = self.store.journal.list_runs([jobid])
+            assert [(run.due, run.outcome, run.attempt) for run in found] == past.get(jobid, [])
+        counts = self.store.journal.read_counts()
+        assert sum(counts[f"took:{size:g}:{name}"] for size in (*BUCKETS, math.inf) for name in TIMEOUTS) == sum(
+            number for name, number in counts.items() if name.startswith("runs:") and ":lost:" not in name
+        )
+        assert {name: number for name, number in counts.items() if name.startswith("runs:")} == self.model.counts
 
     @invariant()
     def each_job_is_as_the_model_says(self):
@@ -476,6 +528,9 @@ class Jobs(RuleBasedStateMachine):
 
 @pytest.mark.timeout(600)
 def test_random_operations_agree_with_the_model(client, monkeypatch):
+    # So that a few runs are archived in several steps.
+    monkeypatch.setattr("redbike.state.archiving.PAGE", 2)
+    monkeypatch.setattr("redbike.state.archiving.STEP", 1)
     monkeypatch.setattr(Jobs, "client", client)
     run_state_machine_as_test(
         Jobs,

@@ -13,11 +13,14 @@ from redbike.errors import NoSuchJob, ServerError
 from redbike.keeping.fsck import fsck
 from redbike.running.resuming import resume
 from redbike.serving.connection import aim_at, connect
+from redbike.state.entries import pack_entry, read_entry
+from redbike.state.history import pack_run
 from redbike.state.jobs import Job
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.scripts import SCRIPTS, Call
 from redbike.state.store import Store
 from redbike.steering.cancelling import cancel_jobs
+from redbike.words import Outcome
 from tests.states import (
     DUE,
     JOB,
@@ -40,6 +43,8 @@ from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
 ENTRY = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}'
 NOBODY = Run(JOB, START, "nobody", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
+
+PAST = pack_run(START, 1.0, 2.0, Outcome.OK, 1, "")
 
 ME = "me@here"
 
@@ -64,6 +69,14 @@ def mend(store: Store) -> bool:
 def note(store: Store, run: Run) -> None:
     with store.at(NOW).log.note_when_done("load", "jobs.csv: ", "set", "bad") as tally:
         tally.add(True)
+
+
+def archive(store: Store, run: Run) -> None:
+    entry = pack_entry("web1:4711:OwnerOf1", [(JOB, QUEUE, 10, PAST)])
+    # As `end` marks the run of a job that was unset meanwhile.
+    store.client.rpush(store.keys.journal, entry if store.questions.read_schedule(JOB) else b"Pu\n" + entry)
+    for _ in store.at(NOW).archiver.archive():
+        pass
 
 
 VERBS: dict[str, Verb] = {
@@ -110,6 +123,7 @@ VERBS: dict[str, Verb] = {
     "sign": lambda store, run: store.at(NOW).workers.sign("OwnerOf1", ENTRY),
     "renew": lambda store, run: store.at(NOW).workers.renew("OwnerOf1"),
     "sign off": lambda store, run: store.at(NOW).workers.sign_off("OwnerOf1"),
+    "archive": archive,
 }
 # What people do with these is noted in the log.
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}
@@ -164,6 +178,7 @@ TABLE = {
     "note":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "sign":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "renew":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "archive":     ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "sign off":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
 }
 # fmt: on
@@ -278,8 +293,9 @@ def test_what_a_person_changes_is_noted_once_in_the_same_step(store, sent, clien
 
 
 def without_real_times(state: dict[str, Any]) -> str:
-    """`unset` reads the clock of the server."""
-    return re.sub(r"\b\d{10}(\.\d+)?\b", "now", repr(state))
+    """`unset` reads the clock of the server, and what a run took is measured."""
+    known = {key: list(map(read_entry, value)) if key.endswith("-journal") else value for key, value in state.items()}
+    return re.sub(r"\b\d{10}(\.\d+)?\b|packed=b(['\"]).*?\2(?=, worker=)", "now", repr(known))
 
 
 @pytest.mark.parametrize("state", ["timeline", "queue", "flight", "held"])
@@ -412,6 +428,7 @@ def test_an_occurrence_that_is_not_run_is_counted(store, state, verb, reason):
     run = STATES[state](store)
     VERBS[verb](store, run or NOBODY)
     assert store.questions.inspect([JOB])[0].skipped == {reason: 1}
+    assert store.journal.read_counts()[f"skipped:{reason}:"] == 1
 
 
 def test_a_queue_whose_turn_it_is_not_is_left_alone(store, client):

@@ -9,8 +9,17 @@ local function mark(job, event)
   local jobs = marks[event] or {}
   jobs[#jobs + 1], marks[event] = job, jobs
 end
-local function count(reason, job, number)  -- first of all: it fails where somebody has put something else
+local totals = {}  -- of all jobs, by reason
+local function count(reason, job, number)
+  -- First of all: it fails where somebody has put something else.
   table.insert(changes, 1, {'HINCRBY', skipped, {reason .. ':' .. job, number}})
+  local total = totals[reason]
+  if not total then
+    total = {reason .. ':', tonumber(call('HGET', skipped, reason .. ':')) or 0}
+    totals[reason] = total
+    change('HSET', skipped, total)
+  end
+  total[2] = string.format('%.0f', total[2] + number)
 end
 local REMEMBERED = 10000  -- requests
 local function is_repeated()  -- whether the request was made before; if not, it is remembered
@@ -20,10 +29,15 @@ local function is_repeated()  -- whether the request was made before; if not, it
 end
 local function hold(job, pause, due) change('HSET', pauses, {job, pause_record_of(pause, due)}) end
 local function forget(job)  -- all that is kept of it, wherever it is
-  for _, key in ipairs({schedules, statuses, streaks, failures, pauses, options, data}) do change('HDEL', key, {job}) end
+  for _, key in ipairs({schedules, statuses, streaks, failures, pauses, options, data, history}) do
+    change('HDEL', key, {job})
+  end
   change('ZREM', failure_times, {job})
   change('ZREM', alarms, {'job:' .. job})
   change('HDEL', skipped, skip_fields(job))
+  if call('LLEN', journal) > 0 and call('HEXISTS', schedules, job) == 1 then
+    change('RPUSH', journal, {'F' .. job})  -- its runs there are not to be archived
+  end
 end
 local function token(list)
   if not tokens[list] and call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end

@@ -65,6 +65,12 @@ local function skip_fields(job)  -- of the hash of skips
   return fields
 end
 
+local function marks_of(words)  -- before the runs in an entry of the journal, if not all of them have ended
+  local MARKS, marks = {timeline = '1', queue = '1', held = '1', stopped = '1', unset = 'u'}, {}
+  for i, word in ipairs(words) do marks[i] = MARKS[word] or '0' end
+  return 'P' .. table.concat(marks) .. '\n'
+end
+
 local function object_of(text)  -- of JSON; an empty one for anything else
   local known, found = pcall(cjson.decode, text or '')
   return known and type(found) == 'table' and found or {}

@@ -3,7 +3,8 @@
 -- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most: failures that are kept;
 --        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
 --        there are several; schedules: that from which its place was computed; dues: '' (never), 'spent' (never, for a
---        one-off), '+n' (in n seconds) or a time; how: {job: how it ended, see runs.py}
+--        one-off), '+n' (in n seconds) or a time; how: {job: how it ended, see runs.py}. ARGV[2]: the entry of the
+--        journal, see entries.py
 -- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule,
 --         what was left behind, and its options}; a word is a place, or why it is not there, see `Answer` in runs.py
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
@@ -60,6 +61,7 @@ local function placement(job, how, due, home, run, pause)
   mark(job, TML)
   return 'timeline'
 end
+local remembered = 0
 for i = 1, #jobs do
   local job, record, schedule, how, run = jobs[i], records[i], texts[i], how_of[jobs[i]] or USUAL, nil
   local pause = paused[i] and pause_of(paused[i])
@@ -71,6 +73,7 @@ for i = 1, #jobs do
   if not words[i] then
     gone[#gone + 1] = job
     words[i] = schedule and placement(job, how, given.dues[i], home, run, pause) or 'unset'
+    if words[i] ~= 'unset' then remembered = remembered + 1 end
     if trying and not how.streak then calm[#calm + 1] = job end
     if failing and not (how.failure or how.why or how.retried) then well[#well + 1] = job end
     if how ~= USUAL and words[i] ~= 'unset' then
@@ -81,6 +84,10 @@ for i = 1, #jobs do
   end
 end
 if given.whole and #changed > 0 then return {'kept', table.concat(words, ' '), unpack(changed)} end
+if #gone > 0 then
+  local marks = remembered == #jobs and '' or marks_of(words)
+  change('RPUSH', journal, {marks .. ARGV[2]})
+end
 if #gone > 0 then land(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', streaks, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end

@@ -4,21 +4,24 @@
 --        record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
 --         left to the in-flight key of that tag, streak, skipped: [count, …], failure, pause (record), alarm (score),
---         options, data, has_data, now, worker: record of the process that runs it, if data are told, entries: how often it is in each list, dead: for each list 1 if it has a
---         tombstone there}; what is not there is missing
-local job, entries, dead = given.job, {}, {}
-local record = call('HGET', running, job) or nil
+--         options, data, has_data, history (in hexadecimal), now, worker: record of the process that runs it, if data
+--         are told, entries: how often it is in each list, dead: for each list 1 if it has a tombstone there}; what is
+--         not there is missing
+local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
+local record, text = call('HGET', running, job) or nil, call('HGET', schedules, job) or nil
+if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end  -- it is about to go
 local tag = (run_of(record) or {tag = given.tag}).tag
 for i, home in ipairs(queue) do
   entries[i], dead[i] = #call('LPOS', home.list, job, 'COUNT', 0), call('SISMEMBER', home.tombstones, job)
 end
 return {'ok', cjson.encode({
-  schedule = call('HGET', schedules, job) or nil, status = call('HGET', statuses, job) or nil,
+  schedule = text, status = call('HGET', statuses, job) or nil,
   timeline = call('ZSCORE', timeline, job) or nil, queued = call('HGET', queued, job) or nil, running = record,
   tag = tag, lease = tag and call('ZSCORE', leases, tag) or nil, hold = tag and call('PTTL', inflight .. tag),
   streak = call('HGET', streaks, job) or nil, skipped = call('HMGET', skipped, unpack(skip_fields(job))),
   pause = call('HGET', pauses, job) or nil, alarm = call('ZSCORE', alarms, 'job:' .. job) or nil,
   options = call('HGET', options, job) or nil, has_data = call('HEXISTS', data, job) == 1,
+  history = past and past:gsub('.', function(byte) return string.format('%02x', byte:byte()) end) or nil,
   data = given.data and call('HGET', data, job) or nil,
   worker = given.data and record and tag and call('HGET', workers, owner_of(tag)) or nil,
   failure = call('HGET', failures, job) or nil, now = stamp(now), entries = entries, dead = dead

@@ -4,7 +4,8 @@
 --        runs no further tag is looked at; coming: how many jobs of those that are due next; alarms: how many
 -- returns {'ok', JSON of now, control, dispatched (until when), next_lease, next_alarm, alarms: those that have come,
 --         due: [job, due time, …], coming: the same, lost: for each tag whose worker is not heard of any more {tag,
---         jobs, runs, schedules, streaks, options}}; what is not there is missing. Nothing is due while all is paused.
+--         jobs, runs, schedules, streaks, options, worker: record of the process that has taken them}, journal: how
+--         many entries it has}; what is not there is missing. Nothing is due while all is paused.
 local MOST = 1000  -- jobs that are told of each tag: where there are more, its list is damaged
 local instant, lost, many = stamp(now), {}, 0
 local special = call('EXISTS', alarms, gates, leases) > 0  -- not while it is idle, which is to cost little
@@ -14,6 +15,7 @@ for _, tag in ipairs(special and call('ZRANGEBYSCORE', leases, '-inf', instant, 
   for i = #jobs, MOST + 1, -1 do jobs[i] = nil end
   local held = {tag = tag, jobs = jobs}
   if #jobs > 0 then
+    held.worker = call('HGET', workers, owner_of(tag)) or nil
     local columns = {runs = running, schedules = schedules, streaks = streaks}
     if call('HLEN', options) > 0 then columns.options = options end
     for name, key in pairs(columns) do
@@ -26,7 +28,7 @@ end
 local keeper = special and gatekeeper()
 local held = keeper and keeper.is_paused(keeper.gate_of(''))
 return {'ok', cjson.encode({
-  now = instant, control = call('GET', control) or nil, lost = lost,
+  now = instant, control = call('GET', control) or nil, lost = lost, journal = call('LLEN', journal),
   dispatched = call('ZSCORE', dispatched, 'until') or nil,
   alarms = alarmed and call('ZRANGEBYSCORE', alarms, '-inf', instant, 'LIMIT', 0, given.alarms) or nil,
   next_alarm = alarmed and call('ZRANGEBYSCORE', alarms, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,

@@ -1,0 +1,87 @@
+"""Archiving: it moves ended runs from the journal to the histories of their jobs, and adds them to the counts.
+
+What costs the server most is to write the history of a job. So many entries are archived together, and each job is
+written once for all that they have of it. That takes several steps, and between them others may archive too, or the
+process may die. So:
+
+1. Who archives takes a token with the first step. The scripts refuse the steps of all others for some seconds, and
+   those of a holder whose token another one has taken since.
+2. Each step names how many entries were ever archived. Once others have archived these, it is refused too.
+3. The entries leave the journal with the last step. Until then the runs may be in both places, and who reads them, or
+   archives them again, takes those that are the same for one.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from redbike.state.entries import Digest
+from redbike.state.journal import read_values, translate_journal_errors
+from redbike.state.namespace import Namespace, make_tag
+from redbike.state.records import decode, encode
+
+PAGE = 50  # entries that are read in one step
+STEP = 200  # jobs that are written in one
+MOST_ENTRIES, MOST_BYTES = 4000, 4_000_000  # that are archived together
+
+
+class Archiver:
+    """Archives the oldest entries of the journal."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def archive(self) -> Iterator[None]:
+        """Archive the entries that there are, or the oldest of many, in short steps; yield between them."""
+        done, count, digest = yield from self._read()
+        if not count:
+            return
+        token, last = (
+            make_tag(),
+            {"entries": count, "fields": list(digest.counts), "numbers": [*digest.counts.values()]},
+        )
+        jobs = self._list_jobs(digest)
+        pages = [jobs[first : first + STEP] for first in range(0, len(jobs), STEP)] or [[]]
+        for number, page in enumerate(pages, 1):
+            further = last if number == len(pages) else {}
+            if self._write(page, digest, done=done, token=token, first=number == 1, **further) != "ok":
+                return
+            yield
+
+    def _read(self) -> Generator[None, None, tuple[str, int, Digest]]:
+        """Return how many entries were ever archived, how many are to be archived now, and what they have."""
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        keys, digest, count, size = self._namespace.keys, Digest(), 0, 0
+        with translate_journal_errors(self._namespace):
+            # Before the first page: the scripts find out if others archive entries in between.
+            done = client.hget(keys.counts, "archived")
+        while True:
+            with translate_journal_errors(self._namespace):
+                page = client.lrange(keys.journal, count, count + PAGE - 1)
+            digest.add(page)
+            count, size = count + len(page), size + sum(map(len, page))
+            if len(page) < PAGE or count >= MOST_ENTRIES or size >= MOST_BYTES:
+                return decode(done), count, digest
+            yield
+
+    def _list_jobs(self, digest: Digest) -> list[str]:
+        """Return the jobs whose histories may change."""
+        client, key = self._namespace.client, self._namespace.keys.history
+        with translate_journal_errors(self._namespace):
+            is_any_kept = client.hlen(key) > 0
+        return [jobid for jobid, own in digest.pending.items() if own.runs or is_any_kept]
+
+    def _write(self, jobids: Sequence[str], digest: Digest, **given: Any) -> str:
+        before = read_values(self._namespace, jobids)
+        after = [digest.pending[jobid].add_to(value) for jobid, value in zip(jobids, before, strict=True)]
+        changed = [(jobid, value) for jobid, old, value in zip(jobids, before, after, strict=True) if value != old]
+        gone = [jobid for jobid, value in changed if not value]
+        kept = [each for jobid, value in changed if value for each in (encode(jobid), value)]
+        call = self._namespace.pack("archive", gone=gone, **given)
+        return str(self._namespace.scripts.run(replace(call, packed=tuple(kept)))[0])
+
+    def count_entries(self) -> int:
+        """Return how many entries the journal has."""
+        client, key = self._namespace.client, self._namespace.keys.journal
+        with translate_journal_errors(self._namespace):
+            return int(client.llen(key))

@@ -1,0 +1,160 @@
+r"""Ended runs, as few bytes as possible: they are kept for every job, and written for every run.
+
+A run has these fields, without any alignment, the lowest byte first:
+
+=======  =====================================================================
+bytes    field
+=======  =====================================================================
+1        size of the run in bytes
+8        due time, a double
+4        seconds from then until it started, a float
+4        seconds that it took, a float
+1        outcome: its number in `Outcome`
+1        number of this try, 255 for more
+1        length of the name of the worker; or `NAMED` and the number of a name that stands before, from 0
+\        the name of the worker, if it does not stand before; ``-`` if nobody knows it
+\        the last line of the error
+=======  =====================================================================
+
+The value of a job in ``-history`` begins with the number of its runs. The runs follow, the newest first.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from redbike.words import Outcome
+
+MAX_SIZE = 255  # bytes of a run
+MAX_WORKER = 60  # bytes of its name
+MAX_ATTEMPT = 255
+UNKNOWN = "-"  # the name of a worker that nobody knows
+NAMED, MOST_NAMES = 128, 127
+
+_HEAD = struct.Struct("<BdffBBB")
+_OUTCOMES = list(Outcome)
+_NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
+_NAME_LENGTH = _HEAD.size - 1  # where it stands
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run that has ended. Times are epoch seconds, durations seconds."""
+
+    jobid: str
+    due: float
+    started: float
+    took: float
+    outcome: Outcome
+    attempt: int  # the number of this try of the same occurrence, from 1
+    error: str  # the last line of what went wrong; "" if nothing did, or nobody knows
+    worker: str  # the id of its process, see `Process`; "" if nobody knows
+
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether something went wrong, also if the same occurrence was tried again."""
+        return self.outcome in (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST) or bool(self.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the job id, for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "jobid"}
+
+
+def pack_run(due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str) -> bytes:
+    """Return a run without the name of its worker; the error is cut to the bytes that there are for it."""
+    text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
+    size = _HEAD.size + len(text)
+    return _HEAD.pack(size, due, waited, took, _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), 0) + text
+
+
+def pack_worker(name: str) -> bytes:
+    """Return the name of a worker as it is kept, cut to the bytes that there are for it."""
+    return _cut(name or UNKNOWN, MAX_WORKER)
+
+
+def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
+    """Return a run that `pack_run` has packed. Raise `ValueError`, `IndexError` or `struct.error` for another one."""
+    _, due, waited, took, outcome, attempt, _ = _HEAD.unpack_from(packed)
+    error = packed[_HEAD.size :].decode(errors="replace")
+    name = worker.decode(errors="replace")
+    return PastRun(
+        jobid=jobid,
+        due=due,
+        started=round(due + waited, 6),
+        took=round(took, 6),
+        outcome=_OUTCOMES[outcome],
+        attempt=attempt,
+        error=error,
+        worker="" if name == UNKNOWN else name,
+    )
+
+
+def read_facts(packed: bytes) -> tuple[Outcome, float]:
+    """Return the outcome of a packed run, and for how many seconds it ran."""
+    _, _, _, took, outcome, _, _ = _HEAD.unpack_from(packed)
+    return _OUTCOMES[outcome], took
+
+
+def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> bytes:
+    """Return the value of a job with further runs, of which the last is the newest; of all, `most` are kept.
+
+    Those that are the same count as one: they were archived before, but their entry had not left the journal. Each of
+    `runs` is packed, with the name of its worker. A damaged value counts as empty.
+    """
+    kept = [*dict.fromkeys([*reversed(runs), *_split(value)])][:most]
+    parts, numbers = [bytes((len(kept),))], dict[bytes, int]()
+    for packed, worker in kept:
+        number = numbers.get(worker)
+        if number is None:
+            if len(numbers) < MOST_NAMES:
+                numbers[worker] = len(numbers)
+            size, length, name = packed[0] + len(worker), len(worker), worker
+        else:
+            size, length, name = packed[0], NAMED + number, b""
+        parts.append(b"%c%b%c%b%b" % (size, packed[1:_NAME_LENGTH], length, name, packed[_HEAD.size :]))
+    return b"".join(parts)
+
+
+def read_runs(jobid: str, value: bytes) -> list[PastRun] | None:
+    """Return the runs in the value of a job, the newest first; None if it is damaged."""
+    try:
+        return [read_run(jobid, packed, worker) for packed, worker in _cut_apart(value)]
+    except (IndexError, ValueError, struct.error):
+        return None
+
+
+def _split(value: bytes) -> list[tuple[bytes, bytes]]:
+    try:
+        return list(_cut_apart(value))
+    except (IndexError, ValueError, struct.error):
+        return []
+
+
+def _cut_apart(value: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each run without the name of its worker, and that name. Raise an error for a damaged value."""
+    if not value:
+        return
+    position, names = 1, list[bytes]()
+    for _ in range(value[0]):
+        size, length = value[position], value[position + _NAME_LENGTH]
+        name, end = position + _HEAD.size, position + size
+        if length < NAMED:
+            names.append(value[name : name + length])
+            worker, error = names[-1], value[name + length : end]
+        else:
+            worker, error = names[length - NAMED], value[name:end]
+        if len(error) != end - name - (length if length < NAMED else 0):
+            raise ValueError
+        yield b"%c%b\0%b" % (_HEAD.size + len(error), value[position + 1 : name - 1], error), worker
+        position = end
+    if position != len(value):
+        raise ValueError
+
+
+@lru_cache(64)
+def _cut(text: str, most: int) -> bytes:
+    """Return the first bytes of a text in UTF-8, without half a character at the end."""
+    encoded = text.encode(errors="replace")
+    return encoded if len(encoded) <= most else encoded[:most].decode(errors="ignore").encode()

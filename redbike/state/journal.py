@@ -1,0 +1,126 @@
+"""The ended runs that are kept: in the histories of their jobs, and in the journal, which is archived later."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+
+from redbike.serving.refusals import translate_errors
+from redbike.state.entries import Digest, Pending, read_entry
+from redbike.state.history import PastRun
+from redbike.state.namespace import PAGE, Namespace
+from redbike.state.questions import Questions
+from redbike.state.records import COUNT, decode, encode
+from redbike.state.scripts import name_wrong_key
+from redbike.words import Skip
+
+FEW = 20  # jobs that are looked for in the bytes of each entry
+
+
+class Journal:
+    """Reads the runs that are kept."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self._questions = Questions(namespace)
+
+    def list_runs(self, jobids: Iterable[str] | None = None) -> Iterator[PastRun]:
+        """Yield the ended runs that are kept of these jobs, or of all, in no order."""
+        # First what may be archived meanwhile: then it is read twice, and not missed.
+        named, nothing = None if jobids is None else list(jobids), Pending()
+        entries = self._read_entries()
+        if named is not None and len(named) <= FEW:
+            # Only few of them may have to be read as a whole.
+            names = [encode(jobid) for jobid in named]
+            entries = [entry for entry in entries if any(name in entry for name in names)]
+        pending = Digest(entries).pending
+        if named is None:
+            for jobid, text in self._questions.scan(self._namespace.keys.history):
+                yield from pending.pop(jobid, nothing).read(jobid, encode(text))
+            for jobid, own in pending.items():
+                yield from own.read(jobid, b"")
+            return
+        for first in range(0, len(named), PAGE):
+            page = named[first : first + PAGE]
+            for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
+                yield from pending.get(jobid, nothing).read(jobid, value)
+
+    def read_counts(self) -> Counter[str]:
+        """Return all counts, see entries.py, also of those runs that are not archived yet.
+
+        Those of occurrences that were skipped are ``skipped:REASON:``.
+        """
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        keys = self._namespace.keys
+        with translate_journal_errors(self._namespace):
+            while True:
+                before = client.hget(keys.counts, "archived")
+                entries, found = client.lrange(keys.journal, 0, -1), client.hgetall(keys.counts)
+                # What was archived meanwhile would count twice, or not at all.
+                if found.get(b"archived") == before:
+                    break
+            skipped = client.hmget(keys.skipped, [f"{reason}:" for reason in Skip])
+        counts = Digest(entries).counts
+        found |= {f"skipped:{reason}:".encode(): number for reason, number in zip(Skip, skipped, strict=True) if number}
+        for name, number in found.items():
+            if b":" in name and COUNT.fullmatch(decode(number)):
+                counts[decode(name)] += int(number)
+        return counts
+
+    def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
+        """Yield what is damaged: the key, the entry or the field, and in words what is wrong with it."""
+        client, keys = self._namespace.client, self._namespace.keys
+        for entry in dict.fromkeys(self._read_entries()):
+            if read_entry(entry) is None:
+                yield keys.journal, entry, f"holds {decode(entry[:80])!r}, which is no entry of the journal"
+        totals = {f"{reason}:" for reason in Skip}
+        with translate_errors():
+            for key in (keys.counts, keys.skipped):
+                for name, number in client.hscan_iter(key, count=PAGE):
+                    is_count = name != b"archiver" if key == keys.counts else decode(name) in totals
+                    if is_count and not COUNT.fullmatch(decode(number)):
+                        yield key, name, f"counts {decode(name)!r} as {decode(number[:80])!r}, which is no number"
+
+    def forget(self, key: str, damaged: bytes) -> None:
+        """Remove what `list_bad` has given."""
+        client: Any = self._namespace.client  # it takes bytes too, but redis-py's types do not know that
+        with translate_errors():
+            if key == self._namespace.keys.journal:
+                client.lrem(key, 0, damaged)
+            else:
+                client.hdel(key, damaged)
+
+    def _read_entries(self) -> list[bytes]:
+        """Return all entries, the oldest first; some of them twice if others were added meanwhile."""
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        pages: list[list[bytes]] = []
+        with translate_journal_errors(self._namespace):
+            # From the end, as others are removed at the beginning.
+            while not pages or len(pages[-1]) == PAGE:
+                last = -1 - PAGE * len(pages)
+                pages.append(client.lrange(self._namespace.keys.journal, last - PAGE + 1, last))
+        return [entry for page in reversed(pages) for entry in page]
+
+
+def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:
+    """Return the history of each job as it is stored, b"" for none."""
+    if not jobids:
+        return []
+    with translate_journal_errors(namespace):
+        client: Any = namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        found = client.hmget(namespace.keys.history, jobids)
+    return [value or b"" for value in found]
+
+
+@contextmanager
+def translate_journal_errors(namespace: Namespace) -> Iterator[None]:
+    """Translate the errors of redis-py; that of a key of another type names it."""
+    keys = namespace.keys
+    with translate_errors():
+        try:
+            yield
+        except redis.ResponseError as error:
+            kinds = [(keys.counts, "hash"), (keys.history, "hash"), (keys.journal, "list")]
+            raise name_wrong_key(namespace.client, kinds, error) from error

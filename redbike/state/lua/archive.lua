@@ -1,0 +1,32 @@
+#!lua flags=allow-oom
+-- archive: the oldest entries of the journal → the histories of their jobs; with the last step also → the counts.
+-- given  done: how many entries were archived before these; token: of who archives; first: whether that is new; gone:
+--        jobs of which nothing is kept. ARGV[2], …: other jobs, each with its history. With the last step: entries: how
+--        many leave the journal; fields: of the counts, numbers: by how much they become more
+-- returns {'ok'}, or {'stale'} if somebody else has archived these, or is doing that; see archiving.py
+local HELD = 10  -- seconds for which others wait after a step
+local FIELDS = 20000  -- counts that are kept apart by queue
+local known = call('HMGET', counts, 'archived', 'archiver')
+local at, token = (known[2] or ''):match('^(%d+) (.+)$')
+local is_free = not at or math.abs(now - at) > HELD
+if (known[1] or '') ~= given.done or token ~= given.token and not (given.first and is_free) then return {'stale'} end
+change('HSET', counts, {'archiver', string.format('%.0f %s', math.floor(now), given.token)})
+if #ARGV > 1 then change('HSET', history, {unpack(ARGV, 2)}) end
+if #given.gone > 0 then change('HDEL', history, given.gone) end
+if not given.entries then return write({'ok'}) end
+local fields, sums, texts = given.fields, {archived = (tonumber(given.done) or 0) + given.entries}, {}
+local before, room = #fields > 0 and call('HMGET', counts, unpack(fields)) or {}, FIELDS - call('HLEN', counts)
+for i, field in ipairs(fields) do
+  local old = before[i]
+  if not old then room = room - 1 end
+  if not old and room < 0 then
+    field = field:match('^[^:]*:[^:]*:') or field  -- that of all queues for which there is no room
+    old = sums[field] or call('HGET', counts, field)
+  end
+  sums[field] = (tonumber(old) or 0) + given.numbers[i]
+end
+for field, number in pairs(sums) do note(texts, field, string.format('%.0f', number)) end
+change('HSET', counts, texts)
+change('HDEL', counts, {'archiver'})
+change('LTRIM', journal, {given.entries, -1})
+return write({'ok'})

@@ -1,0 +1,144 @@
+"""Did it run, how long, what went wrong, and where? Asked on the command line, of real processes."""
+
+import csv
+import json
+import signal
+import socket
+import time
+
+import pytest
+
+from tests.waiting import wait_until
+
+WORKER = """
+import time
+from pathlib import Path
+
+import redbike
+
+
+class Worker(redbike.RoundRobin):
+    def work(self, jobid):
+        print("began", jobid, flush=True)
+        if jobid == "fails:A":
+            raise OSError("disk full")
+        if jobid == "works:A":
+            time.sleep(0.2)
+        while jobid.startswith("long") and not Path("over").exists():
+            if redbike.current_run().cancelled:
+                raise RuntimeError("told to stop")
+            time.sleep(0.01)
+"""
+FIELDS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker")
+
+
+@pytest.fixture
+def ask(jobs):
+    """Starts a dispatcher and a worker, and asks what ran."""
+
+    def ask(*words):
+        done = jobs.run("runs", *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        return [dict(zip(FIELDS, row, strict=True)) for row in csv.reader(done.stdout.splitlines())]
+
+    jobs.start("dispatch", log="dispatcher")
+    ask.worker = jobs.start("work", "jobs:Worker('A')", log="worker")
+    ask.shell = jobs
+    ask.began = lambda jobid: wait_until(lambda: f"began {jobid}" in jobs.log("worker"))
+    ask.tell = lambda jobid: json.loads(jobs.run("tell", jobid).stdout)
+    yield ask
+    (jobs.folder / "over").touch()
+    jobs.run("control", "HALT")
+
+
+def the_worker(ask):
+    """What `redbike workers` calls the process that works."""
+    rows = [row.split(",") for row in ask.shell.run("workers").stdout.splitlines()]
+    [found] = [row for row in rows if row[1] == "worker" and row[3] == str(ask.worker.pid)]
+    return found[0]
+
+
+def run_of(ask, jobid):
+    wait_until(lambda: ask(jobid))
+    [run] = ask(jobid)
+    assert abs(float(run["started"]) - time.time()) < 60
+    return run
+
+
+def test_one_that_succeeded(ask):
+    assert ask.shell.bike.set("works:A", "NOW")
+    run = run_of(ask, "works:A")
+    assert (run["jobid"], run["outcome"], run["attempt"], run["error"]) == ("works:A", "ok", "1", "")
+    assert float(run["due"]) <= float(run["started"])
+    assert 0.2 <= float(run["took"]) < 10
+    assert run["worker"] == the_worker(ask)
+    assert run["worker"].startswith(f"{socket.gethostname()[:40]}:{ask.worker.pid}:")
+    assert ask("works:A", "--failed") == []
+
+
+def test_one_that_failed(ask):
+    assert ask.shell.bike.set("fails:A", "NOW")
+    run = run_of(ask, "fails:A")
+    assert (run["outcome"], run["error"], run["worker"]) == ("failed", "OSError: disk full", the_worker(ask))
+    assert ask("--failed") == [run]
+    assert "disk full" in ask.tell("fails:A")["failure"]["traceback"]
+
+
+def test_one_that_timed_out(ask):
+    assert ask.shell.bike.set("long:A", "NOW", timeout=0.3)
+    run = run_of(ask, "long:A")
+    assert (run["outcome"], run["error"]) == ("overrun", "overran its timeout of 0.3 s")
+    assert 0.3 <= float(run["took"]) < 10
+    assert run["worker"] == the_worker(ask)
+
+
+def test_one_that_was_lost_with_its_host(ask):
+    assert ask.shell.bike.set("long:A", "NOW", timeout=600, on_lost="stop")
+    ask.began("long:A")
+    name = the_worker(ask)
+    ask.worker.send_signal(signal.SIGKILL)
+    wait_until(lambda: ask("long:A"), timeout=30)
+    [run] = ask("long:A")
+    assert (run["outcome"], run["worker"]) == ("lost", name)
+    assert 0 < float(run["took"]) < 30
+    told = ask.tell("long:A")
+    assert told["status"].startswith("DIE:")
+    assert "its worker died or was cut off" in told["failure"]["error"]
+
+
+def test_one_that_was_cancelled(ask):
+    assert ask.shell.bike.set("long:A", "NOW", timeout=600)
+    ask.began("long:A")
+    assert ask.shell.run("cancel", "long:A").returncode == 0
+    run = run_of(ask, "long:A")
+    assert (run["outcome"], run["error"], run["worker"]) == ("cancelled", "", the_worker(ask))
+    assert ask.tell("long:A")["skipped"] == {"cancelled": 1}
+    assert ask("--failed") == []
+
+
+def test_one_that_was_skipped_while_its_last_run_went_on(ask):
+    assert ask.shell.bike.set("long:A", "EVERY:1s", timeout=600)
+    ask.began("long:A")
+    started = ask.tell("long:A")["working_since"]
+    wait_until(lambda: time.time() > started + 2.5)
+    assert ask("long:A") == []
+    told = ask.tell("long:A")
+    assert (told["working"], told["worker"]) == (True, the_worker(ask))
+    (ask.shell.folder / "over").touch()
+    wait_until(lambda: ask("long:A"))
+    first = ask("long:A")[-1]
+    assert (first["outcome"], first["started"][:10]) == ("ok", str(int(started)))
+    assert float(first["took"]) > 2
+    assert ask.tell("long:A")["skipped"]["running"] >= 2
+
+
+def test_one_that_never_ran(ask):
+    assert ask.shell.bike.set("later:A", "EVERY:1h")
+    assert ask.shell.bike.set("elsewhere:B", "NOW")
+    wait_until(lambda: "queued_for" in ask.tell("elsewhere:B"))
+    assert ask("later:A") == ask("elsewhere:B") == ask() == []
+    told = ask.tell("later:A")
+    assert "runs" not in told
+    assert told["next_run"] > time.time()
+    done = ask.shell.run("runs", "nobody:A")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "redbike: no such job: 'nobody:A'\n")

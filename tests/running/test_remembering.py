@@ -1,0 +1,278 @@
+"""What is remembered of runs: how each of them ended, and when that is archived."""
+
+import threading
+import time
+
+import pytest
+
+from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
+from redbike.errors import BadJobId, NoSuchJob
+from redbike.keeping.fsck import fsck
+from redbike.running import dispatcher
+from redbike.state import archiving
+from redbike.state.runs import LEASE
+from redbike.working import ends
+from tests.states import QUEUE
+from tests.verbs import take_many, take_one
+from tests.waiting import wait_until
+
+
+class Doing(RoundRobin):
+    """Does for each job what it was told."""
+
+    def __init__(self, initstring="A"):
+        super().__init__(initstring)
+        self.acts = {}
+
+    def work(self, jobid):
+        return self.acts.get(jobid, lambda: None)()
+
+
+def raising(error):
+    def act():
+        raise error
+
+    return act
+
+
+@pytest.fixture
+def bike(client, server_url, prefix):
+    """A worker whose jobs do what `bike.worker.acts` says."""
+
+    def make(**more):
+        bike = Redbike(Doing(), prefix=prefix, redis_config=server_url, **more)
+        bike.set("job:A", "EVERY:1h@0.0")
+        bike.run("job:A")
+        return bike
+
+    return make
+
+
+def archive(bike):
+    for _ in bike.store.archiver.archive():
+        pass
+
+
+def work(bike, act):
+    bike.worker.acts["job:A"] = act
+    assert bike.work_one() == "job:A"
+    return [(run.outcome, run.attempt, run.error) for run in bike.runs()]
+
+
+@pytest.mark.parametrize(
+    ("act", "settings", "expected"),
+    [
+        (lambda: None, {}, ("ok", 1, "")),
+        (raising(StopWork("enough")), {}, ("ok", 1, "")),
+        (raising(Again(after=5)), {}, ("retry", 1, "")),
+        (raising(ValueError("no luck")), {}, ("failed", 1, "ValueError: no luck")),
+        (raising(ValueError("no luck")), {"on_error": "reschedule"}, ("failed", 1, "ValueError: no luck")),
+        (raising(ValueError("no luck")), {"on_error": "retry"}, ("retry", 1, "ValueError: no luck")),
+        (raising(ValueError("no luck")), {"on_error": "retry", "retries": 0}, ("failed", 1, "ValueError: no luck")),
+    ],
+)
+def test_it_is_remembered_how_a_run_ended(bike, act, settings, expected):
+    assert work(bike(**settings), act) == [expected]
+
+
+def test_a_retry_is_told_from_the_try_before(bike):
+    bike = bike(on_error="retry")
+    work(bike, raising(OSError("disk\nfull")))
+    bike.dispatch_due(time.time() + 1000)
+    assert work(bike, lambda: None) == [("ok", 2, ""), ("retry", 1, "OSError: disk full")]
+    newer, older = bike.runs()
+    assert newer.due == older.due
+    assert newer.started > older.started
+
+
+def test_a_run_that_unsets_its_job_is_forgotten_with_it(bike):
+    bike = bike()
+    assert work(bike, raising(UnsetJob("enough"))) == []
+    archive(bike)
+    assert bike.client.exists(bike.store.keys.history) == 0
+
+
+def test_an_overrun_is_remembered_and_what_it_returns_later_is_not(bike):
+    bike = bike(default_timeout=0.05)
+    waits = threading.Event()
+
+    def outlive():
+        wait_until(lambda: [run.outcome for run in bike.runs()] == ["overrun"])
+        waits.set()
+
+    [(outcome, _, error)] = work(bike, outlive)
+    assert waits.is_set()
+    assert (outcome, error) == ("overrun", "overran its timeout of 0.05 s")
+    assert bike.runs()[0].took == pytest.approx(0.05, abs=2.0)
+
+
+def test_a_cancelled_run_is_remembered_as_that_if_it_fails_then(bike):
+    bike = bike()
+
+    def be_cancelled():
+        bike.cancel("job:A")
+        raise ValueError("stopped halfway")
+
+    assert work(bike, be_cancelled) == [("cancelled", 1, "")]
+
+
+def test_a_lost_run_is_remembered_by_whoever_finds_it(bike):
+    bike = bike()
+    run = take_one(bike.store, [(QUEUE, 100.0)], "OwnerOf1tag")
+    bike.dispatch_due(run.start + LEASE)
+    [found] = bike.runs()
+    assert (found.outcome, found.attempt, found.due, found.worker) == ("lost", 1, run.due, "")
+    assert found.started == pytest.approx(run.start)
+    assert found.took == pytest.approx(LEASE, abs=0.1)
+    assert found.has_failed
+    assert list(fsck(bike.store)) == []
+
+
+def test_all_that_were_lost_together_are_remembered(bike):
+    bike = bike()
+    bike.set("other:A", "NOW")
+    runs = take_many(bike.store, [(QUEUE, 100.0)], [1], "OwnerOf1tag", 2)
+    bike.dispatch_due(runs[0].start + LEASE)
+    assert sorted((run.jobid, run.outcome) for run in bike.runs()) == [("job:A", "lost"), ("other:A", "lost")]
+
+
+def test_a_run_whose_job_was_set_meanwhile_is_remembered_as_it_ended(bike):
+    bike = bike()
+
+    def be_set():
+        bike.set("job:A", "EVERY:2h")
+        raise ValueError("no luck")
+
+    assert work(bike, be_set) == [("failed", 1, "ValueError: no luck")]
+
+
+def test_a_run_that_was_given_back_is_none(bike):
+    bike = bike()
+    run = take_one(bike.store, [(QUEUE, 100.0)], "tag")
+    bike.store.runs.release([run])
+    assert bike.runs() == []
+
+
+# What is asked of them
+
+
+def test_runs_are_found_by_job_time_and_outcome(bike):
+    bike = bike()
+    bike.set("bad:A", "NOW")
+    bike.worker.acts["bad:A"] = raising(ValueError("no luck"))
+    work(bike, lambda: None)
+    bike.work_one()
+    archive(bike)
+    bike.run("job:A")
+    bike.work_one()
+    newest, failed, oldest = bike.runs()
+    assert [run.jobid for run in (newest, failed, oldest)] == ["job:A", "bad:A", "job:A"]
+    assert bike.runs("job:A") == [newest, oldest]
+    assert bike.runs("*d:A") == bike.runs(failed=True) == [failed]
+    assert bike.runs("bad:A", "job:A") == [newest, failed, oldest]
+    assert bike.runs(limit=1) == [newest]
+    assert bike.runs(since=failed.started) == [newest, failed]
+    assert bike.tell("job:A")["runs"] == [newest.to_dict(), oldest.to_dict()]
+    with pytest.raises(NoSuchJob, match="nobody:A"):
+        bike.runs("nobody:A")
+    with pytest.raises(BadJobId):
+        bike.runs("\n")
+
+
+def test_a_job_that_never_ran_has_no_runs(bike):
+    bike = bike()
+    assert bike.runs("job:A") == []
+    assert "runs" not in bike.tell("job:A")
+
+
+def test_many_jobs_are_asked_for_at_once(bike):
+    bike = bike()
+    for number in range(600):
+        bike.set(f"{number}:A", "NOW")
+    while bike.work_one():
+        pass
+    assert len(bike.runs("*", limit=1000)) == 601
+    archive(bike)
+    assert len(bike.runs("*", limit=1000)) == len(bike.runs(limit=1000)) == 601
+
+
+# When they are archived
+
+
+@pytest.fixture
+def dispatching(bike):
+    """Starts dispatchers in threads, and halts them."""
+    bike, threads = bike(), []
+
+    def start():
+        thread = threading.Thread(target=bike.dispatch)
+        thread.start()
+        threads.append(thread)
+        return bike
+
+    yield start
+    bike.control("HALT")
+    for thread in threads:
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+
+def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):
+    monkeypatch.setattr(dispatcher, "ARCHIVE", 0.1)
+    bike = dispatching()
+    bike.work_one()
+    wait_until(lambda: bike.client.hlen(bike.store.keys.history) == 1)
+    assert bike.client.llen(bike.store.keys.journal) == 0
+    assert len(bike.runs()) == 1
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_a_dispatcher_archives_many_at_once_and_finds_time_for_it_when_it_is_busy(dispatching, monkeypatch, idle):
+    monkeypatch.setattr(dispatcher, "MANY", 5)
+    monkeypatch.setattr(archiving, "STEP", 1)
+    bike = dispatching()
+    if not idle:
+        # Then the next instant is never further away than archiving may take.
+        for number in range(100):
+            bike.set(f"busy{number}:B", f"EVERY:1s@{number / 100}")
+    for number in range(6):
+        bike.set(f"{number}:A", "NOW")
+    while bike.work_one():
+        pass
+    wait_until(lambda: bike.client.hlen(bike.store.keys.history) == 7)
+    wait_until(lambda: bike.client.llen(bike.store.keys.journal) == 0)
+
+
+def test_what_cannot_be_archived_is_said_once_and_holds_up_no_job(dispatching, monkeypatch, caplog):
+    monkeypatch.setattr(dispatcher, "ARCHIVE", 0.0)
+    bike = dispatching()
+    bike.client.set(bike.store.keys.counts, "wrong")
+    bike.work_one()
+    wait_until(lambda: "cannot be archived" in caplog.text)
+    for number in range(3):
+        bike.set(f"{number}:A", "NOW")
+        wait_until(bike.work_one)
+    assert caplog.text.count("cannot be archived") == 1
+    assert f"WRONGTYPE {bike.store.keys.counts}" in caplog.text
+
+
+def test_a_worker_archives_if_nobody_else_does(bike, monkeypatch):
+    monkeypatch.setattr(ends, "MANY", 3)
+    monkeypatch.setattr(ends, "CROWDED", 5)
+    bike = bike()
+    left = []
+    for number in range(7):
+        bike.set(f"{number}:A", "NOW")
+        bike.work_one()
+        left.append(bike.client.llen(bike.store.keys.journal))
+    assert left == [1, 2, 3, 4, 5, 0, 1]
+
+
+def test_a_worker_that_cannot_archive_goes_on(bike, monkeypatch, caplog):
+    monkeypatch.setattr(ends, "MANY", 1)
+    monkeypatch.setattr(ends, "CROWDED", 1)
+    bike = bike()
+    bike.client.set(bike.store.keys.counts, "wrong")
+    assert bike.work_one() == "job:A"
+    assert "cannot be archived" in caplog.text
+    assert bike.tell("job:A")["status"].startswith("TML")

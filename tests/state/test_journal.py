@@ -1,0 +1,454 @@
+"""Ended runs: how they are packed, and how they come from the journal to the histories of their jobs."""
+
+import logging
+import math
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from redbike.errors import ServerError
+from redbike.keeping.fsck import fsck
+from redbike.state import archiving
+from redbike.state.entries import BUCKETS, NOT_BEGUN, EntryRun, pack_entry, read_entry
+from redbike.state.history import MAX_SIZE, PastRun, add_runs, pack_run, pack_worker, read_run, read_runs
+from redbike.state.jobs import Job
+from redbike.state.namespace import make_tag
+from redbike.state.runs import LEASE, Placement
+from redbike.state.store import Store
+from redbike.words import Outcome
+from tests.chance import ALWAYS_THE_SAME
+from tests.states import JOB, NOW, OLD, QUEUE, START, queue_for
+from tests.verbs import set_job, set_one, take_many, take_one
+
+WORKER = "web1.example.com:12345:OwnerOf1"
+OTHER = "web2.example.com:54321:OwnerOf2"
+WORKERS = [WORKER, OTHER, "", "x" * 99]
+MANY = [f"{number}:A" for number in range(20)]
+
+texts = st.text(max_size=300)
+moments = st.floats(min_value=0, max_value=4e9)
+packed_runs = st.builds(
+    pack_run,
+    due=moments,
+    waited=st.floats(min_value=0, max_value=1e6, width=32),
+    took=st.floats(min_value=0, max_value=1e6, width=32),
+    outcome=st.sampled_from(list(Outcome)),
+    attempt=st.integers(1, 1000),
+    error=texts,
+)
+random_settings = settings(deadline=None, derandomize=ALWAYS_THE_SAME)
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+def archive(store, steps=None):
+    """Archive all, or take some steps only, as one does who dies then."""
+    for _ in islice(store.archiver.archive(), steps):
+        pass
+
+
+def run_once(store, jobids=(JOB,), now=NOW, owner="OwnerOf1", **placed):
+    """Run jobs together, at `now`."""
+    placed.setdefault("place", "next")
+    for jobid in jobids:
+        if store.questions.read_schedule(jobid) is None:
+            set_job(store.at(START), jobid, OLD, now)
+        store.at(now).jobs.run([jobid])
+    taken = take_many(store.at(now), [(QUEUE, 100.0)], [1], make_tag(owner), 100)
+    call = store.at(now).runs.pack_end([(run, Placement(due=now + 1e6, **placed)) for run in taken])
+    store.scripts.run(call)
+
+
+def dues(store, jobid=JOB):
+    return [run.due for run in store.journal.list_runs([jobid])]
+
+
+# How they are packed
+
+
+@random_settings
+@given(st.lists(st.tuples(packed_runs, st.sampled_from(WORKERS)), max_size=30), st.integers(1, 20))
+def test_the_last_runs_of_a_job_are_read_as_they_were_added(runs, most):
+    value = b""
+    for packed, worker in runs:
+        value = add_runs(value, [(packed, pack_worker(worker))], most)
+    # The same run twice is one that was archived twice.
+    distinct = list(dict.fromkeys((packed, pack_worker(worker)) for packed, worker in reversed(runs)))
+    if len(distinct) == len(runs):
+        assert read_runs(JOB, value) == [read_run(JOB, *run) for run in distinct][:most]
+    again = add_runs(value, [(packed, pack_worker(worker)) for packed, worker in runs], most)
+    assert read_runs(JOB, again) == [read_run(JOB, *run) for run in distinct][:most]
+
+
+def test_a_run_is_what_was_packed():
+    packed = pack_run(1000.25, 0.5, 2.0, Outcome.FAILED, 3, "ValueError: no luck")
+    run = read_run(JOB, packed, pack_worker(WORKER))
+    assert run == PastRun(JOB, 1000.25, 1000.75, 2.0, Outcome.FAILED, 3, "ValueError: no luck", WORKER)
+    assert run.to_dict() == {
+        "due": 1000.25,
+        "started": 1000.75,
+        "took": 2.0,
+        "outcome": "failed",
+        "attempt": 3,
+        "error": "ValueError: no luck",
+        "worker": WORKER,
+    }
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "€", "😀"])
+def test_what_is_too_long_is_cut_between_characters(letter):
+    for shift in range(4):
+        packed = pack_run(1000.0, 0.0, 1.0, Outcome.FAILED, 1000, "y" * shift + letter * 300)
+        value = add_runs(b"", [(packed, pack_worker("z" * shift + letter * 100))], 1)
+        assert len(value) <= 1 + MAX_SIZE
+        [run] = read_runs(JOB, value)
+        assert run.error.startswith("y" * shift + letter)
+        assert set(run.error[shift:] + run.worker[shift:]) == {letter}
+        assert run.attempt == 255
+
+
+def test_ten_runs_take_at_most_400_bytes():
+    runs = [(pack_run(1e9 + n, 0.01, 1.5, Outcome.OK, 1, ""), pack_worker(WORKER)) for n in range(10)]
+    assert len(add_runs(b"", runs, 10)) <= 260
+    six = [(packed, pack_worker(f"web{n % 6}.example.com:12345:OwnerOf{n % 6}")) for n, (packed, _) in enumerate(runs)]
+    assert len(add_runs(b"", six, 10)) <= 400
+    all_differ = [(packed, pack_worker(f"web{n}:4711:OwnerOf{n}")) for n, (packed, _) in enumerate(runs)]
+    assert len(add_runs(b"", all_differ, 10)) <= 400
+
+
+@random_settings
+@given(st.binary(max_size=200))
+def test_a_damaged_value_is_no_value(value):
+    found = read_runs(JOB, value)
+    run = (pack_run(1.0, 0.0, 0.0, Outcome.OK, 1, ""), pack_worker(WORKER))
+    if found is None:
+        assert add_runs(value, [run], 5) == add_runs(b"", [run], 5)
+
+
+def test_each_part_of_a_value_is_damaged():
+    runs = [(pack_run(1.0 * n, 0.0, 0.0, Outcome.OK, 1, "no"), pack_worker(WORKER)) for n in range(3)]
+    value = add_runs(b"", runs, 10)
+    assert len(read_runs(JOB, value)) == 3
+    assert all(read_runs(JOB, value[:size]) is None for size in range(1, len(value)))
+    assert read_runs(JOB, value + b"x") is None
+
+
+entry_runs = st.tuples(
+    st.text(min_size=1, max_size=20),
+    st.sampled_from(["work-A", "work-B", "é"]),
+    st.sampled_from([0, 1, 10, NOT_BEGUN]),
+    packed_runs,
+)
+
+
+@random_settings
+@given(st.lists(entry_runs, min_size=1, max_size=5), st.text(max_size=100), st.lists(st.sampled_from("01u")))
+def test_an_entry_is_read_as_it_was_packed(runs, worker, marks):
+    entry = pack_entry(worker, runs)
+    expected = [EntryRun(*run, pack_worker(worker)) for run in runs]
+    assert read_entry(entry) == [run for run in expected if run.kept != NOT_BEGUN]
+    marked = b"P" + "".join(marks).encode() + b"\n" + entry
+    if len(marks) != len(runs):
+        assert read_entry(marked) is None or not marks
+        return
+    counts = [
+        run._replace(kept=0 if mark == "u" else run.kept)
+        for run, mark in zip(expected, marks, strict=True)
+        if mark != "0" and run.kept != NOT_BEGUN
+    ]
+    assert read_entry(marked) == counts
+
+
+@random_settings
+@given(st.binary(max_size=200))
+def test_what_is_no_entry_is_none_or_read(noise):
+    for entry in (noise, b"R" + noise, b"P1\nR" + noise, b"F" + noise):
+        found = read_entry(entry)
+        assert found is None or all(isinstance(each, str | EntryRun) for each in found)
+
+
+def test_each_part_of_an_entry_is_damaged():
+    entry = pack_entry(WORKER, [(JOB, QUEUE, 10, pack_run(1.0, 0.0, 0.0, Outcome.OK, 1, "no"))] * 2)
+    whole = [size for size in range(len(entry) + 1) if read_entry(entry[:size]) is not None]
+    # One run less, or none, is an entry too, as nothing says how many there are.
+    assert [len(read_entry(entry[:size])) for size in whole] == [0, 1, 2]
+
+
+# What is kept of a job
+
+
+def test_a_run_is_known_as_soon_as_it_has_ended_and_when_it_is_archived(store):
+    set_job(store.at(START), JOB, OLD, START)
+    run = take_one(store.at(NOW), [(QUEUE, 100.0)], "OwnerOf1tag")
+    run.over = run.received + 2.5
+    run.began = run.received + 0.5
+    store.at(NOW + 3).runs.end(run, Placement("next", NOW + 50, error="it grumbled", outcome=Outcome.RETRY))
+    [found] = store.journal.list_runs([JOB])
+    assert (found.due, found.outcome, found.attempt, found.error) == (START, "retry", 1, "it grumbled")
+    assert found.worker.endswith(":OwnerOf1")
+    assert found.started == pytest.approx(NOW + 0.5, abs=1e-3)
+    assert found.took == 2.0
+    archive(store)
+    assert store.client.llen(store.keys.journal) == 0
+    assert list(store.journal.list_runs([JOB])) == list(store.journal.list_runs()) == [found]
+    assert list(store.journal.list_runs(["other:A"])) == []
+
+
+@pytest.mark.parametrize("every", [1, 2, 5, 100])
+def test_the_last_ones_are_kept_however_often_they_are_archived(store, every):
+    for number in range(1, 16):
+        run_once(store, now=NOW + number)
+        if number % every == 0:
+            archive(store)
+    assert dues(store) == [NOW + number for number in range(15, 5, -1)]
+    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 15
+
+
+@pytest.mark.parametrize("archives", [False, True])
+def test_history_is_an_option_and_a_setting(client, prefix, archives):
+    store = Store(client, prefix, queue_for, history=3)
+
+    def run_with(options, now):
+        set_one(store.at(now), Job(JOB, OLD, now, False, QUEUE, options=options))
+        run_once(store, now=now)
+        if archives:
+            archive(store)
+        return len(dues(store))
+
+    assert [run_with("", NOW + number) for number in range(4)] == [1, 2, 3, 3]
+    assert [run_with('{"history":5}', NOW + number) for number in range(4, 8)] == [4, 5, 5, 5]
+    assert run_with('{"history":2}', NOW + 8) == 2
+    assert run_with('{"history":5}', NOW + 9) == 3
+    assert run_with('{"history":0}', NOW + 10) == 0
+    assert run_with("", NOW + 11) == 1
+    archive(store)
+    assert dues(store) == [NOW + 11]
+    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 12
+
+
+def test_nothing_kept_is_nothing_written(client, prefix):
+    store = Store(client, prefix, queue_for, history=0)
+    run_once(store, MANY)
+    archive(store)
+    assert client.exists(store.keys.history) == 0
+    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == len(MANY)
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_an_unset_job_is_forgotten_and_one_of_the_same_id_is_new(store, archived):
+    run_once(store, [JOB, "other:A"])
+    if archived:
+        archive(store)
+    store.jobs.unset(JOB)
+    assert dues(store) == []
+    run_once(store, now=NOW + 1)
+    assert dues(store) == [NOW + 1]
+    archive(store)
+    assert dues(store) == [NOW + 1]
+    store.jobs.unset(JOB)
+    archive(store)
+    assert store.client.hkeys(store.keys.history) == [b"other:A"]
+    assert list(fsck(store)) == []
+
+
+def test_a_job_that_is_unset_while_it_runs_leaves_nothing(store):
+    set_job(store.at(START), JOB, OLD, START)
+    run = take_one(store.at(NOW), [(QUEUE, 100.0)], "tag")
+    store.jobs.unset(JOB)
+    store.at(NOW).runs.end(run, Placement("next", NOW + 50))
+    archive(store)
+    assert (dues(store), store.client.exists(store.keys.history)) == ([], 0)
+    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 1
+
+
+def test_a_run_that_did_not_end_like_that_is_not_remembered(store):
+    set_job(store.at(START), JOB, OLD, START)
+    set_job(store.at(START), "other:A", OLD, START)
+    first, second = take_many(store.at(NOW), [(QUEUE, 100.0)], [1], "tag", 2)
+    set_job(store.at(NOW), JOB, "EVERY:9@0.0", NOW + 9)
+    call = store.at(NOW).runs.pack_end([(first, Placement("next", NOW + 50)), (second, Placement("next", NOW + 50))])
+    store.scripts.run(call)
+    assert (dues(store), len(dues(store, "other:A"))) == ([], 1)
+    store.scripts.run(call)
+    archive(store)
+    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 1
+
+
+def test_what_had_not_begun_is_no_run(store):
+    run_once(store, outcome=None)
+    archive(store)
+    assert (dues(store), store.journal.read_counts()) == ([], {})
+
+
+def test_the_worker_of_a_lost_run_is_named_by_whoever_finds_it(store):
+    entry = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}'
+    store.at(START).workers.sign("OwnerOf1", entry)
+    set_job(store.at(START), JOB, OLD, START)
+    take_one(store.at(NOW), [(QUEUE, 100.0)], "OwnerOf1tag")
+    later = store.at(NOW + LEASE)
+    [run] = later.timeline.read_survey(later.scripts.run(later.timeline.pack_survey())).lost
+    later.runs.end(run, Placement("due", START, "lost", "0 1", outcome=Outcome.LOST))
+    [found] = store.journal.list_runs([JOB])
+    assert (found.outcome, found.worker) == ("lost", "web1:4711:OwnerOf1")
+    assert found.started == pytest.approx(NOW, abs=0.1)
+    assert found.took == pytest.approx(LEASE, abs=0.1)
+    # Nobody knows how long it took.
+    assert [name for name in store.journal.read_counts() if name.startswith("took:")] == []
+
+
+# Archiving in steps
+
+
+def test_many_are_archived_in_short_steps_and_read_as_one_meanwhile(store, monkeypatch):
+    monkeypatch.setattr(archiving, "PAGE", 2)
+    monkeypatch.setattr(archiving, "STEP", 3)
+    for number in range(5):
+        run_once(store, MANY, now=NOW + number)
+    expected = [NOW + number for number in range(4, -1, -1)]
+    steps = 0
+    for _ in store.archiver.archive():
+        steps += 1
+        assert all(dues(store, jobid) == expected for jobid in MANY)
+        assert len(list(store.journal.list_runs())) == 5 * len(MANY)
+        assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 5 * len(MANY)
+        assert list(fsck(store)) == []
+    assert steps == 2 + 7
+    assert store.client.llen(store.keys.journal) == 0
+    assert store.client.hget(store.keys.counts, "archiver") is None
+
+
+def test_each_job_is_written_once_for_all_of_its_runs(store):
+    for number in range(8):
+        run_once(store, MANY, now=NOW + number)
+    before = store.client.info("commandstats")["cmdstat_hset"]["calls"]
+    archive(store)
+    # The token, the histories and the counts.
+    assert store.client.info("commandstats")["cmdstat_hset"]["calls"] - before == 3
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_another_goes_on_where_one_has_died(store, monkeypatch, steps):
+    monkeypatch.setattr(archiving, "STEP", 7)
+    run_once(store, MANY)
+    archive(store, 1 + steps - 1)
+    run_once(store, MANY, now=NOW + 1)
+    # Not at once: it may be alive.
+    archive(store)
+    if steps < 3:
+        assert store.client.llen(store.keys.journal) == 2
+    archive(store.at(NOW + 1e9))
+    assert store.client.llen(store.keys.journal) == 0
+    assert all(dues(store, jobid) == [NOW + 1, NOW] for jobid in MANY)
+    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 2 * len(MANY)
+
+
+def test_one_that_was_suspended_changes_nothing_once_another_has_taken_over(store, monkeypatch):
+    monkeypatch.setattr(archiving, "STEP", 7)
+    run_once(store, MANY)
+    slow = store.at(NOW).archiver.archive()
+    next(slow)
+    run_once(store, MANY, now=NOW + 1)
+    archive(store.at(NOW + 60))
+    run_once(store, MANY, now=NOW + 2)
+    assert list(slow) == []
+    assert all(dues(store, jobid) == [NOW + 2, NOW + 1, NOW] for jobid in MANY)
+    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 3 * len(MANY)
+
+
+def test_a_clock_that_was_ahead_holds_nobody_up_for_long(store, monkeypatch):
+    monkeypatch.setattr(archiving, "STEP", 7)
+    run_once(store, MANY)
+    archive(store.at(NOW + 1e8), 1)
+    archive(store.at(NOW))
+    assert store.client.llen(store.keys.journal) == 0
+
+
+def test_no_more_are_archived_together_than_memory_is_for(store, monkeypatch):
+    monkeypatch.setattr(archiving, "PAGE", 2)
+    monkeypatch.setattr(archiving, "MOST_BYTES", 1)
+    for number in range(5):
+        run_once(store, now=NOW + number)
+    archive(store)
+    assert store.client.llen(store.keys.journal) == 3
+    assert dues(store) == [NOW + number for number in range(4, -1, -1)]
+
+
+def test_a_damaged_entry_is_passed_over_and_its_size_limited_in_the_log(store, caplog):
+    store.client.rpush(store.keys.journal, b"R\xff" + b"x" * 5000)
+    run_once(store)
+    assert len(list(fsck(store))) == 1
+    with caplog.at_level(logging.ERROR):
+        archive(store)
+    [record] = caplog.records
+    assert "damaged" in record.message
+    assert len(record.message) < 200
+    assert dues(store) == [NOW]
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("key", ["journal", "history", "counts"])
+def test_a_key_of_a_wrong_type_is_named(store, key):
+    run_once(store)
+    name = getattr(store.keys, key)
+    store.client.delete(name)
+    store.client.set(name, "x")
+    for ask in (lambda: archive(store), lambda: list(store.journal.list_runs([JOB]))):
+        if key == "counts" and ask is not None and ask.__code__.co_names[0] == "list":
+            continue
+        with pytest.raises(ServerError, match=name):
+            ask()
+
+
+# The counts
+
+
+@pytest.mark.parametrize("seconds", [0.0, *BUCKETS, *(size * 1.01 for size in BUCKETS)])
+def test_each_run_is_in_one_bucket(store, seconds):
+    packed = pack_run(NOW, 0.0, seconds, Outcome.OK, 1, "")
+    store.client.rpush(store.keys.journal, pack_entry(WORKER, [(JOB, QUEUE, 10, packed)]))
+    expected = min(size for size in (*BUCKETS, math.inf) if seconds <= size)
+    counts = store.journal.read_counts()
+    assert [name for name in counts if name.startswith("took:")] == [f"took:{expected:g}:{QUEUE}"]
+    assert counts[f"microseconds::{QUEUE}"] == pytest.approx(seconds * 1e6, rel=1e-6)
+    archive(store)
+    assert store.journal.read_counts() == counts
+
+
+def test_the_number_of_queues_that_are_counted_apart_is_bounded(store):
+    store.client.hset(store.keys.counts, mapping={f"runs:ok:work-{number}": 1 for number in range(20_000)})
+    runs = [(f"{n}:{n}", f"work-{n}", 10, pack_run(NOW, 0.0, 0.0, Outcome.OK, 1, "")) for n in range(19_999, 20_003)]
+    store.client.rpush(store.keys.journal, pack_entry(WORKER, runs))
+    archive(store)
+    counts = store.journal.read_counts()
+    assert (counts["runs:ok:work-19999"], counts["runs:ok:work-20000"], counts["runs:ok:"]) == (2, 0, 3)
+    assert counts["took:0.005:"] == 4
+    assert len(counts) < 20_005
+
+
+def test_occurrences_that_are_skipped_are_counted_together_too(store):
+    for _ in range(3):
+        set_job(store.at(START), JOB, OLD, START)
+        set_job(store.at(NOW), JOB, "EVERY:9@0.0", NOW + 9)
+        store.jobs.unset(JOB)
+    assert store.journal.read_counts()["skipped:withdrawn:"] == 3
+
+
+def test_a_job_that_is_unset_while_it_is_archived_leaves_nothing_in_the_end(store, monkeypatch):
+    monkeypatch.setattr(archiving, "STEP", 1)
+    run_once(store, [JOB, "other:A"])
+    steps = store.archiver.archive()
+    next(steps)
+    store.jobs.unset("other:A")
+    store.jobs.unset(JOB)
+    list(steps)
+    # What was written after that goes with the next entries.
+    assert store.client.hkeys(store.keys.history) == [b"other:A"]
+    assert list(fsck(store)) == []
+    assert list(store.journal.list_runs()) == []
+    archive(store)
+    assert store.client.exists(store.keys.history, store.keys.journal) == 0
