@@ -19,6 +19,7 @@ from redbike.errors import (
 if TYPE_CHECKING:
     from redbike.limits import Limit
     from redbike.redbike import Redbike, log
+    from redbike.state.depths import Queue
     from redbike.state.gates import Gate, Pause
     from redbike.state.history import PastRun
     from redbike.state.log import LogEntry
@@ -43,6 +44,7 @@ __all__ = [
     "Pause",
     "Priority",
     "Process",
+    "Queue",
     "Redbike",
     "RedbikeError",
     "RoundRobin",
@@ -63,6 +65,7 @@ _PLACES = {
     "Pause": "redbike.state.gates",
     "Priority": "redbike.working.worker_class",
     "Process": "redbike.state.workers",
+    "Queue": "redbike.state.depths",
     "Redbike": "redbike.redbike",
     "RoundRobin": "redbike.working.worker_class",
     "Steered": "redbike.steering.patterns",

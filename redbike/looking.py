@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
+from redbike.state.depths import Queue
 from redbike.state.history import PastRun
 from redbike.state.inspected import JobState
 from redbike.state.keys import check_known_jobid
@@ -66,6 +67,10 @@ class Looking:
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
         return self.store.questions.list_failures()
+
+    def queues(self) -> list[Queue]:
+        """Every queue that was ever used, by name: what waits in it, what runs, and how much has ended of late."""
+        return self.store.depths.list_all()
 
     def workers(self) -> list[Process]:
         """Every dispatcher and worker: lost ones first, then dispatchers. One is lost for a day, then forgotten."""

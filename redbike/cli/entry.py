@@ -18,6 +18,7 @@ Usage:
   redbike [options] failures
   redbike [options] log [--limit=<N>] [--] [<JOBID>]
   redbike [options] workers
+  redbike [options] queues
   redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--limit=<N>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
@@ -45,6 +46,8 @@ Commands:
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
   log        What people have changed, or have changed of a job, newest first, as CSV: time,who,action,jobid,detail.
   workers    Every dispatcher and worker, as CSV: id,kind,host,pid,queues,state,since,seen,jobs. Lost ones come first.
+  queues     Every queue, as CSV: queue,waiting,oldest_due,in_flight,paused,at_once,rate. Of a paused one since when;
+             the rate is how many runs have ended in the last minute.
   runs       The last ended runs of all jobs, or of those named, newest first, as CSV:
              jobid,due,started,took,outcome,attempt,error,worker. Times are epoch seconds.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
@@ -139,6 +142,7 @@ COMMANDS = {
     "failures": "look",
     "log": "look",
     "workers": "look",
+    "queues": "look",
     "runs": "look",
     "run": "steer",
     "cancel": "steer",

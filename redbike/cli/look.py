@@ -1,4 +1,4 @@
-"""Run the commands that only read: statuses, schedules, tell, workers, failures, runs, log."""
+"""Run the commands that only read: statuses, schedules, tell, workers, failures, runs, queues, log."""
 
 import csv
 import json
@@ -83,6 +83,16 @@ def print_runs(arguments: Arguments, config: Config) -> int:
     return DONE
 
 
+def print_queues(arguments: Arguments, config: Config) -> int:
+    """Print every queue, as CSV."""
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    for each in open_bike(config).queues():
+        oldest, paused = ("" if moment is None else f"{moment:.3f}" for moment in (each.oldest_due, each.paused))
+        at_once = "" if each.at_once is None else each.at_once
+        rows.writerow((each.queue, each.waiting, oldest, each.in_flight, paused, at_once, each.rate))
+    return DONE
+
+
 COMMANDS: dict[str, Command] = {
     "statuses": print_statuses,
     "schedules": print_schedules,
@@ -91,4 +101,5 @@ COMMANDS: dict[str, Command] = {
     "failures": print_failures,
     "log": print_log,
     "runs": print_runs,
+    "queues": print_queues,
 }

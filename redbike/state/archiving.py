@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from redbike.state.entries import Digest
+from redbike.state.entries import Digest, format_recent, parse_recent
 from redbike.state.journal import read_values, translate_journal_errors
 from redbike.state.namespace import Namespace, make_tag
 from redbike.state.records import decode, encode
@@ -36,10 +36,9 @@ class Archiver:
         done, count, digest = yield from self._read()
         if not count:
             return
-        token, last = (
-            make_tag(),
-            {"entries": count, "fields": list(digest.counts), "numbers": [*digest.counts.values()]},
-        )
+        token, counts = make_tag(), digest.counts
+        last = {"entries": count, "fields": list(counts), "numbers": list(counts.values())}
+        last["recent"] = format_recent(digest.recent)
         jobs = self._list_jobs(digest)
         pages = [jobs[first : first + STEP] for first in range(0, len(jobs), STEP)] or [[]]
         for number, page in enumerate(pages, 1):
@@ -54,7 +53,8 @@ class Archiver:
         keys, digest, count, size = self._namespace.keys, Digest(), 0, 0
         with translate_journal_errors(self._namespace):
             # Before the first page: the scripts find out if others archive entries in between.
-            done = client.hget(keys.counts, "archived")
+            done, recent = client.hmget(keys.counts, "archived", "recent")
+        digest.recent = parse_recent(decode(recent))
         while True:
             with translate_journal_errors(self._namespace):
                 page = client.lrange(keys.journal, count, count + PAGE - 1)

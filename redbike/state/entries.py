@@ -23,15 +23,18 @@ there was no more room:
 - ``took:SECONDS:QUEUE``: those that took at most so long, and longer than the next lower one of `BUCKETS`,
 - ``microseconds::QUEUE``: that they took together,
 - ``archived``: entries of the journal that were ever archived,
-- ``archiver``: ``TIME TOKEN`` of who is archiving.
+- ``archiver``: ``TIME TOKEN`` of who is archiving,
+- ``recent``: JSON ``{QUEUE: {PART: ended runs}}``, for those parts of `PART` seconds that are less than `RECENT` ago.
 """
 
+import json
 import logging
 import math
 import struct
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -42,6 +45,8 @@ from redbike.words import Outcome
 log = logging.getLogger("redbike")
 
 BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0, 7200.0)  # seconds
+PART, RECENT = 10, 60  # seconds
+MOST_RECENT = 5000  # parts of queues
 NOT_BEGUN = 255  # in place of how many runs are kept: this one had not begun, and counts as skipped
 
 _SIZE, _RUN = struct.Struct("<H"), struct.Struct("<BHH")
@@ -149,6 +154,7 @@ class Digest:
     def __init__(self, entries: Iterable[bytes] = ()) -> None:
         self.pending: dict[str, Pending] = {}
         self.counts: Counter[str] = Counter()
+        self.recent: Counter[tuple[int, str]] = Counter()  # ended runs, by part and queue
         self.add(entries)
 
     def add(self, entries: Iterable[bytes]) -> None:
@@ -162,15 +168,35 @@ class Digest:
                     self.pending.setdefault(run, Pending()).forget()
                 else:
                     self.pending.setdefault(run.jobid, Pending()).add(run)
-                    _count(self.counts, run)
+                    self._count(run)
+
+    def _count(self, run: EntryRun) -> None:
+        counts, (outcome, took, ended) = self.counts, read_facts(run.packed)
+        took = round(took, 6)  # a float that is kept in four bytes may be a little more
+        counts[f"runs:{outcome}:{run.queue}"] += 1
+        if outcome != Outcome.LOST:
+            # Nobody knows how long the others took.
+            bucket = bisect_left(BUCKETS, took)
+            counts[f"took:{BUCKETS[bucket] if bucket < len(BUCKETS) else math.inf:g}:{run.queue}"] += 1
+            counts[f"microseconds::{run.queue}"] += round(took * 1_000_000)
+        self.recent[int(ended // PART), run.queue] += 1
 
 
-def _count(counts: Counter[str], run: EntryRun) -> None:
-    outcome, took = read_facts(run.packed)
-    took = round(took, 6)  # a float that is kept in four bytes may be a little more
-    counts[f"runs:{outcome}:{run.queue}"] += 1
-    if outcome != Outcome.LOST:
-        # Nobody knows how long the others took.
-        bucket = bisect_left(BUCKETS, took)
-        counts[f"took:{BUCKETS[bucket] if bucket < len(BUCKETS) else math.inf:g}:{run.queue}"] += 1
-        counts[f"microseconds::{run.queue}"] += round(took * 1_000_000)
+def format_recent(recent: Counter[tuple[int, str]]) -> str:
+    """Return ended runs by part and queue as they are kept; those that are too old for that are left out."""
+    newest = max((part for part, _ in recent), default=0)
+    kept: dict[str, dict[str, int]] = {}
+    for (part, queue), number in recent.most_common(MOST_RECENT):
+        if newest - part <= RECENT // PART:
+            kept.setdefault(queue, {})[str(part)] = number
+    return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
+
+
+def parse_recent(text: str) -> Counter[tuple[int, str]]:
+    """Read what `format_recent` has made; none for anything else."""
+    found: Counter[tuple[int, str]] = Counter()
+    with suppress(ValueError, TypeError, AttributeError, RecursionError):
+        for queue, parts in json.loads(text).items():
+            for part, number in parts.items():
+                found[int(part), queue] += int(number)
+    return found

@@ -91,10 +91,10 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
     )
 
 
-def read_facts(packed: bytes) -> tuple[Outcome, float]:
-    """Return the outcome of a packed run, and for how many seconds it ran."""
-    _, _, _, took, outcome, _, _ = _HEAD.unpack_from(packed)
-    return _OUTCOMES[outcome], took
+def read_facts(packed: bytes) -> tuple[Outcome, float, float]:
+    """Return the outcome of a packed run, for how many seconds it ran, and when it ended."""
+    _, due, waited, took, outcome, _, _ = _HEAD.unpack_from(packed)
+    return _OUTCOMES[outcome], took, due + waited + took
 
 
 def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 import redis
 
 from redbike.serving.refusals import translate_errors
-from redbike.state.entries import Digest, Pending, read_entry
+from redbike.state.entries import PART, RECENT, Digest, Pending, parse_recent, read_entry
 from redbike.state.history import PastRun
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.questions import Questions
@@ -69,6 +69,18 @@ class Journal:
                 counts[decode(name)] += int(number)
         return counts
 
+    def count_recent(self, now: float) -> Counter[str]:
+        """Return by queue how many runs have ended in the last minute, or up to `PART` seconds before that."""
+        client, keys = self._namespace.client, self._namespace.keys
+        with translate_journal_errors(self._namespace):
+            kept = parse_recent(decode(client.hget(keys.counts, "recent")))
+        ended: Counter[str] = Counter()
+        # What is archived in between is not counted; at the next look it is.
+        for (part, queue), number in (kept + Digest(self._read_entries()).recent).items():
+            if 0 <= now - part * PART < RECENT + PART:
+                ended[queue] += number
+        return ended
+
     def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
         """Yield what is damaged: the key, the entry or the field, and in words what is wrong with it."""
         client, keys = self._namespace.client, self._namespace.keys
@@ -79,7 +91,7 @@ class Journal:
         with translate_errors():
             for key in (keys.counts, keys.skipped):
                 for name, number in client.hscan_iter(key, count=PAGE):
-                    is_count = name != b"archiver" if key == keys.counts else decode(name) in totals
+                    is_count = name not in (b"archiver", b"recent") if key == keys.counts else decode(name) in totals
                     if is_count and not COUNT.fullmatch(decode(number)):
                         yield key, name, f"counts {decode(name)!r} as {decode(number[:80])!r}, which is no number"
 

@@ -3223,7 +3223,7 @@ REMEMBERED = [
         "running/dispatcher.py",
         "if until - now <= ARCHIVING and now - self._stepped < NAP:",
         "if until - now <= ARCHIVING:",
-        f"{REMEMBERING} -k finds_time",
+        f"{REMEMBERING} -k busy",
     ),
     Bug(
         "no worker archives",

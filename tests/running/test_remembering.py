@@ -9,7 +9,6 @@ from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.errors import BadJobId, NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running import dispatcher
-from redbike.state import archiving
 from redbike.state.runs import LEASE
 from redbike.working import ends
 from tests.states import QUEUE
@@ -136,11 +135,12 @@ def test_all_that_were_lost_together_are_remembered(bike):
     assert sorted((run.jobid, run.outcome) for run in bike.runs()) == [("job:A", "lost"), ("other:A", "lost")]
 
 
-def test_a_run_whose_job_was_set_meanwhile_is_remembered_as_it_ended(bike):
+@pytest.mark.parametrize("schedule", ["EVERY:2h", "NOW", "CONTINUE", "STOP", "EVERY:1s@0"])
+def test_a_run_whose_job_was_set_meanwhile_is_remembered_as_it_ended(bike, schedule):
     bike = bike()
 
     def be_set():
-        bike.set("job:A", "EVERY:2h")
+        bike.set("job:A", schedule)
         raise ValueError("no luck")
 
     assert work(bike, be_set) == [("failed", 1, "ValueError: no luck")]
@@ -226,21 +226,32 @@ def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):
     assert len(bike.runs()) == 1
 
 
-@pytest.mark.parametrize("idle", [True, False])
-def test_a_dispatcher_archives_many_at_once_and_finds_time_for_it_when_it_is_busy(dispatching, monkeypatch, idle):
+def test_a_dispatcher_archives_at_once_where_there_is_much(dispatching, monkeypatch):
     monkeypatch.setattr(dispatcher, "MANY", 5)
-    monkeypatch.setattr(archiving, "STEP", 1)
     bike = dispatching()
-    if not idle:
-        # Then the next instant is never further away than archiving may take.
-        for number in range(100):
-            bike.set(f"busy{number}:B", f"EVERY:1s@{number / 100}")
     for number in range(6):
         bike.set(f"{number}:A", "NOW")
     while bike.work_one():
         pass
     wait_until(lambda: bike.client.hlen(bike.store.keys.history) == 7)
-    wait_until(lambda: bike.client.llen(bike.store.keys.journal) == 0)
+    assert bike.client.llen(bike.store.keys.journal) == 0
+
+
+def test_a_busy_dispatcher_finds_time_to_archive(dispatching, monkeypatch):
+    monkeypatch.setattr(dispatcher, "MANY", 5)
+    # The next instant is never so far away.
+    monkeypatch.setattr(dispatcher, "ARCHIVING", 0.2)
+    bike = dispatching()
+    busy = [f"{number}:A" for number in range(20)]
+    for number, jobid in enumerate(busy):
+        bike.set(jobid, f"EVERY:1s@{number / 20}")
+
+    def all_are_archived():
+        while bike.work_one():
+            pass
+        return bike.client.hlen(bike.store.keys.history) >= len(busy)
+
+    wait_until(all_are_archived, timeout=30)
 
 
 def test_what_cannot_be_archived_is_said_once_and_holds_up_no_job(dispatching, monkeypatch, caplog):

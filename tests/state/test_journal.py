@@ -344,6 +344,8 @@ def test_another_goes_on_where_one_has_died(store, monkeypatch, steps):
     archive(store.at(NOW + 1e9))
     assert store.client.llen(store.keys.journal) == 0
     assert all(dues(store, jobid) == [NOW + 1, NOW] for jobid in MANY)
+    kept = store.client.hgetall(store.keys.history)
+    assert all(len(read_runs(jobid.decode(), value)) == 2 for jobid, value in kept.items())
     assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 2 * len(MANY)
 
 

@@ -2,7 +2,7 @@
 -- archive: the oldest entries of the journal → the histories of their jobs; with the last step also → the counts.
 -- given  done: how many entries were archived before these; token: of who archives; first: whether that is new; gone:
 --        jobs of which nothing is kept. ARGV[2], …: other jobs, each with its history. With the last step: entries: how
---        many leave the journal; fields: of the counts, numbers: by how much they become more
+--        many leave the journal; fields: of the counts, numbers: by how much they become more; recent: of the counts, too
 -- returns {'ok'}, or {'stale'} if somebody else has archived these, or is doing that; see archiving.py
 local HELD = 10  -- seconds for which others wait after a step
 local FIELDS = 20000  -- counts that are kept apart by queue
@@ -14,7 +14,7 @@ change('HSET', counts, {'archiver', string.format('%.0f %s', math.floor(now), gi
 if #ARGV > 1 then change('HSET', history, {unpack(ARGV, 2)}) end
 if #given.gone > 0 then change('HDEL', history, given.gone) end
 if not given.entries then return write({'ok'}) end
-local fields, sums, texts = given.fields, {archived = (tonumber(given.done) or 0) + given.entries}, {}
+local fields, sums, texts = given.fields, {archived = (tonumber(given.done) or 0) + given.entries}, {'recent', given.recent}
 local before, room = #fields > 0 and call('HMGET', counts, unpack(fields)) or {}, FIELDS - call('HLEN', counts)
 for i, field in ipairs(fields) do
   local old = before[i]

@@ -1,0 +1,69 @@
+"""The queues as an operator sees them: what waits in each, what runs, and how much of that has ended of late."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from redbike.serving.refusals import translate_errors
+from redbike.state.gates import Gates
+from redbike.state.journal import Journal
+from redbike.state.namespace import PAGE, Namespace, read_json
+from redbike.state.records import RunRecord, decode, parse_number
+
+TOGETHER = 20  # queues that one script looks at
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue that was ever used. Times are epoch seconds by Redis' clock."""
+
+    queue: str
+    waiting: int  # jobs, without those that were withdrawn
+    oldest_due: float | None  # when the first of them was due
+    in_flight: int
+    paused: float | None  # since when the queue, or everything, is paused
+    at_once: int | None  # how many of its jobs may run at once
+    rate: int  # runs that ended in the last minute, up to 10 seconds more
+
+
+class Depths:
+    """Lists the queues."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self._gates = Gates(namespace)
+        self._journal = Journal(namespace)
+
+    def list_all(self) -> list[Queue]:
+        """Return all queues, by name."""
+        client, keys = self._namespace.client, self._namespace.keys
+        with translate_errors():
+            names = sorted(map(decode, self._namespace.fetch(client.smembers, keys.queues, "set")))
+        gates = {gate.queue: gate for gate in self._gates.list_all()}
+        flying, everything = self._count_flying(), gates.get("")
+        ended: Counter[str] | None = None
+        found = []
+        for name, waiting, oldest, now in self._read(names):
+            ended = self._journal.count_recent(now) if ended is None else ended
+            pauses = [gate.pause for gate in (gates.get(name), everything) if gate and gate.pause]
+            since = [pause.since for pause in pauses if pause.until is None or now < pause.until]
+            gate = gates.get(name)
+            at_once = gate.at_once if gate else None
+            found.append(Queue(name, waiting, oldest, flying[name], min(since, default=None), at_once, ended[name]))
+        return found
+
+    def _read(self, names: list[str]) -> Iterator[tuple[str, int, float | None, float]]:
+        for first in range(0, len(names), TOGETHER):
+            page = names[first : first + TOGETHER]
+            told = read_json(self._namespace.run("depths", page)[1])
+            for name, waiting, oldest in zip(page, told["waiting"], told["oldest"], strict=True):
+                yield name, waiting, parse_number(oldest), float(told["now"])
+
+    def _count_flying(self) -> Counter[str]:
+        """Return how many jobs of each queue are in flight."""
+        client, key = self._namespace.client, self._namespace.keys.running
+        with translate_errors():
+            if not self._namespace.fetch(client.hlen, key, "hash"):
+                return Counter()
+            records = (RunRecord.parse(decode(record)) for _, record in client.hscan_iter(key, count=PAGE))
+            return Counter(record.queue for record in records if record)

@@ -1,0 +1,140 @@
+"""The queues as an operator sees them."""
+
+import pytest
+
+from redbike.errors import ServerError
+from redbike.state.depths import TOGETHER, Queue
+from redbike.state.entries import MOST_RECENT, format_recent, pack_entry, parse_recent
+from redbike.state.history import pack_run
+from redbike.state.store import Store
+from redbike.words import Outcome
+from tests.states import NOW, QUEUE, START, queue_for
+from tests.verbs import set_job, take_many
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+def fill(store, number, name="A", began=START):
+    for each in range(number):
+        set_job(store.at(began + each), f"{each}:{name}", "EVERY:100@0.0", began + each)
+
+
+def the_queue(store, now=NOW, name=QUEUE):
+    return {each.queue: each for each in store.at(now).depths.list_all()}[name]
+
+
+def test_nothing_is_told_where_there_is_nothing(store):
+    assert store.depths.list_all() == []
+
+
+def test_what_waits_and_what_runs_is_counted_by_queue(store):
+    fill(store, 5)
+    fill(store, 2, "B")
+    assert store.at(NOW).depths.list_all() == [
+        Queue(QUEUE, waiting=5, oldest_due=START, in_flight=0, paused=None, at_once=None, rate=0),
+        Queue("work-B", waiting=2, oldest_due=START, in_flight=0, paused=None, at_once=None, rate=0),
+    ]
+    take_many(store.at(NOW), [(QUEUE, 100.0)], [1], "tag", 3)
+    assert the_queue(store) == Queue(QUEUE, 2, START + 3, 3, None, None, 0)
+    take_many(store.at(NOW), [(QUEUE, 100.0)], [1], "other", 3)
+    assert the_queue(store) == Queue(QUEUE, 0, None, 5, None, None, 0)
+
+
+@pytest.mark.parametrize("number", [1, 99, 100, 101, 250])
+def test_withdrawn_jobs_do_not_count_and_hide_none(store, number):
+    fill(store, number + 2)
+    for each in range(number):
+        set_job(store, f"{each}:A", "STOP", None)
+    assert the_queue(store) == Queue(QUEUE, 2, START + number, 0, None, None, 0)
+    for each in range(number, number + 2):
+        store.jobs.unset(f"{each}:A")
+    assert the_queue(store) == Queue(QUEUE, 0, None, 0, None, None, 0)
+
+
+def test_a_queue_is_paused_by_itself_or_with_everything_and_until_then(store):
+    fill(store, 1)
+    store.at(NOW).gates.pause(QUEUE, NOW + 10)
+    assert the_queue(store, NOW + 5).paused == NOW
+    assert the_queue(store, NOW + 10).paused is None
+    store.at(NOW + 2).gates.pause("")
+    assert the_queue(store, NOW + 5).paused == NOW
+    assert the_queue(store, NOW + 10).paused == NOW + 2
+    store.gates.limit(QUEUE, at_once=3)
+    assert the_queue(store).at_once == 3
+
+
+def end(store, ended, queue=QUEUE, number=1):
+    runs = [("job:A", queue, 10, pack_run(ended - 5, 2.0, 3.0, Outcome.OK, 1, ""))] * number
+    store.client.rpush(store.keys.journal, pack_entry("web1:4711:OwnerOf1", runs))
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_the_rate_is_what_has_ended_in_the_last_minute(store, archived):
+    fill(store, 1)
+    fill(store, 1, "B")
+    moment = NOW
+    for ago, number in ((100, 1), (71, 2), (50, 4), (30, 8), (0.5, 16)):
+        end(store, moment - ago, number=number)
+        if archived:
+            assert len(list(store.archiver.archive())) == 1
+    end(store, moment - 1, "work-B", number=7)
+    assert the_queue(store, moment).rate == 4 + 8 + 16
+    assert the_queue(store, moment, "work-B").rate == 7
+    assert the_queue(store, moment + 40).rate in (16, 24)
+    assert the_queue(store, moment + 100).rate == 0
+
+
+def test_what_is_kept_of_the_last_minute_is_bounded_and_may_be_damaged(store):
+    recent = parse_recent("")
+    for number in range(MOST_RECENT + 100):
+        recent[100, f"work-{number}"] = 1
+        recent[50, f"work-{number}"] = 1
+    kept = parse_recent(format_recent(recent))
+    assert {part for part, _ in kept} <= {100}
+    assert len(kept) <= MOST_RECENT
+    for damaged in ("", "x", "7", "[1]", '{"a": 7}', '{"a": {"x": 1}}', '{"a": {"1": []}}', "[" * 10_000):
+        assert not parse_recent(damaged)
+    store.client.hset(store.keys.counts, "recent", "damaged")
+    fill(store, 1)
+    end(store, NOW)
+    assert the_queue(store).rate == 1
+
+
+def test_more_queues_than_one_script_looks_at(store):
+    for number in range(2 * TOGETHER + 1):
+        fill(store, 1, f"{number:03}")
+    found = store.depths.list_all()
+    assert [each.queue for each in found] == [f"work-{number:03}" for number in range(2 * TOGETHER + 1)]
+    assert all(each.waiting == 1 for each in found)
+
+
+@pytest.mark.parametrize("name", ["running", "queues", "queued"])
+def test_a_key_of_a_wrong_type_is_named(store, name):
+    fill(store, 1)
+    key = getattr(store.keys, name)
+    store.client.delete(key)
+    store.client.set(key, "wrong")
+    with pytest.raises(ServerError, match=key):
+        store.depths.list_all()
+
+
+def test_the_command_prints_a_row_for_each(jobs):
+    assert jobs.run("queues").stdout == ""
+    assert jobs.bike.set("a:A", "NOW")
+    assert jobs.bike.set("b:B", "NOW")
+    assert jobs.bike.set("c:B", "NOW")
+    jobs.bike.work_one()
+    jobs.bike.pause_queue("work-B")
+    jobs.bike.limit("work-B", at_once=2)
+    first, second = jobs.run("queues").stdout.splitlines()
+    assert first == "work-A,0,,0,,,1"
+    queue, waiting, oldest, in_flight, paused, at_once, rate = second.split(",")
+    assert (queue, waiting, in_flight, at_once, rate) == ("work-B", "2", "0", "2", "0")
+    [told] = [each for each in jobs.bike.queues() if each.queue == queue]
+    assert (f"{told.oldest_due:.3f}", f"{told.paused:.3f}") == (oldest, paused)
+
+
+WORKER = ""
