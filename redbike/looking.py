@@ -64,6 +64,14 @@ class Looking:
         wanted = (run for run in found if (since is None or run.started >= since) and (run.has_failed or not failed))
         return heapq.nlargest(limit, wanted, key=_STARTED)
 
+    def events(self) -> Iterator[PastRun | LogEntry]:
+        """Listen from now on: yield each run that ends, and what people change, as it happens. It has no end.
+
+        What happens while nobody listens is not repeated: see `runs` and `log`. Raises `Unreachable` where the server
+        goes away; then listen again.
+        """
+        return self.store.events.listen()
+
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
         return self.store.questions.list_failures()

@@ -55,7 +55,7 @@ MODULES = {
         {"inspected", "log"},
         {"gates", "jobs", "questions", "runs"},
         {"journal", "pauses", "timeline", "upkeep"},
-        {"archiving", "depths", "workers"},
+        {"archiving", "depths", "events", "workers"},
         {"store"},
     ],
     "running": [

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import stat
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -52,6 +53,7 @@ FOREIGN = [
     ("SCRIPT", "FLUSH"),
     ("EVAL", "return 1", "0"),
     ("PUBLISH", "channel", "message"),
+    ("SPUBLISH", "other-journal", "message"),
     ("SAVE",),
 ]
 WORKER = """
@@ -207,6 +209,19 @@ def signs(store, other):
     assert not other.client.exists(other.keys.workers, other.keys.seen)
 
 
+@contextmanager
+def heard(helper):
+    """An event is published meanwhile; nothing else says that it was not."""
+    subscription = helper.client.pubsub()
+    subscription.ssubscribe(helper.store.keys.journal)
+    assert subscription.get_message(timeout=5)
+    yield
+    message = subscription.get_message(timeout=1)
+    subscription.close()
+    if message is None:
+        raise ServerError("nothing is heard of the run")
+
+
 def dispatches(bike, helper):
     """All that a dispatcher may ever ask of Redis."""
     starts(bike, helper.client)
@@ -224,7 +239,8 @@ def dispatches(bike, helper):
     for tag in ("one", "two"):
         run = take_one(other, [("work-A", 500.0)], tag)
         helper.client.delete(store.keys.inflight(tag))
-    Dispatcher(store, settings).dispatch_due(run.start + 2 * LEASE)
+    with heard(helper):
+        Dispatcher(store, settings).dispatch_due(run.start + 2 * LEASE)
     assert len(list(helper.failures())) == 1
     set_job(other.at(1000.0), "late:A", "EVERY:100@0.0", 1050.0)
     store.timeline.advance(1000.0)
@@ -255,7 +271,8 @@ def works(bike, helper):
     store, other = bike.store, helper.store
     signs(store, other)
     set_job(other, "again:A", "CONTINUE", "now")
-    assert bike.work_one() == "again:A"
+    with heard(helper):
+        assert bike.work_one() == "again:A"
     set_job(other, "late:A", "EVERY:1h@0.0", 1000.0)
     for jobid in ("enough:A", "gone:A", "broken:A", "broken:2:A"):
         set_job(other, jobid, "CONTINUE", "now")
@@ -327,6 +344,7 @@ def asks(bike, helper):
     assert bike.tell("job:A")["working"]
     other.workers.sign("OwnerOf1", ENTRY)
     assert [process.id for process in bike.workers()] == ["web1:4711:OwnerOf1"]
+    bike.events().close()
     assert len(list(bike.get_statuses())) == 4
     assert len(list(bike.get_schedules())) == 3
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]

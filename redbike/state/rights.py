@@ -8,12 +8,12 @@ would find out in the middle of a run that one is missing, perhaps after weeks. 
 DISPATCHER = (
     "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hmget hexists hset hdel "
     "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem del lrange lpos lrem lpush "
-    "rpush ltrim sadd srem smismember sismember smembers"
+    "rpush ltrim sadd srem smismember sismember smembers spublish"
 )
 WORKER = (
     "script|load time blpop hlen zcard scard llen strlen type exists get set mget del hget hmget hexists hset hdel "
     "hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lpos lrem lpush rpush ltrim "
-    "rpop sadd srem smismember sismember smembers"
+    "rpop sadd srem smismember sismember smembers spublish"
 )
 
 

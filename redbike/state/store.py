@@ -16,6 +16,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Log` for the changes that people have made,
 - `Journal` for the ended runs that are kept, and `Archiver`, which moves them to their jobs,
 - `Depths` for what waits in queues,
+- `Events` for what happens, as it happens,
 - `Workers` for dispatchers and workers, which say that they are there,
 - `Questions` for all that is only read.
 
@@ -33,6 +34,7 @@ from redbike.serving.line import hold_connection
 from redbike.serving.refusals import translate_errors
 from redbike.state.archiving import Archiver
 from redbike.state.depths import Depths
+from redbike.state.events import Events
 from redbike.state.gates import Gates
 from redbike.state.jobs import Jobs
 from redbike.state.journal import Journal
@@ -86,6 +88,7 @@ class Store:
         self.journal = Journal(namespace)
         self.archiver = Archiver(namespace)
         self.depths = Depths(namespace)
+        self.events = Events(namespace)
         self.workers = Workers(namespace)
         self.questions = Questions(namespace)
 

@@ -40,6 +40,7 @@ ROWS = "tests/moving/test_rows.py"
 LOG = "tests/steering/test_log.py"
 LOGGED = "tests/state/test_log.py"
 PRESENCE = "tests/running/test_presence.py"
+EVENTS = "tests/state/test_events.py"
 DEPTHS = "tests/state/test_depths.py"
 JOURNAL = "tests/state/test_journal.py"
 REMEMBERING = "tests/running/test_remembering.py"
@@ -3057,6 +3058,34 @@ PRESENT = [
 ]
 
 REMEMBERED = [
+    Bug(
+        "nobody hears of a run",
+        "state/lua/end.lua",
+        "if #gone > 0 then redis.pcall('SPUBLISH', journal, entry) end",
+        "",
+        f"{EVENTS} -k 'each_run and server'",
+    ),
+    Bug(
+        "a run cannot end if that cannot be published",
+        "state/lua/end.lua",
+        "redis.pcall('SPUBLISH', journal, entry)",
+        "call('SPUBLISH', journal, entry)",
+        f"{EVENTS} -k publish",
+    ),
+    Bug(
+        "what was noted before is heard again",
+        "state/lua/_notes.lua",
+        "local news = {unpack(entry, 1, 4)}",
+        "local news = {unpack(entry)}",
+        f"{EVENTS} -k 'people and server'",
+    ),
+    Bug(
+        "nobody hears what people change",
+        "state/lua/_notes.lua",
+        "  table.insert(changes, 1, {'SPUBLISH', key, {cjson.encode(news)}})\n",
+        "",
+        f"{EVENTS} -k 'people and server'",
+    ),
     Bug(
         "withdrawn jobs count as waiting",
         "state/lua/depths.lua",

@@ -251,7 +251,7 @@ def test_the_least_rights_of_the_three_users_are_enough_with_one_for_the_cluster
     for role, words in IN_A_SHELL.items():
         for node in cluster.nodes:
             own = ["on", f">{role}", "+cluster|slots"]
-            node.client.execute_command(*(word.replace("~redbike-", "~{redbike}-") for word in words), *own)
+            node.client.execute_command(*(word.replace("redbike-*", "{redbike}-*") for word in words), *own)
     (tmp_path / "jobs.py").write_text(
         "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n"
     )

@@ -35,7 +35,7 @@ local function land(tag, jobs, slotted)  -- they are not in flight any more, and
   change('ZREM', leases, {tag})
   change('DEL', inflight .. tag, {})
 end
-local SIZE = {H = 'HLEN', Z = 'ZCARD', S = 'SCARD', L = 'LLEN', R = 'LLEN', SET = 'STRLEN'}  -- fails where they fail
+local SIZE = {H = 'HLEN', Z = 'ZCARD', S = 'SCARD', L = 'LLEN', R = 'LLEN', SET = 'STRLEN', SPUBLISH = 'LLEN'}  -- fails where they fail
 local function write(reply)
   for _, home in ipairs(queue) do if #home.pushed > 0 then push(home) end end
   if #homes > 0 then change('HSET', queued, homes) end

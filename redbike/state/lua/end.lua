@@ -84,16 +84,14 @@ for i = 1, #jobs do
   end
 end
 if given.whole and #changed > 0 then return {'kept', table.concat(words, ' '), unpack(changed)} end
-if #gone > 0 then
-  local marks = remembered == #jobs and '' or marks_of(words)
-  change('RPUSH', journal, {marks .. ARGV[2]})
-end
-if #gone > 0 then land(tag, gone, special and call('EXISTS', slots) == 1) end
+local entry = (remembered == #jobs and '' or marks_of(words)) .. ARGV[2]
+if #gone > 0 then change('RPUSH', journal, {entry}) land(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', streaks, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
 if #well > 0 then change('HDEL', failures, well) change('ZREM', failure_times, well) end
 if #failed > 0 then change('HSET', failures, failed) change('ZADD', failure_times, failed_at) end
 write()
+if #gone > 0 then redis.pcall('SPUBLISH', journal, entry) end  -- that must not undo what is done
 local old = #failed > 0 and call('ZREVRANGE', failure_times, given.most, given.most + TRIMMED - 1) or {}
 if #old > 0 then call('HDEL', failures, unpack(old)) call('ZREM', failure_times, unpack(old)) end
 return {'ok', table.concat(words, ' '), unpack(changed)}

@@ -1,0 +1,117 @@
+"""Events: what happens is heard by those who listen, in a cluster too, and costs nobody his jobs."""
+
+import pytest
+
+from redbike import LogEntry, PastRun, Redbike, RoundRobin
+from redbike.errors import ServerError, Unreachable
+from redbike.keeping.fsck import fsck
+from redbike.state.runs import LEASE
+from tests.states import QUEUE
+from tests.verbs import take_many
+
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("bad"):
+            raise ValueError("no luck")
+
+
+@pytest.fixture(params=["server", "cluster"])
+def bike(request, client, server_url, prefix):
+    """On a server, and on a cluster."""
+    url = server_url if request.param == "server" else request.getfixturevalue("cluster").url
+    bike = Redbike(Worker("A"), prefix=f"{{{prefix}}}", redis_config=url, noted_as="me@here")
+    yield bike
+    bike.flush()
+
+
+def take(events, number):
+    return [next(events) for _ in range(number)]
+
+
+def test_each_run_that_ends_is_heard(bike):
+    bike.set("good:A", "NOW")
+    bike.set("bad:A", "NOW")
+    events = bike.events()
+    assert [bike.work_one(), bike.work_one()] == ["good:A", "bad:A"]
+    heard = take(events, 2)
+    assert all(isinstance(run, PastRun) for run in heard)
+    assert [(run.jobid, run.outcome, run.error) for run in heard] == [
+        ("good:A", "ok", ""),
+        ("bad:A", "failed", "ValueError: no luck"),
+    ]
+    assert heard == bike.runs()[::-1]
+    events.close()
+
+
+def test_what_was_lost_together_is_heard_and_what_did_not_end_is_not(bike):
+    bike.set("job:A", "NOW")
+    bike.set("other:A", "NOW")
+    events = bike.events()
+    runs = take_many(bike.store, [(QUEUE, 100.0)], [1], "OwnerOf1tag", 2)
+    bike.unset("other:A")
+    bike.dispatch_due(runs[0].start + LEASE)
+    [change, *lost] = take(events, 3)
+    assert (change.action, change.jobid) == ("unset", "other:A")
+    # One of a job that was unset has ended like the other one.
+    assert [(run.jobid, run.outcome) for run in lost] == [("job:A", "lost"), ("other:A", "lost")]
+    events.close()
+
+
+def test_what_people_change_is_heard_once_each_and_programs_are_not(bike):
+    events = bike.events()
+    for _ in bike.set_many([("a:A", "EVERY:1h"), ("b:A", "EVERY:1h")]):
+        pass
+    bike.pause("a:A", "b:A")
+    bike.resume("a:A")
+    bike.resume("b:A")
+    bike.store.halt()
+    bike.control("HALT")
+    heard = take(events, 7)
+    assert all(isinstance(change, LogEntry) and change.who == "me@here" for change in heard)
+    assert [(change.action, change.jobid) for change in heard] == [
+        ("set", "a:A"),
+        ("set", "b:A"),
+        ("pause", "a:A"),
+        ("pause", "b:A"),
+        ("resume", "a:A"),
+        ("resume", "b:A"),
+        ("halt", ""),
+    ]
+    events.close()
+
+
+def test_two_hear_the_same_and_one_that_has_gone_hears_nothing(bike):
+    first, second = bike.events(), bike.events()
+    bike.set("a:A", "NOW")
+    assert next(first) == next(second)
+    first.close()
+    bike.unset("a:A")
+    assert next(second).action == "unset"
+    second.close()
+    assert list(first) == []
+
+
+def test_a_listener_whose_connection_breaks_is_told_and_may_listen_again(bike):
+    events = bike.events()
+    assert bike.client.client_kill_filter(_type="pubsub")
+    with pytest.raises(Unreachable):
+        next(events)
+    events = bike.events()
+    bike.set("a:A", "NOW")
+    assert next(events).action == "set"
+    events.close()
+
+
+def test_a_worker_whose_user_may_not_publish_ends_its_runs(client, server_url, prefix):
+    client.acl_setuser("silent", enabled=True, nopass=True, commands=["+@all"], keys=["*"], reset_channels=True)
+    try:
+        bike = Redbike(Worker("A"), prefix=prefix, redis_config=server_url.replace("unix://", "unix://silent:x@"))
+        bike.set("job:A", "NOW")
+        assert bike.work_one() == "job:A"
+        assert [run.outcome for run in bike.runs()] == ["ok"]
+        assert list(fsck(bike.store)) == []
+        with pytest.raises(ServerError, match="permission"):
+            bike.events()
+    finally:
+        client.acl_deluser("silent")
