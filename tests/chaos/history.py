@@ -1,5 +1,6 @@
 """What a run has noted, read back: runs, processes, faults, operations, snapshots; all times in epoch seconds."""
 
+import csv
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from tests.chaos.journal import entries
 
 Entry = dict[str, Any]
 
+REMEMBERED = "remembered.csv"
 SKIPS = ("missed", "running", "withdrawn", "late", "paused", "cancelled")
 
 
@@ -122,6 +124,7 @@ class History:
     operations: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     segments: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
     notes: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    remembered: list[tuple[str, float, str, int]] | None = None  # runs, by Redis: job, due time, outcome, pid
     offset: float = 0.0  # from the monotonic to Redis' clock
     drift: float = 0.0  # between the two, in seconds
 
@@ -153,6 +156,7 @@ def read(folder: Path) -> History:
         (history.operations[entry["job"]] if entry["job"] else history.notes[entry["kind"]]).append(shifted)
     _read_runs(history, folder / "runs.log")
     _read_snapshots(history, folder / "snapshots.log")
+    _read_remembered(history, folder / REMEMBERED)
     history.sort()
     return history
 
@@ -188,6 +192,16 @@ def _read_runs(history: History, path: Path) -> None:
         else:
             run = open_runs[tag, job]
             run.end, run.outcome = moment, rest[0]
+
+
+def _read_remembered(history: History, path: Path) -> None:
+    """What ``redbike runs`` has printed in the end."""
+    if path.exists():
+        rows = csv.reader(path.read_text().splitlines())
+        history.remembered = [
+            (job, float(due), outcome, int(worker.split(":")[1]) if worker else 0)
+            for job, due, _, _, outcome, _, _, worker in rows
+        ]
 
 
 def _note_next_takes(runs: list[Run], process: Process | None) -> None:

@@ -16,6 +16,7 @@ from tests.chaos.evidence import told
 from tests.chaos.excuses import Excuses
 from tests.chaos.expand import occurrences
 from tests.chaos.history import Entry, History, Run, Snapshot
+from tests.chaos.memory import judge_memory
 from tests.chaos.steering import judge_steering
 from tests.chaos.verdict import Verdict
 
@@ -49,6 +50,7 @@ def judge(history: History) -> Verdict:
         _judge_runs(history, verdict, excuses, job, runs)
     judge_steering(history, verdict, excuses)
     judge_rest(history, verdict)
+    judge_memory(history, verdict, excuses)
     judge_halts(history, verdict, excuses)
     return verdict
 

@@ -14,6 +14,7 @@ from tests.chaos import population
 from tests.chaos.farm import ROOT, Farm
 from tests.chaos.faults import KINDS, plan
 from tests.chaos.group import Group
+from tests.chaos.history import REMEMBERED
 from tests.chaos.journal import Journal
 from tests.chaos.server import Server
 from tests.chaos.steering import LIMIT
@@ -144,6 +145,8 @@ class Run:
         self._fsck()
         self._note_clock()
         self.server.snapshot("before")
+        printed = self._redbike("runs", "--limit=1000000", f"--url={self.server.direct_url}", check=True).stdout
+        (self.folder / REMEMBERED).write_text(printed)
 
     def _fsck(self) -> None:
         with self.server.lock:

@@ -78,6 +78,40 @@ def wrong(verdict):
     return {kind: len(cases) for kind, cases in verdict.wrong.items() if cases}
 
 
+def remember(story, *runs):
+    """What `redbike runs` prints: due times, and maybe outcomes and processes."""
+    rows = [(due, "ok", 1) if isinstance(due, int) else due for due in runs]
+    lines = [f"{JOB},{EPOCH + due},{EPOCH + due},0.1,{outcome},1,,web1:{pid}:x7Kd9QaZ\n" for due, outcome, pid in rows]
+    (story.folder / "remembered.csv").write_text("".join(lines))
+
+
+def test_it_acquits_what_is_remembered_as_it_ran(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    remember(story, 60, 50, 40)
+    verdict = story.verdict()
+    assert wrong(verdict) == {}
+    assert verdict.occurrences["remembered"] == 3
+
+
+def test_it_acquits_a_run_that_is_remembered_as_lost(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    remember(story, (60, "lost", 1), (50, "lost", 7), 40)
+    assert wrong(story.verdict()) == {}
+
+
+def test_it_convicts_when_a_run_is_forgotten(story):
+    story.runs(10, 20, 30, 40, 50, 60)
+    remember(story, 60, 40, 30, 20)
+    assert wrong(story.verdict()) == {"forgotten": 1}
+
+
+@pytest.mark.parametrize("run", [(55, "ok", 1), (50, "ok", 2), (50, "overrun", 2)])
+def test_it_convicts_when_a_run_is_remembered_that_never_was(story, run):
+    story.runs(10, 20, 30, 40, 50, 60)
+    remember(story, 60, 50, 40, run)
+    assert wrong(story.verdict()) == {"misremembered": 1}
+
+
 def test_it_acquits_a_retry_for_the_same_due_time(story):
     story.run(10, how="raised")
     story.run(10, start=15)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from tests.chaos.history import Run
 
 WRONG = ("lost", "unexplained", "overlapping", "early", "stuck", "paused", "cancelled", "exceeded")
+WRONG += ("misremembered", "forgotten")
 
 
 @dataclass
