@@ -12,7 +12,7 @@ from redbike.config import Config
 from redbike.options import COLUMNS
 from redbike.texts import escape
 
-MOST_RUNS = 100  # that are printed, if nothing else is asked for
+RUNS = 100  # that are printed, if nothing else is asked for
 
 
 def print_statuses(arguments: Arguments, config: Config) -> int:
@@ -72,7 +72,7 @@ def print_log(arguments: Arguments, config: Config) -> int:
 
 def print_runs(arguments: Arguments, config: Config) -> int:
     """Print the last ended runs, the newest first, as CSV."""
-    since, limit = parse_time(arguments["--since"], config), parse_count(arguments, "--limit", MOST_RUNS)
+    since, limit = parse_time(arguments["--since"], config), parse_count(arguments, "--limit", RUNS, most=1_000_000)
     bike = open_bike(config)
     found = bike.runs(*arguments["<PATTERN>"], since=since, failed=arguments["--failed"], limit=limit)
     rows = csv.writer(sys.stdout, lineterminator="\n")

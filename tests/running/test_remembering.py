@@ -153,6 +153,68 @@ def test_a_run_that_was_given_back_is_none(bike):
     assert bike.runs() == []
 
 
+# Failures: all that is in DIE, and nothing that has succeeded since
+
+
+def lose(bike, times):
+    for number in range(times):
+        run = take_one(bike.store, [(QUEUE, 100.0)], f"OwnerOf1tag{number}")
+        bike.dispatch_due(run.start + LEASE + 1)
+
+
+def damage(bike):
+    bike.client.hset(bike.store.keys.schedules, "job:A", "0 0 30 2 *")
+    bike.work_one()
+
+
+def retry(bike):
+    for _ in range(3):
+        bike.work_one()
+        bike.dispatch_due(time.time() + 1e6)
+
+
+def outlive(bike):
+    bike.worker.acts["job:A"] = lambda: wait_until(lambda: bike.runs())
+    bike.work_one()
+
+
+WAYS = {
+    "it raised": (raising(ValueError("no luck")), {}, lambda bike: bike.work_one()),
+    "no retry was left": (raising(ValueError("no luck")), {"on_error": "retry", "retries": 2}, retry),
+    "it failed too often": (
+        raising(ValueError("no luck")),
+        {"on_error": "reschedule", "stop_after": 1},
+        lambda bike: bike.work_one(),
+    ),
+    "it overran": (None, {"default_timeout": 0.05}, outlive),
+    "it was lost": (None, {"on_lost": "stop"}, lambda bike: lose(bike, 1)),
+    "it was lost three times": (None, {}, lambda bike: lose(bike, 3)),
+    "its schedule was damaged": (None, {}, damage),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_that_is_in_die_is_a_failure_until_it_succeeds(bike, way):
+    act, settings, fail = WAYS[way]
+    bike = bike(**settings)
+    if act:
+        bike.worker.acts["job:A"] = act
+    fail(bike)
+    wait_until(lambda: bike.tell("job:A")["status"].startswith("DIE"))
+    [failure] = bike.failures()
+    assert failure["jobid"] == "job:A"
+    assert bike.tell("job:A")["failure"] == failure
+    last = bike.runs()[0]
+    assert last.outcome in ("failed", "overrun", "lost")
+    bike.set("job:A", "EVERY:1h@0")
+    assert list(bike.failures()) == [failure]
+    bike.worker.acts.clear()
+    bike.dispatch_due(time.time() + 1e4)
+    assert bike.work_one() == "job:A"
+    assert bike.runs()[0].outcome == "ok"
+    assert list(bike.failures()) == []
+
+
 # What is asked of them
 
 
