@@ -24,7 +24,8 @@ from redbike.state.runs import Look, Placement
 HERE = Path(__file__).parents[1]
 TOGETHER = 64  # jobs that are taken and ended in one call each
 LATER = "EVERY:1h@1000"
-KEPT, TURNS = 10, 10  # runs that are kept of a job by default, and how often each job runs then
+BEFORE, TURNS = 12, 8  # runs of each job before what is measured, and in that
+ARCHIVED = 4  # runs of each job that are archived together: as many as with 16,000 jobs, 64 at a time
 AFTERWARDS = 7200  # seconds until all of these are due
 SETTINGS = ("--port", "0", "--save", "", "--hz", "1", "--loglevel", "warning")
 TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
@@ -128,21 +129,25 @@ def drain(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[],
         bike.store.scripts.run(runs.pack_end([(run, Placement("next")) for run in taken]))
 
 
-def remember(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
-    """Drain the same jobs over and over, with all of their runs kept that are to be, and archived."""
-    for turn in range(KEPT + TURNS):
-        if turn == KEPT:
+def go_round(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    """Run each of some jobs over and over, after as many runs as are kept of a job."""
+    fill(bike, number // TURNS, "CONTINUE")
+    runs, look = bike.store.runs, Look([("work-A", 10.0)], [1])
+    for turn in range(BEFORE + TURNS):
+        if turn == BEFORE:
             begin()
-        drain(bike, client, number // TURNS, lambda: None)
-        # Versions before the journal have none.
-        for _ in bike.store.archiver.archive() if hasattr(bike.store, "archiver") else ():
-            pass
+        for _ in range(number // TURNS // TOGETHER):
+            taken = runs.take(look, make_tag("Owner001"), TOGETHER)
+            bike.store.scripts.run(runs.pack_end([(run, Placement("next", "+0.000000")) for run in taken]))
+        if turn % ARCHIVED == ARCHIVED - 1 and hasattr(bike.store, "archiver"):  # older versions have none
+            for _ in bike.store.archiver.archive():
+                pass
 
 
-def forget(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
-    """The same with nothing kept."""
+def go_round_forgotten(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    """The same where no run is kept."""
     bike.store.runs._history = 0
-    remember(bike, client, number, begin)
+    go_round(bike, client, number, begin)
 
 
 VERBS = {
@@ -150,8 +155,8 @@ VERBS = {
     "dispatch, many at once": (1000, dispatch),
     "take and end, one by one": (200, work_alone),
     "take and end, 64 at a time": (6400, drain),
-    "set, take and end, 10 runs kept": (6400, remember),
-    "set, take and end, no run kept": (6400, forget),
+    "take and end, over and over": (5120, go_round),
+    "the same, with history 0": (5120, go_round_forgotten),
 }
 
 if __name__ == "__main__":

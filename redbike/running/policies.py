@@ -130,7 +130,7 @@ def format_next_try(run: Run, failures: int, losses: int) -> str:
 
 def place_overrun(run: Run, settings: Settings, now: float) -> Placement:
     """Place a job whose run outlived its deadline: by ``on-timeout``."""
-    error = f"overran its timeout of {run.deadline - run.start:g} s"
+    error = f"overran its timeout of {run.timeout:g} s"
     return replace(_place_late(run, error, settings, now), outcome=Outcome.OVERRUN, error=error)
 
 

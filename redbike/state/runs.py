@@ -67,6 +67,11 @@ class Run:
         return self.due if self.after is None else self.after
 
     @property
+    def timeout(self) -> float:
+        """The seconds from its start to its deadline, as they were set: so large times are not kept so exactly."""
+        return round(self.deadline - self.start, 6)
+
+    @property
     def was_in_time(self) -> bool:
         """Tell whether its work was over before its deadline."""
         return 0.0 < self.over < self.received + self.deadline - self.start

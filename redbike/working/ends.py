@@ -73,7 +73,7 @@ class Ends:
         """End a run that has outlived its deadline; its `work` may go on, but its end will change nothing."""
         # What was cancelled has not failed.
         level = logging.INFO if run.cancelled else logging.ERROR
-        log.log(level, "%s: overran its timeout of %g s", run.jobid, run.deadline - run.start)
+        log.log(level, "%s: overran its timeout of %g s", run.jobid, run.timeout)
         settings = self._settings_for(run)
         commit(self._store, run, place_overrun(run, settings, run.now()), settings)
 

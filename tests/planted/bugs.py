@@ -3180,15 +3180,15 @@ REMEMBERED = [
     Bug(
         "an end that is refused is remembered",
         "state/lua/end.lua",
-        "remembered == #jobs and '' or marks_of(words)",
-        "''",
+        "(forgotten or #gone < #jobs) and marks_of(words) .. ARGV[2] or ARGV[2]",
+        "ARGV[2]",
         f"{JOURNAL} -k did_not_end",
     ),
     Bug(
         "a repeated end adds to the journal",
         "state/lua/end.lua",
-        "if #gone > 0 then\n  local marks",
-        "if true then\n  local marks",
+        "if #gone > 0 then change('RPUSH', journal, {entry}) land(tag",
+        "change('RPUSH', journal, {entry}) if #gone > 0 then land(tag",
         f"{MOVES} -k 'moves and end and flight'",
     ),
     Bug(

@@ -34,11 +34,13 @@ local function conflict(job, run, how, schedule, expected, pause)
   changed[#changed + 1] = call('HGET', options, job) or ''
   return 'changed'
 end
+local forgotten = false  -- whether any job is unset
 -- Placement: where the job goes, by how its run ended.
 local function placement(job, how, due, home, run, pause)
   local place = how.place
   if place == 'unset' then
     forget(job)
+    forgotten = true
     return 'unset'
   elseif place == 'stop' or place == 'die' or (due == '' or due == 'spent') and place ~= 'stay' then
     -- A one-off that has ended would run again wherever its text is set again.
@@ -61,7 +63,6 @@ local function placement(job, how, due, home, run, pause)
   mark(job, TML)
   return 'timeline'
 end
-local remembered = 0
 for i = 1, #jobs do
   local job, record, schedule, how, run = jobs[i], records[i], texts[i], how_of[jobs[i]] or USUAL, nil
   local pause = paused[i] and pause_of(paused[i])
@@ -72,8 +73,11 @@ for i = 1, #jobs do
   end
   if not words[i] then
     gone[#gone + 1] = job
-    words[i] = schedule and placement(job, how, given.dues[i], home, run, pause) or 'unset'
-    if words[i] ~= 'unset' then remembered = remembered + 1 end
+    if schedule then
+      words[i] = placement(job, how, given.dues[i], home, run, pause)
+    else
+      words[i], forgotten = 'unset', true
+    end
     if trying and not how.streak then calm[#calm + 1] = job end
     if failing and not (how.failure or how.why or how.retried) then well[#well + 1] = job end
     if how ~= USUAL and words[i] ~= 'unset' then
@@ -84,7 +88,7 @@ for i = 1, #jobs do
   end
 end
 if given.whole and #changed > 0 then return {'kept', table.concat(words, ' '), unpack(changed)} end
-local entry = (remembered == #jobs and '' or marks_of(words)) .. ARGV[2]
+local entry = (forgotten or #gone < #jobs) and marks_of(words) .. ARGV[2] or ARGV[2]
 if #gone > 0 then change('RPUSH', journal, {entry}) land(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', streaks, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
