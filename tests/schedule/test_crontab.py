@@ -70,7 +70,8 @@ def test_the_example_is_loaded_and_its_quick_commands_run(company):
     assert "disk:cron: Filesystem" in company.log()
     assert "sessions:cron: sessions/old" in company.log()
     assert not (company.folder / "sessions" / "old").exists()
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d\n", (company.folder / "hours.log").read_text())
+    # Once more by its schedule, if an hour has just begun.
+    assert re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d\n){1,2}", (company.folder / "hours.log").read_text())
     assert (company.folder / "week.log").read_text() == "Please log your hours.\nThank you.\n"
     for name in QUICK:
         assert json.loads(company.run("tell", f"{name}:cron").stdout)["next_run"] > time.time() - 60
