@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from redbike.state.workers import Process
     from redbike.steering.patterns import Steered
     from redbike.working.runner import current_run
+    from redbike.working.telling import End
     from redbike.working.worker_class import Priority, RoundRobin
 
 __version__ = "1.0.0"
@@ -36,6 +37,7 @@ __all__ = [
     "BadJobId",
     "BadQueueName",
     "BadSchedule",
+    "End",
     "Gate",
     "Limit",
     "LogEntry",
@@ -58,6 +60,7 @@ __all__ = [
 
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
+    "End": "redbike.working.telling",
     "Gate": "redbike.state.gates",
     "Limit": "redbike.limits",
     "LogEntry": "redbike.state.log",

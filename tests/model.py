@@ -178,6 +178,7 @@ class Model:
         self.gates: dict[str, Gate] = {name: Gate() for name in ("", *timeouts)}
         self.past: dict[str, list[tuple[float, str, int]]] = {}  # the runs of each job, the newest first
         self.counts: Counter[str] = Counter()  # of them, by outcome and queue
+        self.told: Counter[tuple[str, str]] = Counter()  # of them, those that are to be told
 
     def job(self, jobid: str) -> Job:
         return self.jobs.setdefault(jobid, Job())
@@ -708,6 +709,8 @@ class Model:
         """Count a run, and keep it before the last ones of its job."""
         if outcome is not None:
             self.counts[f"runs:{outcome}:{flight.queue}"] += 1
+            if flight.tag.endswith("+"):
+                self.told[flight.tag, jobid] += 1
             run = (flight.due, outcome, 1 + flight.tries)
             self.past[jobid] = [run, *self.past.get(jobid, [])][: flight.kept]
 

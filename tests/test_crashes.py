@@ -17,6 +17,7 @@ from redbike.errors import Unreachable
 from redbike.keeping.fsck import fsck
 from redbike.state.records import Streak
 from redbike.words import Outcome
+from redbike.working.worker import Worker
 from tests.crashing import AFTER, BEFORE, FAULTS, LOST, Crash
 from tests.operations import MANY, OPERATIONS, Operation, Scene, one_pass, set_meanwhile
 from tests.states import dump
@@ -210,6 +211,38 @@ def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, sh
         assert list(fsck(scene.store)) == []
         client.flushdb()
         if not scene.faults.struck:
+            return
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_run_is_told_at_least_once_wherever_its_worker_dies(client, prefix, short, fault):
+    """And once only, if nothing happens to it while it is at it."""
+    jobids = ["a:A", "b:A", "c:A", "set:A"]
+    for at in count(1):
+        told: Counter[str] = Counter()
+        scene = Scene(client, f"{prefix}n{at}", {})
+        for handler in (scene.handler, scene.later):
+            handler.ended = lambda run, end, told=told: told.update([f"{run.jobid} {end.event}"])
+        scene.acts["set:A"] = lambda scene=scene: scene.store.jobs.run(["set:A"]) if not scene.over else None
+        scene.queue(*jobids)
+        scene.faults.arm(fault, at)
+        with suppress(Crash, Unreachable), scene.worker(most=3) as worker:
+            for _ in range(5):
+                worker.work_one()
+        scene.close()
+        scene.goes_on()
+        later = Worker(scene.store.at(scene.now() + 1000), scene.later, scene.observer.settings)
+        later.teller.tell_others()
+        ended = Counter(f"{run.jobid} {run.outcome}" for run in scene.store.journal.list_runs())
+        assert ended.total() >= len(jobids)
+        where = f"{fault}, at request {at}"
+        assert ended - told == Counter(), where
+        # What was being told when its worker died is told once more.
+        assert (told - ended).total() <= 1, where
+        assert client.exists(scene.store.keys.untold) == 0
+        client.flushdb()
+        if not scene.faults.struck:
+            assert told == ended
             return
 
 

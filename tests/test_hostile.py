@@ -329,6 +329,7 @@ NEEDS = {
     "journal": ("archive",),
     "history": ("unset", "waiting:A"),
     "counts": ("archive",),
+    "untold": ("claim",),
     "withdrawn": ("adopt",),
     "work-A": ("set", "job:A", "NOW"),
     "wake-work-A": ("set", "job:A", "NOW"),
@@ -349,6 +350,7 @@ def do(run, server_url):
         "advance": lambda: bike.store.timeline.advance(1000.0),
         "adopt": bike.store.upkeep.adopt_tombstones,
         "archive": lambda: list(bike.store.archiver.archive()),
+        "claim": lambda: list(bike.store.untold.claim_all()),
         "sign": lambda: bike.store.workers.sign("owner", "{}"),
         "occupy": lambda: bike.store.gates.occupy("work-A", ["waiting:A"]),
     }

@@ -55,7 +55,7 @@ MODULES = {
         {"inspected", "log"},
         {"gates", "jobs", "questions", "runs"},
         {"journal", "pauses", "timeline", "upkeep"},
-        {"archiving", "depths", "events", "workers"},
+        {"archiving", "depths", "events", "untold", "workers"},
         {"store"},
     ],
     "running": [
@@ -65,8 +65,8 @@ MODULES = {
         {"dispatcher"},
     ],
     "working": [
-        {"__init__", "batch", "coroutines", "ends", "heartbeat", "tracebacks", "worker_class"},
-        {"limits", "loader", "queues", "runner"},
+        {"__init__", "batch", "coroutines", "heartbeat", "telling", "tracebacks", "worker_class"},
+        {"ends", "limits", "loader", "queues", "runner"},
         {"source"},
         {"batch_runner", "pool"},
         {"worker"},

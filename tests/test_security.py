@@ -203,8 +203,8 @@ def signs(store, other):
     """Registers, is seen, and ends; one that was lost long ago is forgotten then."""
     other.at(1000.0).workers.sign("OwnerOf0", ENTRY)
     store.workers.sign("OwnerOf1", ENTRY)
-    assert store.workers.renew("OwnerOf1")
-    assert not store.workers.renew("OwnerOf0")
+    assert store.workers.renew("OwnerOf1")[0]
+    assert not store.workers.renew("OwnerOf0")[0]
     store.workers.sign_off("OwnerOf1")
     assert not other.client.exists(other.keys.workers, other.keys.seen)
 

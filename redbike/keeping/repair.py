@@ -75,6 +75,9 @@ class Repair:
         for key, damaged, how in listing.bad_journal:
             self.store.journal.forget(key, damaged)
             yield f"the key {key!r} {how} -- repaired: it is removed", True
+        for name, how in listing.bad_untold:
+            self.store.untold.forget([name])
+            yield f"the key {self.store.keys.untold!r} {how} -- repaired: it is removed", True
         for member in listing.malformed:
             self.store.upkeep.forget_withdrawn(member)
             yield f"the key {self.store.keys.withdrawn!r} {describe_malformed(member)} -- repaired: it is removed", True

@@ -15,11 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Literal
+from typing import Literal, Protocol
 
 from redbike import __version__
 from redbike.errors import RedbikeError, Unreachable
 from redbike.running.loop import FAREWELL, Loop
+from redbike.state.keys import TELLS
 from redbike.state.namespace import make_owner, make_tag
 from redbike.state.records import ProcessRecord
 from redbike.state.workers import INTERVAL
@@ -33,12 +34,28 @@ REFRESH = 600.0  # seconds after which it registers again, in case something has
 MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their characters
 
 
+class Listener(Protocol):
+    """Who tells of ended runs."""
+
+    has_others: bool  # whether there may be some that others had, and have not told
+
+    @property
+    def is_wanted(self) -> bool:
+        """Tell whether there is anybody to tell."""
+        ...
+
+
 class Presence:
     """Keeps one process registered while the ``with`` lasts. `list_queues` gives its queues, if it has some."""
 
     def __init__(
-        self, loop: Loop, kind: Literal["dispatcher", "worker"], list_queues: Callable[[], Iterable[str]] = list
+        self,
+        loop: Loop,
+        kind: Literal["dispatcher", "worker"],
+        list_queues: Callable[[], Iterable[str]] = list,
+        listener: Listener | None = None,
     ) -> None:
+        self._listener = listener if listener and listener.is_wanted else None
         self.owner = make_owner()
         self._loop = loop
         self._kind = kind
@@ -52,8 +69,8 @@ class Presence:
         self._thread: threading.Thread | None = None
 
     def make_tag(self) -> str:
-        """Return a new tag, by which the process can be found."""
-        return make_tag(self.owner)
+        """Return a new tag, by which the process can be found, and which says whether its runs are to be told."""
+        return make_tag(self.owner) + (TELLS if self._listener else "")
 
     def __enter__(self) -> "Presence":
         self._pid = os.getpid()
@@ -120,7 +137,7 @@ class Presence:
             return
         workers, asked, complaint = self._loop.store.workers, time.monotonic(), ""
         try:
-            if not (self._is_current() and workers.renew(self.owner)):
+            if not (self._is_current() and self._renew()):
                 entry = self._format_entry()
                 self._since = workers.sign(self.owner, entry, self._since)
                 self._entry, self._signed_at = entry, asked
@@ -131,6 +148,18 @@ class Presence:
             if complaint != self._complaint:
                 log.error("this process cannot be registered: %s", complaint)
         self._complaint, self._seen_at = complaint, asked
+
+    def _renew(self) -> bool:
+        is_known, is_any_untold = self._loop.store.workers.renew(self.owner, self._listener is not None)
+        self.hear(is_any_untold)
+        return is_known
+
+    def hear(self, is_any_untold: bool) -> bool:
+        """Pass on that there may be ended runs that nobody has told; return whether there is anybody to tell."""
+        if self._listener and is_any_untold:
+            self._listener.has_others = True
+            return True
+        return False
 
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))

@@ -11,6 +11,7 @@ process may die. So:
    archives them again, takes those that are the same for one.
 """
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,12 +34,12 @@ class Archiver:
 
     def archive(self) -> Iterator[None]:
         """Archive the entries that there are, or the oldest of many, in short steps; yield between them."""
-        done, count, digest = yield from self._read()
+        done, recent, count, digest = yield from self._read()
         if not count:
             return
         token, counts = make_tag(), digest.counts
         last = {"entries": count, "fields": list(counts), "numbers": list(counts.values())}
-        last["recent"] = format_recent(digest.recent)
+        last["recent"] = format_recent(recent, digest.recent)
         jobs = self._list_jobs(digest)
         pages = [jobs[first : first + STEP] for first in range(0, len(jobs), STEP)] or [[]]
         for number, page in enumerate(pages, 1):
@@ -47,21 +48,20 @@ class Archiver:
                 return
             yield
 
-    def _read(self) -> Generator[None, None, tuple[str, int, Digest]]:
-        """Return how many entries were ever archived, how many are to be archived now, and what they have."""
+    def _read(self) -> Generator[None, None, tuple[str, Counter[tuple[int, str]], int, Digest]]:
+        """Return how many were ever archived, the recent ones, how many are to be archived now, and what they have."""
         client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         keys, digest, count, size = self._namespace.keys, Digest(), 0, 0
         with translate_journal_errors(self._namespace):
             # Before the first page: the scripts find out if others archive entries in between.
             done, recent = client.hmget(keys.counts, "archived", "recent")
-        digest.recent = parse_recent(decode(recent))
         while True:
             with translate_journal_errors(self._namespace):
                 page = client.lrange(keys.journal, count, count + PAGE - 1)
             digest.add(page)
             count, size = count + len(page), size + sum(map(len, page))
             if len(page) < PAGE or count >= MOST_ENTRIES or size >= MOST_BYTES:
-                return decode(done), count, digest
+                return decode(done), parse_recent(decode(recent)), count, digest
             yield
 
     def _list_jobs(self, digest: Digest) -> list[str]:

@@ -182,12 +182,15 @@ class Digest:
         self.recent[int(ended // PART), run.queue] += 1
 
 
-def format_recent(recent: Counter[tuple[int, str]]) -> str:
-    """Return ended runs by part and queue as they are kept; those that are too old for that are left out."""
-    newest = max((part for part, _ in recent), default=0)
+def format_recent(kept_before: Counter[tuple[int, str]], added: Counter[tuple[int, str]]) -> str:
+    """Return ended runs by part and queue as they are to be kept; those that are too old for that are left out.
+
+    So are those to come: the clock was ahead when they ended.
+    """
+    newest = max((part for part, _ in added), default=0)
     kept: dict[str, dict[str, int]] = {}
-    for (part, queue), number in recent.most_common(MOST_RECENT):
-        if newest - part <= RECENT // PART:
+    for (part, queue), number in (kept_before + added).most_common(MOST_RECENT):
+        if abs(newest - part) <= RECENT // PART:
             kept.setdefault(queue, {})[str(part)] = number
     return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
 

@@ -36,6 +36,7 @@ key (after the prefix)    type    content
 ``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
 ``-history``              hash    job id → its last ended runs, packed as in history.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see entries.py
+``-untold``               hash    ``TAG JOB`` → ``TIME <LF> entry``: ended runs that are to be told, see below
 ``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================
 
@@ -82,6 +83,10 @@ The values in ``-options`` are those of `redbike.options`, which are left out if
 An entry of the log is what one script has changed at once: up to 100 jobs, or none. What several scripts of the same
 action change within a second shares an entry too. The list has 10,000 entries at most.
 
+If a tag ends in `TELLS`, its worker class has a method ``ended``, which is to be told of each run under that tag that
+has ended. Until then the entry of the journal is in ``-untold`` too, by the tag and the first of its jobs that ended.
+From TIME on, any worker of such a class may tell it.
+
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
@@ -95,6 +100,7 @@ from redbike.errors import BadJobId, BadQueueName
 MAX_JOBID = 512  # bytes of UTF-8
 MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
 OWNER = 8  # characters
+TELLS = "+"  # the end of a tag, which no other tag has
 
 # Every key whose name does not depend on a queue or a run, and its type. A script is given those that it names, in this
 # order.
@@ -128,6 +134,7 @@ FIXED = {
     "journal": "list",
     "history": "hash",
     "counts": "hash",
+    "untold": "hash",
     "withdrawn": "set",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
@@ -150,7 +157,7 @@ class Keys:
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
         self.log, self.workers, self.seen, self.journal, self.history, self.counts, *others = others
-        self.withdrawn, self.inflight_base = others
+        self.untold, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

@@ -205,6 +205,10 @@ class Runs:
         """Read the reply to `pack_take` with a signer: ``seen``, ``unknown``, or "" if the server did not look."""
         return decode(reply[1]) if reply[0] == "empty" and len(reply) > 1 else ""
 
+    def has_untold(self, reply: Reply) -> bool:
+        """Tell whether the reply to `pack_take` with a signer says that there are runs to be told of."""
+        return reply[0] == "empty" and len(reply) > 2
+
     def end(self, run: Run, placement: Placement, late: float = 0.0) -> Answer:
         """End `run`. `late` is for how many seconds it has been over; it must have been in time then."""
         return self.read_end(self._namespace.scripts.run(self.pack_end([(run, placement)], late)))[0]

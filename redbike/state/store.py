@@ -17,6 +17,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Journal` for the ended runs that are kept, and `Archiver`, which moves them to their jobs,
 - `Depths` for what waits in queues,
 - `Events` for what happens, as it happens,
+- `Untold` for ended runs that a worker class is to be told of,
 - `Workers` for dispatchers and workers, which say that they are there,
 - `Questions` for all that is only read.
 
@@ -47,6 +48,7 @@ from redbike.state.records import decode
 from redbike.state.runs import Runs
 from redbike.state.scripts import Scripts
 from redbike.state.timeline import Timeline
+from redbike.state.untold import Untold
 from redbike.state.upkeep import Upkeep
 from redbike.state.workers import Workers
 from redbike.texts import describe
@@ -89,6 +91,7 @@ class Store:
         self.archiver = Archiver(namespace)
         self.depths = Depths(namespace)
         self.events = Events(namespace)
+        self.untold = Untold(namespace)
         self.workers = Workers(namespace)
         self.questions = Questions(namespace)
 

@@ -60,9 +60,14 @@ class Workers:
         reply = self._namespace.run("sign", owner=owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
         return decode(reply[1])
 
-    def renew(self, owner: str) -> bool:
-        """Say that a process is still there; return False if it is not registered (any more)."""
-        return bool(self._namespace.run("sign", owner=owner)[0] == "ok")
+    def renew(self, owner: str, tells: bool = False) -> tuple[bool, bool]:
+        """Say that a process is still there; return whether it is registered (still).
+
+        And if its class `tells` of ended runs, whether there may be some that nobody has told.
+        """
+        given = {"tells": "yes"} if tells else {}
+        reply = self._namespace.run("sign", owner=owner, **given)
+        return reply[0] == "ok", len(reply) > 1
 
     def sign_off(self, owner: str) -> None:
         """Remove a process that ends."""

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from redbike.config import Settings
 from redbike.errors import RedbikeError
@@ -12,6 +13,7 @@ from redbike.running.policies import place_again, place_overrun
 from redbike.state.runs import Answer, EndedRun, Placement, Run
 from redbike.state.scripts import Reply
 from redbike.state.store import Store
+from redbike.working.telling import Teller
 
 log = logging.getLogger("redbike.worker")
 
@@ -22,8 +24,9 @@ CROWDED = 4000  # entries with which it archives them: no dispatcher does, or it
 class Ends:
     """Ends runs, from any thread. `settings_for` gives the settings of a run."""
 
-    def __init__(self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings]) -> None:
+    def __init__(self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings], teller: Teller) -> None:
         self._store = store
+        self._teller = teller
         self._loop = loop
         self._settings_for = settings_for
         self._entries = 0  # of the journal, which this process has added since it looked how many there are
@@ -39,10 +42,13 @@ class Ends:
     def follow_up(self, ended: Sequence[EndedRun], replies: Sequence[Reply]) -> None:
         """Read what the server replied to the ends of these runs, and end again those that it did not accept."""
         self._relieve(len(replies))
-        answers = [answer for reply in replies for answer in self._store.runs.read_end(reply)]
-        for (run, placement), answer in zip(ended, answers, strict=True):
-            if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
-                self._follow_up_one(run, placement, answer)
+        left = iter(ended)
+        for answers in map(self._store.runs.read_end, replies):
+            own = list(islice(left, len(answers)))
+            self._teller.tell(own, answers)
+            for (run, placement), answer in zip(own, answers, strict=True):
+                if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
+                    self._follow_up_one(run, placement, answer)
 
     def _relieve(self, entries: int) -> None:
         """Archive ended runs from time to time, if no dispatcher does."""
@@ -61,8 +67,9 @@ class Ends:
         if answer.word == "overrun" and run.was_in_time:
             # Redis was away, and has heard of it late.
             answer = self._store.runs.end(run, placement, late=time.monotonic() - run.over)
+            self._teller.tell([(run, placement)], [answer])
         if answer.word in ("changed", "overrun"):
-            answer = commit(self._store, run, placement, self._settings_for(run), answer)
+            answer = self._commit(run, placement, self._settings_for(run), answer)
         if answer.word == "ok":
             log.debug("%s: run %s ended, now %s", run.jobid, run.tag, answer.detail)
         else:
@@ -75,21 +82,29 @@ class Ends:
         level = logging.INFO if run.cancelled else logging.ERROR
         log.log(level, "%s: overran its timeout of %g s", run.jobid, run.timeout)
         settings = self._settings_for(run)
-        commit(self._store, run, place_overrun(run, settings, run.now()), settings)
+        self._commit(run, place_overrun(run, settings, run.now()), settings)
+
+    def _commit(self, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None) -> Answer:
+        answer, placement = commit(self._store, run, placement, settings, answer)
+        self._teller.tell([(run, placement)], [answer])
+        return answer
 
 
-def commit(store: Store, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None) -> Answer:
+def commit(
+    store: Store, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None
+) -> tuple[Answer, Placement]:
     """End `run`, and compute its placement again for as long as the script says that it no longer fits.
 
-    `answer` is what the script has said already, if it was asked. Return what it says in the end.
+    `answer` is what the script has said already, if it was asked. Return what it says in the end, and to what.
     """
+    placed = placement
     answer = answer or store.runs.end(run, placement)
     while answer.word in ("changed", "overrun"):
         if answer.word == "overrun":
-            placement = place_overrun(run, settings, run.now())
-            answer = store.runs.end(run, placement)
+            placed = placement = place_overrun(run, settings, run.now())
+            answer = store.runs.end(run, placed)
         else:
             # From how the run itself has ended: what was computed for the last change need not hold for this one.
             placed = place_again(run, placement, answer, settings, run.now())
             answer = store.runs.end(replace(run, schedule=answer.detail), placed)
-    return answer
+    return answer, placed

@@ -11,6 +11,7 @@ from redbike.state.runs import Placement, Run
 from redbike.working.ends import Ends
 from redbike.working.queues import Queues
 from redbike.working.source import Source
+from redbike.working.telling import Teller
 
 log = logging.getLogger("redbike.worker")
 
@@ -19,8 +20,16 @@ class Pool:
     """Runs `size` jobs at once by `run`, which says where a job goes then."""
 
     def __init__(
-        self, size: int, loop: Loop, queues: Queues, source: Source, ends: Ends, run: Callable[[Run], Placement]
+        self,
+        size: int,
+        loop: Loop,
+        queues: Queues,
+        source: Source,
+        ends: Ends,
+        run: Callable[[Run], Placement],
+        teller: Teller,
     ) -> None:
+        self._teller = teller
         self._loop = loop
         self._queues = queues
         self._source = source
@@ -36,6 +45,7 @@ class Pool:
 
     def _hand_out(self, threads: ThreadPoolExecutor) -> None:
         """Take a job as soon as a thread is free for it."""
+        self._teller.tell_others()
         while not self._free.acquire(timeout=1.0):
             if self._loop.stopping.is_set():
                 return

@@ -96,6 +96,7 @@ class Source:
                 self._presence.note(self._store.runs.read_signature(reply))
                 # It does not look into all when there are very many.
                 woken = woken or len(look.queues) < len(wakes)
+                woken = self._presence.hear(self._store.runs.has_untold(reply)) or woken
             elif not woken and self._queues.refresh():
                 # It waits for the queues that there were.
                 runs, woken = self._call_off(), True

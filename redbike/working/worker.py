@@ -13,7 +13,6 @@ import time
 from redbike.config import Settings
 from redbike.running.loop import Loop
 from redbike.running.presence import Presence
-from redbike.state.namespace import make_tag
 from redbike.state.runs import LEASE, EndedRun, Placement, Run
 from redbike.state.store import Store
 from redbike.working.batch import LONG_ENOUGH, Batch, Pace
@@ -25,6 +24,7 @@ from redbike.working.pool import Pool
 from redbike.working.queues import Queues
 from redbike.working.runner import Runner
 from redbike.working.source import Source
+from redbike.working.telling import Teller
 from redbike.working.worker_class import WorkerClass
 
 
@@ -39,9 +39,10 @@ class Worker:
         self.loop = Loop(store, getattr(worker, "abort", None))
         self.queues = Queues(worker, settings.default_timeout)
         self.runner = Runner(worker, settings)
-        self.ends = Ends(store, self.loop, self.runner.settings_for)
+        self.teller = Teller(store, worker)
+        self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
-        self.presence = Presence(self.loop, "worker", self.queues.names)
+        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()
@@ -54,7 +55,7 @@ class Worker:
             if self.concurrency == 1:
                 self.loop.run(self._turn)
             else:
-                Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run).work()
+                Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.teller).work()
         self.batches.stop()
         self.heartbeat.stop()
         self.source.close()
@@ -62,7 +63,7 @@ class Worker:
     def work_one(self) -> str | None:
         """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
         for look in self.queues.looks():
-            taken = self.store.runs.take(look, make_tag(), 1, self.loop.control_at_start)
+            taken = self.store.runs.take(look, self.presence.make_tag(), 1, self.loop.control_at_start)
             if taken:
                 break
         if taken == "halted" or not taken:
@@ -73,9 +74,11 @@ class Worker:
 
     def _turn(self) -> None:
         """One job, or some short ones, after the other, then one wait."""
+        self.teller.tell_others()
         runs = self.source.take(self.most())
         while runs or (runs := self.source.wait()):
             ended = self.run_all(runs)
+            self.teller.tell_others()
             runs = self.source.end_and_take(ended, self.most()) or self.source.take(self.most(), skipped=1)
 
     def most(self) -> int:

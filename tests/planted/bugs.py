@@ -40,6 +40,7 @@ ROWS = "tests/moving/test_rows.py"
 LOG = "tests/steering/test_log.py"
 LOGGED = "tests/state/test_log.py"
 PRESENCE = "tests/running/test_presence.py"
+TELLING = "tests/working/test_telling.py"
 EVENTS = "tests/state/test_events.py"
 DEPTHS = "tests/state/test_depths.py"
 JOURNAL = "tests/state/test_journal.py"
@@ -2988,8 +2989,8 @@ PRESENT = [
     Bug(
         "a process that was forgotten is never registered again",
         "running/presence.py",
-        "if not (self._is_current() and workers.renew(self.owner)):",
-        "if not (self._is_current() and (workers.renew(self.owner) or True)):",
+        "if not (self._is_current() and self._renew()):",
+        "if not (self._is_current() and (self._renew() or True)):",
         f"{PRESENCE} -k forgotten",
     ),
     Bug(
@@ -3058,6 +3059,69 @@ PRESENT = [
 ]
 
 REMEMBERED = [
+    Bug(
+        "a run whose worker dies is never told",
+        "state/lua/end.lua",
+        "if #gone > 0 and tells(tag) then",
+        "if false then",
+        f"{TELLING} -k 'lost or later'",
+    ),
+    Bug(
+        "a lost run is told half a minute later",
+        "state/lua/end.lua",
+        "given.whole and 0 or TELLING",
+        "TELLING",
+        f"{TELLING} -k lost",
+    ),
+    Bug(
+        "others tell what its worker is about to tell",
+        "state/lua/end.lua",
+        "given.whole and 0 or TELLING",
+        "0",
+        f"{TELLING} -k get_to",
+    ),
+    Bug(
+        "two tell the same run",
+        "state/lua/claim.lua",
+        "if not entry or tonumber(time) > now then",
+        "if not entry then",
+        f"{TELLING} -k only_one",
+    ),
+    Bug(
+        "what was told is told again",
+        "working/telling.py",
+        "        self._forget(field)\n",
+        "",
+        f"{TELLING} -k told_once",
+    ),
+    Bug(
+        "an overrun is not told",
+        "working/ends.py",
+        "        self._teller.tell([(run, placement)], [answer])\n        return answer\n",
+        "        return answer\n",
+        f"{TELLING} -k overrun",
+    ),
+    Bug(
+        "the first of those that did not end names them",
+        "state/lua/end.lua",
+        "{tag .. ' ' .. gone[1], at",
+        "{tag .. ' ' .. jobs[1], at",
+        f"{TELLING} -k again_is_all",
+    ),
+    Bug(
+        "an idle worker does not hear of lost runs",
+        "state/lua/take.lua",
+        "tells(given.tag) and call('EXISTS', untold) == 1",
+        "false",
+        f"{TELLING} -k 'works_tells and 1'",
+    ),
+    Bug(
+        "what ended() raises ends the worker",
+        "working/telling.py",
+        "        except Exception as error:\n",
+        "        except RedbikeError as error:\n",
+        f"{TELLING} -k raises",
+    ),
     Bug(
         "nobody hears of a run",
         "state/lua/end.lua",

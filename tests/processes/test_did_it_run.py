@@ -170,3 +170,49 @@ def test_more_rows_than_usual(jobs):
     rows = jobs.run("runs", "--limit=1000000").stdout.splitlines()
     assert len(rows) == 150
     assert jobs.run("runs", "--limit=2").stdout.splitlines() == rows[:2]
+
+
+TELLING = """
+import os
+import time
+
+import redbike
+
+
+class Worker(redbike.RoundRobin):
+    def work(self, jobid):
+        print("began", jobid, flush=True)
+        if jobid == "long:A" and redbike.current_run().attempt == 1:
+            time.sleep(600)
+
+    def ended(self, run, end):
+        print(f"told {run.jobid} {end.event} {run.attempt}", flush=True)
+        if jobid_to_die_for(run):
+            os.kill(os.getpid(), 9)
+
+
+def jobid_to_die_for(run):
+    return run.jobid == "fatal:A" and not os.path.exists("died") and not open("died", "w").close()
+"""
+
+
+def test_what_has_ended_is_told_though_workers_are_killed(jobs):
+    """One in its run, which is lost then; the next one while it is told that a run has ended."""
+    (jobs.folder / "jobs.py").write_text(TELLING)
+    jobs.start("dispatch", log="dispatcher")
+    first = jobs.start("work", "jobs:Worker('A')", log="first")
+    assert jobs.bike.set("long:A", "NOW", timeout=900)
+    wait_until(lambda: "began long:A" in jobs.log("first"))
+    first.kill()
+    second = jobs.start("work", "jobs:Worker('A')", log="second")
+    wait_until(lambda: "told long:A lost 1" in jobs.log("second"), timeout=30)
+    wait_until(lambda: "told long:A ok 2" in jobs.log("second"))
+    assert jobs.bike.set("fatal:A", "NOW")
+    assert second.wait(timeout=10) == -9
+    assert "told fatal:A ok 1" in jobs.log("second")
+    third = jobs.start("work", "jobs:Worker('A')", log="third")
+    wait_until(lambda: "told fatal:A ok 1" in jobs.log("third"), timeout=60)
+    jobs.run("control", "HALT")
+    assert third.wait(timeout=10) == 0
+    assert jobs.log("third").count("told") == 1
+    assert jobs.bike.client.exists(jobs.bike.store.keys.untold) == 0

@@ -377,7 +377,7 @@ def test_a_place_is_computed_again_from_how_the_run_ended_and_not_from_the_last_
     monkeypatch.setattr(Run, "now", clock)
 
     broken = Placement("die", failure={"jobid": JOB, "due": START, "attempt": 1})
-    assert commit(store.at(NOW), begun, broken, Settings()) == Answer("ok", "queue")
+    assert commit(store.at(NOW), begun, broken, Settings())[0] == Answer("ok", "queue")
     again = take(store, "again", now=NOW)
     assert (again.due, again.after, again.schedule) == (NOW, None, NEW)
     assert store.questions.inspect([JOB])[0].failure == broken.failure
@@ -397,7 +397,7 @@ def test_of_two_runs_that_are_asked_for_one_after_the_other_the_last_is_owed(cli
 
     monkeypatch.setattr(Run, "now", clock)
 
-    assert commit(store.at(NOW), begun, Placement("next", LATER), Settings()) == Answer("ok", "queue")
+    assert commit(store.at(NOW), begun, Placement("next", LATER), Settings())[0] == Answer("ok", "queue")
     again = take(store, "again", now=NOW)
     assert again.due == NOW
     assert again.after == pytest.approx(LATER)

@@ -111,11 +111,11 @@ def test_one_that_was_not_seen_for_long_is_lost_then_forgotten(bike):
     assert at(START + KEPT + 0.001).workers.list_all() == []
     assert [each.state for each in at(START - 60).workers.list_all()] == ["lost"]  # the clock was ahead
     # One that was suspended is there again, and others forget it for good.
-    assert at(START + KEPT + 5).workers.renew(OWNER)
+    assert at(START + KEPT + 5).workers.renew(OWNER)[0]
     assert [each.state for each in at(START + KEPT + 5).workers.list_all()] == ["alive"]
     at(START + 2 * KEPT + 6).workers.sign("OwnerOf2", entry())
     assert [each.id for each in at(START + KEPT + 5).workers.list_all()] == ["web1:4711:OwnerOf2"]
-    assert not workers.renew(OWNER)
+    assert not workers.renew(OWNER)[0]
 
 
 def test_a_bounded_number_is_forgotten_at_once(bike):
@@ -133,7 +133,7 @@ def test_one_that_registers_again_keeps_its_beginning(bike):
     [process] = at(START + 6).workers.list_all()
     assert (process.since, process.seen, process.queues) == (START, START + 5, ("work-B",))
     bike.flush()
-    assert not at(START + 10).workers.renew(OWNER)
+    assert not at(START + 10).workers.renew(OWNER)[0]
     assert at(START + 10).workers.list_all() == []
     assert at(START + 10).workers.sign(OWNER, entry(), since) == since
 

@@ -261,7 +261,7 @@ def test_what_came_due_during_a_run_and_a_pause_counts_once(store):
     ended = NOON + 3.5 * HOUR
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(run), "now", lambda run: ended)
-        answer = commit(store.at(ended), run, place_done(run, None, settings, ended), settings)
+        answer, _ = commit(store.at(ended), run, place_done(run, None, settings, ended), settings)
     assert (answer.word, answer.detail) == ("ok", "held")
     assert (inspect(store).skipped, inspect(store).held) == ({"running": 1}, NOON + 2 * HOUR)
     assert resume(store.at(NOON + 4.5 * HOUR), settings, [JOB]) == ["queue"]

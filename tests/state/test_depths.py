@@ -88,11 +88,10 @@ def test_the_rate_is_what_has_ended_in_the_last_minute(store, archived):
 
 
 def test_what_is_kept_of_the_last_minute_is_bounded_and_may_be_damaged(store):
-    recent = parse_recent("")
+    before, added = parse_recent(""), parse_recent("")
     for number in range(MOST_RECENT + 100):
-        recent[100, f"work-{number}"] = 1
-        recent[50, f"work-{number}"] = 1
-    kept = parse_recent(format_recent(recent))
+        before[50, f"work-{number}"] = before[300, f"work-{number}"] = added[100, f"work-{number}"] = 1
+    kept = parse_recent(format_recent(before, added))
     assert {part for part, _ in kept} <= {100}
     assert len(kept) <= MOST_RECENT
     for damaged in ("", "x", "7", "[1]", '{"a": 7}', '{"a": {"x": 1}}', '{"a": {"1": []}}', "[" * 10_000):
@@ -101,6 +100,15 @@ def test_what_is_kept_of_the_last_minute_is_bounded_and_may_be_damaged(store):
     fill(store, 1)
     end(store, NOW)
     assert the_queue(store).rate == 1
+
+
+def test_a_clock_that_was_ahead_hides_no_run_for_long(store):
+    fill(store, 1)
+    for moment in (NOW + 3600, NOW, NOW + 1):
+        end(store, moment)
+        for _ in store.archiver.archive():
+            pass
+    assert the_queue(store, NOW + 2).rate == 2
 
 
 def test_more_queues_than_one_script_looks_at(store):

@@ -1,6 +1,7 @@
 """Random operations on a few jobs, compared with a plain model after each step, with the invariants checked."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from itertools import islice
@@ -22,10 +23,10 @@ from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.resuming import resume, resume_over
-from redbike.state.entries import BUCKETS
+from redbike.state.entries import BUCKETS, read_entry
 from redbike.state.gates import Gate
 from redbike.state.jobs import Job
-from redbike.state.keys import OWNER
+from redbike.state.keys import OWNER, TELLS
 from redbike.state.records import Streak, parse_batch
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.store import Store
@@ -110,6 +111,7 @@ class Jobs(RuleBasedStateMachine):
         self.now = 1000.0
         self.tags = 0
         self.signed: dict[str, tuple[float, float]] = {}  # by owner: since when it is there, and seen
+        self.told: Counter[tuple[str, str]] = Counter()
         self.archivers: dict[int, Iterator[None]] = {}
         self.runs: dict[tuple[str, str], Run] = {}  # by tag and job, also those that ended long ago
 
@@ -311,7 +313,7 @@ class Jobs(RuleBasedStateMachine):
 
     def _name_tag(self):
         """The last tag: one of a process, or of an older version."""
-        return f"{[*OWNERS, ''][self.tags % 3]}tag{self.tags}"
+        return f"{[*OWNERS, ''][self.tags % 3]}tag{self.tags}{TELLS if self.tags % 2 else ''}"
 
     def _one(self, which):
         """A run, also one that ended long ago: a stale tag must change nothing."""
@@ -390,7 +392,7 @@ class Jobs(RuleBasedStateMachine):
             overrun = End("die", why="overrun", failure=(run.due, run.attempt), outcome="overrun")
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Run, "now", lambda run: self.now)
-                answer = commit(self.store.at(self.now), run, outcome, Settings(), answer)
+                answer, _ = commit(self.store.at(self.now), run, outcome, Settings(), answer)
             expected = self.model.conclude(self.now, run.jobid, run.tag, end, overrun)
             assert (answer.word, answer.detail) == expected
 
@@ -410,6 +412,26 @@ class Jobs(RuleBasedStateMachine):
         if next(self.archivers[which], self) is self:
             del self.archivers[which]
 
+    # What is told of runs
+
+    @rule()
+    def tell(self):
+        """What nobody has told in time."""
+        for field, runs in self.store.at(self.now).untold.claim_all():
+            self._tell(field, runs)
+
+    @rule(which=which)
+    def tell_own(self, which):
+        """As a worker does at once."""
+        found = [*self.client.hgetall(self.store.keys.untold).items()]
+        if found:
+            field, value = found[which % len(found)]
+            self._tell(field.decode(), read_entry(value.partition(b"\n")[2]))
+
+    def _tell(self, field, runs):
+        self.told.update((field.partition(" ")[0], run.jobid) for run in runs)
+        self.store.untold.forget([field])
+
     # Who is there
 
     @rule(owner=owners)
@@ -420,7 +442,7 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(owner=owners)
     def renew(self, owner):
-        assert self.store.at(self.now).workers.renew(owner) == (owner in self.signed)
+        assert self.store.at(self.now).workers.renew(owner)[0] == (owner in self.signed)
         if owner in self.signed:
             self.signed[owner] = self.signed[owner][0], self.now
 
@@ -455,6 +477,14 @@ class Jobs(RuleBasedStateMachine):
             number for name, number in counts.items() if name.startswith("runs:") and ":lost:" not in name
         )
         assert {name: number for name, number in counts.items() if name.startswith("runs:")} == self.model.counts
+
+    @invariant()
+    def each_run_is_told_or_is_to_be_told(self):
+        told = self.told.copy()
+        for field, value in self.client.hgetall(self.store.keys.untold).items():
+            runs = read_entry(value.partition(b"\n")[2])
+            told.update((field.decode().partition(" ")[0], run.jobid) for run in runs)
+        assert told == self.model.told
 
     @invariant()
     def each_job_is_as_the_model_says(self):

@@ -16,6 +16,7 @@ from redbike.serving.connection import aim_at, connect
 from redbike.state.entries import pack_entry, read_entry
 from redbike.state.history import pack_run
 from redbike.state.jobs import Job
+from redbike.state.keys import TELLS
 from redbike.state.runs import GRACE, LEASE, Placement, Run
 from redbike.state.scripts import SCRIPTS, Call
 from redbike.state.store import Store
@@ -79,6 +80,12 @@ def archive(store: Store, run: Run) -> None:
         pass
 
 
+def claim(store: Store, run: Run) -> None:
+    entry = pack_entry("web1:4711:OwnerOf1", [(JOB, QUEUE, 10, PAST)])
+    store.client.hset(store.keys.untold, f"tag{TELLS} {JOB}", f"{START:.6f}\n".encode() + entry)
+    assert len(list(store.at(NOW).untold.claim_all())) == 1
+
+
 VERBS: dict[str, Verb] = {
     "set now": lambda store, run: set_job(store.at(NOW), JOB, "NOW", "now", once=True),
     "set later": lambda store, run: set_job(store.at(NOW), JOB, NEW, LATER),
@@ -124,6 +131,7 @@ VERBS: dict[str, Verb] = {
     "renew": lambda store, run: store.at(NOW).workers.renew("OwnerOf1"),
     "sign off": lambda store, run: store.at(NOW).workers.sign_off("OwnerOf1"),
     "archive": archive,
+    "claim": claim,
 }
 # What people do with these is noted in the log.
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}
@@ -179,6 +187,7 @@ TABLE = {
     "sign":        ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "renew":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "archive":     ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "claim":       ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "sign off":    ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
 }
 # fmt: on

@@ -65,6 +65,7 @@ local function skip_fields(job)  -- of the hash of skips
   return fields
 end
 
+local function tells(tag) return tag:sub(-1) == '+' end  -- whether its ends are to be told, see TELLS in keys.py
 local function marks_of(words)  -- before the runs in an entry of the journal, if not all of them have ended
   local MARKS, marks = {timeline = '1', queue = '1', held = '1', stopped = '1', unset = 'u'}, {}
   for i, word in ipairs(words) do marks[i] = MARKS[word] or '0' end

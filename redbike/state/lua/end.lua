@@ -8,6 +8,7 @@
 -- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule,
 --         what was left behind, and its options}; a word is a place, or why it is not there, see `Answer` in runs.py
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
+local TELLING = 30  -- seconds until others may tell what has ended
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local special = call('EXISTS', pauses, streaks, failures, slots) > 0  -- mostly no job is
@@ -89,6 +90,11 @@ for i = 1, #jobs do
 end
 if given.whole and #changed > 0 then return {'kept', table.concat(words, ' '), unpack(changed)} end
 local entry = (forgotten or #gone < #jobs) and marks_of(words) .. ARGV[2] or ARGV[2]
+if #gone > 0 and tells(tag) then
+  -- The worker tells it at once; a dispatcher has lost runs, and tells nobody.
+  local at = stamp(now + (given.whole and 0 or TELLING))
+  change('HSET', untold, {tag .. ' ' .. gone[1], at .. '\n' .. entry})
+end
 if #gone > 0 then change('RPUSH', journal, {entry}) land(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', streaks, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end

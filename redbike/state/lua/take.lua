@@ -7,7 +7,7 @@
 -- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its streak}, jobs, and of each: due time, schedule,
 --         queue unless there is but one; {job: its own deadline, options, data}, {queue: the last pause}]}, {'empty'},
 --         {'halted'}, {'again'} if all that was looked at was thrown away; {'empty', 'seen' or 'unknown'} to a signer,
---         if nothing is in its queues: whether it is registered
+--         if nothing is in its queues: whether it is registered; and 'untold' if its class tells, and may have to
 local LOOK, NO_STREAK, most = 64, streak_of(), given.most  -- LOOK entries at least, where some of them are tombstones
 if given.signer then
   -- Mostly nothing is there. Then the worker is seen, which cannot fail, and no more is done.
@@ -16,7 +16,8 @@ if given.signer then
   if given.control == '' then watched[#watched + 1] = control end
   if call('EXISTS', unpack(watched)) == 0 and (given.control == '' or call('GET', control) == given.control) then
     local renewed = redis.pcall('ZADD', seen, 'XX', 'CH', stamp(now), given.signer)
-    return {'empty', renewed == 1 and 'seen' or 'unknown'}
+    local found = tells(given.tag) and call('EXISTS', untold) == 1
+    return {'empty', renewed == 1 and 'seen' or 'unknown', found and 'untold' or nil}
   end
 end
 local signal, served = unpack(call('MGET', control, inflight .. given.tag))

@@ -1,0 +1,296 @@
+"""The method ``ended`` of a worker class: it is called for each run that ended, however it ended."""
+
+import threading
+import time
+
+import pytest
+
+from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
+from redbike.errors import Unreachable
+from redbike.keeping.fsck import fsck
+from redbike.state.keys import TELLS
+from redbike.state.untold import TELLING
+from redbike.working.worker import Worker
+from tests.verbs import Quiet, take_many, take_one
+from tests.waiting import wait_until
+
+QUEUES = [("work-A", 100.0)]
+
+
+class Telling(RoundRobin):
+    """Does for each job what it was told, and notes what has ended."""
+
+    def __init__(self, initstring="A"):
+        super().__init__(initstring)
+        self.acts, self.told = {}, []
+
+    def work(self, jobid):
+        return self.acts.get(jobid, lambda: None)()
+
+    def ended(self, run, end):
+        self.told.append((run, end))
+
+    def events(self):
+        return [(run.jobid, end.event, end.error) for run, end in self.told]
+
+
+def raising(error):
+    def act():
+        raise error
+
+    return act
+
+
+@pytest.fixture
+def make(client, server_url, prefix):
+    """Makes clients that share a prefix."""
+    return lambda worker=None, **more: Redbike(worker or Telling(), prefix=prefix, redis_config=server_url, **more)
+
+
+@pytest.fixture
+def bike(make):
+    bike = make()
+    bike.set("job:A", "EVERY:1h@0.0")
+    bike.run("job:A")
+    return bike
+
+
+def untold(bike):
+    return bike.client.hlen(bike.store.keys.untold)
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (lambda: None, ("ok", "")),
+        (raising(StopWork("enough")), ("ok", "")),
+        (raising(UnsetJob("enough")), ("ok", "")),
+        (raising(Again(after=5)), ("retry", "")),
+        (raising(ValueError("no luck")), ("failed", "ValueError: no luck")),
+    ],
+)
+def test_a_run_is_told_once_with_how_it_ended(bike, act, expected):
+    bike.worker.acts["job:A"] = act
+    assert bike.work_one() == "job:A"
+    [(run, end)] = bike.worker.told
+    assert (run.jobid, run.attempt, end.event, end.error) == ("job:A", 1, *expected)
+    assert 0 <= end.seconds < 5
+    told = bike.tell("job:A")
+    assert end.next_run == (None if told["next_run"] is None else pytest.approx(told["next_run"], abs=1))
+    assert untold(bike) == 0
+
+
+def test_a_run_that_is_to_be_tried_again_says_when(make):
+    bike = make(on_error="retry", backoff=50.0)
+    bike.set("job:A", "NOW")
+    bike.worker.acts["job:A"] = raising(ValueError("no luck"))
+    bike.work_one()
+    [(_, end)] = bike.worker.told
+    assert end.event == "retry"
+    assert end.next_run == pytest.approx(time.time() + 50, abs=5)
+
+
+def test_an_overrun_is_told_by_its_worker(make):
+    bike = make(default_timeout=0.05)
+    bike.set("job:A", "NOW")
+    bike.worker.acts["job:A"] = lambda: wait_until(lambda: bike.worker.told)
+    bike.work_one()
+    assert bike.worker.events() == [("job:A", "overrun", "overran its timeout of 0.05 s")]
+    assert untold(bike) == 0
+
+
+def test_a_cancelled_run_is_told_as_that(bike):
+    def be_cancelled():
+        bike.cancel("job:A")
+        raise ValueError("stopped halfway")
+
+    bike.worker.acts["job:A"] = be_cancelled
+    bike.work_one()
+    assert bike.worker.events() == [("job:A", "cancelled", "")]
+    assert untold(bike) == 0
+
+
+def test_a_run_whose_job_was_set_or_unset_meanwhile_is_told(bike):
+    bike.worker.acts["job:A"] = lambda: bike.set("job:A", "NOW")
+    bike.work_one()
+    bike.worker.acts["job:A"] = lambda: bike.unset("job:A")
+    bike.work_one()
+    assert bike.worker.events() == [("job:A", "ok", "")] * 2
+    (_, first), (_, second) = bike.worker.told
+    assert (first.next_run is None, second.next_run) == (False, None)
+    assert untold(bike) == 0
+
+
+def test_what_ended_raises_is_logged_and_harms_nothing(bike, caplog):
+    bike.worker.ended = raising(ValueError("not now"))
+    bike.worker.ended = lambda run, end: 1 / 0
+    bike = Redbike(bike.worker, prefix=bike.store.keys.prefix, redis_config=bike.client)
+    assert bike.work_one() == "job:A"
+    assert "job:A: ended() of its worker class fails: ZeroDivisionError" in caplog.text
+    assert untold(bike) == 0
+
+
+def test_ended_may_be_a_coroutine_function(bike):
+    told = []
+
+    async def ended(run, end):
+        told.append(end.event)
+
+    bike.worker.ended = ended
+    bike = Redbike(bike.worker, prefix=bike.store.keys.prefix, redis_config=bike.client)
+    bike.work_one()
+    assert told == ["ok"]
+
+
+def test_a_class_without_ended_leaves_nothing(make):
+    bike = make(Quiet("A"))
+    bike.set("job:A", "NOW")
+    bike.work_one()
+    assert untold(bike) == 0
+
+
+# What others have left
+
+
+def lose(bike, tag, number=1):
+    runs = take_many(bike.store, QUEUES, [1], tag, number)
+    assert len(runs) == number
+    bike.client.zadd(bike.store.keys.leases, {tag: 1.0})
+    bike.dispatch_due()
+    return runs
+
+
+def tell_others(bike, now=None):
+    worker = Worker(bike.store if now is None else bike.store.at(now), bike.worker, bike.settings)
+    worker.teller.tell_others()
+    return bike.worker.events()
+
+
+def test_a_lost_run_is_told_by_another_worker(bike, make):
+    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    assert untold(bike) == 1
+    assert list(fsck(bike.store)) == []
+    assert tell_others(bike) == [("job:A", "lost", "")]
+    [(told, end)] = bike.worker.told
+    assert (told.jobid, told.due, told.tag, told.attempt) == ("job:A", run.due, run.tag, 1)
+    assert 0 <= end.seconds < 5
+    assert end.next_run == run.due, "it waits in its queue again"
+    assert untold(bike) == 0
+
+
+def test_all_that_were_lost_together_are_told_with_their_data(bike, make):
+    bike.set("other:A", "NOW", data={"a": 1})
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}", 2)
+    assert sorted(tell_others(bike)) == [("job:A", "lost", ""), ("other:A", "lost", "")]
+    assert [run.data for run, _ in bike.worker.told] == [None, {"a": 1}]
+
+
+def test_a_lost_run_of_a_class_without_ended_is_not_told(bike, make):
+    lose(make(Quiet("A")), "OwnerOf1tag")
+    assert untold(bike) == 0
+    assert tell_others(bike) == []
+
+
+def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
+    """As if it had died between the end and the call."""
+    dying = make()
+    dying.worker.ended = None
+    worker = Worker(dying.store, dying.worker, dying.settings)
+    worker.presence._listener = worker.teller
+    run = take_one(bike.store, QUEUES, f"OwnerOf1tag{TELLS}")
+    worker.ends.end([(run, worker.runner.run(run))])
+    assert untold(bike) == 1
+    now = bike.store.timeline.read_dispatched()[0]
+    assert tell_others(bike, now + TELLING - 5) == []
+    assert tell_others(bike, now + TELLING + 5) == [("job:A", "ok", "")]
+    assert untold(bike) == 0
+
+
+def test_two_that_look_at_once_tell_it_once(bike, make):
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    now = bike.store.timeline.read_dispatched()[0]
+    claimed = bike.store.at(now).untold.claim_all()
+    next(claimed)
+    assert tell_others(bike, now + 1) == []
+    # The first one has died.
+    assert tell_others(bike, now + TELLING + 1) == [("job:A", "lost", "")]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, monkeypatch):
+    monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
+    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.2)
+    thread = threading.Thread(target=Worker(bike.store, bike.worker, bike.settings, concurrency).work)
+    thread.start()
+    try:
+        wait_until(lambda: bike.worker.told)
+        other = make(Quiet("A"))
+        other.store.gates.pause("work-A")
+        other.set("other:A", "NOW")
+        other.store.gates.open("work-A", resume=True)
+        wait_until(lambda: len(bike.worker.told) == 2)
+        # In another queue, so that nobody else takes it.
+        other.set("third:B", "NOW")
+        take_one(other.store, [("work-B", 100.0)], f"OwnerOf1tag{TELLS}")
+        other.client.zadd(other.store.keys.leases, {f"OwnerOf1tag{TELLS}": 1.0})
+        other.dispatch_due()
+        wait_until(lambda: len(bike.worker.told) == 3)
+        assert bike.worker.events()[2] == ("third:B", "lost", "")
+    finally:
+        bike.control("HALT")
+        thread.join(timeout=10)
+    assert not thread.is_alive()
+    assert untold(bike) == 0
+
+
+def test_many_that_end_together_are_each_told_once(make):
+    bike = make()
+    for number in range(100):
+        bike.set(f"{number}:A", "NOW")
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    worker.pace.number = 64
+    thread = threading.Thread(target=worker.work)
+    thread.start()
+    wait_until(lambda: len(bike.worker.told) >= 100)
+    bike.control("HALT")
+    thread.join(timeout=10)
+    assert sorted(run.jobid for run, _ in bike.worker.told) == sorted(f"{number}:A" for number in range(100))
+    assert untold(bike) == 0
+
+
+def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch, caplog):
+    def away(fields):
+        raise Unreachable("the server is away")
+
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    monkeypatch.setattr(worker.store.untold, "forget", away)
+    worker.work_one()
+    assert "it will be told again" in caplog.text
+    monkeypatch.undo()
+    now = bike.store.timeline.read_dispatched()[0]
+    assert tell_others(bike, now + TELLING + 1) == [("job:A", "ok", "")] * 2
+
+
+def test_damaged_entries_are_found_and_removed(bike):
+    bike.client.hset(bike.store.keys.untold, mapping={"x": "y", "tag+ job:A": "1.5\nR"})
+    assert len(list(fsck(bike.store))) == 2
+    assert all(well for _, well in bike.repair())
+    assert untold(bike) == 0
+
+
+def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike):
+    """The first of two was set meanwhile: it ends by a request of its own. Their worker dies before it tells."""
+    bike.set("other:A", "NOW")
+    runs = take_many(bike.store, QUEUES, [1], f"OwnerOf1tag{TELLS}", 2)
+    bike.set("job:A", "EVERY:2h@0")
+    worker = Worker(bike.store, Quiet("A"), bike.settings)
+    worker.ends.end([(run, worker.runner.run(run)) for run in runs])
+    now = bike.store.timeline.read_dispatched()[0]
+    assert sorted(tell_others(bike, now + TELLING + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]
+
+
+def test_only_one_of_two_claims_at_the_same_time_holds(bike, make):
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    namespace = bike.store.untold._namespace
+    replies = [namespace.run("claim", field=f"OwnerOf1tag{TELLS} job:A", seconds=TELLING) for _ in range(2)]
+    assert [reply[0] for reply in replies] == ["ok", "stale"]
