@@ -1,9 +1,9 @@
 """What one prefix can carry: ``python benchmarks/scale.py [--quick]``.
 
 Prints what a run takes of the server's main thread, of the dispatcher and of the workers: when many jobs come due at
-one instant, and when they come due one after the other. Then what a scheduled job takes of the server's memory, how
-long it takes to check, to save and to load all of them, and what an idle dispatcher and an idle worker take of the
-server: connections, requests, time. The server has no durability.
+one instant, and when they come due one after the other. Then what a scheduled job, and its ended runs, take of the
+server's memory, how long it takes to check, to save and to load all of them, and what an idle dispatcher and an idle
+worker take of the server: connections, requests, time. The server has no durability.
 """
 
 import sys
@@ -17,11 +17,18 @@ from bench.recurring import cron
 from bench.site import Contender, Failed, Site, ours, set_all, wait_for
 from suite import described
 
+from redbike import Redbike
+from redbike.state.entries import pack_entry
+from redbike.state.history import pack_run
+from redbike.words import Outcome
+
 TOGETHER = 60_000  # jobs that come due at one instant
 SCATTERED, PERIOD = (200, 2_000, 10_000), 10  # runs a second, and seconds after which a job is due again
 MEASURED = 20.0  # seconds
 STORED = (10_000, 100_000, 1_000_000)  # jobs
 CHECKED = 100_000  # jobs that fsck reads at the most: what it takes grows with their number
+RUNS = 10  # that are kept of a job by default
+TAKEN, POOL = 64, 6  # jobs that a worker takes together, and workers that take them
 IDLE = 20  # workers
 
 
@@ -126,7 +133,27 @@ def store(redbike: Contender, count: int) -> None:
             if problems := list(bike.fsck()):
                 raise Failed(problems[0])
             said += f"; fsck {time.monotonic() - began:.2f} s"
+        if count <= CHECKED:
+            before = site.server.memory()
+            remember(bike, count)
+            said += f"; {RUNS} ended runs: {(site.server.memory() - before) / count:.0f} bytes of memory more"
         print(said, flush=True)
+
+
+def remember(bike: Redbike, count: int) -> None:
+    """Put as many ended runs of each job into its history as are kept of it, by several workers in turn."""
+    for turn in range(RUNS):
+        for first in range(0, count, TAKEN):
+            number = (first // TAKEN + turn) % POOL
+            ended = [
+                (f"{job}:A", "work-A", RUNS, pack_run(3600.0 * turn + job, 0.01, 1.5, Outcome.OK, 1, ""))
+                for job in range(first, min(count, first + TAKEN))
+            ]
+            entry = pack_entry(f"worker-{number}:12345:OwnerOf{number}", ended)
+            bike.client.rpush(bike.store.keys.journal, entry)
+        while bike.client.llen(bike.store.keys.journal):
+            for _ in bike.store.archiver.archive():
+                pass
 
 
 def idle(redbike: Contender, verb: str, number: int) -> None:
