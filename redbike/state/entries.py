@@ -38,7 +38,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redbike.state.history import PastRun, add_runs, pack_worker, read_facts, read_run, read_runs
+from redbike.state.history import PastRun, add_runs, check_run, pack_worker, read_facts, read_run, read_runs
 from redbike.state.records import decode, encode
 from redbike.words import Outcome
 
@@ -139,6 +139,7 @@ def _read_runs(entry: bytes) -> Iterator[EntryRun]:
         name = position + _RUN.size
         start = name + size
         position = start + entry[start]
+        check_run(entry[start:position])
         mark = marks[number : number + 1]
         number += 1
         if kept != NOT_BEGUN and mark != b"0":

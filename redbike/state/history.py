@@ -19,6 +19,7 @@ bytes    field
 The value of a job in ``-history`` begins with the number of its runs. The runs follow, the newest first.
 """
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -91,6 +92,13 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
     )
 
 
+def check_run(packed: bytes) -> None:
+    """Raise `ValueError`, `IndexError` or `struct.error` for a packed run that nobody can have packed."""
+    outcome, took, ended = read_facts(packed)
+    if not (math.isfinite(ended) and took >= 0):
+        raise ValueError(f"a run that is {outcome}, took {took} s and ended at {ended}")
+
+
 def read_facts(packed: bytes) -> tuple[Outcome, float, float]:
     """Return the outcome of a packed run, for how many seconds it ran, and when it ended."""
     _, due, waited, took, outcome, _, _ = _HEAD.unpack_from(packed)
@@ -147,7 +155,9 @@ def _cut_apart(value: bytes) -> Iterator[tuple[bytes, bytes]]:
             worker, error = names[length - NAMED], value[name:end]
         if len(error) != end - name - (length if length < NAMED else 0):
             raise ValueError
-        yield b"%c%b\0%b" % (_HEAD.size + len(error), value[position + 1 : name - 1], error), worker
+        packed = b"%c%b\0%b" % (_HEAD.size + len(error), value[position + 1 : name - 1], error)
+        check_run(packed)
+        yield packed, worker
         position = end
     if position != len(value):
         raise ValueError

@@ -276,7 +276,7 @@ def _pack_past(run: Run, placement: Placement) -> bytes:
     """Return an ended run as it is kept."""
     began = run.began or run.received
     waited = run.start + (began - run.received) - run.due
-    took = (run.over or time.monotonic()) - began
+    took = max(0.0, (run.over or time.monotonic()) - began)  # of a lost one, Redis' clock may have been set back
     return pack_run(run.due, waited, took, placement.outcome or Outcome.OK, run.attempt, placement.error)
 
 

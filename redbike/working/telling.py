@@ -92,9 +92,14 @@ class Teller:
             return None
         if isinstance(placement.due, str):
             return run.now() + float(placement.due)
-        if placement.due is None:
+        if placement.due is not None:
+            return placement.due
+        try:
+            # Somebody has put it there during the run.
             return self._store.questions.inspect([run.jobid])[0].timeline
-        return placement.due
+        except RedbikeError as error:
+            log.warning("%s: nobody knows when it runs next: %s", run.jobid, error)
+            return None
 
     def _call(self, run: Run, end: End) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import struct
 from itertools import islice
 
 import pytest
@@ -177,6 +178,30 @@ def test_each_part_of_an_entry_is_damaged():
     whole = [size for size in range(len(entry) + 1) if read_entry(entry[:size]) is not None]
     # One run less, or none, is an entry too, as nothing says how many there are.
     assert [len(read_entry(entry[:size])) for size in whole] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"\x05",  # too short for a run
+        b"\x14" + struct.pack("<dffBBB", 1.0, 0.0, 0.0, 200, 1, 0),  # an outcome that there is not
+        b"\x14" + struct.pack("<dffBBB", math.nan, 0.0, 0.0, 0, 1, 0),
+        b"\x14" + struct.pack("<dffBBB", 1.0, math.inf, 0.0, 0, 1, 0),
+        b"\x14" + struct.pack("<dffBBB", 1.0, 0.0, -5.0, 0, 1, 0),
+    ],
+)
+def test_a_run_that_nobody_can_have_packed_stops_neither_readers_nor_archiving(store, damaged):
+    run_once(store)
+    damaged = damaged.ljust(damaged[0], b"x")
+    store.client.rpush(store.keys.journal, pack_entry(WORKER, [(JOB, QUEUE, 10, damaged)]))
+    store.client.hset(store.keys.untold, "tag+ job:A", b"1.000000\n" + pack_entry(WORKER, [(JOB, QUEUE, 10, damaged)]))
+    assert len(list(fsck(store))) == 2
+    assert [runs for _, runs in store.untold.claim_all()] == [[]]
+    assert dues(store) == [NOW]
+    archive(store)
+    assert dues(store) == [NOW]
+    value = bytes([1]) + damaged[:-1] + b"\1" + b"-" if damaged[0] < 20 else bytes([1, 21]) + damaged[1:19] + b"\1-"
+    assert read_runs(JOB, value) is None
 
 
 # What is kept of a job

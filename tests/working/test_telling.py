@@ -271,6 +271,20 @@ def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch
     assert tell_others(bike, now + TELLING + 1) == [("job:A", "ok", "")] * 2
 
 
+def test_a_server_that_goes_away_while_it_is_told_harms_no_job(bike, monkeypatch, caplog):
+    """Somebody has put the job on the timeline during its run, so only the server knows when it runs next."""
+
+    def away(jobids):
+        raise Unreachable("the server is away")
+
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    bike.worker.acts["job:A"] = lambda: bike.set("job:A", "EVERY:2h")
+    monkeypatch.setattr(worker.store.questions, "inspect", away)
+    assert worker.work_one() == "job:A"
+    assert bike.worker.events() == [("job:A", "ok", "")]
+    assert "nobody knows when it runs next" in caplog.text
+
+
 def test_damaged_entries_are_found_and_removed(bike):
     bike.client.hset(bike.store.keys.untold, mapping={"x": "y", "tag+ job:A": "1.5\nR"})
     assert len(list(fsck(bike.store))) == 2
