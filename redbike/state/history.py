@@ -7,7 +7,7 @@ bytes    field
 =======  =====================================================================
 1        size of the run in bytes
 8        due time, a double
-4        seconds from then until it started, a float
+4        from then until it started: tenths of milliseconds, or from `LONG` on seconds and `LONG`
 4        seconds that it took, a float
 1        outcome: its number in `Outcome`
 1        number of this try, 255 for more
@@ -33,8 +33,9 @@ MAX_WORKER = 60  # bytes of its name
 MAX_ATTEMPT = 255
 UNKNOWN = "-"  # the name of a worker that nobody knows
 NAMED, MOST_NAMES = 128, 127
+LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
 
-_HEAD = struct.Struct("<BdffBBB")
+_HEAD = struct.Struct("<BdIfBBB")
 _OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
 _NAME_LENGTH = _HEAD.size - 1  # where it stands
@@ -67,7 +68,16 @@ def pack_run(due: float, waited: float, took: float, outcome: Outcome, attempt: 
     """Return a run without the name of its worker; the error is cut to the bytes that there are for it."""
     text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
     size = _HEAD.size + len(text)
-    return _HEAD.pack(size, due, waited, took, _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), 0) + text
+    return _HEAD.pack(size, due, _pack_waited(waited), took, _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), 0) + text
+
+
+def _pack_waited(seconds: float) -> int:
+    ticks = round(max(0.0, seconds) * TICKS)
+    return ticks if ticks < LONG else LONG + min(round(seconds), LONG - 1)
+
+
+def _read_waited(packed: int) -> float:
+    return packed / TICKS if packed < LONG else packed - LONG
 
 
 def pack_worker(name: str) -> bytes:
@@ -83,7 +93,7 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
     return PastRun(
         jobid=jobid,
         due=due,
-        started=round(due + waited, 6),
+        started=round(due + _read_waited(waited), 6),
         took=round(took, 6),
         outcome=_OUTCOMES[outcome],
         attempt=attempt,
@@ -102,7 +112,7 @@ def check_run(packed: bytes) -> None:
 def read_facts(packed: bytes) -> tuple[Outcome, float, float]:
     """Return the outcome of a packed run, for how many seconds it ran, and when it ended."""
     _, due, waited, took, outcome, _, _ = _HEAD.unpack_from(packed)
-    return _OUTCOMES[outcome], took, due + waited + took
+    return _OUTCOMES[outcome], took, due + _read_waited(waited) + took
 
 
 def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> bytes:

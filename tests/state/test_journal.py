@@ -113,6 +113,15 @@ def test_what_is_too_long_is_cut_between_characters(letter):
         assert run.attempt == 255
 
 
+@pytest.mark.parametrize(
+    ("waited", "exactly"),
+    [(0.0, 1e-4), (-0.001, 2e-3), (0.0123, 1e-4), (86400.5, 1e-4), (214748.3, 1e-4), (3e6, 1.0), (1.8e9, 1.0)],
+)
+def test_it_is_known_when_a_run_started_that_was_due_long_ago(waited, exactly):
+    started = read_run(JOB, pack_run(1000.0, waited, 1.0, Outcome.OK, 1, ""), b"-").started
+    assert started == pytest.approx(1000.0 + waited, abs=exactly, rel=0)
+
+
 def test_ten_runs_take_at_most_400_bytes():
     runs = [(pack_run(1e9 + n, 0.01, 1.5, Outcome.OK, 1, ""), pack_worker(WORKER)) for n in range(10)]
     assert len(add_runs(b"", runs, 10)) <= 260
@@ -184,10 +193,10 @@ def test_each_part_of_an_entry_is_damaged():
     "damaged",
     [
         b"\x05",  # too short for a run
-        b"\x14" + struct.pack("<dffBBB", 1.0, 0.0, 0.0, 200, 1, 0),  # an outcome that there is not
-        b"\x14" + struct.pack("<dffBBB", math.nan, 0.0, 0.0, 0, 1, 0),
-        b"\x14" + struct.pack("<dffBBB", 1.0, math.inf, 0.0, 0, 1, 0),
-        b"\x14" + struct.pack("<dffBBB", 1.0, 0.0, -5.0, 0, 1, 0),
+        b"\x14" + struct.pack("<dIfBBB", 1.0, 0, 0.0, 200, 1, 0),  # an outcome that there is not
+        b"\x14" + struct.pack("<dIfBBB", math.nan, 0, 0.0, 0, 1, 0),
+        b"\x14" + struct.pack("<dIfBBB", 1.0, 0, math.inf, 0, 1, 0),
+        b"\x14" + struct.pack("<dIfBBB", 1.0, 0, -5.0, 0, 1, 0),
     ],
 )
 def test_a_run_that_nobody_can_have_packed_stops_neither_readers_nor_archiving(store, damaged):
