@@ -59,7 +59,7 @@ MODULES = {
         {"store"},
     ],
     "running": [
-        {"__init__", "occurrences", "schedules", "timefile", "wakeup"},
+        {"__init__", "archiving", "occurrences", "schedules", "timefile", "wakeup"},
         {"loop", "policies"},
         {"presence", "requests", "resuming", "skipping"},
         {"dispatcher"},

@@ -15,12 +15,13 @@ any more. So of two dispatchers one works and the other finds nothing to do, and
 import itertools
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config import Settings, override
-from redbike.errors import RedbikeError, Unreachable
+from redbike.errors import RedbikeError
 from redbike.processes import watchdog
+from redbike.running.archiving import Archiving
 from redbike.running.loop import Loop
 from redbike.running.policies import describe, place_again, place_lost, place_suspect
 from redbike.running.presence import Presence
@@ -44,8 +45,6 @@ ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clock
 KEEPING = 0.05  # seconds that keeping the time may take
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
-ARCHIVE, MANY = 60.0, 1000  # seconds after which ended runs are archived, or earlier if they have so many entries
-ARCHIVING = 0.02  # seconds that it may take at a time
 GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
 
 
@@ -59,9 +58,7 @@ class Dispatcher:
         self.presence = Presence(self.loop, "dispatcher")
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
-        self._steps: Iterator[None] | None = None  # of archiving
-        self._archived = self._stepped = time.monotonic()  # when it was over last, and when it took its last step
-        self._complaint = ""
+        self._archiving = Archiving(store)
         self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
@@ -244,7 +241,7 @@ class Dispatcher:
         is_more = True
         while not self.loop.stopping.is_set():
             self._keep_time(until)
-            is_more = is_more and self._archive(until, survey.journal)
+            is_more = is_more and self._archiving.go_on(until, survey.journal)
             pause = until - time.monotonic()
             if pause <= EARLY:
                 time.sleep(max(0.0, pause - OVERSLEPT))
@@ -253,33 +250,6 @@ class Dispatcher:
                 return
             if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more else min(NAP, pause - EARLY / 2)):
                 return
-
-    def _archive(self, until: float, entries: int) -> bool:
-        """Archive ended runs for a moment, unless that might make a job late; return whether to go on with that."""
-        now = time.monotonic()
-        if self._steps is None:
-            if not entries or (entries < MANY and now - self._archived < ARCHIVE):
-                return False
-            self._steps = self.store.archiver.archive()
-        if until - now <= ARCHIVING and now - self._stepped < NAP:
-            return False
-        try:
-            # The next instant may always be near: then this does what it can in the time that it may take.
-            for _ in self._steps:
-                self._stepped = time.monotonic()
-                if self._stepped - now >= ARCHIVING / 2:
-                    return True
-            self._complaint = ""
-        except Unreachable:
-            self._steps = None
-            raise
-        except RedbikeError as error:
-            # Jobs go on all the same.
-            if str(error) != self._complaint:
-                log.error("ended runs cannot be archived: %s", error)
-            self._complaint = str(error)
-        self._steps, self._archived = None, time.monotonic()
-        return False
 
     def _keep_time(self, until: float) -> None:
         """Note up to when all is dispatched, about once a second, unless that might make a job late."""

@@ -3306,16 +3306,16 @@ REMEMBERED = [
     ),
     Bug(
         "an idle dispatcher never archives",
-        "running/dispatcher.py",
-        "if not entries or (entries < MANY and now - self._archived < ARCHIVE):",
+        "running/archiving.py",
+        "if not entries or (entries < MANY and now - self._done < INTERVAL):",
         "if not entries or entries < MANY:",
         f"{REMEMBERING} -k idle_dispatcher",
     ),
     Bug(
         "a busy dispatcher never archives",
-        "running/dispatcher.py",
-        "if until - now <= ARCHIVING and now - self._stepped < NAP:",
-        "if until - now <= ARCHIVING:",
+        "running/archiving.py",
+        "if until - now <= MOMENT and now - self._stepped < PATIENCE:",
+        "if until - now <= MOMENT:",
         f"{REMEMBERING} -k busy",
     ),
     Bug(

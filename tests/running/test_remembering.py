@@ -8,7 +8,7 @@ import pytest
 from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.errors import BadJobId, NoSuchJob
 from redbike.keeping.fsck import fsck
-from redbike.running import dispatcher
+from redbike.running import archiving
 from redbike.state.runs import LEASE
 from redbike.working import ends
 from tests.states import QUEUE
@@ -280,7 +280,7 @@ def dispatching(bike):
 
 
 def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):
-    monkeypatch.setattr(dispatcher, "ARCHIVE", 0.1)
+    monkeypatch.setattr(archiving, "INTERVAL", 0.1)
     bike = dispatching()
     bike.work_one()
     wait_until(lambda: bike.client.hlen(bike.store.keys.history) == 1)
@@ -289,7 +289,7 @@ def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):
 
 
 def test_a_dispatcher_archives_at_once_where_there_is_much(dispatching, monkeypatch):
-    monkeypatch.setattr(dispatcher, "MANY", 5)
+    monkeypatch.setattr(archiving, "MANY", 5)
     bike = dispatching()
     for number in range(6):
         bike.set(f"{number}:A", "NOW")
@@ -300,9 +300,9 @@ def test_a_dispatcher_archives_at_once_where_there_is_much(dispatching, monkeypa
 
 
 def test_a_busy_dispatcher_finds_time_to_archive(dispatching, monkeypatch):
-    monkeypatch.setattr(dispatcher, "MANY", 5)
+    monkeypatch.setattr(archiving, "MANY", 5)
     # The next instant is never so far away.
-    monkeypatch.setattr(dispatcher, "ARCHIVING", 0.2)
+    monkeypatch.setattr(archiving, "MOMENT", 0.2)
     bike = dispatching()
     busy = [f"{number}:A" for number in range(20)]
     for number, jobid in enumerate(busy):
@@ -317,7 +317,7 @@ def test_a_busy_dispatcher_finds_time_to_archive(dispatching, monkeypatch):
 
 
 def test_what_cannot_be_archived_is_said_once_and_holds_up_no_job(dispatching, monkeypatch, caplog):
-    monkeypatch.setattr(dispatcher, "ARCHIVE", 0.0)
+    monkeypatch.setattr(archiving, "INTERVAL", 0.0)
     bike = dispatching()
     bike.client.set(bike.store.keys.counts, "wrong")
     bike.work_one()
