@@ -18,9 +18,9 @@ DEFAULT_FILE = ".redbike.conf"
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 MAX_PREFIX = 128  # bytes
 
-_OPTIONAL_POLICIES = ("on_error", "on_timeout")  # if they are not given, the worker class decides
-_LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
-CHOICES = {name: option.choices for name, option in SETTINGS.items() if option.choices} | {"log_level": _LOG_LEVELS}
+_OPTIONAL = ("on_error", "on_timeout", "ping_url")  # the worker class decides on the policies that are not given
+_LOG = {"log_level": ("debug", "info", "warning", "error", "critical"), "log_format": ("text", "json")}
+CHOICES = {name: option.choices for name, option in SETTINGS.items() if option.choices} | _LOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,10 @@ class Settings:
     grace: float = 0.0  # seconds after which an occurrence that is not enqueued is skipped; 0: none is
     overlap: str = "skip"  # what comes due during a run: skip, queue
     history: int = 10  # the most ended runs that are kept of a job; 0 keeps none
+    ping_url: str | None = None  # a URL that is called after each run, see `redbike.ping_urls`
     failures_limit: int = 1000  # the most failures that are kept
     log_level: str = "info"
+    log_format: str = "text"  # text, json
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -143,13 +145,13 @@ def _get_server(parser: configparser.ConfigParser) -> str | dict[str, str] | Non
 
 def _check_setting(name: str, value: Any) -> Any:
     key = name.replace("_", "-")
-    if name in _OPTIONAL_POLICIES and value in (None, ""):
+    if name in _OPTIONAL and value in (None, ""):
         return None
     if name in SETTINGS:
         read = SETTINGS[name].read(value)
         return read if isinstance(read, str) or SETTINGS[name].kind == "count" else float(read)
-    if name == "log_level":
-        return read_choice(key, value, _LOG_LEVELS)
+    if name in _LOG:
+        return read_choice(key, value, _LOG[name])
     if name == "default_timeout":
         return read_number(key, value, 0.001, MAX_SECONDS, float)
     if name == "failures_limit":

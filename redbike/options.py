@@ -16,6 +16,7 @@ from typing import Any, Literal, TypedDict
 
 from redbike.durations import measure_duration
 from redbike.errors import BadConfig
+from redbike.ping_urls import check_ping_url, mask
 
 Value = float | str  # a whole number of seconds is an int
 
@@ -36,7 +37,7 @@ class Option:
     """An option of a job. Its default is that of the setting; None: the worker class decides."""
 
     name: str
-    kind: Literal["duration", "count", "choice"]
+    kind: Literal["duration", "count", "choice", "url"]
     default: Value | None
     help: str
     choices: tuple[str, ...] = ()
@@ -54,6 +55,8 @@ class Option:
         """Return `value`, a text or a number, as it is stored. Raise `BadConfig`."""
         if self.kind == "choice":
             return read_choice(self.name, value, self.choices)
+        if self.kind == "url":
+            return check_ping_url(value)
         if self.zero and fold(value) == self.zero:
             return 0
         if self.kind == "count":
@@ -84,6 +87,12 @@ OPTIONS = {
             is_setting=False,
         ),
         Option("history", "count", 10, "How many ended runs are kept", most=200),
+        Option(
+            "ping-url",
+            "url",
+            None,
+            "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute",
+        ),
     )
 }
 SETTINGS = {option.key: option for option in OPTIONS.values() if option.is_setting}
@@ -106,6 +115,7 @@ class JobOptions(TypedDict, total=False):
     overlap: str | None
     spread: float | str | None
     history: int | None
+    ping_url: str | None
     data: Any
 
 
@@ -156,6 +166,14 @@ def parse_options(stored: str) -> Mapping[str, Value]:
             # A newer version may have stored it.
             continue
     return MappingProxyType(found)
+
+
+def show_options(stored: str) -> dict[str, Value]:
+    """Return options for whoever looks at them: without what is secret of a URL."""
+    return {
+        name: mask(str(value)) if OPTIONS[name].kind == "url" else value
+        for name, value in parse_options(stored).items()
+    }
 
 
 def list_texts(stored: str) -> list[str]:

@@ -20,8 +20,9 @@ from redbike.keeping.repair import Repair
 from redbike.looking import Looking
 from redbike.moving.rows import Source, get_name
 from redbike.options import NO_CHANGES, Changes, JobOptions, read_changes
+from redbike.ping_urls import check_dispatcher_url
 from redbike.running.dispatcher import Dispatcher
-from redbike.serving.check import check_server
+from redbike.serving.check import check_server, describe_address
 from redbike.serving.connection import aim_at, connect
 from redbike.setter import Setter
 from redbike.state import rights
@@ -65,8 +66,10 @@ class Redbike(Looking, Steering):
         grace: float = DEFAULTS.grace,
         overlap: str = DEFAULTS.overlap,
         history: int = DEFAULTS.history,
+        ping_url: str | None = DEFAULTS.ping_url,
         failures_limit: int = DEFAULTS.failures_limit,
         log_level: str = DEFAULTS.log_level,
+        log_format: str = DEFAULTS.log_format,
         noted_as: str | None = None,
     ) -> None:
         settings = Settings(
@@ -85,8 +88,10 @@ class Redbike(Looking, Steering):
             grace=grace,
             overlap=overlap,
             history=history,
+            ping_url=ping_url,
             failures_limit=failures_limit,
             log_level=log_level,
+            log_format=log_format,
         )
         # Before a server is started for it.
         check_worker(worker)
@@ -228,10 +233,18 @@ class Redbike(Looking, Steering):
             self._one = Worker(self.store, self.worker, self.settings)
         return self._one.work_one()
 
-    def dispatch(self, after: float | None = None, csvfilename: Source | None = None) -> None:
-        """Dispatch until halted; the rows of `csvfilename` are set first, a bad one is logged."""
+    def dispatch(
+        self, after: float | None = None, csvfilename: Source | None = None, ping_url: str | None = None
+    ) -> None:
+        """Dispatch until halted; the rows of `csvfilename` are set first, a bad one is logged.
+
+        `ping_url` is called once a minute for as long as the dispatcher goes round. Raises `BadConfig` for a bad one.
+        """
+        if ping_url is not None:
+            check_dispatcher_url(ping_url)
         self._check_rights("dispatcher", rights.DISPATCHER)
-        dispatcher = Dispatcher(self.store, self.settings)
+        dispatcher = Dispatcher(self.store, self.settings, ping_url)
+        log.info("dispatches the prefix %r, on %s", self.prefix, describe_address(self.client))
         if self.prefix != self._given_prefix:
             log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
         if csvfilename is not None:
@@ -244,8 +257,6 @@ class Redbike(Looking, Steering):
         """Work until halted, `concurrency` jobs at once; None is as many as the worker class says, or else one."""
         self._check_rights("worker", rights.WORKER)
         concurrency = read_concurrency(self.worker) if concurrency is None else concurrency
-        if concurrency > 1:
-            log.info("working up to %d jobs at once in this process", concurrency)
         Worker(self.store, self.worker, self.settings, concurrency).work()
 
     def _check_rights(self, role: str, needed: str) -> None:
@@ -253,6 +264,10 @@ class Redbike(Looking, Steering):
         if missing := self.store.questions.list_missing_rights(needed.split()):
             user = self.client.connection_pool.connection_kwargs.get("username") or "default"
             raise ServerError(rights.describe_missing(user, role, missing))
+        if self.store.questions.list_missing_rights([rights.PUBLISHING]):
+            log.warning(
+                "Redis does not let this %s publish to '&%s-*': nobody can listen to its runs", role, self.prefix
+            )
 
     # Control
 

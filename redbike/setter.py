@@ -21,7 +21,7 @@ from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import check_text, parse
 from redbike.state.inspected import JobState
-from redbike.state.jobs import Due, Job
+from redbike.state.jobs import Due, JobToSet
 from redbike.state.keys import check_jobid, check_known_jobid
 from redbike.state.log import Tally
 from redbike.state.store import Store
@@ -58,7 +58,7 @@ class Setter:
 
     def set(
         self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: Changes = NO_CHANGES
-    ) -> Job | None:
+    ) -> JobToSet | None:
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:
             self.unset(jobid)
@@ -190,7 +190,7 @@ class Setter:
             return parsed.with_zone()
         return parsed
 
-    def _set_jobs(self, requests: dict[str, Request], from_now: bool) -> dict[str, Job]:
+    def _set_jobs(self, requests: dict[str, Request], from_now: bool) -> dict[str, JobToSet]:
         """Set those jobs, forget the requests, and return the jobs.
 
         If their occurrences count `from_now`, none is before they are set.
@@ -222,7 +222,7 @@ class Setter:
         return self._read[0] + asked - self._read[1]
 
 
-def _log_if_due_at_once(job: Job, state: JobState) -> None:
+def _log_if_due_at_once(job: JobToSet, state: JobState) -> None:
     """Say that a recurring job is due at once, because it came due after the time in the timefile."""
     if job.once or not isinstance(job.due, float):
         return

@@ -14,7 +14,7 @@ from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
 from redbike.serving.embedded import EmbeddedServer
-from redbike.state.runs import Placement
+from redbike.state.run import Placement
 from tests.states import dump
 from tests.verbs import take_one
 

@@ -12,8 +12,8 @@ from redbike.config import Settings
 from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
-from redbike.state.jobs import Job
-from redbike.state.runs import LEASE
+from redbike.state.jobs import JobToSet
+from redbike.state.run import LEASE
 from redbike.state.store import Store
 from redbike.steering.gates import Gatekeeper
 from redbike.working.batch import MOST
@@ -78,7 +78,7 @@ class Scene:
 
     def fly(self, *jobids: str, ago: float = 0.0, tag: str = "tag") -> None:
         """Jobs in flight, taken together `ago` seconds ago by a worker that is gone."""
-        self.store.jobs.set([Job(jobid, self.hourly, self.began - ago, False, "work-A") for jobid in jobids])
+        self.store.jobs.set([JobToSet(jobid, self.hourly, self.began - ago, False, "work-A") for jobid in jobids])
         taken = take_many(self.store.at(self.began - ago), [("work-A", 1000.0)], [1], tag, MOST)
         assert {run.jobid for run in taken} == set(jobids)
 

@@ -7,7 +7,7 @@ from typing import Any
 from redbike.config import Settings
 from redbike.running.policies import place_again
 from redbike.state.inspected import JobState
-from redbike.state.runs import Answer, Placement, Run
+from redbike.state.run import Answer, Placement, Run
 from redbike.state.scripts import Call
 from redbike.state.store import Store
 from tests.verbs import set_job, take_one

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from redbike import RoundRobin, StopWork, current_run
 from redbike.errors import NoSuchJob
-from redbike.state.jobs import Due, Job
+from redbike.state.jobs import Due, JobToSet
 from redbike.state.namespace import STEP
-from redbike.state.runs import Look, Run
+from redbike.state.run import Look, Run
 from redbike.state.store import Store
 from redbike.state.timeline import DueJob, Survey
 
@@ -42,10 +42,10 @@ def run_job(store: Store, jobid: str) -> str:
 
 def set_job(store: Store, jobid: str, schedule: str, due: Due, once: bool = False) -> None:
     """Set a job, first due at `due`, also if it waits in another queue than its own."""
-    set_one(store, Job(jobid, schedule, due, once, store.queue_for(jobid)))
+    set_one(store, JobToSet(jobid, schedule, due, once, store.queue_for(jobid)))
 
 
-def set_one(store: Store, job: Job) -> None:
+def set_one(store: Store, job: JobToSet) -> None:
     while refused := store.jobs.set([job]):
         _, why, detail = refused[0]
         if why == "queue":

@@ -7,7 +7,7 @@ from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.messages import DONE, complain
 from redbike.config import Config, check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
-from redbike.schedule.forecast import describe_job, list_runs
+from redbike.schedule.forecast import Clock, describe_job, list_runs
 from redbike.schedule.parser import parse, parse_stored
 from redbike.schedule.spread import spread
 
@@ -24,7 +24,7 @@ def print_next(arguments: Arguments, config: Config) -> int:
         schedule = parse(text, zone, anchor=now)
     except BadSchedule as error:
         job = _find_job(text, config, error)
-        stored, (state, goes_on) = job["next_run"], describe_job(job, now)
+        stored, (state, goes_on) = job["next_run"], describe_job(job, Clock(now, config.settings.timezone))
         if not goes_on:
             print(state)
             return DONE

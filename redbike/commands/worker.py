@@ -17,14 +17,14 @@ from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.options import parse_options
 from redbike.processes.signals import reap_children
 from redbike.schedule.parser import parse_stored
-from redbike.state.runs import Run
+from redbike.state.run import Run
 from redbike.texts import escape_lines
 from redbike.working.runner import current_run
 from redbike.working.worker_class import RoundRobin
 
 log = logging.getLogger("redbike.commands")
 
-SECRETS = (b"REDBIKE_URL", b"REDIS_URL")
+SECRETS = (b"REDBIKE_URL", b"REDIS_URL", b"REDBIKE_DISPATCHER_PING_URL")
 NO_TIMEOUT = 1e9  # seconds: the longest timeout that a queue may have
 
 

@@ -15,7 +15,7 @@ from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
 from redbike.state.namespace import DATA_PAGE, PAGE
 from redbike.state.records import RunRecord, Waiting, decode, parse_batch
-from redbike.state.runs import GRACE, SLACK
+from redbike.state.run import GRACE, SLACK
 from redbike.state.store import Store
 
 # What is wrong with a key, or what an older version has left in it.

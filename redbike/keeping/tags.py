@@ -8,7 +8,7 @@ from itertools import islice
 from redbike.keeping.listing import Listing
 from redbike.state.inspected import TagState
 from redbike.state.namespace import PAGE
-from redbike.state.runs import GRACE, LEASE, SLACK
+from redbike.state.run import GRACE, LEASE, SLACK
 from redbike.state.store import Store
 
 

@@ -14,6 +14,8 @@ import threading
 
 # The environment variable with two descriptors: one to read the output, one to write reports.
 SUPERVISED = "REDBIKE_SUPERVISED"
+# The one with the name that the supervisor has given to this process.
+NAME = "REDBIKE_PROCESS"
 RUNNING, HALTED = b"R", b"H"
 
 _reports: int | None = None
@@ -23,6 +25,7 @@ def watch_parent() -> None:
     """Stop this process, a child, when its supervisor is gone; enable `report`."""
     global _reports
     given = os.environ.pop(SUPERVISED, None)
+    os.environ.pop(NAME, None)
     if given is None:
         return
     output, _reports = map(int, given.split(" "))

@@ -18,7 +18,7 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -168,6 +168,19 @@ class SignalHandlers:
                     pythonapi.PyOS_setsig(c_int(number), c_void_p(None))
 
 
+@contextlib.contextmanager
+def leave_to_others() -> Iterator[None]:
+    """Block the signals that end a process in the threads that are started meanwhile.
+
+    The system may give a signal to any thread. The main thread, which has to handle it, would sleep on.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Masks(threading.local):
     """The signals that the forking thread had blocked before the fork."""
 
@@ -196,3 +209,12 @@ def _restore_in_child() -> None:
 
 
 os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_restore_in_child)
+
+
+def interrupts_caller(error: BaseException) -> bool:
+    """Tell whether `error` is a Ctrl-C for the caller: nobody but Python handles it, as with `work_one`."""
+    return (
+        issubclass(type(error), KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )

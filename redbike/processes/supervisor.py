@@ -1,8 +1,8 @@
 """Supervise several processes in one foreground command: start, restart and stop them, and print their output.
 
 1. Each child is a process group of its own. So Ctrl-C reaches only this process, which stops the children in order.
-2. Each line of a child is printed after the child's name. If the reader is too slow, lines are dropped: no child ever
-   waits for the reader.
+2. Each line of a child is printed after the child's name, unless it is a log of objects, which have it. If the reader
+   is too slow, lines are dropped: no child ever waits for the reader.
 3. A child that ends by itself is restarted after a pause, whatever its exit status. If one was halted, no child is
    restarted. If one cannot begin because of bad input, all are stopped.
 4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.processes.child`.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from redbike.errors import BadConfig
 from redbike.processes import watchdog
-from redbike.processes.child import HALTED, RUNNING, SUPERVISED
+from redbike.processes.child import HALTED, NAME, RUNNING, SUPERVISED
 from redbike.processes.outlet import Lines, Outlet
 from redbike.processes.signals import AGAIN, SignalHandlers
 
@@ -38,13 +38,17 @@ CHUNK = 64 * 1024  # bytes
 
 
 def supervise(
-    commands: Mapping[str, Sequence[str]], environment: Mapping[str, str], is_halted: Callable[[], bool]
+    commands: Mapping[str, Sequence[str]],
+    environment: Mapping[str, str],
+    is_halted: Callable[[], bool],
+    tags: bool = True,
 ) -> int:
     """Run `commands` (name → arguments) until they are halted or stopped; return the exit status.
 
-    `is_halted` tells whether there was a HALT. Raise `BadConfig` if a child cannot begin, with its reason.
+    `is_halted` tells whether there was a HALT. With `tags`, each line of a child begins with its name.
+    Raise `BadConfig` if a child cannot begin, with its reason.
     """
-    supervisor = _Supervisor(commands, environment, is_halted)
+    supervisor = _Supervisor(commands, environment, is_halted, tags)
     with _open_outlets() as supervisor.outlet:
         return supervisor.run()
 
@@ -79,8 +83,13 @@ class _Supervisor:
     outlet: Outlet
 
     def __init__(
-        self, commands: Mapping[str, Sequence[str]], environment: Mapping[str, str], is_halted: Callable[[], bool]
+        self,
+        commands: Mapping[str, Sequence[str]],
+        environment: Mapping[str, str],
+        is_halted: Callable[[], bool],
+        tags: bool,
     ) -> None:
+        self.tags = tags
         self.commands = commands
         self.environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
         self.is_halted = is_halted
@@ -187,7 +196,7 @@ class _Supervisor:
         self.children[name] = child
         if self.stopping.is_set():
             child.terminate()
-        reader = _Reader(name, output, reports, self.outlet)
+        reader = _Reader(name if self.tags else "", output, reports, self.outlet)
         # Do not wait for the end of the output: a process that a job has left behind may keep it open.
         return reader.finish(child.wait())
 
@@ -202,7 +211,7 @@ class _Supervisor:
             os.set_blocking(reports, False)
             child = subprocess.Popen(
                 self.commands[name],
-                env=self.environment | {SUPERVISED: f"{output} {reports_end}"},
+                env=self.environment | {SUPERVISED: f"{output} {reports_end}", NAME: name},
                 stdin=subprocess.PIPE,
                 stdout=output_end,
                 stderr=subprocess.STDOUT,
@@ -220,7 +229,7 @@ class _Reader(threading.Thread):
 
     def __init__(self, name: str, output: int, reports: int, outlet: Outlet) -> None:
         super().__init__(name=f"redbike-{name}", daemon=True)
-        self._tag = f"{name:<8} | ".encode()
+        self._tag = f"{name:<8} | ".encode() if name else b""
         self._output = output
         self._reports: int | None = reports
         self._outlet = outlet

@@ -5,8 +5,8 @@
    moved at their instant, without another survey. What is late by more than its grace is skipped.
 3. End the lost runs by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt them first.
 4. Resume the jobs whose pause is over. Open the gates whose instant has come: a pause is over, or a rate allows more.
-5. Sleep until the next due time, lease or alarm, or until something earlier is set. Keep the time once a second, and
-   archive what the journal has of ended runs.
+5. Sleep until the next due time, lease or alarm, or until something earlier is set. Keep the time once a second,
+   archive what the journal has of ended runs, and call its own ping URL once a minute, as long as it comes this far.
 
 It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
 any more. So of two dispatchers one works and the other finds nothing to do, and nobody misses one that dies.
@@ -23,6 +23,7 @@ from redbike.errors import RedbikeError
 from redbike.processes import watchdog
 from redbike.running.archiving import Archiving
 from redbike.running.loop import Loop
+from redbike.running.pings import Pings
 from redbike.running.policies import describe, place_again, place_lost, place_suspect
 from redbike.running.presence import Presence
 from redbike.running.resuming import resume_over
@@ -30,7 +31,7 @@ from redbike.running.skipping import skip_late, skip_missed
 from redbike.running.timefile import Timefile
 from redbike.state.keys import is_queue_name
 from redbike.state.namespace import PAGE, STEP
-from redbike.state.runs import Answer, EndedRun, Run
+from redbike.state.run import Answer, EndedRun, Run
 from redbike.state.scripts import Call, Pipeline, Reply
 from redbike.state.store import Store
 from redbike.state.timeline import DueJob, Survey, is_ahead
@@ -45,13 +46,14 @@ ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clock
 KEEPING = 0.05  # seconds that keeping the time may take
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
+PING_INTERVAL = 60.0  # seconds
 GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
 
 
 class Dispatcher:
-    """Dispatches the jobs of `store`, and keeps the time in `settings.timefile`."""
+    """Dispatches the jobs of `store`, keeps the time in `settings.timefile`, and calls `ping_url` once a minute."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, ping_url: str | None = None) -> None:
         self.store = store
         self.settings = settings
         self.loop = Loop(store)
@@ -59,6 +61,8 @@ class Dispatcher:
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
         self._archiving = Archiving(store)
+        self._pings = Pings()
+        self._ping_url, self._pinged = ping_url, float("-inf")
         self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
@@ -75,6 +79,7 @@ class Dispatcher:
             finally:
                 self._keep_time_at_exit()
                 self.close()
+                self._pings.stop()
 
     def close(self) -> None:
         """Give back the connection."""
@@ -209,8 +214,10 @@ class Dispatcher:
                 for (run, placement), settings, before, answer in zip(ended, own, placed, answers, strict=True)
             ]
             answers = self._end_whole(store, placed)
-        for run, is_suspect, answer in zip(runs, suspects, answers, strict=True):
+        for (run, placement), settings, is_suspect, answer in zip(placed, own, suspects, answers, strict=True):
             if answer.word == "ok":
+                if settings.ping_url:
+                    self._pings.end(run.jobid, settings.ping_url, placement)
                 count = "which was one of several" if is_suspect else f"loss {run.losses + 1} in a row"
                 log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
 
@@ -235,6 +242,7 @@ class Dispatcher:
         self.dispatch_due()
         assert self._surveyed is not None
         self.loop.check_halt(self._surveyed.control)
+        self._ping()
         survey = self._surveyed
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_alarm) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
@@ -250,6 +258,11 @@ class Dispatcher:
                 return
             if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more else min(NAP, pause - EARLY / 2)):
                 return
+
+    def _ping(self) -> None:
+        if self._ping_url and time.monotonic() - self._pinged >= PING_INTERVAL:
+            self._pinged = time.monotonic()
+            self._pings.send("dispatcher", self._ping_url)
 
     def _keep_time(self, until: float) -> None:
         """Note up to when all is dispatched, about once a second, unless that might make a job late."""

@@ -2,7 +2,8 @@
 
 1. A turn does all that there is to do. It calls `wait` when there is nothing.
 2. A signal or a HALT ends the loop after the turn, or at once while it waits.
-3. When Redis goes away, the loop logs that once, and tries again after ever longer pauses, up to `LONGEST_PAUSE`.
+3. When Redis goes away, the loop logs that, once a minute, and tries again after ever longer pauses, up to
+   `LONGEST_PAUSE`.
 4. Each turn, wait or attempt that is over feeds the watchdog.
 
 At its start the loop adopts the tombstones that an older version has left.
@@ -26,6 +27,7 @@ from redbike.state.store import Store
 log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
+REMINDER = 60.0  # seconds after which it is logged again that Redis is still away
 FAREWELL = 0.5  # seconds for which a process that is to stop tries to tell Redis what it has done
 
 T = TypeVar("T")
@@ -43,7 +45,7 @@ class Loop:
         store.scripts.is_stopping = self.stopping.is_set
         self._abort = abort
         self._aborting = False
-        self._out = False
+        self._out, self._told_at = False, 0.0  # whether Redis is away, and when that was logged last
         self._back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], Wakeup] = {}
@@ -96,13 +98,19 @@ class Loop:
                 watchdog.feed()
                 return result
 
+    def goes_on(self) -> bool:
+        """Look whether there was a HALT, and tell whether the loop is to go on."""
+        if not self.stopping.is_set():
+            self.check_halt(self.store.read_control())
+        return not self.stopping.is_set()
+
     def is_settling(self, seconds: float) -> bool:
         """Tell whether Redis is back from an outage for less than so many seconds."""
         return self._out or time.monotonic() - self._back_at < seconds
 
     def _endure(self, error: Unreachable, pause: float) -> None:
-        if not self._out:
-            self._out = True
+        if not self._out or time.monotonic() - self._told_at >= REMINDER:
+            self._out, self._told_at = True, time.monotonic()
             log.warning("%s; waiting for it", error)
         watchdog.feed()
         if threading.get_ident() == self._thread:

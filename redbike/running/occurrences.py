@@ -7,7 +7,7 @@ from redbike.config import Settings
 from redbike.schedule.kinds import Schedule
 from redbike.state.jobs import Due
 from redbike.state.records import Streak
-from redbike.state.runs import Placement, Run
+from redbike.state.run import Placement, Run
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run

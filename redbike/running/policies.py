@@ -17,7 +17,7 @@ from redbike.running.occurrences import JUST_BEFORE, give_up_paused, place_next
 from redbike.running.schedules import find_schedule
 from redbike.schedule.parser import is_one_off
 from redbike.state.records import CANCELLED, NOTHING, OWED, Streak
-from redbike.state.runs import Answer, Placement, Run
+from redbike.state.run import Answer, Placement, Run
 from redbike.texts import format_traceback, get_message
 from redbike.words import Outcome
 

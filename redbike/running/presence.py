@@ -4,7 +4,7 @@
    more: after a flush, on a new server, after a day of suspension.
 2. A dispatcher is seen by its turns, an idle worker by the takes that wait for a job. While it is busy, a thread of
    its own sees to it.
-3. When it ends in order, it is removed.
+3. When it ends in order, it is removed. One that fails is lost, as one that was killed.
 
 Nothing of that holds up a job: what Redis refuses is logged once, and what it does not answer is tried again.
 """
@@ -37,11 +37,17 @@ MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their c
 class Listener(Protocol):
     """Who tells of ended runs."""
 
-    has_others: bool  # whether there may be some that others had, and have not told
-
     @property
     def is_wanted(self) -> bool:
         """Tell whether there is anybody to tell."""
+        ...
+
+    def hear(self) -> None:
+        """Hear that there may be some that others had, and have not told."""
+        ...
+
+    def look(self) -> None:
+        """Look every few seconds whether it goes on."""
         ...
 
 
@@ -87,6 +93,9 @@ class Presence:
         self._changed.set()
         if os.getpid() != self._pid:
             return
+        if isinstance(error, Exception):
+            # It has failed, and may leave runs behind: so it is to be known by whom.
+            return
         if self._thread is not None:
             self._thread.join(FAREWELL)
             if self._thread.is_alive():
@@ -126,6 +135,8 @@ class Presence:
             self._changed.wait(max(pause, self._seen_at + INTERVAL + LATENESS - time.monotonic()))
             self._changed.clear()
             pause = 0.0
+            if self._listener:
+                self._listener.look()
             if time.monotonic() - self._seen_at >= INTERVAL:
                 try:
                     self._update()
@@ -154,12 +165,10 @@ class Presence:
         self.hear(is_any_untold)
         return is_known
 
-    def hear(self, is_any_untold: bool) -> bool:
-        """Pass on that there may be ended runs that nobody has told; return whether there is anybody to tell."""
+    def hear(self, is_any_untold: bool) -> None:
+        """Pass on that there may be ended runs that nobody has told."""
         if self._listener and is_any_untold:
-            self._listener.has_others = True
-            return True
-        return False
+            self._listener.hear()
 
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))

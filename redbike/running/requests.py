@@ -7,7 +7,7 @@ from redbike.options import NO_CHANGES, Changes
 from redbike.running.occurrences import find_first_due
 from redbike.running.schedules import apply_options, find_spread
 from redbike.schedule.kinds import Schedule, Stop
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Request:
         """The schedule with the options that the job will have."""
         return apply_options(self.schedule, self.jobid, self.options)
 
-    def make_job(self, settings: Settings) -> Job:
+    def make_job(self, settings: Settings) -> JobToSet:
         """Return the job with its first due time."""
         schedule, options = self.timed_schedule, self.options
         # If the user has not said from when, a one-off that is past is due at once.
@@ -44,7 +44,7 @@ class Request:
         text = Stop.text if due is None and schedule.runs_once else schedule.text
         keeps = not self.is_given and not schedule.is_command
         rests = not self.is_given and not self.wants_run and (keeps or self.schedule.never_runs)
-        return Job(
+        return JobToSet(
             self.jobid,
             text,
             due,

@@ -6,9 +6,11 @@ line. Invalid content is logged once and ignored. Nothing but a regular file is 
 
 import contextlib
 import logging
+import math
 import os
 import re
 import stat
+import time
 from pathlib import Path
 
 log = logging.getLogger("redbike.timefile")
@@ -16,6 +18,7 @@ log = logging.getLogger("redbike.timefile")
 # A line without its end may be torn. But ten digits are what redbike 0.13.1 writes, and the first ten digits of a line
 # of ours are still the right second.
 LINE = re.compile(rb"\d{1,12}(\.\d{1,9})?\n|\d{10}")
+REMINDER = 60.0  # seconds after which a complaint is logged again
 SLACK = 2.0  # seconds that a timefile may be ahead of Redis' clock
 
 
@@ -24,7 +27,7 @@ class Timefile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = path
-        self._complaints: set[str] = set()
+        self._complaints: dict[str, float] = {}  # when each was logged, by the monotonic clock
 
     def read(self, now: float) -> float | None:
         """Return the instant in the file; None if there is no file, or an invalid one.
@@ -76,8 +79,9 @@ class Timefile:
             os.close(handle)
 
     def _complain(self, complaint: str) -> bool:
-        if complaint not in self._complaints:
-            self._complaints.add(complaint)
+        now = time.monotonic()
+        if now - self._complaints.get(complaint, -math.inf) >= REMINDER:
+            self._complaints[complaint] = now
             log.warning("timefile %s %s", self.path, complaint)
         return False
 

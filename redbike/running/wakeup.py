@@ -12,7 +12,7 @@ from redbike.serving.refusals import translate_errors
 from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply, decode_word, name_wrong_key, pack_call
 
-BLOCK = 5  # seconds for which the server holds a blocking pop
+BLOCK = 6  # seconds for which the server holds a blocking pop
 SILENCE = BLOCK + 4  # seconds without a reply after which the server counts as gone
 
 

@@ -2,13 +2,35 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.texts import escape
 from redbike.words import Event
+
+NOTHING = "–"  # in place of what there is not
+
+
+class Clock(NamedTuple):
+    """When and where somebody looks: Redis' clock in epoch seconds, and the IANA zone in which times are shown."""
+
+    now: float
+    zone: str
+
+    def measure(self, moment: float | None) -> str:
+        """Return an instant as the time from now."""
+        return NOTHING if moment is None else format_distance(min(max(moment, 0.0), END_OF_TIME) - self.now)
+
+    def format(self, moment: float) -> str:
+        """Return an instant in local time."""
+        local = datetime.fromtimestamp(min(max(moment, 0.0), END_OF_TIME - 86400), ZoneInfo(self.zone))
+        return local.strftime("%Y-%m-%d %H:%M:%S")
+
+    def name(self, moment: float) -> str:
+        """Return an instant in local time, with the zone."""
+        return f"{self.format(moment)} {self.zone}"
 
 
 def list_runs(
@@ -29,17 +51,17 @@ def list_runs(
         due = schedule.next(due if stored is None else max(due, now))
 
 
-def describe_job(job: Mapping[str, Any], now: float) -> tuple[str, bool]:
+def describe_job(job: Mapping[str, Any], clock: Clock) -> tuple[str, bool]:
     """Return a sentence on what a job does, from the answer of `Redbike.tell`, and whether its schedule goes on.
 
     The sentence is empty for a job that waits for its due time.
     """
     event, _, since = (job["status"] or "").partition(":")
-    when = f"since {_format_instant(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
+    when = f"since {clock.name(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
     if job["schedule"] is None and event != Event.BAD:
         return "It has no schedule; redbike fsck says more.", False
     if "paused" in job:
-        return _describe_pause(job, when), False
+        return _describe_pause(job, when, clock), False
     if job["working"]:
         return f"It runs {when}.", True
     if "queued_for" in job:
@@ -47,7 +69,7 @@ def describe_job(job: Mapping[str, Any], now: float) -> tuple[str, bool]:
     if job["next_run"] is not None:
         if not 0 <= job["next_run"] < END_OF_TIME:
             return f"Its next run is no time at all, {job['next_run']:g}; redbike fsck says more.", False
-        return ("It is due, and waits for a dispatcher." if job["next_run"] <= now else ""), True
+        return ("It is due, and waits for a dispatcher." if job["next_run"] <= clock.now else ""), True
     if event == Event.BAD:
         return f"It was never scheduled, as its schedule is bad, {when}.", False
     if event == Event.DIE:
@@ -57,12 +79,12 @@ def describe_job(job: Mapping[str, Any], now: float) -> tuple[str, bool]:
     return "It is nowhere, though it should be; redbike fsck says more.", False
 
 
-def _describe_pause(job: Mapping[str, Any], when: str) -> str:
+def _describe_pause(job: Mapping[str, Any], when: str, clock: Clock) -> str:
     pause = job["paused"]
     place = f"It runs {when}. " if job["working"] else f"It waits for a worker {when}. " if "queued_for" in job else ""
     by, reason = (escape(str(pause[name] or "").encode(errors="replace")) for name in ("by", "reason"))
-    until = "it is resumed" if pause["until"] is None else _format_instant(pause["until"])
-    said = f"It is paused since {_format_instant(pause['since'])}{f' by {by}' if by else ''}, until {until}"
+    until = "it is resumed" if pause["until"] is None else clock.name(pause["until"])
+    said = f"It is paused since {clock.name(pause['since'])}{f' by {by}' if by else ''}, until {until}"
     return f"{place}{said}{f': {reason}' if reason else '.'}"
 
 
@@ -81,13 +103,24 @@ def _format_instant(moment: float) -> str:
 
 def format_distance(seconds: float) -> str:
     """Format a number of seconds from now in its two largest units: ``in 2 d 3 h``, ``5 min 12 s ago``, ``now``."""
-    whole = round(abs(seconds))
-    if whole == 0:
+    if round(abs(seconds)) == 0:
         return "now"
-    parts: list[str] = []
+    text = format_length(seconds)
+    return f"in {text}" if seconds > 0 else f"{text} ago"
+
+
+def format_length(seconds: float) -> str:
+    """Format a number of whole seconds, whatever its sign, in its two largest units: ``2 d 3 h``, ``0 s``."""
+    whole, parts = round(abs(seconds)), list[str]()
     for name, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         number, whole = divmod(whole, size)
         if number or parts:
             parts.append(f"{number} {name}" if number else "")
-    text = " ".join(filter(None, parts[:2]))
-    return f"in {text}" if seconds > 0 else f"{text} ago"
+    return " ".join(filter(None, parts[:2])) or "0 s"
+
+
+def format_took(seconds: float) -> str:
+    """Return for how long something ran: ``2 ms``, ``1.24 s``, ``5 min 12 s``."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.2f} s" if seconds < 60 else format_length(seconds)

@@ -38,10 +38,10 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
     except (ConnectionError, TimeoutError, OSError) as error:
         message = describe_outage(error)
         raise Unreachable(
-            f"cannot reach Redis at {_describe_address(client)}: {message}{_hint_at_tls(client, message)}"
+            f"cannot reach Redis at {describe_address(client)}: {message}{_hint_at_tls(client, message)}"
         ) from None
     except RedisError as error:
-        raise ServerError(f"Redis at {_describe_address(client)} refuses: {error}") from None
+        raise ServerError(f"Redis at {describe_address(client)} refuses: {error}") from None
     refusal = next((reply for reply in replies if isinstance(reply, Exception)), None)
     if refusal is not None:
         # Not every user may run INFO. If the version is too old, the scripts will fail.
@@ -49,7 +49,7 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
     server, memory, persistence, replication = replies
     is_node = "cluster" in (server.get("redis_mode"), server.get("server_mode"))
     if is_node and "router" not in client.connection_pool.connection_kwargs:
-        place = _describe_address(client)
+        place = describe_address(client)
         raise ServerError(f"the server at {place} is a node of a cluster: the url is redis+cluster://{place}")
     _check_version(server)
     if role := _check_role(replication):
@@ -114,7 +114,8 @@ def _check_version(info: Mapping[str, Any]) -> None:
         raise ServerError(f"the server is {name} {version}: Redbike needs {name} {oldest} or later")
 
 
-def _describe_address(client: "redis.Redis") -> str:
+def describe_address(client: "redis.Redis") -> str:
+    """Return where the server is, without a password."""
     pool = client.connection_pool
     place = pool.connection_kwargs
     if "router" in place:

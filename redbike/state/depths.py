@@ -52,6 +52,18 @@ class Depths:
             found.append(Queue(name, waiting, oldest, flying[name], min(since, default=None), at_once, ended[name]))
         return found
 
+    def count_before(self, queue: str, jobid: str, most: int) -> int | None:
+        """Return how many entries are taken before `jobid` in a queue; None for more than `most`, or if it is gone.
+
+        Some of the entries may be withdrawn.
+        """
+        client, key = self._namespace.client, self._namespace.keys.queue(queue)
+        with self._namespace.translate((key, "list")), client.pipeline(transaction=True) as pipeline:
+            pipeline.lpos(key, jobid, rank=-1, maxlen=most)
+            pipeline.llen(key)
+            place, length = pipeline.execute()
+        return None if place is None else length - 1 - place
+
     def _read(self, names: list[str]) -> Iterator[tuple[str, int, float | None, float]]:
         for first in range(0, len(names), TOGETHER):
             page = names[first : first + TOGETHER]

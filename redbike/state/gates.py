@@ -147,7 +147,7 @@ class Gates:
     def list_all(self) -> list[Gate]:
         """Return the gates that are not simply open, the one of everything first, and then by the name of the queue."""
         client, key = self._namespace.client, self._namespace.keys.gates
-        with translate_errors():
+        with self._namespace.translate((key, "hash")):
             kept = dict(client.hscan_iter(key, count=PAGE))
         found = (read_gate(decode(name), decode(text)) for name, text in sorted(kept.items()))
         return [gate for gate in found if gate and not gate.is_open]

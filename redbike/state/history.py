@@ -13,7 +13,7 @@ bytes    field
 1        number of this try, 255 for more
 1        length of the name of the worker; or `NAMED` and the number of a name that stands before, from 0
 \        the name of the worker, if it does not stand before; ``-`` if nobody knows it
-\        the last line of the error
+\        what went wrong, in one line
 =======  =====================================================================
 
 The value of a job in ``-history`` begins with the number of its runs. The runs follow, the newest first.
@@ -33,11 +33,13 @@ MAX_WORKER = 60  # bytes of its name
 MAX_ATTEMPT = 255
 UNKNOWN = "-"  # the name of a worker that nobody knows
 NAMED, MOST_NAMES = 128, 127
+FEW = 3  # runs that make an average
 LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
 
 _HEAD = struct.Struct("<BdIfBBB")
 _OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
+_TOOK, _TOOK_AT = struct.Struct("<f"), 13
 _NAME_LENGTH = _HEAD.size - 1  # where it stands
 
 
@@ -51,7 +53,7 @@ class PastRun:
     took: float
     outcome: Outcome
     attempt: int  # the number of this try of the same occurrence, from 1
-    error: str  # the last line of what went wrong; "" if nothing did, or nobody knows
+    error: str  # what went wrong, in one line; "" if nothing did, or nobody knows
     worker: str  # the id of its process, see `Process`; "" if nobody knows
 
     @property
@@ -141,6 +143,30 @@ def read_runs(jobid: str, value: bytes) -> list[PastRun] | None:
         return [read_run(jobid, packed, worker) for packed, worker in _cut_apart(value)]
     except (IndexError, ValueError, struct.error):
         return None
+
+
+def read_newest(jobid: str, value: bytes) -> PastRun | None:
+    """Return the newest run in the value of a job; None if there is none, or it is damaged."""
+    try:
+        return next((read_run(jobid, packed, worker) for packed, worker in _cut_apart(value)), None)
+    except (IndexError, ValueError, struct.error):
+        return None
+
+
+def read_duration(value: bytes) -> float | None:
+    """Return the seconds that the newest runs in the value of a job took on average; None if there are none.
+
+    It reads no more than that, as a forecast asks for it for each job. Of a damaged value it may return anything.
+    """
+    position, found = 1, list[float]()
+    try:
+        for _ in range(min(value[0], FEW) if value else 0):
+            found += _TOOK.unpack_from(value, position + _TOOK_AT)
+            position += value[position]
+    except (IndexError, struct.error):
+        return None
+    mean = sum(found) / len(found) if found else math.nan
+    return mean if 0 <= mean < math.inf else None
 
 
 def _split(value: bytes) -> list[tuple[bytes, bytes]]:

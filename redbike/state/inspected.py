@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from redbike.options import is_readable, parse_options
+from redbike.options import is_readable, show_options
 from redbike.state.history import read_runs
 from redbike.state.keys import OWNER
 from redbike.state.namespace import read_json
@@ -114,7 +114,7 @@ class JobState:
         if self.failure is not None:
             found["failure"] = self.failure
         if self.options:
-            found["options"] = dict(parse_options(self.options))
+            found["options"] = show_options(self.options)
         if self.data:
             found["data"] = json.loads(self.data)
         return found

@@ -13,7 +13,7 @@ Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once b
 
 
 @dataclass(slots=True)
-class Job:
+class JobToSet:
     """A job to set."""
 
     jobid: str
@@ -34,7 +34,7 @@ class Job:
 class Refused(NamedTuple):
     """A job that was left as it is, and why."""
 
-    job: Job
+    job: JobToSet
     # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile
     why: Literal["options", "queue", "due"]
     detail: str  # those options, or that queue
@@ -60,7 +60,7 @@ class Jobs:
         self._namespace = namespace
         self._queue_for = queue_for
 
-    def set(self, jobs: Sequence[Job], from_now: bool = False) -> list[Refused]:
+    def set(self, jobs: Sequence[JobToSet], from_now: bool = False) -> list[Refused]:
         """Set jobs, none of them twice, in one round trip, `STEP` in each step.
 
         Return those that were left as they are. One may have other options than known. One may wait in a queue that is
@@ -75,7 +75,7 @@ class Jobs:
                 refused |= zip(words[::3], zip(words[1::3], words[2::3], strict=True), strict=True)
         return [Refused(job, *refused[job.jobid]) for job in jobs if job.jobid in refused] if refused else []
 
-    def _pack_set(self, jobs: Sequence[Job], from_now: bool) -> Call:
+    def _pack_set(self, jobs: Sequence[JobToSet], from_now: bool) -> Call:
         numbers = number_queues(job.queue for job in jobs)
         given = [_format_job(job, numbers[job.queue]) for job in jobs]
         return self._namespace.pack("set", numbers, request=make_tag(), from_now=from_now, jobs=given)
@@ -126,7 +126,7 @@ class Jobs:
         return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)
 
 
-def _format_job(job: Job, queue: int) -> dict[str, Any]:
+def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
     """Return a job for ``lua/set.lua``."""
     given: dict[str, Any] = {"id": job.jobid, "schedule": job.schedule, "queue": queue}
     if job.due is not None:

@@ -2,10 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
-
-import redis
 
 from redbike.serving.refusals import translate_errors
 from redbike.state.entries import PART, RECENT, Digest, Pending, parse_recent, read_entry
@@ -13,7 +11,6 @@ from redbike.state.history import PastRun
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.questions import Questions
 from redbike.state.records import COUNT, decode, encode
-from redbike.state.scripts import name_wrong_key
 from redbike.words import Skip
 
 FEW = 20  # jobs that are looked for in the bytes of each entry
@@ -47,27 +44,13 @@ class Journal:
             for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
                 yield from pending.get(jobid, nothing).read(jobid, value)
 
-    def read_counts(self) -> Counter[str]:
-        """Return all counts, see entries.py, also of those runs that are not archived yet.
+    def read_newest(self) -> dict[str, PastRun | None]:
+        """Return the newest run of each job of which runs have ended and are not archived yet.
 
-        Those of occurrences that were skipped are ``skipped:REASON:``.
+        It is None for a job of which nothing is kept.
         """
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
-        keys = self._namespace.keys
-        with translate_journal_errors(self._namespace):
-            while True:
-                before = client.hget(keys.counts, "archived")
-                entries, found = client.lrange(keys.journal, 0, -1), client.hgetall(keys.counts)
-                # What was archived meanwhile would count twice, or not at all.
-                if found.get(b"archived") == before:
-                    break
-            skipped = client.hmget(keys.skipped, [f"{reason}:" for reason in Skip])
-        counts = Digest(entries).counts
-        found |= {f"skipped:{reason}:".encode(): number for reason, number in zip(Skip, skipped, strict=True) if number}
-        for name, number in found.items():
-            if b":" in name and COUNT.fullmatch(decode(number)):
-                counts[decode(name)] += int(number)
-        return counts
+        pending = Digest(self._read_entries()).pending.items()
+        return {jobid: next(iter(own.read(jobid, b"")), None) for jobid, own in pending}
 
     def count_recent(self, now: float) -> Counter[str]:
         """Return by queue how many runs have ended in the last minute, or up to `PART` seconds before that."""
@@ -126,13 +109,7 @@ def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:
     return [value or b"" for value in found]
 
 
-@contextmanager
-def translate_journal_errors(namespace: Namespace) -> Iterator[None]:
+def translate_journal_errors(namespace: Namespace) -> AbstractContextManager[None]:
     """Translate the errors of redis-py; that of a key of another type names it."""
     keys = namespace.keys
-    with translate_errors():
-        try:
-            yield
-        except redis.ResponseError as error:
-            kinds = [(keys.counts, "hash"), (keys.history, "hash"), (keys.journal, "list")]
-            raise name_wrong_key(namespace.client, kinds, error) from error
+    return namespace.translate((keys.counts, "hash"), (keys.history, "hash"), (keys.journal, "list"))

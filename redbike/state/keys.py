@@ -36,7 +36,7 @@ key (after the prefix)    type    content
 ``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
 ``-history``              hash    job id → its last ended runs, packed as in history.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see entries.py
-``-untold``               hash    ``TAG JOB`` → ``TIME <LF> entry``: ended runs that are to be told, see below
+``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: ended runs that are to be told, see below
 ``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================
 
@@ -85,7 +85,7 @@ action change within a second shares an entry too. The list has 10,000 entries a
 
 If a tag ends in `TELLS`, its worker class has a method ``ended``, which is to be told of each run under that tag that
 has ended. Until then the entry of the journal is in ``-untold`` too, by the tag and the first of its jobs that ended.
-From TIME on, any worker of such a class may tell it.
+From TIME on, any worker of such a class and of its queues may claim it, to tell it. N is how often one has.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """

@@ -3,13 +3,15 @@
 import base64
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import redis
 
+from redbike.serving.refusals import translate_errors
 from redbike.state.keys import OWNER, Keys
 from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply, Scripts, name_wrong_key
@@ -53,6 +55,15 @@ class Namespace:
     def run(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Reply:
         """Run one script, and return its reply."""
         return self.scripts.run(self.pack(verb, queues, **given))
+
+    @contextmanager
+    def translate(self, *kinds: tuple[str, str]) -> Iterator[None]:
+        """Translate the errors of redis-py. That of a key of a wrong type names it; `kinds` has keys and types."""
+        with translate_errors():
+            try:
+                yield
+            except redis.ResponseError as error:
+                raise name_wrong_key(self.client, kinds, error) from error
 
     def fetch(self, command: Callable[[str], Any], key: str, kind: str) -> Any:
         """Return what a command replies for a key of this type. The error for another type names the key."""

@@ -116,14 +116,27 @@ class Questions:
         """Yield every job id with its schedule."""
         return self.scan(self._namespace.keys.schedules)
 
-    def list_matching(self, pattern: str) -> Iterator[str]:
-        r"""Yield the ids of the jobs that `pattern` matches: ``*``, ``?``, ``[…]``, with ``\`` before a literal one."""
-        return (jobid for jobid, _ in self.scan(self._namespace.keys.schedules, pattern))
+    def list_matching(self, pattern: str, also_bad: bool = False) -> Iterator[str]:
+        r"""Yield the ids of the jobs that `pattern` matches: ``*``, ``?``, ``[…]``, with ``\`` before a literal one.
+
+        Those that have a schedule, and those that are `also_bad`: their only schedule was refused.
+        """
+        keys = self._namespace.keys
+        return (jobid for jobid, _ in self.scan(keys.statuses if also_bad else keys.schedules, pattern))
+
+    def has_job(self, jobid: str, also_bad: bool = False) -> bool:
+        """Tell whether `jobid` has a schedule, or is `also_bad`: its only schedule was refused."""
+        client, keys = self._namespace.client, self._namespace.keys
+        with translate_errors():
+            return any(
+                self._namespace.fetch(lambda key: client.hexists(key, jobid), key, "hash")
+                for key in ((keys.schedules, keys.statuses) if also_bad else (keys.schedules,))
+            )
 
     def list_failures(self) -> Iterator[dict[str, Any]]:
         """Yield the failures that are kept, oldest first."""
         client, keys = self._namespace.client, self._namespace.keys
-        with translate_errors():
+        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
             jobids = [decode(jobid) for jobid in client.zrange(keys.failure_times, 0, -1)]
             for page in range(0, len(jobids), PAGE):
                 for kept in client.hmget(keys.failures, jobids[page : page + PAGE]):
@@ -131,11 +144,20 @@ class Questions:
                     if failure is not None:
                         yield failure
 
+    def list_newest_failures(self, number: int) -> list[dict[str, Any]]:
+        """Return the last failures that are kept, the newest first."""
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        keys = self._namespace.keys
+        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
+            jobids = client.zrange(keys.failure_times, -number, -1)[::-1]
+            kept = client.hmget(keys.failures, jobids) if jobids else []
+        return [failure for failure in (parse_failure(decode(each)) for each in kept) if failure is not None]
+
     def scan(self, key: str, pattern: str | None = None) -> Iterator[tuple[str, str]]:
         """Yield the fields of a hash with their values, or those that `pattern` matches."""
         client, seen = self._namespace.client, set[bytes]()
         may_move = is_in_cluster(client)
-        with translate_errors():
+        with self._namespace.translate((key, "hash")):
             for _ in range(MOVES):
                 # The cursor of one server means nothing to another: begin again there, without what was yielded.
                 with suppress(*MOVING), hold_connection(client, key) as held:

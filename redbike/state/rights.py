@@ -2,19 +2,22 @@
 
 ``docs/security.rst`` gives users these rights. A process checks all of them at its start, by one question. Otherwise it
 would find out in the middle of a run that one is missing, perhaps after weeks. ``ping``, ``evalsha`` and in a cluster
-``cluster|slots`` are not here: what asks the question needs them. ``info`` is not needed by all means.
+``cluster|slots`` are not here: what asks the question needs them. ``info`` is not needed by all means, and neither is
+`PUBLISHING`.
 """
 
 DISPATCHER = (
     "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hmget hexists hset hdel "
     "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem del lrange lpos lrem lpush "
-    "rpush ltrim sadd srem smismember sismember smembers spublish"
+    "rpush ltrim sadd srem smismember sismember smembers"
 )
 WORKER = (
     "script|load time blpop hlen zcard scard llen strlen type exists get set mget del hget hmget hexists hset hdel "
     "hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lpos lrem lpush rpush ltrim "
-    "rpop sadd srem smismember sismember smembers spublish"
+    "rpop sadd srem smismember sismember smembers"
 )
+
+PUBLISHING = "spublish"
 
 
 def describe_missing(user: str, role: str, missing: list[str]) -> str:

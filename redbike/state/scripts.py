@@ -28,7 +28,7 @@ def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], 
 
     `asked_for` has the keys of the request, each with the type that it should have.
     """
-    if not str(error).startswith("WRONGTYPE"):
+    if "WRONGTYPE Operation" not in str(error):
         return error
     kinds = dict(asked_for)
     with client.pipeline(transaction=False) as pipeline:

@@ -15,6 +15,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Pauses` for those who pause jobs,
 - `Log` for the changes that people have made,
 - `Journal` for the ended runs that are kept, and `Archiver`, which moves them to their jobs,
+- `Counts` for what has happened in all, and `Totals` for how many jobs are where,
 - `Depths` for what waits in queues,
 - `Events` for what happens, as it happens,
 - `Untold` for ended runs that a worker class is to be told of,
@@ -34,6 +35,8 @@ from redbike.errors import BadQueueName, RedbikeError
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import translate_errors
 from redbike.state.archiving import Archiver
+from redbike.state.coming import Coming
+from redbike.state.counts import Counts
 from redbike.state.depths import Depths
 from redbike.state.events import Events
 from redbike.state.gates import Gates
@@ -42,12 +45,14 @@ from redbike.state.journal import Journal
 from redbike.state.keys import Keys, check_queue_name
 from redbike.state.log import Log
 from redbike.state.namespace import Namespace, make_tag
+from redbike.state.overview import Overview
 from redbike.state.pauses import Pauses
 from redbike.state.questions import Questions
 from redbike.state.records import decode
 from redbike.state.runs import Runs
 from redbike.state.scripts import Scripts
 from redbike.state.timeline import Timeline
+from redbike.state.totals import Totals
 from redbike.state.untold import Untold
 from redbike.state.upkeep import Upkeep
 from redbike.state.workers import Workers
@@ -88,8 +93,12 @@ class Store:
         self.pauses = Pauses(namespace, self.queue_for)
         self.log = Log(namespace)
         self.journal = Journal(namespace)
+        self.counts = Counts(namespace)
+        self.totals = Totals(namespace)
         self.archiver = Archiver(namespace)
         self.depths = Depths(namespace)
+        self.coming = Coming(namespace)
+        self.overview = Overview(namespace, self.queue_for)
         self.events = Events(namespace)
         self.untold = Untold(namespace)
         self.workers = Workers(namespace)

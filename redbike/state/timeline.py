@@ -9,7 +9,7 @@ from redbike.serving.refusals import translate_errors
 from redbike.state.keys import OWNER
 from redbike.state.namespace import PAGE, Namespace, number_queues, read_json
 from redbike.state.records import ProcessRecord, RunRecord, Streak, decode, pair_up, parse_number
-from redbike.state.runs import Run
+from redbike.state.run import Run
 from redbike.state.scripts import Call, Reply
 from redbike.words import Skip
 
@@ -169,6 +169,10 @@ class Timeline:
         with translate_errors():
             seconds, micros = self._namespace.client.time()
         return float(seconds + micros / 1e6)
+
+    def read_now(self) -> float:
+        """Return the instant at which a test looks, or else Redis' clock."""
+        return self.read_clock() if self._namespace.now is None else self._namespace.now
 
     def read_dispatched(self) -> tuple[float, float | None]:
         """Return Redis' clock, and the instant up to which all is dispatched; None if there was no dispatcher yet."""

@@ -1,17 +1,37 @@
 """Ended runs that the method ``ended`` of a worker class is to be told of: kept until it was called."""
 
+import logging
 import math
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from redbike.serving.refusals import translate_errors
 from redbike.state.entries import EntryRun, read_entry
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.records import MOMENT, decode
-from redbike.state.runs import Answer, EndedRun
+from redbike.state.run import Answer, EndedRun
 from redbike.state.timeline import Timeline
 
+log = logging.getLogger("redbike.worker")
+
 TELLING = 30.0  # seconds for which others leave what somebody tells just now
+RENEWED = TELLING / 3  # seconds after which somebody who tells says that it is at it still
+MOST_CLAIMS = 3  # after so many nobody tells it any more
+KEPT = 86400.0  # seconds for which something is kept that nobody is there to tell
+
+_HEAD = re.compile(rf"({MOMENT}) (\d{{1,9}})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Runs that were ended together, which the process that holds this is to tell."""
+
+    name: str  # its field in ``-untold``
+    number: int = 0  # of claims; the worker that had the runs needs none
+    runs: tuple[EntryRun, ...] = ()  # those of a worker that is gone
+    since: float = field(default_factory=time.monotonic)  # by the monotonic clock
 
 
 class Untold:
@@ -21,15 +41,31 @@ class Untold:
         self._namespace = namespace
         self._timeline = Timeline(namespace)
 
-    def claim_all(self) -> Iterator[tuple[str, list[EntryRun]]]:
-        """Yield what nobody has told in time: its field, and the runs. The caller is to tell it, and `forget` it."""
-        kept = list(self._scan())
-        now = self._timeline.read_clock() if self._namespace.now is None else self._namespace.now
-        for field in [field for field, value in kept if _read_time(value) <= now]:
-            reply = self._namespace.run("claim", field=field, seconds=TELLING)
-            if reply[0] == "ok":
-                runs = read_entry(bytes(reply[1])) or []
-                yield field, [run for run in runs if isinstance(run, EntryRun)]
+    def claim_all(self, queues: Collection[str]) -> Iterator[Claim]:
+        """Yield what nobody has told in time of runs of these queues. The caller is to tell it, and `forget` it."""
+        now = self._timeline.read_now()
+        for name, value in list(self._scan()):
+            moment = _read_time(value)
+            runs = tuple(run for run in read_entry(value.partition(b"\n")[2]) or () if isinstance(run, EntryRun))
+            jobids = ", ".join(run.jobid for run in runs)
+            if moment > now:
+                continue
+            if now - moment > KEPT:
+                log.warning("%s: no worker that has ended() works its queue, so it is not called", jobids)
+                self.forget([name])
+            elif not runs or any(run.queue in queues for run in runs):
+                reply = self._namespace.run("claim", field=name, seconds=TELLING, most=MOST_CLAIMS)
+                if reply[0] == "ok":
+                    yield Claim(name, int(reply[1]), runs)
+                elif reply[0] == "dropped":
+                    log.error(
+                        "%s: ended() was begun %d times, and did not end: it is not called again", jobids, MOST_CLAIMS
+                    )
+
+    def renew(self, claim: Claim) -> Claim | None:
+        """Claim it for longer; return None if somebody else has claimed or told it."""
+        reply = self._namespace.run("claim", field=claim.name, seconds=TELLING, most=MOST_CLAIMS, mine=claim.number)
+        return replace(claim, since=time.monotonic()) if reply[0] == "ok" else None
 
     def forget(self, fields: Sequence[str]) -> None:
         """Remove what was told."""
@@ -40,9 +76,9 @@ class Untold:
 
     def list_bad(self) -> Iterator[tuple[str, str]]:
         """Yield the fields that are damaged, and in words what is wrong with each."""
-        for field, value in self._scan():
+        for name, value in self._scan():
             if _read_time(value) == math.inf or read_entry(value.partition(b"\n")[2]) is None:
-                yield field, f"holds {decode(value[:80])!r}, which is no run that is to be told"
+                yield name, f"holds {decode(value[:80])!r}, which is no run that is to be told"
 
     def _scan(self) -> Iterator[tuple[str, bytes]]:
         client, key = self._namespace.client, self._namespace.keys.untold
@@ -54,8 +90,8 @@ class Untold:
 
 def _read_time(value: bytes) -> float:
     """Return from when on anybody may tell it; never for a damaged one."""
-    time = decode(value.partition(b"\n")[0])
-    return float(time) if re.fullmatch(MOMENT, time) else math.inf
+    head = _HEAD.fullmatch(decode(value.partition(b"\n")[0]))
+    return float(head[1]) if head else math.inf
 
 
 def find_field(ended: Sequence[EndedRun], answers: Sequence[Answer]) -> str | None:

@@ -8,7 +8,7 @@ from redbike.state.inspected import JobState
 from redbike.state.keys import escape_pattern, is_queue_name
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.records import decode, format_time
-from redbike.state.runs import GRACE, LEASE, SLACK
+from redbike.state.run import GRACE, LEASE, SLACK
 from redbike.state.scripts import Call
 from redbike.words import Skip
 

@@ -14,8 +14,8 @@ from redbike.state.questions import Questions
 from redbike.state.records import ProcessRecord, decode, parse_batch
 from redbike.state.timeline import CLOCKS_DIFFER, Timeline
 
-INTERVAL = 5.0  # seconds after which a process is to be seen again
-LOST = 3 * INTERVAL  # seconds after which one that was not seen counts as lost
+INTERVAL = 6.0  # seconds after which a process is to be seen again
+LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
 KEPT = 86400.0  # seconds for which a lost one is known
 FORGOTTEN = 100  # lost ones that one script forgets at most
 MOST_JOBS = 1000  # jobs that are listed of one process
@@ -49,7 +49,7 @@ class Workers:
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
         self._questions = Questions(namespace)
-        self._read_clock = Timeline(namespace).read_clock
+        self._timeline = Timeline(namespace)
 
     def sign(self, owner: str, entry: str, since: str = "") -> str:
         """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
@@ -78,7 +78,7 @@ class Workers:
         namespace = self._namespace
         found = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
         seen = self._read_seen(list(found))
-        now = self._read_clock() if namespace.now is None else namespace.now
+        now = self._timeline.read_now()
         known = {owner: record for owner, record in found.items() if now - seen.get(owner, 0.0) <= KEPT}
         jobs: dict[str, list[str]] = {owner: [] for owner in known}
         if jobs:
@@ -97,7 +97,7 @@ class Workers:
             if not NAME.fullmatch(owner) or ProcessRecord.parse(text) is None:
                 yield owner, f"its entry cannot be read: {text:.80}"
         seen = self._list_seen()
-        now = self._read_clock()
+        now = self._timeline.read_clock()
         for owner, moment in seen.items():
             if moment > now + CLOCKS_DIFFER:
                 yield owner, "it was seen at an instant that is to come"

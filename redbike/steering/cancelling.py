@@ -10,7 +10,7 @@ from redbike.state.inspected import JobState
 from redbike.state.jobs import Cancellation
 from redbike.state.namespace import STEP
 from redbike.state.records import Streak
-from redbike.state.runs import Run
+from redbike.state.run import Run
 from redbike.state.store import Store
 from redbike.steering.patterns import Steered
 from redbike.words import Skip

@@ -37,17 +37,19 @@ def check_pattern(text: str) -> str:
     return text
 
 
-def expand(questions: Questions, texts: Iterable[str]) -> Iterator[str]:
+def expand(questions: Questions, texts: Iterable[str], also_bad: bool = False) -> Iterator[str]:
     """Yield the jobs that `texts` name, each once: an id names its job, a pattern all jobs whose id matches.
 
-    Jobs are those that have a schedule. Raise `BadJobId` for an invalid text, before anything else, and `NoSuchJob`
-    for an id or a pattern that names no job, as soon as its turn comes.
+    Jobs are those that have a schedule, and those that are `also_bad`: their only schedule was refused. Raise
+    `BadJobId` for an invalid text, before anything else, and `NoSuchJob` for an id or a pattern that names no job, as
+    soon as its turn comes.
     """
     texts = [check_pattern(text) for text in texts]
     seen: set[str] = set()
     for text in texts:
         number = 0
-        for jobid in questions.list_matching(text) if is_pattern(text) else _find(questions, text):
+        found = questions.list_matching(text, also_bad) if is_pattern(text) else _find(questions, text, also_bad)
+        for jobid in found:
             number += 1
             if jobid not in seen:
                 seen.add(jobid)
@@ -56,9 +58,9 @@ def expand(questions: Questions, texts: Iterable[str]) -> Iterator[str]:
             raise NoSuchJob(f"no job matches {text!r}" if is_pattern(text) else f"no such job: {text!r}")
 
 
-def _find(questions: Questions, text: str) -> Iterator[str]:
+def _find(questions: Questions, text: str, also_bad: bool) -> Iterator[str]:
     # An id that has backslashes of its own comes first; else each of them takes the next character literally.
     for jobid in dict.fromkeys((text, _ESCAPED.sub(r"\1", text))):
-        if questions.read_schedule(jobid) is not None:
+        if questions.has_job(jobid, also_bad):
             yield jobid
             return

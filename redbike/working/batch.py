@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from redbike.state.runs import EndedRun, Run
+from redbike.state.run import EndedRun, Run
 
 MOST = 128  # jobs in a batch
 TARGET = 0.002  # seconds that a batch should take

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
-from redbike.state.runs import LEASE, EndedRun
+from redbike.state.run import LEASE, EndedRun
 from redbike.working.batch import TOGETHER, UNTOLD, Batch, Watch
 from redbike.working.ends import Ends
 from redbike.working.heartbeat import Heartbeat
@@ -70,6 +70,9 @@ class BatchRunner:
             self._queues.advance(run.queue)
             placement = self._runner.run(run)
             batch.over.add(id(run))
+            if batch.watched:
+                # What has ended gives no sign of life, while others of the batch go on.
+                self._heartbeat.remove(run)
             batch.done.append((run, placement))
             if self._runner.spent > UNTOLD or len(batch.done) >= TOGETHER:
                 self._source.send_ends(_drain(batch.done.popleft))
@@ -93,6 +96,8 @@ class BatchRunner:
             batch.watched = [run for run in batch.runs if id(run) not in left]
             for run in batch.watched:
                 self._heartbeat.add(run)
+                if id(run) in batch.over:
+                    self._heartbeat.remove(run)
             try:
                 self._ends.end(done, patience=LEASE)
                 words = self._source.release(rest, patience=LEASE) if rest else []

@@ -9,10 +9,12 @@ from itertools import islice
 from redbike.config import Settings
 from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
+from redbike.running.pings import Pings
 from redbike.running.policies import place_again, place_overrun
-from redbike.state.runs import Answer, EndedRun, Placement, Run
+from redbike.state.run import Answer, EndedRun, Placement, Run
 from redbike.state.scripts import Reply
 from redbike.state.store import Store
+from redbike.working.run_log import RunLog
 from redbike.working.telling import Teller
 
 log = logging.getLogger("redbike.worker")
@@ -22,13 +24,16 @@ CROWDED = 4000  # entries with which it archives them: no dispatcher does, or it
 
 
 class Ends:
-    """Ends runs, from any thread. `settings_for` gives the settings of a run."""
+    """Ends runs, from any thread, and says so to whoever wants to know. `settings_for` gives the settings of a run."""
 
-    def __init__(self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings], teller: Teller) -> None:
+    def __init__(
+        self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings], teller: Teller, pings: Pings
+    ) -> None:
         self._store = store
-        self._teller = teller
+        self._teller, self._pings = teller, pings
         self._loop = loop
         self._settings_for = settings_for
+        self.run_log = RunLog()
         self._entries = 0  # of the journal, which this process has added since it looked how many there are
 
     def end(self, ended: Sequence[EndedRun], patience: float | None = None) -> None:
@@ -45,7 +50,7 @@ class Ends:
         left = iter(ended)
         for answers in map(self._store.runs.read_end, replies):
             own = list(islice(left, len(answers)))
-            self._teller.tell(own, answers)
+            self._tell(own, answers)
             for (run, placement), answer in zip(own, answers, strict=True):
                 if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
                     self._follow_up_one(run, placement, answer)
@@ -67,7 +72,7 @@ class Ends:
         if answer.word == "overrun" and run.was_in_time:
             # Redis was away, and has heard of it late.
             answer = self._store.runs.end(run, placement, late=time.monotonic() - run.over)
-            self._teller.tell([(run, placement)], [answer])
+            self._tell([(run, placement)], [answer])
         if answer.word in ("changed", "overrun"):
             answer = self._commit(run, placement, self._settings_for(run), answer)
         if answer.word == "ok":
@@ -86,8 +91,15 @@ class Ends:
 
     def _commit(self, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None) -> Answer:
         answer, placement = commit(self._store, run, placement, settings, answer)
-        self._teller.tell([(run, placement)], [answer])
+        self._tell([(run, placement)], [answer])
         return answer
+
+    def _tell(self, ended: Sequence[EndedRun], answers: Sequence[Answer]) -> None:
+        self._teller.tell(ended, answers)
+        self.run_log.add(ended, answers)
+        for (run, placement), answer in zip(ended, answers, strict=True):
+            if run.ping_url and answer.word == "ok" and placement.outcome is not None:
+                self._pings.end(run.jobid, run.ping_url, placement)
 
 
 def commit(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from redbike.errors import RedbikeError, Unreachable
 from redbike.processes import watchdog
-from redbike.state.runs import LEASE, Run
+from redbike.state.run import LEASE, Run
 from redbike.state.store import Store
 
 log = logging.getLogger("redbike.heartbeat")

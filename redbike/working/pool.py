@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from redbike.errors import Unreachable
 from redbike.running.loop import Loop
-from redbike.state.runs import Placement, Run
+from redbike.state.run import Placement, Run
 from redbike.working.ends import Ends
 from redbike.working.queues import Queues
 from redbike.working.source import Source
@@ -41,15 +41,18 @@ class Pool:
     def work(self) -> None:
         """Run jobs until the loop stops, and then those that have begun to their end."""
         with ThreadPoolExecutor(self._size, thread_name_prefix="redbike") as threads:
-            self._loop.run(lambda: self._hand_out(threads), threads.shutdown)
+            self._loop.run(lambda: self._hand_out(threads), lambda: self._finish(threads))
+
+    def _finish(self, threads: ThreadPoolExecutor) -> None:
+        threads.shutdown()
+        self._teller.stop()
 
     def _hand_out(self, threads: ThreadPoolExecutor) -> None:
         """Take a job as soon as a thread is free for it."""
-        self._teller.tell_others()
+        self._teller.wait(self._loop.goes_on)
         while not self._free.acquire(timeout=1.0):
-            if self._loop.stopping.is_set():
+            if not self._loop.goes_on():
                 return
-            self._loop.check_halt(self._loop.store.read_control())
         runs: list[Run] = []
         try:
             if not self._loop.stopping.is_set():

@@ -7,7 +7,7 @@ from itertools import islice
 
 from redbike.errors import BadConfig, RedbikeError
 from redbike.state.keys import check_queue_name
-from redbike.state.runs import Look
+from redbike.state.run import Look
 from redbike.texts import describe
 from redbike.working.worker_class import WorkerClass
 

@@ -4,7 +4,6 @@ import contextvars
 import inspect
 import logging
 import os
-import signal
 import threading
 import time
 from dataclasses import replace
@@ -13,6 +12,8 @@ from redbike import texts
 from redbike.config import Settings, override
 from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
 from redbike.processes.forks import leave
+from redbike.processes.signals import interrupts_caller
+from redbike.running.pings import Pings
 from redbike.running.policies import (
     describe,
     make_failure,
@@ -24,8 +25,9 @@ from redbike.running.policies import (
     place_unwanted,
     refuse,
 )
-from redbike.state.runs import Placement, Run
+from redbike.state.run import Placement, Run
 from redbike.texts import get_message
+from redbike.words import Outcome
 from redbike.working.coroutines import Coroutines
 from redbike.working.tracebacks import Tracebacks
 from redbike.working.worker_class import WorkerClass, takes_data
@@ -46,9 +48,10 @@ def current_run() -> Run:
 class Runner:
     """Runs jobs, from any thread; coroutines in an event loop of its own."""
 
-    def __init__(self, worker: WorkerClass, settings: Settings) -> None:
+    def __init__(self, worker: WorkerClass, settings: Settings, pings: Pings) -> None:
         self.worker = worker
         self.settings = settings
+        self._pings = pings
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
         self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
         self._cancel = getattr(worker, "cancel", None)
@@ -77,21 +80,28 @@ class Runner:
     def run(self, run: Run) -> Placement:
         """Call ``work`` for `run`; return where its job goes then."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
+        run.ping_url = settings.ping_url
         if run.cancelled:
             # Before it has begun.
             return place_cancelled(run, settings, run.now())
         if run.queue_pause is not None and (unwanted := place_unwanted(run, settings, run.now())):
             run.over = time.monotonic()
             return unwanted
+        if settings.ping_url:
+            self._pings.start(run.jobid, settings.ping_url)
         token = _current.set(run)
         try:
-            return place_done(run, self._work(run), settings, run.now())
+            placement = place_done(run, self._work(run), settings, run.now())
         except BaseException as error:
-            if _interrupts_caller(error):
+            if interrupts_caller(error):
                 raise
-            return self._place_raised(run, error, settings)
+            placement = self._place_raised(run, error, settings)
         finally:
             _current.reset(token)
+        if run.cancelled and placement.outcome == Outcome.OK:
+            # It has obeyed, or come to its end all the same: nobody knows, but a success it is not.
+            return replace(placement, outcome=Outcome.CANCELLED, retried=True)
+        return placement
 
     def cancel(self, run: Run) -> None:
         """Tell `run` that it was cancelled: its ``work`` may look at ``cancelled``, and a coroutine is cancelled.
@@ -160,9 +170,14 @@ class Runner:
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, get_message(error))
             return refuse(run, error, run.now())
+        placement = place_failed(run, error, settings, run.now())
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
-        log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
-        return place_failed(run, error, settings, run.now())
+        if placement.retried and isinstance(placement.due, str):
+            said = "%s: %s; it is tried again in %g s"
+            log.warning(said, run.jobid, describe(error), float(placement.due), exc_info=shown)
+        else:
+            log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
+        return placement
 
     def _place_asked_again(self, run: Run, error: Again, settings: Settings) -> Placement:
         try:
@@ -176,12 +191,3 @@ class Runner:
         placement = replace(place_overrun(run, settings, run.now()), why="")
         failure = None if placement.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
         return replace(placement, failure=failure, error=describe(error))
-
-
-def _interrupts_caller(error: BaseException) -> bool:
-    """Tell whether `error` is a Ctrl-C for the caller: nobody but Python handles it, as with `work_one`."""
-    return (
-        issubclass(type(error), KeyboardInterrupt)
-        and threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )

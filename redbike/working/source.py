@@ -13,7 +13,7 @@ from typing import Literal
 from redbike.errors import Unreachable
 from redbike.running.loop import Loop
 from redbike.running.presence import Presence
-from redbike.state.runs import EndedRun, Look, Run
+from redbike.state.run import EndedRun, Look, Run
 from redbike.state.scripts import Call, Pipeline, Reply
 from redbike.state.store import Store
 from redbike.working.batch import STALE
@@ -96,7 +96,7 @@ class Source:
                 self._presence.note(self._store.runs.read_signature(reply))
                 # It does not look into all when there are very many.
                 woken = woken or len(look.queues) < len(wakes)
-                woken = self._presence.hear(self._store.runs.has_untold(reply)) or woken
+                self._presence.hear(self._store.runs.has_untold(reply))
             elif not woken and self._queues.refresh():
                 # It waits for the queues that there were.
                 runs, woken = self._call_off(), True

@@ -8,12 +8,15 @@
 With a concurrency of more than one, a pool of threads does that instead, one job at a time in each.
 """
 
+import logging
 import time
 
 from redbike.config import Settings
 from redbike.running.loop import Loop
-from redbike.running.presence import Presence
-from redbike.state.runs import LEASE, EndedRun, Placement, Run
+from redbike.running.pings import Pings
+from redbike.running.presence import Presence, shorten
+from redbike.serving.check import describe_address
+from redbike.state.run import LEASE, EndedRun, Placement, Run
 from redbike.state.store import Store
 from redbike.working.batch import LONG_ENOUGH, Batch, Pace
 from redbike.working.batch_runner import BatchRunner
@@ -27,6 +30,8 @@ from redbike.working.source import Source
 from redbike.working.telling import Teller
 from redbike.working.worker_class import WorkerClass
 
+log = logging.getLogger("redbike.worker")
+
 
 class Worker:
     """Works jobs by the methods of `worker`, an instance of a worker class, `concurrency` at once."""
@@ -38,9 +43,10 @@ class Worker:
         self.concurrency = concurrency
         self.loop = Loop(store, getattr(worker, "abort", None))
         self.queues = Queues(worker, settings.default_timeout)
-        self.runner = Runner(worker, settings)
-        self.teller = Teller(store, worker)
-        self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller)
+        self.pings = Pings()
+        self.runner = Runner(worker, settings, self.pings)
+        self.teller = Teller(store, worker, self.queues.names)
+        self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
         self.presence = Presence(self.loop, "worker", self.queues.names, self.teller)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
@@ -50,15 +56,26 @@ class Worker:
     def work(self) -> None:
         """Work until halted."""
         next(self.queues.looks())
+        self._introduce()
         self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
         with self.presence:
+            self.teller.start()
             if self.concurrency == 1:
-                self.loop.run(self._turn)
+                self.loop.run(self._turn, self.teller.stop)
             else:
                 Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.teller).work()
         self.batches.stop()
         self.heartbeat.stop()
+        self.ends.run_log.stop()
+        self.pings.stop()
         self.source.close()
+
+    def _introduce(self) -> None:
+        """Log what this worker is."""
+        kind, queues = type(self.worker), ", ".join(shorten(self.queues.names())) or "no queue"
+        together = f", up to {self.concurrency} jobs at once" if self.concurrency > 1 else ""
+        place = describe_address(self.store.client)
+        log.info("%s.%s works %s%s, on %s", kind.__module__, kind.__qualname__, queues, together, place)
 
     def work_one(self) -> str | None:
         """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
@@ -74,12 +91,16 @@ class Worker:
 
     def _turn(self) -> None:
         """One job, or some short ones, after the other, then one wait."""
-        self.teller.tell_others()
         runs = self.source.take(self.most())
         while runs or (runs := self.source.wait()):
             ended = self.run_all(runs)
-            self.teller.tell_others()
-            runs = self.source.end_and_take(ended, self.most()) or self.source.take(self.most(), skipped=1)
+            if self.teller.is_behind:
+                # Nothing that has ended waits for that, and nothing that has not begun.
+                self.source.end(ended)
+                self.teller.wait(self.loop.goes_on)
+                runs = self.source.take(self.most())
+            else:
+                runs = self.source.end_and_take(ended, self.most()) or self.source.take(self.most(), skipped=1)
 
     def most(self) -> int:
         """Return how many jobs to take."""

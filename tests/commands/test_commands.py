@@ -26,7 +26,7 @@ import redbike.commands.worker
 from redbike.commands.output import LOG_LIMIT
 from redbike.commands.worker import Commands
 from redbike.errors import BadConfig, CommandFailed, Overrun
-from redbike.state.runs import Run
+from redbike.state.run import Run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "quickstart" / "commands.ini"
 LONG = 30.0  # seconds that no test may come near, however busy the machine is
@@ -168,7 +168,7 @@ def test_a_command_gets_its_due_time(work: Work, logged: Callable[[], list[str]]
 def test_the_environment_is_the_workers_and_the_files_but_not_the_urls(
     work: Work, logged: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("REDBIKE_URL", "REDIS_URL", "INHERITED", "CHANGED", "REDBIKE_JOBID"):
+    for name in ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "INHERITED", "CHANGED", "REDBIKE_JOBID"):
         monkeypatch.setenv(name, "redis://:secret@host")
     work("env", "env.CHANGED = a = b: $HOME %s\nenv.lower_1 =\nenv.EURO = €")
     lines = [line.removeprefix("x:A: ") for line in logged()]

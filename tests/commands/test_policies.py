@@ -9,7 +9,7 @@ import pytest
 from redbike.commands.worker import Commands
 from redbike.config import Settings
 from redbike.state.inspected import JobState
-from redbike.state.runs import Run
+from redbike.state.run import Run
 from redbike.state.store import Store
 from redbike.working.worker import Worker
 from redbike.working.worker_class import RoundRobin

@@ -17,7 +17,7 @@ from redbike.commands.process_group import ProcessGroup
 from redbike.config import Settings
 from redbike.errors import Overrun
 from redbike.running.dispatcher import Dispatcher
-from redbike.state.runs import LEASE
+from redbike.state.run import LEASE
 from redbike.state.store import Store
 from redbike.working.worker_class import RoundRobin
 from tests.commandline import ROOT, Shell

@@ -141,7 +141,7 @@ def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs: Shell) -> Non
     jobs.run("set", "health:A", "NOW")
     wait_until(lambda: status(jobs, "health:A") == "STP")
     assert status(jobs, "backup:A") == "WRK"
-    assert "working up to 10 jobs at once in this process" in jobs.log()
+    assert ", up to 10 jobs at once, on " in jobs.log()
     # It is told to stop, and lets the backup end by itself.
     worker.send_signal(signal.SIGTERM)
     threading.Thread(target=(jobs.folder / "gate").write_text, args=("go\n",)).start()
@@ -152,6 +152,6 @@ def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs: Shell) -> Non
 def test_up_says_how_many_jobs_run_at_once(jobs: Shell) -> None:
     (jobs.folder / "commands.ini").write_text("[commands]\nhello = true\n")
     up = jobs.start("up", "--concurrency=3")
-    wait_until(lambda: "working up to 3 jobs at once in this process" in jobs.log())
+    wait_until(lambda: ", up to 3 jobs at once, on " in jobs.log())
     up.terminate()
     assert up.wait(timeout=10) == 0

@@ -16,7 +16,7 @@ from redbike import Redbike
 from redbike.keeping.listing import list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
 from redbike.state.records import Streak
-from redbike.state.runs import LEASE
+from redbike.state.run import LEASE
 from tests.states import dump
 from tests.verbs import Once, take_many
 

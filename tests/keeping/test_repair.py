@@ -15,7 +15,7 @@ from redbike.keeping.jobs import check_job, list_places
 from redbike.state.inspected import JobState
 from redbike.state.keys import FIXED
 from redbike.state.records import Streak
-from redbike.state.runs import GRACE, LEASE, Placement, Run
+from redbike.state.run import GRACE, LEASE, Placement, Run
 from tests.chance import ALWAYS_THE_SAME
 from tests.cuts import check_all
 from tests.states import dump, end

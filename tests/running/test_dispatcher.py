@@ -10,10 +10,10 @@ from redbike.errors import Unreachable
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.timefile import Timefile
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.namespace import PAGE
 from redbike.state.records import Streak, parse_batch
-from redbike.state.runs import LEASE, Placement, Run
+from redbike.state.run import LEASE, Placement, Run
 from redbike.state.scripts import SCRIPTS, Pipeline
 from redbike.state.store import Store
 from redbike.working.worker_class import RoundRobin
@@ -96,7 +96,7 @@ def sent(monkeypatch):
 
 def take_together(store, jobids, tag="tag", now=1000.0, queues=(("work-A", 1000.0),)):
     """Set jobs, and take them all in one step."""
-    entries = [Job(jobid, "EVERY:1000@0.0", now, False, store.queue_for(jobid)) for jobid in jobids]
+    entries = [JobToSet(jobid, "EVERY:1000@0.0", now, False, store.queue_for(jobid)) for jobid in jobids]
     store.at(now).jobs.set(entries)
     runs = take_many(store.at(now), queues, range(1, len(queues) + 1), tag, len(jobids))
     assert {run.jobid for run in runs} == set(jobids)
@@ -346,7 +346,7 @@ def test_two_dispatchers_enqueue_each_occurrence_once(store, running):
     running()
     running()
     now = store.timeline.read_dispatched()[0]
-    store.jobs.set([Job(f"{n}:A", f"AT:{now + 0.5}", now + 0.5, True, "work-A") for n in range(2000)])
+    store.jobs.set([JobToSet(f"{n}:A", f"AT:{now + 0.5}", now + 0.5, True, "work-A") for n in range(2000)])
     wait_until(lambda: store.client.llen(store.keys.queue("work-A")) >= 2000)
     assert list(fsck(store)) == []
     assert len(set(store.client.lrange(store.keys.queue("work-A"), 0, -1))) == 2000
@@ -452,7 +452,7 @@ def test_a_survey_costs_the_same_however_many_jobs_are_not_due(store):
 
     few = commands()
     far = store.timeline.read_dispatched()[0] + 10**6
-    store.jobs.set([Job(f"{n}:A", "EVERY:10@0.0", far + n, False, "work-A") for n in range(2000)])
+    store.jobs.set([JobToSet(f"{n}:A", "EVERY:10@0.0", far + n, False, "work-A") for n in range(2000)])
     assert commands() == few
     assert "no-writes" in SCRIPTS["survey"].text.partition("\n")[0]
 
@@ -516,7 +516,7 @@ def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pa
 
 def test_a_pass_goes_on_until_nothing_is_due(store, small_pages):
     now = store.timeline.read_dispatched()[0]
-    store.at(now - 1).jobs.set([Job(f"{n}:A", "EVERY:1000@0.0", now + n, False, "work-A") for n in range(11)])
+    store.at(now - 1).jobs.set([JobToSet(f"{n}:A", "EVERY:1000@0.0", now + n, False, "work-A") for n in range(11)])
     assert Dispatcher(store, Settings()).dispatch_due(now + 20) == 11
     assert store.client.zcard(store.keys.timeline) == 0
 
@@ -524,7 +524,7 @@ def test_a_pass_goes_on_until_nothing_is_due(store, small_pages):
 def test_runs_that_were_taken_together_are_so_also_on_two_pages(store, small_pages):
     now = store.timeline.read_dispatched()[0]
     for tag, jobids in (("one", ["first:A"]), ("several", ["second:A", "third:A"])):
-        store.at(now).jobs.set([Job(jobid, "EVERY:1000@0.0", now, False, "work-A") for jobid in jobids])
+        store.at(now).jobs.set([JobToSet(jobid, "EVERY:1000@0.0", now, False, "work-A") for jobid in jobids])
         assert len(take_many(store.at(now), [("work-A", 1000.0)], [1], tag, 2)) == len(jobids)
         now += 1
     Dispatcher(store, Settings()).dispatch_due(now + LEASE)

@@ -22,10 +22,10 @@ from redbike.running.schedules import find_schedule
 from redbike.running.skipping import skip_late, skip_missed
 from redbike.schedule.parser import parse
 from redbike.schedule.spread import compute_share, spread
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.namespace import STEP
 from redbike.state.records import Streak
-from redbike.state.runs import LEASE, Answer, Placement, Run
+from redbike.state.run import LEASE, Answer, Placement, Run
 from redbike.state.store import Store
 from tests.states import end, queue_for
 from tests.verbs import dispatch, set_job, set_one, survey, take_many, take_one
@@ -56,7 +56,7 @@ def make_dispatcher(store):
 
 def put(store, due, now=MIDNIGHT, schedule=HOURLY, jobid=JOB, **options):
     stored = format_options({name.replace("_", "-"): value for name, value in options.items()})
-    set_one(store.at(now), Job(jobid, parse(schedule).text, due, False, QUEUE, options=stored))
+    set_one(store.at(now), JobToSet(jobid, parse(schedule).text, due, False, QUEUE, options=stored))
 
 
 def state(store, jobid=JOB):
@@ -177,9 +177,9 @@ def test_a_damaged_grace_does_not_keep_the_dispatcher_busy(store, make_dispatche
 
 
 def test_late_jobs_do_not_hold_up_the_others(store, make_dispatcher):
-    number = STEP * (AHEAD + 2)
+    number, text = STEP * (AHEAD + 2), parse(HOURLY).text
     jobs = [
-        Job(f"{n}:A", parse(HOURLY).text, MIDNIGHT + 1 + n / 1e4, False, QUEUE, options='{"grace":60}' if n % 2 else "")
+        JobToSet(f"{n}:A", text, MIDNIGHT + 1 + n / 1e4, False, QUEUE, options='{"grace":60}' if n % 2 else "")
         for n in range(number)
     ]
     store.at(MIDNIGHT).jobs.set(jobs)
@@ -398,7 +398,7 @@ def test_a_job_that_was_stopped_counts_its_failed_occurrences_from_the_beginning
         store.at(again).jobs.run([JOB])
     else:
         keeps = how == "set unchanged"
-        set_one(store.at(again), Job(JOB, parse(HOURLY).text, again, False, QUEUE, keeps, known=found.options))
+        set_one(store.at(again), JobToSet(JOB, parse(HOURLY).text, again, False, QUEUE, keeps, known=found.options))
     places, found = fail(store, Settings(), times[10:], lambda number: True, ends)
     assert (len(places), found.status[:3]) == (3, "DIE")
 
@@ -491,7 +491,7 @@ def test_a_damaged_timeout_is_none(store, stored):
 
 
 def test_a_run_has_the_data_of_its_job_also_if_it_is_taken_twice(store):
-    job = Job(JOB, parse(HOURLY).text, MIDNIGHT, False, QUEUE, data='{"ä":[1]}')
+    job = JobToSet(JOB, parse(HOURLY).text, MIDNIGHT, False, QUEUE, data='{"ä":[1]}')
     set_one(store.at(MIDNIGHT), job)
     for repeated in (False, True):
         taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag", repeated=repeated)
@@ -501,7 +501,7 @@ def test_a_run_has_the_data_of_its_job_also_if_it_is_taken_twice(store):
 
 def test_jobs_with_much_data_are_not_taken_together(store):
     text = f'"{"x" * 60_000}"'
-    jobs = [Job(f"{n}:A", parse(HOURLY).text, MIDNIGHT, False, QUEUE, data=text) for n in range(5)]
+    jobs = [JobToSet(f"{n}:A", parse(HOURLY).text, MIDNIGHT, False, QUEUE, data=text) for n in range(5)]
     store.at(MIDNIGHT).jobs.set(jobs)
     assert [len(take_many(store.at(MIDNIGHT), [(QUEUE, 500.0)], [1], f"t{n}", 9)) for n in range(3)] == [2, 2, 1]
 

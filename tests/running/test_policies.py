@@ -20,7 +20,7 @@ from redbike.running.policies import (
 )
 from redbike.schedule.parser import parse
 from redbike.state.records import Streak
-from redbike.state.runs import Answer, Placement, Run
+from redbike.state.run import Answer, Placement, Run
 from redbike.state.store import Store
 from redbike.words import Outcome
 from redbike.working.ends import commit

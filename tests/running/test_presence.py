@@ -10,12 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 from redbike import Process, Redbike, RoundRobin
+from redbike.errors import ServerError
 from redbike.keeping.fsck import fsck
 from redbike.running import presence
 from redbike.running.presence import MAX_QUEUES, MOST_QUEUES, shorten
-from redbike.state.runs import Look
+from redbike.state.run import Look
 from redbike.state.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
 from redbike.texts import MAX_HOST, name_host
+from redbike.working.worker import Worker
 from tests.proc import children_of
 from tests.states import QUEUE, START
 from tests.verbs import set_job, take_many
@@ -347,6 +349,16 @@ def test_a_registration_that_is_refused_holds_up_nothing(bike, caplog):
         bike.set("job:A", "NOW")
         assert worked.wait(10)
     assert len([record for record in caplog.records if "cannot be registered" in record.message]) == 1
+
+
+def test_a_process_that_fails_is_lost_as_one_that_was_killed(bike):
+    """It may leave runs behind: so it is known whose they were."""
+    with pytest.raises(ServerError), Worker(bike.store, bike.worker, bike.settings).presence:
+        raise ServerError("no memory")
+    assert [each.kind for each in bike.workers()] == ["worker"]
+    with pytest.raises(KeyboardInterrupt), Worker(bike.store, bike.worker, bike.settings).presence:
+        raise KeyboardInterrupt
+    assert len(bike.workers()) == 1
 
 
 # Real processes

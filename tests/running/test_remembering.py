@@ -1,15 +1,16 @@
 """What is remembered of runs: how each of them ended, and when that is archived."""
 
+import math
 import threading
 import time
 
 import pytest
 
 from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
-from redbike.errors import BadJobId, NoSuchJob
+from redbike.errors import BadConfig, BadJobId, NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running import archiving
-from redbike.state.runs import LEASE
+from redbike.state.run import LEASE
 from redbike.working import ends
 from tests.states import QUEUE
 from tests.verbs import take_many, take_one
@@ -239,6 +240,16 @@ def test_runs_are_found_by_job_time_and_outcome(bike):
         bike.runs("nobody:A")
     with pytest.raises(BadJobId):
         bike.runs("\n")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"limit": value} for value in (0, -3, "x", True, 1.5)] + [{"since": value} for value in ("x", True, math.nan)],
+)
+def test_what_is_no_limit_and_no_time_is_quoted(bike, given):
+    [(name, value)] = given.items()
+    with pytest.raises(BadConfig, match=f"bad {name} {value!r}"):
+        bike().runs(**given)
 
 
 def test_a_job_that_never_ran_has_no_runs(bike):

@@ -7,8 +7,8 @@ from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.policies import place_done, place_failed, place_suspect
 from redbike.running.resuming import resume, resume_over
-from redbike.state.jobs import Job
-from redbike.state.runs import LEASE
+from redbike.state.jobs import JobToSet
+from redbike.state.run import LEASE
 from redbike.state.store import Store
 from redbike.working.ends import commit
 from tests.states import end
@@ -126,7 +126,7 @@ def test_what_has_but_one_occurrence_is_run_in_any_case(store, catchup, text):
     set_job(store.at(NOON - HOUR), JOB, "STOP", None)
     pause(store, NOON - HOUR)
     due = NOON + HOUR if text.startswith("AT") else NOON
-    store.at(NOON).jobs.set([Job(JOB, text, due if text.startswith("AT") else "now", text != "CONTINUE", QUEUE)])
+    store.at(NOON).jobs.set([JobToSet(JOB, text, due if text.startswith("AT") else "now", text != "CONTINUE", QUEUE)])
     assert resume(store.at(NOON + DAY), settings, [JOB]) == ["queue"]
     run = take_one(store.at(NOON + DAY), [(QUEUE, 1000.0)], "tag")
     assert run.due == due
@@ -194,7 +194,7 @@ def test_a_rule_that_has_run_out_late_keeps_its_text(store):
 
 
 def test_a_job_is_late_by_the_grace_of_its_own(store):
-    set_one(store.at(NOON), Job(JOB, f"AT:{NOON + 60}", NOON + 60, True, QUEUE, options='{"grace":60}'))
+    set_one(store.at(NOON), JobToSet(JOB, f"AT:{NOON + 60}", NOON + 60, True, QUEUE, options='{"grace":60}'))
     pause(store, NOON)
     assert resume(store.at(NOON + DAY), Settings(), [JOB]) == ["stopped"]
 
@@ -325,7 +325,9 @@ def test_pauses_end_by_themselves_when_their_time_has_come(store):
 def test_more_pauses_than_a_survey_names_end_in_one_pass(store):
     jobids = [f"{number}:A" for number in range(1200)]
     for first in range(0, 1200, 100):
-        store.at(NOON).jobs.set([Job(each, HOURLY, NOON + DAY, False, QUEUE) for each in jobids[first : first + 100]])
+        store.at(NOON).jobs.set(
+            [JobToSet(each, HOURLY, NOON + DAY, False, QUEUE) for each in jobids[first : first + 100]]
+        )
     store.at(NOON).pauses.pause(jobids, NOON + 60, "me", "")
     dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due(NOON + 60)

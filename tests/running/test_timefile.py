@@ -79,6 +79,15 @@ def test_a_complaint_is_logged_once_until_all_is_well_again(path, caplog):
     assert caplog.text.count("is not written") == 2
 
 
+def test_a_complaint_is_logged_again_after_a_while(path, caplog, monkeypatch):
+    kept = Timefile(path)
+    path.mkdir()
+    assert not kept.write(NOW)
+    monkeypatch.setattr("redbike.running.timefile.REMINDER", 0.0)
+    assert not kept.write(NOW)
+    assert caplog.text.count("is not written") == 2
+
+
 def test_a_time_in_the_future_is_reported_and_ignored(path, caplog):
     Timefile(path).write(NOW + 10 * 365 * 86400)
     assert Timefile(path).read(NOW) is None

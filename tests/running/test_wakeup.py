@@ -12,7 +12,7 @@ import pytest
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
-from redbike.state.runs import LEASE
+from redbike.state.run import LEASE
 from redbike.state.store import Store
 from redbike.working.worker import Worker
 from redbike.working.worker_class import RoundRobin

@@ -417,3 +417,16 @@ def test_a_number_sign_in_the_path_of_a_socket_begins_no_fragment(tmp_path):
         assert connect(f"unix://{server.socket}").ping()
     finally:
         server.stop()
+
+
+def test_a_command_that_starts_a_server_says_so(tmp_path):
+    shell = Shell(tmp_path, None)
+    folder = tmp_path / ".redbike"
+    try:
+        done = shell.run("set", "job:A", "EVERY:1h")
+        assert done.returncode == 0
+        assert done.stderr == "redbike: started a server in '.redbike'; redbike server stop ends it\n"
+        done = shell.run("unset", "job:A")
+        assert (done.returncode, done.stderr) == (0, "")
+    finally:
+        assert EmbeddedServer(folder).stop()

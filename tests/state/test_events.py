@@ -1,13 +1,16 @@
 """Events: what happens is heard by those who listen, in a cluster too, and costs nobody his jobs."""
 
+import threading
+
 import pytest
 
 from redbike import LogEntry, PastRun, Redbike, RoundRobin
 from redbike.errors import ServerError, Unreachable
 from redbike.keeping.fsck import fsck
-from redbike.state.runs import LEASE
+from redbike.state.run import LEASE
 from tests.states import QUEUE
 from tests.verbs import take_many
+from tests.waiting import wait_until
 
 
 class Worker(RoundRobin):
@@ -103,14 +106,22 @@ def test_a_listener_whose_connection_breaks_is_told_and_may_listen_again(bike):
     events.close()
 
 
-def test_a_worker_whose_user_may_not_publish_ends_its_runs(client, server_url, prefix):
+def test_who_may_not_publish_does_all_else(client, server_url, prefix, caplog):
     client.acl_setuser("silent", enabled=True, nopass=True, commands=["+@all"], keys=["*"], reset_channels=True)
     try:
-        bike = Redbike(Worker("A"), prefix=prefix, redis_config=server_url.replace("unix://", "unix://silent:x@"))
+        url = server_url.replace("unix://", "unix://silent:x@")
+        bike = Redbike(Worker("A"), prefix=prefix, redis_config=url, noted_as="me@here")
         bike.set("job:A", "NOW")
         assert bike.work_one() == "job:A"
         assert [run.outcome for run in bike.runs()] == ["ok"]
+        assert [entry.action for entry in bike.log()] == ["set"]
         assert list(fsck(bike.store)) == []
+        thread = threading.Thread(target=bike.work)
+        thread.start()
+        wait_until(lambda: f"Redis does not let this worker publish to '&{prefix}-*'" in caplog.text)
+        bike.control("HALT")
+        thread.join(timeout=10)
+        assert not thread.is_alive()
         with pytest.raises(ServerError, match="permission"):
             bike.events()
     finally:

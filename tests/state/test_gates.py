@@ -7,10 +7,11 @@ import pytest
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
+from redbike.running.pings import Pings
 from redbike.state.gates import Gate, Pause
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.namespace import make_tag
-from redbike.state.runs import GRACE, LEASE, Placement
+from redbike.state.run import GRACE, LEASE, Placement
 from redbike.state.store import Store
 from redbike.working.runner import Runner
 from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, end, queue_for, take
@@ -28,7 +29,7 @@ def store(client, prefix):
 
 def fill(store, number, queue="A", now=START):
     """Put so many jobs into a queue."""
-    store.at(now).jobs.set([Job(f"{n:04}:{queue}", OLD, now, False, f"work-{queue}") for n in range(number)])
+    store.at(now).jobs.set([JobToSet(f"{n:04}:{queue}", OLD, now, False, f"work-{queue}") for n in range(number)])
 
 
 def take_runs(store, now, most=100, queues=QUEUES[:1]):
@@ -384,7 +385,7 @@ def sleep_through(store, name, catchup, since=DAY, ended=2 * DAY):
     set_job(store.at(since - 60), JOB, HOURLY, since + 3600)
     store.at(since).gates.pause(name)
     dispatcher, worker = Dispatcher(store, settings), Quiet()
-    runner = Runner(worker, settings)
+    runner = Runner(worker, settings, Pings())
     dues, now = [], since
     while now < ended + 3600:
         now += 600

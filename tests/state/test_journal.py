@@ -14,9 +14,9 @@ from redbike.keeping.fsck import fsck
 from redbike.state import archiving
 from redbike.state.entries import BUCKETS, NOT_BEGUN, EntryRun, pack_entry, read_entry
 from redbike.state.history import MAX_SIZE, PastRun, add_runs, pack_run, pack_worker, read_run, read_runs
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.namespace import make_tag
-from redbike.state.runs import LEASE, Placement
+from redbike.state.run import LEASE, Placement
 from redbike.state.store import Store
 from redbike.words import Outcome
 from tests.chance import ALWAYS_THE_SAME
@@ -203,9 +203,11 @@ def test_a_run_that_nobody_can_have_packed_stops_neither_readers_nor_archiving(s
     run_once(store)
     damaged = damaged.ljust(damaged[0], b"x")
     store.client.rpush(store.keys.journal, pack_entry(WORKER, [(JOB, QUEUE, 10, damaged)]))
-    store.client.hset(store.keys.untold, "tag+ job:A", b"1.000000\n" + pack_entry(WORKER, [(JOB, QUEUE, 10, damaged)]))
+    store.client.hset(
+        store.keys.untold, "tag+ job:A", f"{NOW:.6f} 0\n".encode() + pack_entry(WORKER, [(JOB, QUEUE, 10, damaged)])
+    )
     assert len(list(fsck(store))) == 2
-    assert [runs for _, runs in store.untold.claim_all()] == [[]]
+    assert [claim.runs for claim in store.at(NOW).untold.claim_all([QUEUE])] == [()]
     assert dues(store) == [NOW]
     archive(store)
     assert dues(store) == [NOW]
@@ -240,7 +242,7 @@ def test_the_last_ones_are_kept_however_often_they_are_archived(store, every):
         if number % every == 0:
             archive(store)
     assert dues(store) == [NOW + number for number in range(15, 5, -1)]
-    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 15
+    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 15
 
 
 @pytest.mark.parametrize("archives", [False, True])
@@ -248,7 +250,7 @@ def test_history_is_an_option_and_a_setting(client, prefix, archives):
     store = Store(client, prefix, queue_for, history=3)
 
     def run_with(options, now):
-        set_one(store.at(now), Job(JOB, OLD, now, False, QUEUE, options=options))
+        set_one(store.at(now), JobToSet(JOB, OLD, now, False, QUEUE, options=options))
         run_once(store, now=now)
         if archives:
             archive(store)
@@ -262,7 +264,7 @@ def test_history_is_an_option_and_a_setting(client, prefix, archives):
     assert run_with("", NOW + 11) == 1
     archive(store)
     assert dues(store) == [NOW + 11]
-    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 12
+    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 12
 
 
 def test_nothing_kept_is_nothing_written(client, prefix):
@@ -270,7 +272,7 @@ def test_nothing_kept_is_nothing_written(client, prefix):
     run_once(store, MANY)
     archive(store)
     assert client.exists(store.keys.history) == 0
-    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == len(MANY)
+    assert store.counts.read()[f"runs:ok:{QUEUE}"] == len(MANY)
 
 
 @pytest.mark.parametrize("archived", [False, True])
@@ -297,7 +299,7 @@ def test_a_job_that_is_unset_while_it_runs_leaves_nothing(store):
     store.at(NOW).runs.end(run, Placement("next", NOW + 50))
     archive(store)
     assert (dues(store), store.client.exists(store.keys.history)) == ([], 0)
-    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 1
+    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 1
 
 
 def test_a_run_that_did_not_end_like_that_is_not_remembered(store):
@@ -310,13 +312,13 @@ def test_a_run_that_did_not_end_like_that_is_not_remembered(store):
     assert (dues(store), len(dues(store, "other:A"))) == ([], 1)
     store.scripts.run(call)
     archive(store)
-    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 1
+    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 1
 
 
 def test_what_had_not_begun_is_no_run(store):
     run_once(store, outcome=None)
     archive(store)
-    assert (dues(store), store.journal.read_counts()) == ([], {})
+    assert (dues(store), store.counts.read()) == ([], {})
 
 
 def test_the_worker_of_a_lost_run_is_named_by_whoever_finds_it(store):
@@ -332,7 +334,7 @@ def test_the_worker_of_a_lost_run_is_named_by_whoever_finds_it(store):
     assert found.started == pytest.approx(NOW, abs=0.1)
     assert found.took == pytest.approx(LEASE, abs=0.1)
     # Nobody knows how long it took.
-    assert [name for name in store.journal.read_counts() if name.startswith("took:")] == []
+    assert [name for name in store.counts.read() if name.startswith("took:")] == []
 
 
 # Archiving in steps
@@ -349,7 +351,7 @@ def test_many_are_archived_in_short_steps_and_read_as_one_meanwhile(store, monke
         steps += 1
         assert all(dues(store, jobid) == expected for jobid in MANY)
         assert len(list(store.journal.list_runs())) == 5 * len(MANY)
-        assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 5 * len(MANY)
+        assert store.counts.read()[f"runs:ok:{QUEUE}"] == 5 * len(MANY)
         assert list(fsck(store)) == []
     assert steps == 2 + 7
     assert store.client.llen(store.keys.journal) == 0
@@ -380,7 +382,7 @@ def test_another_goes_on_where_one_has_died(store, monkeypatch, steps):
     assert all(dues(store, jobid) == [NOW + 1, NOW] for jobid in MANY)
     kept = store.client.hgetall(store.keys.history)
     assert all(len(read_runs(jobid.decode(), value)) == 2 for jobid, value in kept.items())
-    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 2 * len(MANY)
+    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 2 * len(MANY)
 
 
 def test_one_that_was_suspended_changes_nothing_once_another_has_taken_over(store, monkeypatch):
@@ -393,7 +395,7 @@ def test_one_that_was_suspended_changes_nothing_once_another_has_taken_over(stor
     run_once(store, MANY, now=NOW + 2)
     assert list(slow) == []
     assert all(dues(store, jobid) == [NOW + 2, NOW + 1, NOW] for jobid in MANY)
-    assert store.journal.read_counts()[f"runs:ok:{QUEUE}"] == 3 * len(MANY)
+    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 3 * len(MANY)
 
 
 def test_a_clock_that_was_ahead_holds_nobody_up_for_long(store, monkeypatch):
@@ -448,11 +450,11 @@ def test_each_run_is_in_one_bucket(store, seconds):
     packed = pack_run(NOW, 0.0, seconds, Outcome.OK, 1, "")
     store.client.rpush(store.keys.journal, pack_entry(WORKER, [(JOB, QUEUE, 10, packed)]))
     expected = min(size for size in (*BUCKETS, math.inf) if seconds <= size)
-    counts = store.journal.read_counts()
+    counts = store.counts.read()
     assert [name for name in counts if name.startswith("took:")] == [f"took:{expected:g}:{QUEUE}"]
     assert counts[f"microseconds::{QUEUE}"] == pytest.approx(seconds * 1e6, rel=1e-6)
     archive(store)
-    assert store.journal.read_counts() == counts
+    assert store.counts.read() == counts
 
 
 def test_the_number_of_queues_that_are_counted_apart_is_bounded(store):
@@ -460,7 +462,7 @@ def test_the_number_of_queues_that_are_counted_apart_is_bounded(store):
     runs = [(f"{n}:{n}", f"work-{n}", 10, pack_run(NOW, 0.0, 0.0, Outcome.OK, 1, "")) for n in range(19_999, 20_003)]
     store.client.rpush(store.keys.journal, pack_entry(WORKER, runs))
     archive(store)
-    counts = store.journal.read_counts()
+    counts = store.counts.read()
     assert (counts["runs:ok:work-19999"], counts["runs:ok:work-20000"], counts["runs:ok:"]) == (2, 0, 3)
     assert counts["took:0.005:"] == 4
     assert len(counts) < 20_005
@@ -471,7 +473,7 @@ def test_occurrences_that_are_skipped_are_counted_together_too(store):
         set_job(store.at(START), JOB, OLD, START)
         set_job(store.at(NOW), JOB, "EVERY:9@0.0", NOW + 9)
         store.jobs.unset(JOB)
-    assert store.journal.read_counts()["skipped:withdrawn:"] == 3
+    assert store.counts.read()["skipped:withdrawn:"] == 3
 
 
 def test_a_job_that_is_unset_while_it_is_archived_leaves_nothing_in_the_end(store, monkeypatch):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from redbike.state import log
-from redbike.state.jobs import Cancellation, Job
+from redbike.state.jobs import Cancellation, JobToSet
 from redbike.state.log import LogEntry, parse_entry
 from redbike.state.store import Store
 from tests.states import JOB, NEW, NOW, OLD, QUEUE, queue_for
@@ -21,7 +21,7 @@ def store(client, prefix):
 
 
 def set_as(store, jobid=JOB, schedule=OLD, now=NOW, who=ME, **more):
-    set_one(store.at(now).noted_as(who), Job(jobid, schedule, LATER, False, QUEUE, keeps=True, **more))
+    set_one(store.at(now).noted_as(who), JobToSet(jobid, schedule, LATER, False, QUEUE, keeps=True, **more))
 
 
 def details(store, jobid=None):
@@ -46,7 +46,7 @@ def test_setting_says_what_the_schedule_was_and_which_options_changed(store):
 
 
 def test_several_that_are_set_in_one_step_are_one_entry(store):
-    jobs = [Job(f"{n}:A", OLD, LATER, False, QUEUE, keeps=True) for n in range(250)]
+    jobs = [JobToSet(f"{n}:A", OLD, LATER, False, QUEUE, keeps=True) for n in range(250)]
     set_as(store, "7:A")
     store.noted_as(ME).jobs.set(jobs)
     assert store.client.llen(store.keys.log) == 4
@@ -56,7 +56,7 @@ def test_several_that_are_set_in_one_step_are_one_entry(store):
 
 
 def test_what_one_command_does_job_by_job_shares_entries(store):
-    store.jobs.set([Job(f"{n}:A", OLD, LATER, False, QUEUE) for n in range(250)])
+    store.jobs.set([JobToSet(f"{n}:A", OLD, LATER, False, QUEUE) for n in range(250)])
     store.at(NOW).noted_as(ME).jobs.run([f"{n}:A" for n in range(250)])
     assert store.client.llen(store.keys.log) == 3
     assert [row.jobid for row in store.log.list_entries()] == [f"{n}:A" for n in reversed(range(250))]
@@ -67,7 +67,7 @@ def test_what_one_command_does_job_by_job_shares_entries(store):
     [("other@here", "run", NOW), (ME, "cancel", NOW), (ME, "run", NOW + 1), (ME, "run", NOW - 0.5)],
 )
 def test_what_differs_has_an_entry_of_its_own(store, who, verb, now):
-    store.jobs.set([Job(jobid, OLD, "now", False, QUEUE) for jobid in ("a:A", "b:A")])
+    store.jobs.set([JobToSet(jobid, OLD, "now", False, QUEUE) for jobid in ("a:A", "b:A")])
     store.at(NOW).noted_as(ME).jobs.run(["a:A"])
     if verb == "run":
         store.at(now).noted_as(who).jobs.run(["b:A"])
@@ -80,7 +80,7 @@ def test_what_differs_has_an_entry_of_its_own(store, who, verb, now):
 
 
 def test_a_damaged_entry_is_never_added_to(store):
-    store.jobs.set([Job(JOB, OLD, LATER, False, QUEUE)])
+    store.jobs.set([JobToSet(JOB, OLD, LATER, False, QUEUE)])
     store.client.lpush(store.keys.log, json.dumps([f"{NOW:.6f}", ME, "run", "", 7]))
     store.at(NOW).noted_as(ME).jobs.run([JOB])
     assert [row.jobid for row in store.log.list_entries()] == [JOB]

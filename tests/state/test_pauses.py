@@ -5,10 +5,10 @@ import pytest
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
 from redbike.running.resuming import resume
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.pauses import Resumption
 from redbike.state.records import Pause
-from redbike.state.runs import LEASE, Placement
+from redbike.state.run import LEASE, Placement
 from redbike.state.store import Store
 from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, end, pause, place, take
 from tests.states import queue_for as name_queue
@@ -107,7 +107,7 @@ def test_a_job_that_waits_elsewhere_is_paused_there(client, prefix, store):
 
 def test_any_number_of_jobs_is_paused_and_resumed(store):
     jobids = [f"{number}:{number % 7}" for number in range(250)]
-    store.at(START).jobs.set([Job(jobid, OLD, DUE, False, name_queue(jobid)) for jobid in jobids])
+    store.at(START).jobs.set([JobToSet(jobid, OLD, DUE, False, name_queue(jobid)) for jobid in jobids])
     assert store.at(START).pauses.pause([*jobids, "nobody:A"], LATER, "me", "") == ["held"] * 250 + ["missing"]
     assert store.client.zcard(store.keys.timeline) == 0
     assert resume(store.at(START), Settings(), jobids) == ["timeline"] * 250
@@ -215,7 +215,7 @@ def test_a_schedule_that_is_set_during_a_run_and_a_pause_goes_on_from_there(stor
 def test_what_is_set_unchanged_while_it_is_paused_keeps_its_place(store):
     STATES["held"](store)
     before = inspect(store)
-    set_one(store.at(NOW), Job(JOB, OLD, LATER, False, QUEUE, keeps=True))
+    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True))
     assert inspect(store) == before
 
 

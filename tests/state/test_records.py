@@ -3,7 +3,7 @@
 import pytest
 
 from redbike.state.records import RunRecord, Streak, Waiting
-from redbike.state.runs import Placement
+from redbike.state.run import Placement
 from redbike.state.store import Store
 from tests.verbs import dispatch, run_job, set_job, take_one
 

@@ -8,8 +8,8 @@ import redis
 
 from redbike.errors import NoSuchJob, ServerError, Unreachable
 from redbike.serving.connection import connect
-from redbike.state.jobs import Job
-from redbike.state.runs import Look
+from redbike.state.jobs import JobToSet
+from redbike.state.run import Look
 from redbike.state.scripts import Pipeline, name_wrong_key
 from redbike.state.store import Store
 from redbike.working.worker_class import RoundRobin
@@ -133,8 +133,8 @@ WRONG = {
 def test_a_key_of_a_wrong_type_is_named_in_one_line(client, store, name):
     key = f"{store.keys.prefix}-{name}"
     client.xadd(key, {"wrong": "type"})
-    entries = [Job(f"job:{queue}", "NOW", "now", True, f"work-{queue}") for queue in "AB"]
-    entries.append(Job("later:A", "EVERY:1h", 4e9, False, "work-A"))
+    entries = [JobToSet(f"job:{queue}", "NOW", "now", True, f"work-{queue}") for queue in "AB"]
+    entries.append(JobToSet("later:A", "EVERY:1h", 4e9, False, "work-A"))
     with pytest.raises(ServerError) as refused:
         store.jobs.set(entries)
     assert str(refused.value) == f"Redis refuses: WRONGTYPE {key} is a stream, not a {WRONG[name]}"

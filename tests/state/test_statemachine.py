@@ -25,10 +25,10 @@ from redbike.running.dispatcher import Dispatcher
 from redbike.running.resuming import resume, resume_over
 from redbike.state.entries import BUCKETS, read_entry
 from redbike.state.gates import Gate
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.keys import OWNER, TELLS
 from redbike.state.records import Streak, parse_batch
-from redbike.state.runs import GRACE, LEASE, Placement, Run
+from redbike.state.run import GRACE, LEASE, Placement, Run
 from redbike.state.store import Store
 from redbike.state.workers import LOST
 from redbike.steering.cancelling import cancel_jobs
@@ -141,13 +141,13 @@ class Jobs(RuleBasedStateMachine):
         # Another worker class may have a queue of another name for it.
         queue = "work-B" if elsewhere else queue_for(jobid)
         more = {"options": options, "data": data, "moves": moves}
-        set_one(self.store.at(self.now), Job(jobid, text, self.now + delay, False, queue, keeps, **more))
+        set_one(self.store.at(self.now), JobToSet(jobid, text, self.now + delay, False, queue, keeps, **more))
         self.model.set(self.now, jobid, text, self.now + delay, once=False, keeps=keeps, queue=queue, **more)
 
     @rule(jobid=jobids, delay=delays, options=options)
     def set_once(self, jobid, delay, options):
         due = self.now + delay
-        set_one(self.store.at(self.now), Job(jobid, f"AT:{due}", due, True, queue_for(jobid), options=options))
+        set_one(self.store.at(self.now), JobToSet(jobid, f"AT:{due}", due, True, queue_for(jobid), options=options))
         self.model.set(self.now, jobid, f"AT:{due}", due, once=True, options=options)
 
     @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
@@ -417,8 +417,8 @@ class Jobs(RuleBasedStateMachine):
     @rule()
     def tell(self):
         """What nobody has told in time."""
-        for field, runs in self.store.at(self.now).untold.claim_all():
-            self._tell(field, runs)
+        for claim in self.store.at(self.now).untold.claim_all(self.store.gates.list_queues()):
+            self._tell(claim.name, claim.runs)
 
     @rule(which=which)
     def tell_own(self, which):
@@ -472,7 +472,7 @@ class Jobs(RuleBasedStateMachine):
         for jobid in JOBIDS:
             found = self.store.journal.list_runs([jobid])
             assert [(run.due, run.outcome, run.attempt) for run in found] == past.get(jobid, [])
-        counts = self.store.journal.read_counts()
+        counts = self.store.counts.read()
         assert sum(counts[f"took:{size:g}:{name}"] for size in (*BUCKETS, math.inf) for name in TIMEOUTS) == sum(
             number for name, number in counts.items() if name.startswith("runs:") and ":lost:" not in name
         )

@@ -5,9 +5,9 @@ import pytest
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.namespace import PAGE
-from redbike.state.runs import GRACE, LEASE, Placement
+from redbike.state.run import GRACE, LEASE, Placement
 from redbike.state.store import Store
 from tests.verbs import set_job, survey, take_many
 
@@ -29,7 +29,7 @@ def store(client, prefix):
 
 
 def enter(store, jobids, now=START):
-    store.at(now).jobs.set([Job(jobid, SCHEDULE, now or 0.0, False, queue_for(jobid)) for jobid in jobids])
+    store.at(now).jobs.set([JobToSet(jobid, SCHEDULE, now or 0.0, False, queue_for(jobid)) for jobid in jobids])
 
 
 def take(store, jobids, tag="tag", now=START, repeated=False):

@@ -7,7 +7,7 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.keeping.fsck import fsck
 from redbike.state.namespace import PAGE, make_tag
-from redbike.state.runs import Look, Placement
+from redbike.state.run import Look, Placement
 from redbike.state.store import Store
 from tests.states import NEW, NOW, OLD, QUEUE, START, dump, queue_for, take
 from tests.verbs import dispatch, run_job, set_job, take_many

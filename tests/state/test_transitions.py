@@ -15,9 +15,9 @@ from redbike.running.resuming import resume
 from redbike.serving.connection import aim_at, connect
 from redbike.state.entries import pack_entry, read_entry
 from redbike.state.history import pack_run
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.keys import TELLS
-from redbike.state.runs import GRACE, LEASE, Placement, Run
+from redbike.state.run import GRACE, LEASE, Placement, Run
 from redbike.state.scripts import SCRIPTS, Call
 from redbike.state.store import Store
 from redbike.steering.cancelling import cancel_jobs
@@ -82,8 +82,8 @@ def archive(store: Store, run: Run) -> None:
 
 def claim(store: Store, run: Run) -> None:
     entry = pack_entry("web1:4711:OwnerOf1", [(JOB, QUEUE, 10, PAST)])
-    store.client.hset(store.keys.untold, f"tag{TELLS} {JOB}", f"{START:.6f}\n".encode() + entry)
-    assert len(list(store.at(NOW).untold.claim_all())) == 1
+    store.client.hset(store.keys.untold, f"tag{TELLS} {JOB}", f"{START:.6f} 0\n".encode() + entry)
+    assert len(list(store.at(NOW).untold.claim_all(["work-A"]))) == 1
 
 
 VERBS: dict[str, Verb] = {
@@ -91,7 +91,7 @@ VERBS: dict[str, Verb] = {
     "set later": lambda store, run: set_job(store.at(NOW), JOB, NEW, LATER),
     "set past": lambda store, run: set_job(store.at(NOW), JOB, NEW, START),
     "set again": lambda store, run: set_job(store.at(NOW), JOB, OLD, LATER),
-    "set same": lambda store, run: set_one(store.at(NOW), Job(JOB, OLD, LATER, False, QUEUE, keeps=True)),
+    "set same": lambda store, run: set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True)),
     "set stop": lambda store, run: set_job(store.at(NOW), JOB, "STOP", None),
     "bad": lambda store, run: store.at(NOW).jobs.reject(JOB),
     "unset": lambda store, run: store.jobs.unset(JOB),
@@ -437,7 +437,7 @@ def test_an_occurrence_that_is_not_run_is_counted(store, state, verb, reason):
     run = STATES[state](store)
     VERBS[verb](store, run or NOBODY)
     assert store.questions.inspect([JOB])[0].skipped == {reason: 1}
-    assert store.journal.read_counts()[f"skipped:{reason}:"] == 1
+    assert store.counts.read()[f"skipped:{reason}:"] == 1
 
 
 def test_a_queue_whose_turn_it_is_not_is_left_alone(store, client):
@@ -629,8 +629,8 @@ def test_a_job_that_is_set_again_unchanged_is_not_touched(store, state):
     STATES[state](store)
     settled = dump(store)
     for due in (NOW, LATER, None):
-        set_one(store.at(NOW), Job(JOB, OLD, due, False, QUEUE, keeps=True))
-    set_one(store.at(NOW), Job(JOB, "EVERY:100@7.5", NOW, False, QUEUE, keeps=True, anchor_span=(10, 0)))
+        set_one(store.at(NOW), JobToSet(JOB, OLD, due, False, QUEUE, keeps=True))
+    set_one(store.at(NOW), JobToSet(JOB, "EVERY:100@7.5", NOW, False, QUEUE, keeps=True, anchor_span=(10, 0)))
     assert dump(store) == settled
 
 
@@ -645,9 +645,9 @@ def test_a_job_that_is_set_anew_is_not_tried_again(store, verb):
 def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
     STATES["dead"](store)
     settled = dump(store)
-    set_one(store.at(NOW), Job(JOB, OLD, LATER, False, QUEUE, keeps=True, rests=True))
+    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True, rests=True))
     assert dump(store) == settled
-    set_one(store.at(NOW), Job(JOB, OLD, LATER, False, QUEUE, keeps=True))
+    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True))
     assert place(store.questions.inspect([JOB])[0]) == "timeline"
 
 
@@ -656,7 +656,7 @@ def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
 )
 def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span):
     STATES["timeline"](store)
-    set_one(store.at(NOW), Job(JOB, text, LATER, False, QUEUE, keeps=True, anchor_span=span))
+    set_one(store.at(NOW), JobToSet(JOB, text, LATER, False, QUEUE, keeps=True, anchor_span=span))
     state = store.questions.inspect([JOB])[0]
     assert (state.schedule, state.timeline) == (text, LATER)
 
@@ -873,7 +873,7 @@ def test_the_soonest_of_several_that_are_set_together_wakes_a_dispatcher(store, 
     set_job(store.at(START), "other:A", OLD, LATER)
     client.delete(store.keys.wakeup)
     dues = {"first:A": LATER + 1, "second:A": LATER - 1, "third:A": LATER + 2}
-    store.at(NOW).jobs.set([Job(jobid, OLD, due, False, QUEUE) for jobid, due in dues.items()])
+    store.at(NOW).jobs.set([JobToSet(jobid, OLD, due, False, QUEUE) for jobid, due in dues.items()])
     assert client.llen(store.keys.wakeup) == 1
 
 

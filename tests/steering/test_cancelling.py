@@ -6,7 +6,7 @@ from redbike.config import Settings
 from redbike.keeping.fsck import fsck
 from redbike.running.policies import place_failed, place_lost, place_overrun
 from redbike.state.records import Streak
-from redbike.state.runs import LEASE, Placement
+from redbike.state.run import LEASE, Placement
 from redbike.state.store import Store
 from redbike.steering.cancelling import cancel_jobs, compute
 from tests.state.test_transitions import VERBS

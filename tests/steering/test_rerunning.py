@@ -4,7 +4,7 @@ import pytest
 
 from redbike import BadJobId, NoSuchJob, Redbike, RoundRobin, Steered
 from redbike.errors import BadQueueName
-from redbike.state.runs import Placement
+from redbike.state.run import Placement
 from tests.verbs import set_job, take_one
 
 JOBS = ["nightly:A", "nightly:B", "hourly:A"]

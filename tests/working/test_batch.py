@@ -14,9 +14,9 @@ import pytest
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.records import Streak, parse_batch
-from redbike.state.runs import GRACE, LEASE, SLACK, Placement
+from redbike.state.run import GRACE, LEASE, SLACK, Placement
 from redbike.state.store import Store
 from redbike.working.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
 from redbike.working.queues import Queues
@@ -37,7 +37,7 @@ def store(client, prefix):
 
 def fill(store, number, queue="A", schedule="NOW", due=NOW):
     jobids = [f"{n:03}:{queue}" for n in range(number)]
-    store.at(NOW).jobs.set([Job(jobid, schedule, due, True, f"work-{queue}") for jobid in jobids])
+    store.at(NOW).jobs.set([JobToSet(jobid, schedule, due, True, f"work-{queue}") for jobid in jobids])
     return jobids
 
 
@@ -276,7 +276,7 @@ def test_ending_many_is_ending_each(client, store, outcome):
     def ended(prefix, together):
         store = Store(client, prefix, RoundRobin("A").queue_for)
         fill(store, 5)
-        store.at(NOW).jobs.set([Job("000:A", "EVERY:7@0.0", NOW + 7, False, "work-A")])
+        store.at(NOW).jobs.set([JobToSet("000:A", "EVERY:7@0.0", NOW + 7, False, "work-A")])
         runs = take(store, 5)
         set_job(store.at(NOW), "003:A", "EVERY:9@0.0", NOW + 9)
         store.jobs.unset("002:A")
@@ -288,7 +288,7 @@ def test_ending_many_is_ending_each(client, store, outcome):
         # In one entry, or in one for each; and each took its own time.
         del found["-journal"]
         found["past"] = sorted((run.jobid, run.due, run.outcome, run.attempt) for run in store.journal.list_runs())
-        found["counts"] = {name: n for name, n in store.journal.read_counts().items() if name.startswith("runs:")}
+        found["counts"] = {name: n for name, n in store.counts.read().items() if name.startswith("runs:")}
         store.upkeep.flush()
         return words, found
 
@@ -485,12 +485,13 @@ def test_halting_in_the_middle_leaves_the_rest_in_its_queue(store):
 
 
 def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
-    begun, leave = threading.Event(), threading.Event()
+    begun, leave, watched = threading.Event(), threading.Event(), []
 
     def act(jobid):
         if jobid == "000:A":
             begun.set()
             leave.wait(20)
+        watched.append({jobid for _, jobid in worker.heartbeat._runs})
 
     fill(store, 3)
     worker = Worker(store, Handler(act), Settings())
@@ -509,6 +510,7 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
     worker.batches.watch.stop()
     worker.heartbeat.stop()
     assert worker.runner.worker.worked == ["000:A", "001:A"]
+    assert watched == [{"000:A", "001:A"}, {"001:A"}], "each until it is over, even if its end is told before the next"
     worker.source.end(done)
     assert store.questions.inspect(["001:A"])[0].timeline
     assert list(fsck(store)) == []
@@ -635,7 +637,7 @@ def test_a_job_that_kills_its_workers_is_found_out_among_others(tmp_path, server
     (tmp_path / "redbike.conf").write_text(f"[redbike]\nprefix = {prefix}\n")
     dispatcher = Dispatcher(store, Settings())
     jobids = [f"quick{n}:A" for n in range(100)] + ["killer:A"] + [f"late{n}:A" for n in range(100)]
-    store.jobs.set([Job(jobid, "NOW", "now", True, "work-A") for jobid in jobids])
+    store.jobs.set([JobToSet(jobid, "NOW", "now", True, "work-A") for jobid in jobids])
 
     def work():
         command = [sys.executable, "-m", "redbike", "--config=redbike.conf", "work", "jobs:Worker('A')"]

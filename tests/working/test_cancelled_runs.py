@@ -10,6 +10,7 @@ import pytest
 from redbike import Redbike, RoundRobin, StopWork, current_run
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
+from redbike.running.pings import Pings
 from redbike.working.coroutines import Coroutines
 from redbike.working.heartbeat import INTERVAL, Heartbeat
 from redbike.working.runner import Runner
@@ -211,7 +212,7 @@ def test_a_run_that_is_cancelled_before_it_begins_is_not_worked(store):
     set_job(store.at(START), JOB, "EVERY:100@0", START)
     run, handler = take(store), Handler()
     run.cancelled = True
-    placement = Runner(handler, Settings()).run(run)
+    placement = Runner(handler, Settings(), Pings()).run(run)
     assert (placement.place, placement.due, placement.left) == ("next", START + 100, "cancelled+-")
     assert not handler.began.is_set()
 

@@ -3,8 +3,8 @@
 import pytest
 
 from redbike.keeping.fsck import fsck
-from redbike.state.jobs import Job
-from redbike.state.runs import GRACE, LEASE, Placement
+from redbike.state.jobs import JobToSet
+from redbike.state.run import GRACE, LEASE, Placement
 from redbike.state.store import Store
 from redbike.working.heartbeat import Heartbeat
 from redbike.working.worker_class import RoundRobin
@@ -49,7 +49,7 @@ def take_together(store, timeouts, tag="tag", now=NOW):
     """Take a job of each of these queues, by name, in one step."""
     jobids = [f"{tag}:{name}" for name in timeouts]
     due = "now" if now is None else now
-    store.at(now).jobs.set([Job(jobid, "EVERY:1h@0", due, False, store.queue_for(jobid)) for jobid in jobids])
+    store.at(now).jobs.set([JobToSet(jobid, "EVERY:1h@0", due, False, store.queue_for(jobid)) for jobid in jobids])
     queues = [(f"work-{name}", timeout) for name, timeout in timeouts.items()]
     runs = take_many(store.at(now), queues, range(1, len(queues) + 1), tag, len(queues))
     assert [run.jobid for run in runs] == jobids

@@ -9,8 +9,9 @@ from redbike import Redbike, RoundRobin, current_run
 from redbike.commands import Commands
 from redbike.config import Settings
 from redbike.options import format_options
+from redbike.running.pings import Pings
 from redbike.schedule.parser import parse
-from redbike.state.runs import Run
+from redbike.state.run import Run
 from redbike.working.runner import Runner
 from redbike.working.worker_class import takes_data
 
@@ -101,11 +102,11 @@ def test_whether_a_work_takes_data_is_read_from_its_signature(work, expected):
 
 
 def test_the_options_of_a_job_override_the_worker_class_which_overrides_the_settings():
-    runner = Runner(Failing("A"), Settings(on_error="stop", retries=1, on_timeout="requeue"))
+    runner = Runner(Failing("A"), Settings(on_error="stop", retries=1, on_timeout="requeue"), Pings())
     found = runner.settings_for(run(on_error="retry"))
     assert (found.on_error, found.retries, found.on_timeout) == ("retry", 9, "requeue")
     assert runner.settings_for(run()).on_error == "reschedule"
-    assert Runner(RoundRobin("A"), Settings()).settings_for(run(on_error="retry")).on_error == "retry"
+    assert Runner(RoundRobin("A"), Settings(), Pings()).settings_for(run(on_error="retry")).on_error == "retry"
 
 
 def test_a_job_fails_by_its_own_policy(client, prefix):
@@ -136,7 +137,7 @@ def commands(tmp_path):
 
 
 def test_the_options_of_a_job_override_those_of_its_command(commands):
-    runner = Runner(commands, Settings())
+    runner = Runner(commands, Settings(), Pings())
 
     def found(failures=0, **options):
         own = runner.settings_for(run(failures=failures, **options))

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob, current_run
 from redbike.errors import Unreachable
 from redbike.keeping.fsck import fsck
 from redbike.state.keys import TELLS
-from redbike.state.untold import TELLING
+from redbike.state.untold import KEPT, MOST_CLAIMS, TELLING
 from redbike.working.worker import Worker
 from tests.verbs import Quiet, take_many, take_one
 from tests.waiting import wait_until
@@ -22,7 +22,10 @@ class Telling(RoundRobin):
 
     def __init__(self, initstring="A"):
         super().__init__(initstring)
-        self.acts, self.told = {}, []
+        self.acts, self.told, self.names = {}, [], [f"work-{name}" for name in initstring.split(":")]
+
+    def queue_names(self):
+        return self.names
 
     def work(self, jobid):
         return self.acts.get(jobid, lambda: None)()
@@ -96,6 +99,7 @@ def test_an_overrun_is_told_by_its_worker(make):
     bike.worker.acts["job:A"] = lambda: wait_until(lambda: bike.worker.told)
     bike.work_one()
     assert bike.worker.events() == [("job:A", "overrun", "overran its timeout of 0.05 s")]
+    assert 0.05 <= bike.worker.told[0][1].seconds < 5
     assert untold(bike) == 0
 
 
@@ -108,6 +112,26 @@ def test_a_cancelled_run_is_told_as_that(bike):
     bike.work_one()
     assert bike.worker.events() == [("job:A", "cancelled", "")]
     assert untold(bike) == 0
+
+
+def test_a_run_that_obeys_when_it_is_cancelled_is_no_success(bike, monkeypatch):
+    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
+    bike.worker.acts["job:A"] = raising(ValueError("no luck"))
+    bike.set("job:A", "EVERY:1h@0.0", on_error="reschedule")
+    bike.work_one()
+
+    def obey():
+        bike.cancel("job:A")
+        wait_until(lambda: current_run().cancelled)
+
+    bike.worker.acts["job:A"] = obey
+    bike.run("job:A")
+    bike.client.hset(bike.store.keys.failures, "job:A", kept := '{"error": "no luck"}')
+    bike.work_one()
+    assert bike.worker.events()[1:] == [("job:A", "cancelled", "")]
+    assert [run.outcome for run in bike.runs()] == ["cancelled", "failed"]
+    assert bike.client.hget(bike.store.keys.failures, "job:A").decode() == kept, "only a success forgets it"
+    assert bike.tell("job:A")["skipped"] == {"cancelled": 1}
 
 
 def test_a_run_whose_job_was_set_or_unset_meanwhile_is_told(bike):
@@ -161,9 +185,15 @@ def lose(bike, tag, number=1):
 
 
 def tell_others(bike, now=None):
-    worker = Worker(bike.store if now is None else bike.store.at(now), bike.worker, bike.settings)
-    worker.teller.tell_others()
+    make_worker(bike, now).teller.tell_others()
     return bike.worker.events()
+
+
+def make_worker(bike, now=None):
+    """A worker that knows its queues."""
+    worker = Worker(bike.store if now is None else bike.store.at(now), bike.worker, bike.settings)
+    next(worker.queues.looks())
+    return worker
 
 
 def test_a_lost_run_is_told_by_another_worker(bike, make):
@@ -209,17 +239,220 @@ def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
 def test_two_that_look_at_once_tell_it_once(bike, make):
     lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
     now = bike.store.timeline.read_dispatched()[0]
-    claimed = bike.store.at(now).untold.claim_all()
+    claimed = bike.store.at(now).untold.claim_all(["work-A"])
     next(claimed)
     assert tell_others(bike, now + 1) == []
     # The first one has died.
     assert tell_others(bike, now + TELLING + 1) == [("job:A", "lost", "")]
 
 
+def test_a_lost_run_that_runs_again_by_now_says_since_when_it_is_due(bike, make):
+    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    take_one(bike.store, QUEUES, "OwnerOf2tag")
+    tell_others(bike)
+    [(_, end)] = bike.worker.told
+    assert end.next_run == run.due
+
+
+def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_told_to_it(make, caplog):
+    make(Quiet("A")).set("job:A", "NOW")
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    bike = make(Telling("M"))
+    assert tell_others(bike) == []
+    assert untold(bike) == 1
+    now = bike.store.timeline.read_dispatched()[0]
+    assert tell_others(bike, now + KEPT - 5) == []
+    assert untold(bike) == 1
+    assert tell_others(make(Telling("M:A"))) == [("job:A", "lost", "")]
+    assert untold(bike) == 0
+    lose(make(Quiet("A")), f"OwnerOf2tag{TELLS}")
+    assert tell_others(bike, now + KEPT + 5) == []
+    assert untold(bike) == 0
+    assert "job:A: no worker that has ended() works its queue, so it is not called" in caplog.text
+
+
+def test_what_ends_its_workers_is_given_up(bike, make, caplog):
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    now = bike.store.timeline.read_dispatched()[0]
+    for number in range(1, MOST_CLAIMS + 1):
+        assert untold(bike) == 1
+        claims = bike.store.at(now + number * (TELLING + 1)).untold.claim_all(["work-A"])
+        assert [claim.number for claim in claims] == [number]
+    assert tell_others(bike, now + 10 * TELLING) == []
+    assert untold(bike) == 0
+    assert "job:A: ended() was begun 3 times, and did not end: it is not called again" in caplog.text
+
+
+def test_what_takes_long_is_claimed_for_longer(bike, make):
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    now = bike.store.timeline.read_dispatched()[0]
+    [claim] = bike.store.at(now).untold.claim_all(["work-A"])
+    renewed = bike.store.at(now + TELLING - 1).untold.renew(claim)
+    assert (renewed.name, renewed.number, renewed.runs) == (claim.name, 1, claim.runs)
+    assert list(bike.store.at(now + 2 * TELLING - 2).untold.claim_all(["work-A"])) == []
+    [later] = bike.store.at(now + 2 * TELLING).untold.claim_all(["work-A"])
+    assert later.number == 2
+    assert bike.store.at(now + 2 * TELLING).untold.renew(renewed) is None
+
+
+def test_what_another_has_claimed_meanwhile_is_left_to_it(bike, make, monkeypatch):
+    monkeypatch.setattr("redbike.working.telling.RENEWED", -1.0)
+    bike.set("other:A", "NOW")
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}", 2)
+    now = bike.store.timeline.read_dispatched()[0]
+    claimed = []
+
+    def ended(run, end):
+        bike.worker.told.append((run, end))
+        claimed.extend(bike.store.at(now + 3 * TELLING).untold.claim_all(["work-A"]))
+
+    bike.worker.ended = ended
+    tell_others(bike, now)
+    assert len(bike.worker.told) == len(claimed) == 1
+    assert untold(bike) == 1, "for the one that has claimed it"
+
+
+class Slow(Telling):
+    """Its `ended` waits for those jobs for which it is to wait."""
+
+    def __init__(self, initstring="A"):
+        super().__init__(initstring)
+        self.worked, self.slow, self.entered, self.goes_on = [], set(), threading.Event(), threading.Event()
+        self.threads = set()
+
+    def work(self, jobid):
+        self.worked.append(jobid)
+        return super().work(jobid)
+
+    def ended(self, run, end):
+        self.threads.add(threading.current_thread().name)
+        if run.jobid in self.slow:
+            self.entered.set()
+            assert self.goes_on.wait(30)
+        super().ended(run, end)
+
+
+@pytest.fixture
+def working():
+    """Lets workers work in threads of their own until the test is over."""
+    threads = []
+
+    def work(bike, concurrency=1):
+        threads.append(
+            (bike, threading.Thread(target=Worker(bike.store, bike.worker, bike.settings, concurrency).work))
+        )
+        threads[-1][1].start()
+
+    yield work
+    for bike, thread in threads:
+        if isinstance(bike.worker, Slow):
+            bike.worker.goes_on.set()
+        bike.control("HALT")
+        thread.join(timeout=15)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_while_ended_takes_its_time_no_run_waits_for_it(make, working, concurrency):
+    """A run that had not begun, or whose end was not said, would count as lost."""
+    bike = make(Slow())
+    bike.worker.slow = {"000:A"}
+    assert all(result for _, result in bike.set_many((f"{number:03}:A", "NOW") for number in range(400)))
+    working(bike, concurrency)
+    assert bike.worker.entered.wait(10)
+    # It is behind with the next ones.
+    wait_until(lambda: untold(bike) >= 2 and bike.client.hlen(bike.store.keys.running) == 0)
+    assert "000:A" not in {run.jobid for run, _ in bike.worker.told}
+    assert bike.client.llen(bike.store.keys.queue("work-A")) > 0, "it takes no more"
+    bike.worker.goes_on.set()
+    wait_until(lambda: len(bike.worker.told) == 400)
+    assert {event for _, event, _ in bike.worker.events()} == {"ok"}
+    assert bike.worker.threads == {"redbike-ended"}
+
+
+def test_an_overrun_is_told_beside_the_heartbeats(make, working):
+    bike = make(Slow(), default_timeout=0.05)
+    bike.worker.acts["job:A"] = lambda: wait_until(lambda: bike.worker.told)
+    bike.set("job:A", "NOW")
+    working(bike)
+    wait_until(lambda: bike.worker.told)
+    assert bike.worker.threads == {"redbike-ended"}
+
+
+@pytest.mark.parametrize("error", [SystemExit(4), KeyboardInterrupt(), GeneratorExit()])
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error, caplog):
+    bike = make(Slow())
+    bike.worker.ended = raising_at_first(error, bike.worker.ended)
+    bike.set("a:A", "NOW")
+    working(bike, concurrency)
+    wait_until(lambda: "a:A: ended() of its worker class fails" in caplog.text)
+    bike.set("b:A", "NOW")
+    wait_until(lambda: bike.worker.events() == [("b:A", "ok", "")])
+    wait_until(lambda: untold(bike) == 0)
+
+
+def raising_at_first(error, then):
+    left = [error]
+
+    def ended(run, end):
+        if left:
+            raise left.pop()
+        then(run, end)
+
+    return ended
+
+
+def test_a_call_that_goes_on_for_long_is_mentioned_once(make, working, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.working.telling.LONG", 0.0)
+    monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
+    bike = make(Slow())
+    bike.worker.slow = {"a:A"}
+    bike.set("a:A", "NOW")
+    working(bike)
+    wait_until(lambda: "a:A: ended() of its worker class has gone on for" in caplog.text)
+    before = bike.workers()[0].seen
+    wait_until(lambda: bike.workers()[0].seen > before + 0.5)
+    assert caplog.text.count("has gone on for") == 1
+
+
+def test_a_worker_that_stops_does_not_wait_for_ever(make, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.working.telling.PATIENCE", 0.1)
+    bike = make(Slow())
+    bike.worker.slow = {"a:A"}
+    bike.set("a:A", "NOW")
+    thread = threading.Thread(target=Worker(bike.store, bike.worker, bike.settings).work)
+    thread.start()
+    assert bike.worker.entered.wait(10)
+    bike.control("HALT")
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+    assert "other workers will be told of what is left" in caplog.text
+    assert untold(bike) == 1
+    bike.worker.goes_on.set()
+
+
+def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
+    tried = []
+
+    def away(queues):
+        tried.append(queues)
+        raise Unreachable("the server is away")
+
+    bike = make(Slow())
+    bike.client.hset(bike.store.keys.untold, "x", "y")  # so that it is always told that there is something
+    monkeypatch.setattr("redbike.state.untold.Untold.claim_all", lambda self, queues: away(queues))
+    working(bike)
+    wait_until(lambda: len(tried) >= 2)
+    bike.set("a:A", "NOW")
+    wait_until(lambda: len(bike.worker.told) == 1)
+    assert len(tried) < 10
+    assert "runs of lost workers cannot be told: the server is away" in caplog.text
+
+
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, monkeypatch):
     monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.2)
     thread = threading.Thread(target=Worker(bike.store, bike.worker, bike.settings, concurrency).work)
     thread.start()
     try:
@@ -229,13 +462,13 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
         other.set("other:A", "NOW")
         other.store.gates.open("work-A", resume=True)
         wait_until(lambda: len(bike.worker.told) == 2)
-        # In another queue, so that nobody else takes it.
+        # From a queue that it does not work yet, so that it cannot take it itself.
         other.set("third:B", "NOW")
         take_one(other.store, [("work-B", 100.0)], f"OwnerOf1tag{TELLS}")
         other.client.zadd(other.store.keys.leases, {f"OwnerOf1tag{TELLS}": 1.0})
         other.dispatch_due()
-        wait_until(lambda: len(bike.worker.told) == 3)
-        assert bike.worker.events()[2] == ("third:B", "lost", "")
+        bike.worker.names.append("work-B")
+        wait_until(lambda: ("third:B", "lost", "") in bike.worker.events())
     finally:
         bike.control("HALT")
         thread.join(timeout=10)
@@ -306,5 +539,5 @@ def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike):
 def test_only_one_of_two_claims_at_the_same_time_holds(bike, make):
     lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
     namespace = bike.store.untold._namespace
-    replies = [namespace.run("claim", field=f"OwnerOf1tag{TELLS} job:A", seconds=TELLING) for _ in range(2)]
+    replies = [namespace.run("claim", field=f"OwnerOf1tag{TELLS} job:A", seconds=TELLING, most=3) for _ in range(2)]
     assert [reply[0] for reply in replies] == ["ok", "stale"]

@@ -11,8 +11,8 @@ from redbike.config import Settings
 from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, Unreachable, UnsetJob
 from redbike.keeping.fsck import fsck
 from redbike.running.loop import Loop
-from redbike.state.jobs import Job
-from redbike.state.runs import LEASE
+from redbike.state.jobs import JobToSet
+from redbike.state.run import LEASE
 from redbike.state.store import Store
 from redbike.working.queues import Queues
 from redbike.working.runner import current_run
@@ -379,7 +379,7 @@ def test_one_token_wakes_several_idle_workers_in_a_chain(store):
     threads = [threading.Thread(target=worker.work) for worker in workers]
     for thread in threads:
         thread.start()
-    store.jobs.set([Job(f"{n}:A", "NOW", "now", True, "work-A") for n in range(4)])
+    store.jobs.set([JobToSet(f"{n}:A", "NOW", "now", True, "work-A") for n in range(4)])
     meeting.wait(timeout=10)
     store.halt()
     for thread in threads:

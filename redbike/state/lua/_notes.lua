@@ -66,5 +66,5 @@ local log_change = given.who and function(action, jobs, detail)  -- once in a sc
   if joins then change('LSET', key, {0, cjson.encode(entry)}) else change('LPUSH', key, {cjson.encode(entry)}) end
   local news = {unpack(entry, 1, 4)}  -- for those who listen, without what it has joined
   for _, job in ipairs(jobs) do news[#news + 1] = job end
-  table.insert(changes, 1, {'SPUBLISH', key, {cjson.encode(news)}})
+  change('SPUBLISH', key, {cjson.encode(news)})
 end

@@ -65,6 +65,12 @@ local function skip_fields(job)  -- of the hash of skips
   return fields
 end
 
+local function untold_of(record)  -- from when on others may tell it, how often they have begun to, and the entry
+  local time, claims, entry = string.match(record or '', '^(%d+%.%d+) (%d+)\n(.*)$')
+  return tonumber(time), tonumber(claims), entry
+end
+local function untold_record_of(time, claims, entry) return time .. ' ' .. claims .. '\n' .. entry end
+
 local function tells(tag) return tag:sub(-1) == '+' end  -- whether its ends are to be told, see TELLS in keys.py
 local function marks_of(words)  -- before the runs in an entry of the journal, if not all of them have ended
   local MARKS, marks = {timeline = '1', queue = '1', held = '1', stopped = '1', unset = 'u'}, {}

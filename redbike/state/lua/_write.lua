@@ -51,6 +51,9 @@ local function write(reply)
   for _, each in ipairs(changes) do
     if SIZE[each[1]:sub(1, 1)] then call(SIZE[each[1]] or SIZE[each[1]:sub(1, 1)], each[2]) end
   end
-  for _, each in ipairs(changes) do call(each[1], each[2], unpack(each[3])) end
+  for _, each in ipairs(changes) do
+    -- Who may not publish changes all else.
+    (each[1] == 'SPUBLISH' and redis.pcall or call)(each[1], each[2], unpack(each[3]))
+  end
   return reply
 end

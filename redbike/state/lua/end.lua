@@ -93,7 +93,7 @@ local entry = (forgotten or #gone < #jobs) and marks_of(words) .. ARGV[2] or ARG
 if #gone > 0 and tells(tag) then
   -- The worker tells it at once; a dispatcher has lost runs, and tells nobody.
   local at = stamp(now + (given.whole and 0 or TELLING))
-  change('HSET', untold, {tag .. ' ' .. gone[1], at .. '\n' .. entry})
+  change('HSET', untold, {tag .. ' ' .. gone[1], untold_record_of(at, 0, entry)})
 end
 if #gone > 0 then change('RPUSH', journal, {entry}) land(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', streaks, calm) end

@@ -1,0 +1,73 @@
+"""The URLs of ``ping-url``: what is allowed, where each of them leads, and what of one may be shown.
+
+Without ``{outcome}`` a URL is called as Healthchecks has it: itself after a success, and with ``/start`` and
+``/fail`` at the end of its path. With ``{outcome}`` it is called once after each run.
+"""
+
+import re
+from typing import Literal
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from redbike.errors import BadConfig
+
+MAX_LENGTH = 2000  # characters
+
+Signal = Literal["start", "fail", ""]  # what Healthchecks is told; "" is a success
+
+_JOBID, _OUTCOME = "{jobid}", "{outcome}"
+_RULE = "http:// or https:// and a host are needed; {jobid} and {outcome} may follow"
+
+
+def check_ping_url(value: object) -> str:
+    """Return `value` if it is a URL that can be called. Raise `BadConfig`, which quotes what is no secret of it."""
+    if not isinstance(value, str):
+        raise BadConfig(f"bad ping-url {value!r:.80}: {_RULE}")
+    if len(value) > MAX_LENGTH:
+        raise BadConfig(f"bad ping-url {mask(value)!r}: it has {len(value)} characters, {MAX_LENGTH} are allowed")
+    if unknown := re.search(r"[{][^}/]{0,20}[}]?|[}]", value.replace(_JOBID, "").replace(_OUTCOME, "")):
+        raise BadConfig(f"bad ping-url {mask(value)!r}: {unknown[0]!r} is neither {{jobid}} nor {{outcome}}")
+    try:
+        parts = urlsplit(value)
+        is_known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_known = is_known and value.isascii() and value.isprintable() and " " not in value
+    except ValueError:
+        is_known = False
+    if not is_known or "{" in parts.netloc:
+        raise BadConfig(f"bad ping-url {mask(value)!r}: {_RULE}")
+    if "@" in parts.netloc:
+        raise BadConfig(f"bad ping-url {mask(value)!r}: it has a login, which is not supported")
+    return value
+
+
+def check_dispatcher_url(value: object) -> str:
+    """Return `value` if a dispatcher can call it, which has neither job nor outcome. Raise `BadConfig`."""
+    url = check_ping_url(value)
+    if "{" in url:
+        raise BadConfig(f"bad ping-url {mask(url)!r}: that of a dispatcher has no {{jobid}}, and no {{outcome}}")
+    return url
+
+
+def mask(url: str) -> str:
+    """Return the part of a URL that is no secret: whoever knows all of it can ping, too."""
+    scheme = re.match(r"(?:[a-z][a-z0-9+.-]{0,15}://)?", url, re.IGNORECASE)
+    assert scheme
+    place, *others = re.split(r"[/?#]", url[scheme.end() :], maxsplit=1)
+    return f"{scheme[0]}{place.rpartition('@')[2]}"[:80] + ("/…" if any(others) else "")
+
+
+def wants_outcome(url: str) -> bool:
+    """Tell whether the URL is called once after each run, and told how that ended."""
+    return _OUTCOME in url
+
+
+def fill(url: str, jobid: str, outcome: str) -> str:
+    """Return the URL with the job's id and the outcome in their places."""
+    return url.replace(_JOBID, quote(jobid, safe=":")).replace(_OUTCOME, outcome)
+
+
+def add_signal(url: str, signal: Signal) -> str:
+    """Return the URL that tells `signal` to Healthchecks."""
+    if not signal:
+        return url
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{signal}"))

@@ -1,0 +1,27 @@
+"""What a loop says of an outage: at once, again once a minute, and when it is over."""
+
+import pytest
+
+from redbike.errors import Unreachable
+from redbike.running import loop
+from redbike.running.loop import Loop
+from redbike.state.store import Store
+from tests.states import queue_for
+
+
+@pytest.mark.parametrize(("reminder", "times"), [(60.0, 1), (0.0, 5)])
+def test_a_long_outage_is_said_again(client, prefix, monkeypatch, caplog, reminder, times):
+    monkeypatch.setattr(loop, "REMINDER", reminder)
+    monkeypatch.setattr(loop, "FIRST_PAUSE", 0.001)
+    attempts = []
+
+    def act(repeated):
+        attempts.append(repeated)
+        if len(attempts) <= 5:
+            raise Unreachable("it is away")
+        return "done"
+
+    found = Loop(Store(client, prefix, queue_for))
+    for _ in range(2):
+        assert found.retry_until_up(act) == "done"
+    assert caplog.messages == ["it is away; waiting for it"] * times + ["Redis is back"]

@@ -1,0 +1,528 @@
+"""Pings: which URLs are called when, what becomes of them when a service fails, and what is shown of them."""
+
+import contextlib
+import logging
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from redbike import Again, BadConfig, Redbike, RoundRobin, StopWork
+from redbike.config import Settings
+from redbike.errors import Unreachable
+from redbike.ping_urls import MAX_LENGTH, add_signal, check_dispatcher_url, check_ping_url, fill, mask
+from redbike.running.dispatcher import Dispatcher
+from redbike.running.pings import LANES, MOST, Pings
+from redbike.serving.connection import connect
+from redbike.serving.embedded import EmbeddedServer
+from redbike.state.namespace import make_tag
+from redbike.state.run import LEASE, Placement
+from redbike.state.store import Store
+from redbike.words import Outcome
+from tests.pinged import serve
+from tests.proc import arguments_below
+from tests.verbs import Quiet, take_one
+from tests.waiting import wait_until
+
+SECRET = "c8b7-secret"
+
+
+class Act(Quiet):
+    def work(self, jobid):
+        super().work(jobid)
+        match jobid.partition(":")[0]:
+            case "bad":
+                raise ValueError("it broke")
+            case "again":
+                raise Again(after=0)
+            case "stop":
+                raise StopWork
+
+
+@pytest.fixture
+def pinged():
+    with serve() as pinged:
+        yield pinged
+
+
+@pytest.fixture
+def bike(client, prefix, pinged):
+    bike = Redbike(Act("A"), prefix, client, on_error="reschedule")
+    yield bike
+    # While the server is still there: what fails would be told in the middle of another test.
+    pinged.hanging.set()
+    for each in (bike._one and bike._one.pings, bike._passes and bike._passes._pings):
+        if each:
+            each.stop(30)
+
+
+@pytest.fixture
+def pings():
+    made = []
+
+    def make(pauses=(0.0, 0.0, 0.0), timeout=10.0):
+        made.append(Pings(pauses, timeout))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop(0)
+
+
+def run(bike, jobid, number=1, **options):
+    bike.set(jobid, "NOW", **options)
+    for _ in range(number):
+        bike.dispatch_due()
+        assert bike.work_one() == jobid
+
+
+# What is called when
+
+
+def test_as_healthchecks_has_it(bike, pinged):
+    url = f"{pinged.url}/{SECRET}"
+    run(bike, "good:A", ping_url=url)
+    wait_until(lambda: pinged.called == [f"/{SECRET}/start", f"/{SECRET}"])
+    run(bike, "bad:A", ping_url=url)
+    wait_until(lambda: pinged.called[2:] == [f"/{SECRET}/start", f"/{SECRET}/fail"])
+    run(bike, "stop:A", ping_url=url)
+    wait_until(lambda: pinged.called[4:] == [f"/{SECRET}/start", f"/{SECRET}"])
+
+
+def test_a_failure_that_is_tried_again_is_none_yet(bike, pinged):
+    run(bike, "bad:A", 3, ping_url=f"{pinged.url}/x", on_error="retry", retries=2, backoff=0)
+    wait_until(lambda: pinged.called == ["/x/start", "/x/start", "/x/start", "/x/fail"])
+
+
+def test_a_run_that_asks_for_the_same_again_has_neither_failed_nor_succeeded(bike, pinged):
+    run(bike, "again:A", 2, ping_url=f"{pinged.url}/x")
+    wait_until(lambda: pinged.called == ["/x/start", "/x/start"])
+
+
+@pytest.mark.parametrize("jobid", ["good:A", "bad:A", "again:A"])
+def test_a_url_with_the_outcome_is_called_once_after_each_run(bike, pinged, jobid):
+    run(bike, jobid, ping_url=f"{pinged.url}/{{jobid}}?is={{outcome}}")
+    wait_until(lambda: pinged.called == [f"/{jobid}?is={bike.tell(jobid)['runs'][0]['outcome']}"])
+
+
+def test_the_job_stands_in_the_url_as_it_must_be_written_there(bike, pinged):
+    run(bike, "é /?%#:A", ping_url=f"{pinged.url}/{{jobid}}/{{outcome}}")
+    wait_until(lambda: pinged.called == ["/%C3%A9%20%2F%3F%25%23:A/ok"])
+
+
+def test_the_setting_is_for_all_and_the_option_of_a_job_is_before_it(client, prefix, pinged):
+    bike = Redbike(Act("A"), prefix, client, ping_url=f"{pinged.url}/all/{{jobid}}/{{outcome}}")
+    run(bike, "good:A")
+    wait_until(lambda: pinged.called == ["/all/good:A/ok"])
+    run(bike, "other:A", ping_url=f"{pinged.url}/own/{{outcome}}")
+    wait_until(lambda: pinged.called[1:] == ["/own/ok"])
+    run(bike, "other:A", ping_url=None)
+    wait_until(lambda: pinged.called[2:] == ["/all/other:A/ok"])
+
+
+def test_a_worker_class_gives_its_jobs_a_url(client, prefix, pinged):
+    class Own(Act):
+        def settings_for(self, run, settings):
+            return replace(settings, ping_url=f"{pinged.url}/class/{{outcome}}")
+
+    run(Redbike(Own("A"), prefix, client), "good:A")
+    wait_until(lambda: pinged.called == ["/class/ok"])
+
+
+def take(bike, jobid, url, **options):
+    """A run of a job, as its worker has it, and that worker."""
+    bike.work_one()
+    assert bike._one
+    bike.set(jobid, "NOW", ping_url=url, **options)
+    run = take_one(bike.store, [("work-A", 10.0)], make_tag())
+    assert run.jobid == jobid
+    return run, bike._one
+
+
+def test_a_run_that_was_cancelled_before_it_began(bike, pinged):
+    for jobid, url in (("good:A", f"{pinged.url}/x/{{outcome}}"), ("other:A", f"{pinged.url}/y")):
+        run, worker = take(bike, jobid, url)
+        run.cancelled = True
+        worker.ends.end([(run, worker.runner.run(run))])
+        worker.pings.stop(10)
+    assert pinged.called == ["/x/cancelled"]
+
+
+@pytest.mark.parametrize(("policy", "called"), [("stop", ["/x/fail"]), ("reschedule", ["/x/fail"]), ("requeue", [])])
+def test_a_lost_run_is_told_by_the_dispatcher(bike, pinged, policy, called):
+    bike.set("good:A", "EVERY:1h", ping_url=f"{pinged.url}/x", on_lost=policy)
+    bike.set("told:A", "EVERY:1h", ping_url=f"{pinged.url}/told/{{outcome}}", on_lost=policy)
+    now = bike.store.timeline.read_dispatched()[0] + 3600
+    bike.dispatch_due(now)
+    for _ in range(2):
+        take_one(bike.store.at(now), [("work-A", 10.0)], make_tag())
+    bike.dispatch_due(now + LEASE + 20)
+    wait_until(lambda: len(pinged.called) == len(called) + 1)
+    assert sorted(pinged.called) == sorted([*called, "/told/lost"])
+
+
+@pytest.mark.parametrize(("policy", "called"), [("stop", ["/x/fail"]), ("requeue", [])])
+def test_an_overrun_is_told(bike, pinged, policy, called):
+    for jobid, url in (("good:A", f"{pinged.url}/x"), ("told:A", f"{pinged.url}/told/{{outcome}}")):
+        late, worker = take(bike, jobid, url, on_timeout=policy, timeout=0.001)
+        # As it is when it has begun.
+        late.ping_url = worker.runner.settings_for(late).ping_url
+        wait_until(lambda late=late: late.now() > late.deadline)
+        worker.ends.end_overrun(late)
+        bike.unset(jobid)
+    wait_until(lambda: len(pinged.called) == len(called) + 1)
+    assert sorted(pinged.called) == ["/told/overrun", *called]
+
+
+def test_a_run_that_is_no_longer_this_workers_is_not_told(bike, pinged):
+    run, worker = take(bike, "good:A", f"{pinged.url}/x/{{outcome}}")
+    bike.store.runs.end(run, Placement("stop"))
+    worker.ends.end([(run, worker.runner.run(run))])
+    worker.pings.stop(10)
+    assert pinged.called == []
+
+
+# A service that does not answer as it should
+
+
+def test_a_service_that_fails_is_called_three_times_more(pinged, pings, caplog):
+    pinged.answers += [500, 503, 429]
+    pings().call("job:A", f"{pinged.url}/x")
+    assert pinged.called == ["/x"] * 4
+    assert not caplog.records
+    pinged.answers += [500] * 4
+    pings().call("job:A", f"{pinged.url}/{SECRET}")
+    assert pinged.called[4:] == [f"/{SECRET}"] * 4
+    assert [record.getMessage() for record in caplog.records] == [
+        f"job:A: a ping to {pinged.url}/… has failed: the answer is 500"
+    ]
+
+
+def test_what_a_service_refuses_is_not_repeated(pinged, pings, caplog):
+    pinged.answers += [404]
+    pings().call("job:A", f"{pinged.url}/{SECRET}")
+    assert len(pinged.called) == 1
+    assert "the answer is 404" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_a_redirection_is_followed(pinged, pings, caplog):
+    pinged.answers += ["/there"]
+    pings().call("job:A", f"{pinged.url}/x")
+    assert pinged.called == ["/x", "/there"]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,x", "http://["])
+def test_a_redirection_to_anything_else_is_not(pinged, pings, caplog, place):
+    pinged.answers += [place] * 4
+    pings().call("job:A", f"{pinged.url}/{SECRET}")
+    assert len(caplog.records) == 1
+    assert "has failed" in caplog.text
+    assert SECRET not in caplog.text
+    assert "passwd" not in caplog.text
+
+
+def test_a_redirection_does_not_lead_to_another_kind_of_server(pinged, pings, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        pinged.answers += [f"ftp://127.0.0.1:{listener.getsockname()[1]}/x"] * 4
+        pings(timeout=1).call("job:A", f"{pinged.url}/x")
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert "has failed" in caplog.text
+
+
+def test_what_comes_with_a_redirection_is_not_read(pinged, pings):
+    sent = []
+
+    def send_without_end(listener):
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(f"HTTP/1.1 302 Found\r\nLocation: {pinged.url}/there\r\n\r\n".encode())
+            while sum(sent) < 100_000_000:
+                sent.append(connection.send(b"x" * 65536))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=send_without_end, args=(listener,))
+        thread.start()
+        pings().call("job:A", f"http://127.0.0.1:{listener.getsockname()[1]}/x")
+        thread.join()
+    assert pinged.called == ["/there"]
+    assert sum(sent) < 50_000_000
+
+
+def test_a_service_that_never_comes_to_an_end_holds_up_no_other_for_long(pinged, pings, monkeypatch):
+    monkeypatch.setattr("redbike.running.pings.STUCK", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        each = pings(timeout=60)
+        began = time.monotonic()
+        each.send("job:A", f"http://127.0.0.1:{listener.getsockname()[1]}/x")
+        connection, _ = listener.accept()
+        for number in range(3):
+            each.send("job:A", f"{pinged.url}/{number}")
+        assert pinged.called == []
+        wait_until(lambda: time.monotonic() - began > 0.5)
+        each.send("job:A", f"{pinged.url}/last")
+        wait_until(lambda: pinged.called == ["/0", "/1", "/2", "/last"])
+        connection.close()
+        each.send("job:A", f"{pinged.url}/again")
+        wait_until(lambda: pinged.called[4:] == ["/again"])
+
+
+def test_the_child_of_a_program_that_forks_sends_nothing_and_ends(pinged, server_url, tmp_path):
+    program = f"""
+import os, sys
+from redbike import Redbike, RoundRobin
+class Own(RoundRobin):
+    def work(self, jobid):
+        pass
+bike = Redbike(Own("A"), redis_config={server_url!r})
+bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
+bike.work_one()
+child = os.fork()
+sys.exit(os.waitpid(child, 0)[1] if child else 0)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=30)
+    assert pinged.called == ["/x/start", "/x"]
+
+
+def test_redirections_in_a_circle_come_to_an_end(pinged, pings, caplog):
+    pinged.answers += ["/x"] * 100
+    pings().call("job:A", f"{pinged.url}/x")
+    assert len(pinged.called) < 50
+    assert "has failed: the answer is 302" in caplog.text
+
+
+def test_a_service_that_hangs_is_given_up(pinged, pings, caplog):
+    pinged.hanging.clear()
+    pings(timeout=0.05).call("job:A", f"{pinged.url}/{SECRET}")
+    wait_until(lambda: len(pinged.called) == 4)
+    assert re.search("a ping to .* has failed: .*timed out", caplog.text)
+    assert SECRET not in caplog.text
+
+
+def test_nobody_listens_and_what_answers_is_not_http(pings, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/{SECRET}"
+        each = pings(pauses=(), timeout=5)
+        each.send("job:A", url)
+        connection, _ = listener.accept()
+        connection.sendall(b"-ERR unknown command\r\n\r\n")
+        connection.close()
+        wait_until(lambda: "the answer is not HTTP" in caplog.text)
+    each.call("job:A", url)
+    assert "refused" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_the_same_complaint_is_made_once_a_minute(pinged, pings, caplog, monkeypatch):
+    pinged.answers += [404] * 6
+    each = pings()
+    for _ in range(5):
+        each.call("job:A", f"{pinged.url}/x")
+    assert len(caplog.records) == 1
+    now = time.monotonic()
+    monkeypatch.setattr("redbike.running.pings.time.monotonic", lambda: now + 61)
+    each.call("job:A", f"{pinged.url}/x")
+    assert caplog.records[1].getMessage().endswith("the answer is 404; and 4 times since the last such line")
+
+
+def test_a_job_waits_for_no_service_and_what_is_too_much_is_dropped(bike, pinged, caplog):
+    pinged.hanging.clear()
+    number = MOST + 20
+    for _ in range(number):
+        run(bike, "good:A", ping_url=f"{pinged.url}/{SECRET}/{{outcome}}")
+    assert len(bike.worker.worked) == number
+    assert [record.getMessage() for record in caplog.records] == [
+        f"pings to {pinged.url}/… are dropped: {MOST} wait already"
+    ]
+    worker = bike._one or pytest.fail("it has worked nothing")
+    worker.pings.stop(0)
+    assert f"{MOST + 1} pings were not sent" in caplog.text
+    pinged.hanging.set()
+
+
+def test_the_pings_of_a_job_stay_in_order_and_other_jobs_do_not_wait_for_them(pings, pinged):
+    each = pings(pauses=(0.2, 0.0, 0.0))
+    pinged.answers += [500]
+    jobs = [f"{n}:A" for n in range(20 * LANES)]
+    each.start(jobs[0], f"{pinged.url}/first")
+    wait_until(lambda: pinged.called == ["/first/start"])
+    each.end(jobs[0], f"{pinged.url}/first", Placement("stop", outcome=Outcome.OK))
+    for jobid in jobs[1:]:
+        each.send(jobid, f"{pinged.url}/{{jobid}}")
+    each.stop(10)
+    assert len(pinged.called) == len(jobs) + 2
+    own = [path for path in pinged.called if path.startswith("/first")]
+    assert own == ["/first/start", "/first/start", "/first"]
+    assert pinged.called.index("/first") > len(jobs) / 2
+
+
+def test_a_program_that_ends_sends_what_is_left(pinged, server_url, tmp_path):
+    program = f"""
+from redbike import Redbike, RoundRobin
+class Own(RoundRobin):
+    def work(self, jobid):
+        pass
+bike = Redbike(Own("A"), redis_config={server_url!r})
+bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
+bike.work_one()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=30)
+    assert pinged.called == ["/x/start", "/x"]
+
+
+# The dispatcher's own
+
+
+def test_a_dispatcher_calls_its_own_once_a_minute_while_it_goes_round(bike, pinged, monkeypatch):
+    dispatcher = Dispatcher(bike.store, bike.settings, f"{pinged.url}/me")
+    for _ in range(3):
+        bike.client.lpush(bike.store.keys.wakeup, "1")
+        dispatcher._turn()
+    wait_until(lambda: pinged.called == ["/me"])
+    dispatcher._pinged -= 60
+    bike.client.lpush(bike.store.keys.wakeup, "1")
+    dispatcher._turn()
+    wait_until(lambda: pinged.called == ["/me", "/me"])
+    dispatcher.close()
+    dispatcher._pings.stop()
+
+
+def test_dispatch_and_up_have_it_as_an_option_that_no_arguments_of_a_process_show(shell, pinged):
+    (shell.folder / "jobs.py").write_text("from redbike import RoundRobin\nclass Worker(RoundRobin): pass\n")
+    shell.start("dispatch", "--ping-url", f"{pinged.url}/one")
+    wait_until(lambda: pinged.called == ["/one"])
+    up = shell.start("up", "jobs:Worker('A')", "--ping-url", f"{pinged.url}/{SECRET}", log="up")
+    wait_until(lambda: pinged.called == ["/one", f"/{SECRET}"])
+    _, *children = arguments_below(up.pid)
+    assert len(children) >= 2
+    assert not [arguments for arguments in children if SECRET in arguments]
+    # The children of one that is killed would go on for a moment.
+    up.terminate()
+    assert up.wait(20) == 0
+    assert SECRET not in shell.log("up")
+
+
+def test_a_dispatcher_that_cannot_reach_redis_does_not_call(tmp_path, pinged):
+    server = EmbeddedServer(tmp_path)
+    server.start()
+    dispatcher = Dispatcher(Store(connect(server.url), "test", RoundRobin("A").queue_for), Settings(), pinged.url)
+    dispatcher.store.client.lpush(dispatcher.store.keys.wakeup, "1")
+    dispatcher._turn()
+    server.stop()
+    dispatcher._pinged -= 60
+    with pytest.raises(Unreachable):
+        dispatcher._turn()
+    dispatcher.close()
+    dispatcher._pings.stop()
+    assert pinged.called == ["/"]
+
+
+@pytest.mark.parametrize("command", [["dispatch"], ["up", "jobs:Worker('A')"]])
+def test_a_bad_one_is_refused_before_anything_starts(shell, command):
+    for given, more in ((["--ping-url", "ftp://h/s3cret"], {}), ([], {"REDBIKE_DISPATCHER_PING_URL": "h/s3cret"})):
+        shell.environment |= more
+        done = shell.run(*command, *given)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+        assert "bad ping-url" in done.stderr
+        assert "s3cret" not in done.stderr
+    # What is given on the command line is before that.
+    done = shell.run(*command, "--ping-url", "http://h/{jobid}")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+# What is allowed, and shown
+
+
+def test_nothing_but_the_backup_shows_more_than_the_host(shell):
+    url = f"https://ping.example/{SECRET}"
+    assert shell.run("set", "job:A", "EVERY:1h", "--ping-url", url).returncode == 0
+    assert shell.run("set", "job:A", "EVERY:2h").returncode == 0
+    for command in (["tell", "job:A"], ["show", "job:A"], ["jobs"], ["log"], ["why", "job:A"], ["statuses"]):
+        done = shell.run(*command)
+        assert done.returncode == 0
+        assert SECRET not in done.stdout + done.stderr
+    assert '"ping-url": "https://ping.example/…"' in shell.run("tell", "job:A").stdout
+    backup = shell.run("schedules", "--full").stdout
+    assert url in backup
+    (shell.folder / "backup.csv").write_text(backup)
+    shell.run("unset", "job:A")
+    assert shell.run("load", "backup.csv").returncode == 0
+    assert shell.run("schedules", "--full").stdout == backup
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://h", "http://h"),
+        ("https://h:8443/x?a=1#b", "https://h:8443/…"),
+        ("http://[::1]:80/{jobid}", "http://[::1]:80/…"),
+        ("http://h?u=http://other/x", "http://h/…"),
+        ("http://h/{outcome}/{jobid}", "http://h/…"),
+    ],
+)
+def test_a_url_is_allowed(url, shown):
+    assert check_ping_url(url) == url
+    assert mask(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "quoted"),
+    [
+        ("", "''"),
+        ("h/s3cret", "'h/…'"),
+        ("ftp://h/s3cret", "'ftp://h/…'"),
+        ("http://", "'http://'"),
+        ("http:///s3cret", "'http:///…'"),
+        ("http://user:s3cret@h/x", "'http://h/…'"),
+        ("http://h/s3cret/{job}", "'{job}' is neither"),
+        ("http://h/{", "'{' is neither"),
+        ("http://h/}", "'}' is neither"),
+        ("http://{jobid}/x", "'http://{jobid}/…'"),
+        ("http://h:0/x", "'http://h:0/…'"),
+        ("http://h:99999/x", "'http://h:99999/…'"),
+        ("http://[::1/x", "'http://[::1/…'"),
+        ("http://h/s3 cret", "'http://h/…'"),
+        ("http://h/s3\ncret", "'http://h/…'"),
+        ("http://h/é", "'http://h/…'"),
+        ("http://h/" + "x" * MAX_LENGTH, f"{MAX_LENGTH} are allowed"),
+        (5, "5"),
+        (b"http://h", "b'http://h'"),
+    ],
+)
+def test_a_bad_url_is_quoted_without_what_may_be_secret(url, quoted):
+    with pytest.raises(BadConfig) as refused:
+        check_ping_url(url)
+    said = str(refused.value)
+    assert said.startswith("bad ping-url ")
+    assert quoted in said
+    assert "s3cret" not in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_url_of_a_dispatcher_has_no_job():
+    assert check_dispatcher_url("http://h/x") == "http://h/x"
+    for url in ("http://h/{jobid}", "http://h/{outcome}", "h"):
+        with pytest.raises(BadConfig):
+            check_dispatcher_url(url)
+
+
+def test_a_signal_is_the_last_part_of_the_path():
+    assert add_signal("http://h/x?a=1", "fail") == "http://h/x/fail?a=1"
+    assert add_signal("http://h", "start") == "http://h/start"
+    assert add_signal("http://h/x/", "start") == "http://h/x/start"
+    assert add_signal("http://h/x", "") == "http://h/x"
+    assert fill("http://h/{jobid}/{outcome}", "A:{outcome}", "ok") == "http://h/A:%7Boutcome%7D/ok"
+
+
+@pytest.fixture(autouse=True)
+def _level(caplog):
+    caplog.set_level(logging.WARNING)

@@ -1,0 +1,241 @@
+"""The jobs as an operator sees them, straight at the store."""
+
+import pytest
+
+from redbike import BadConfig, BadJobId, NoSuchJob, Redbike, RoundRobin
+from redbike.errors import BadQueueName
+from redbike.state.entries import pack_entry
+from redbike.state.history import pack_run
+from redbike.state.namespace import PAGE
+from redbike.state.overview import Wanted
+from redbike.state.run import Placement
+from redbike.state.store import Store
+from redbike.words import Event, Outcome
+from tests import states
+from tests.states import DUE, JOB, NEW, NOW, OLD, QUEUE, START
+from tests.verbs import set_job, take_one
+
+PLACES = {
+    states.bad: (Event.BAD, None, None, False, False, False),
+    states.timeline: (Event.TML, DUE, None, False, True, False),
+    states.queue: (Event.ENQ, None, None, False, True, False),
+    states.flight: (Event.WRK, None, None, False, False, True),
+    states.flight_and_timeline: (Event.WRK, DUE, None, False, False, True),
+    states.stopped: (Event.STP, None, None, False, False, False),
+    states.dead: (Event.DIE, None, None, True, False, False),
+    states.waiting_to_retry: (Event.TML, DUE, None, False, True, False),
+    states.held: (Event.TML, None, START, False, False, False),
+    states.flight_and_paused: (Event.WRK, None, START, False, False, True),
+}
+
+
+class Failing(RoundRobin):
+    """What it works fails, if its id says so."""
+
+    def work(self, jobid):
+        if not jobid.startswith("fine"):
+            raise ValueError("no luck")
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, states.queue_for)
+
+
+@pytest.fixture
+def bike(client, server_url, prefix):
+    return Redbike(Failing("A"), prefix=prefix, redis_config=server_url)
+
+
+def listed(store, now=NOW, **wanted):
+    return list(store.at(now).overview.list_jobs(Wanted(**wanted)))
+
+
+@pytest.mark.parametrize("state", PLACES, ids=lambda state: state.__name__)
+def test_a_job_is_seen_where_it_is(store, state):
+    state(store)
+    [job] = listed(store)
+    seen = (job.status, job.next_run, job.paused, job.has_failed, job.is_overdue, job.is_running)
+    assert seen == PLACES[state]
+    assert (job.jobid, job.queue, job.schedule is None) == (JOB, QUEUE, state is states.bad)
+
+
+@pytest.mark.parametrize("state", [states.unknown, states.flight_of_unset])
+def test_a_job_that_is_not_there_is_not_seen(store, state):
+    state(store)
+    assert listed(store) == []
+
+
+def test_it_is_overdue_only_when_it_is_due(store):
+    states.timeline(store)
+    assert [job.is_overdue for job in listed(store, DUE - 1)] == [False]
+    assert [job.is_overdue for job in listed(store, DUE)] == [True]
+
+
+def test_a_job_that_is_running_and_due_again_is_not_overdue(store):
+    states.flight_and_timeline(store)
+    assert [(job.is_running, job.is_overdue) for job in listed(store, DUE + 1)] == [(True, False)]
+
+
+def test_each_filter_leaves_what_it_names(bike):
+    bike.set("fine:A", "EVERY:1h")
+    bike.set("other:B", "EVERY:1h")
+    bike.set("failing:A", "EVERY:1h@0.0", on_error="reschedule")
+    bike.set("dead:A", "NOW")
+    bike.run("failing:A")
+    while bike.work_one():
+        pass
+    bike.set("waiting:A", "NOW")
+    bike.set("held:B", "EVERY:1h")
+    bike.pause("held:B")
+    bike.set("bad:A", "every day")
+    bike.set("stopped:A", "STOP")
+
+    def ids(*patterns, **wanted):
+        return sorted(job.jobid for job in bike.jobs(*patterns, **wanted))
+
+    everything = ["bad:A", "dead:A", "failing:A", "fine:A", "held:B", "other:B", "stopped:A", "waiting:A"]
+    assert ids() == everything
+    assert ids("*:B") == ["held:B", "other:B"]
+    assert ids("bad*", "*a*:A", "bad:A") == ["bad:A", "dead:A", "failing:A", "waiting:A"]
+    assert ids(queue="B") == ids(queue="work-B") == ["held:B", "other:B"]
+    assert ids(status="TML") == ids(status="tml") == ["failing:A", "fine:A", "held:B", "other:B"]
+    assert ids(status=Event.BAD) == ["bad:A"]
+    assert ids(failed=True) == ["dead:A", "failing:A"]
+    assert ids(failed=True, status="DIE") == ["dead:A"]
+    assert ids(paused=True) == ["held:B"]
+    assert ids(overdue=True) == ["waiting:A"]
+    assert ids(never_ran=True) == sorted({*everything} - {"dead:A", "failing:A"})
+    assert ids("f*", never_ran=True) == ["fine:A"]
+    assert ids("f*", overdue=True) == []
+
+
+def test_what_cannot_be_asked_is_refused_at_once(bike):
+    bike.set("a:A", "NOW")
+    with pytest.raises(BadConfig, match="bad status 'XXX': TML, ENQ, WRK, STP, DIE, BAD are allowed"):
+        bike.jobs(status="XXX")
+    with pytest.raises(BadQueueName):
+        bike.jobs(queue="")
+    with pytest.raises(NoSuchJob, match="no such job: 'b:A'"):
+        list(bike.jobs("b:A"))
+    with pytest.raises(NoSuchJob, match=r"no job matches 'b\*'"):
+        list(bike.jobs("b*"))
+    with pytest.raises(BadJobId):
+        list(bike.jobs("a[:A"))
+
+
+# The last run
+
+
+def remember(store, jobid, *starts, kept=10, archived=True):
+    """Ended runs of a job; the last one has failed."""
+    for start in starts:
+        outcome = Outcome.FAILED if start == starts[-1] else Outcome.OK
+        run = pack_run(start, 0.0, 1.0, outcome, 1, "")
+        store.client.rpush(store.keys.journal, pack_entry("web1:1:OwnerOf1", [(jobid, QUEUE, kept, run)]))
+    if archived:
+        for _ in store.at(NOW).archiver.archive():
+            pass
+
+
+@pytest.mark.parametrize("archived", [True, False])
+def test_the_last_run_is_told(store, archived):
+    states.timeline(store)
+    [before] = listed(store)
+    assert (before.last_started, before.last_outcome, before.never_ran) == (None, None, True)
+    remember(store, JOB, 1010.0, 1020.0, archived=archived)
+    [job] = listed(store)
+    assert (job.last_started, job.last_outcome, job.never_ran) == (1020.0, "failed", False)
+
+
+def test_a_run_that_is_not_archived_yet_is_newer(store):
+    states.timeline(store)
+    remember(store, JOB, 1010.0)
+    remember(store, JOB, 1020.0, archived=False)
+    assert [job.last_started for job in listed(store)] == [1020.0]
+
+
+def test_a_job_that_was_unset_and_set_again_never_ran(store):
+    states.timeline(store)
+    remember(store, JOB, 1010.0)
+    remember(store, JOB, 1020.0, archived=False)
+    store.jobs.unset(JOB)
+    states.timeline(store)
+    assert [job.last_started for job in listed(store)] == [None]
+
+
+def test_of_a_job_that_keeps_no_runs_none_is_known(store):
+    states.timeline(store)
+    remember(store, JOB, 1010.0)
+    remember(store, JOB, 1020.0, kept=0, archived=False)
+    assert [job.last_started for job in listed(store)] == [None]
+
+
+def test_a_job_that_has_died_ran_though_no_run_is_kept(store):
+    states.dead(store)
+    store.client.delete(store.keys.journal)
+    assert [(job.last_started, job.never_ran) for job in listed(store)] == [(None, False)]
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\x01", b"\x02xx", b"\xff" * 40])
+def test_damaged_records_hide_no_job(store, damaged):
+    states.timeline(store)
+    for name in ("history", "running", "pauses", "queued", "statuses"):
+        store.client.hset(getattr(store.keys, name), JOB, damaged)
+    [job] = listed(store)
+    assert (job.status, job.paused, job.last_started, job.is_running) == (None, None, None, False)
+
+
+# Many
+
+
+def test_more_than_a_page_is_listed_and_nothing_twice(bike):
+    number = 2 * PAGE + 7
+    assert all(ok for _, ok in bike.set_many((f"{n}:A", "EVERY:1h") for n in range(number)))
+    jobs = bike.jobs()
+    first = next(jobs)
+    assert sorted([first.jobid, *(job.jobid for job in jobs)]) == sorted(f"{n}:A" for n in range(number))
+
+
+def test_no_overdue_job_is_missed_while_a_dispatcher_moves_them(store):
+    number = 3 * PAGE
+    for n in range(number):
+        set_job(store.at(START), f"{n}:A", OLD, DUE + n / 1e3)
+    jobs = store.at(NOW).overview.list_jobs(Wanted(overdue=True))
+    seen = [next(jobs).jobid]
+    moved = store.client.zrange(store.keys.timeline, 0, PAGE)
+    for jobid in moved:
+        set_job(store.at(NOW), jobid.decode(), NEW, NOW + 7)
+    seen += [job.jobid for job in jobs]
+    assert len(seen) == len({*seen})
+    assert {*seen} >= {f"{n}:A" for n in range(number)} - {jobid.decode() for jobid in moved}
+
+
+def test_a_job_that_is_unset_meanwhile_is_passed_over(store):
+    def ids():
+        for jobid in ("a:A", "b:A"):
+            set_job(store, jobid, NEW, 4e9)
+        yield "a:A"
+        store.jobs.unset("a:A")
+        yield "b:A"
+
+    assert [job.jobid for job in store.overview.list_jobs(Wanted(), ids())] == ["b:A"]
+
+
+def test_a_queue_that_cannot_be_named_hides_no_job(client, prefix):
+    def queue_for(jobid):
+        raise ValueError("no queue for you")
+
+    set_job(Store(client, prefix, states.queue_for).at(START), JOB, OLD, DUE)
+    [job] = Store(client, prefix, queue_for).overview.list_jobs(Wanted())
+    assert (job.jobid, job.queue) == (JOB, "")
+
+
+def test_where_a_job_waits_or_runs_counts_and_not_where_it_would_go(store, client, prefix):
+    set_job(store.at(START), JOB, OLD, START)
+    other = Store(client, prefix, lambda jobid: "elsewhere")
+    assert [job.queue for job in listed(other)] == [QUEUE]
+    run = take_one(store.at(START), [(QUEUE, 100.0)], "tag")
+    assert [job.queue for job in listed(other)] == [QUEUE]
+    store.at(START).runs.end(run, Placement("next", DUE))
+    assert [job.queue for job in listed(other)] == ["elsewhere"]

@@ -1,0 +1,194 @@
+"""A line for each run that has ended: what it says, how many there are at most, and that nothing waits for it."""
+
+import json
+import logging
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from redbike import Again, Redbike
+from redbike.cli.messages import _JsonFormatter
+from redbike.state.namespace import make_tag
+from redbike.state.run import Answer, Placement
+from redbike.words import Outcome
+from redbike.working import run_log
+from redbike.working.run_log import RunLog
+from tests.verbs import Quiet, take_one
+from tests.waiting import wait_until
+
+
+class Act(Quiet):
+    def work(self, jobid):
+        super().work(jobid)
+        if jobid.startswith("bad"):
+            raise ValueError("it broke")
+        if jobid.startswith("again"):
+            raise Again(after=0)
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(Act("A"), prefix, client, on_error="reschedule")
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.INFO)
+    return lambda: [record for record in caplog.records if hasattr(record, "fields")]
+
+
+def end(bike, number=1, jobid="job:A", outcome=Outcome.OK):
+    """Ended runs of a job, and the answers to that."""
+    ended = []
+    for _ in range(number):
+        bike.set(jobid, "NOW")
+        run = take_one(bike.store, [("work-A", 10.0)], make_tag())
+        bike.store.runs.end(run, Placement("stop"))
+        ended.append((run, Placement("stop", outcome=outcome)))
+    return ended, [Answer("ok", "stopped")] * number
+
+
+def test_each_outcome_has_a_line(bike, lines):
+    for jobid in ("good:A", "bad:A", "again:A"):
+        bike.set(jobid, "NOW")
+        assert bike.work_one() == jobid
+    wait_until(lambda: len(lines()) == 3)
+    good, bad, again = (record.fields for record in lines())
+    assert [each["outcome"] for each in (good, bad, again)] == ["ok", "failed", "retry"]
+    assert [each["attempt"] for each in (good, bad, again)] == [1, 1, 1]
+    told = bike.tell("good:A")["runs"][0]
+    assert good["job"] == "good:A"
+    assert good["due"] == told["due"]
+    assert good["took"] == pytest.approx(told["took"], abs=1e-5)
+    assert good["late"] == pytest.approx(told["started"] - told["due"], abs=2e-3)
+    assert lines()[0].getMessage().startswith("good:A: ok after ")
+    assert lines()[0].levelname == "INFO"
+
+
+def test_a_run_that_was_late_and_not_the_first_try(bike, lines):
+    ended, answers = end(bike)
+    run = ended[0][0]
+    run.due -= 90.0
+    run.tries = 2
+    run.over = run.received + 0.25
+    log = RunLog()
+    log.add(ended, answers)
+    log.stop()
+    assert [record.getMessage() for record in lines()] == ["job:A: ok after 250 ms, 1 min 30 s late, try 3"]
+
+
+def test_a_job_that_goes_round_has_one_line_for_all_its_runs(bike, lines):
+    log = RunLog()
+    log._waiting += [end(bike, 3), end(bike, 2, outcome=Outcome.FAILED), end(bike, 1, "other:A")]
+    log._write()
+    first, second = lines()
+    assert re.fullmatch(r"job:A: failed after \d+ ms \(5 runs: 3 ok, 2 failed\)", first.getMessage())
+    assert (first.fields["runs"], second.fields["runs"]) == (5, 1)
+    assert second.getMessage().startswith("other:A: ok after ")
+
+
+def test_many_jobs_have_a_line_together(bike, lines, monkeypatch):
+    monkeypatch.setattr(run_log, "MOST", 3)
+    log = RunLog()
+    monkeypatch.setattr(log, "_thread", threading.current_thread())  # none is started
+    for number in range(1200):
+        log.add(*end(bike, 1, f"{number}:A"))
+    log._write()
+    *each, last = [record.getMessage() for record in lines()]
+    assert [line.partition(":")[0] for line in each] == ["0", "1", "2"]
+    assert last == "1,197 more runs have ended"
+    log._write()
+    assert len(lines()) == 4
+
+
+def test_what_the_server_has_not_accepted_is_not_told(bike, lines):
+    ended, _ = end(bike, 2)
+    log = RunLog()
+    log.add(ended, [Answer("stale"), Answer("ok", "stopped")])
+    log.stop()
+    assert [record.fields["runs"] for record in lines()] == [1]
+
+
+def test_nothing_is_kept_where_nobody_reads_it(bike, caplog):
+    caplog.set_level(logging.WARNING)
+    log = RunLog()
+    log.add(*end(bike))
+    assert not log._waiting
+    assert log._thread is None
+    log.stop()
+
+
+def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch):
+    monkeypatch.setattr(run_log, "MOST", 5)
+    free = threading.Event()
+
+    class Hanging(logging.Handler):
+        def emit(self, record):
+            free.wait(20)
+
+    handler = Hanging()
+    logger = logging.getLogger("redbike.worker")
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    logger.addHandler(handler)
+    try:
+        log = RunLog()
+        ended = end(bike)
+        began = time.monotonic()
+        for _ in range(100):
+            log.add(*ended)
+        assert time.monotonic() - began < 5
+        assert len(log._waiting) <= 5
+        assert log._more > 80
+        free.set()
+        log.stop()
+    finally:
+        free.set()
+        logger.removeHandler(handler)
+
+
+def test_as_an_object(bike, lines):
+    log = RunLog()
+    log.add(*end(bike))
+    log.stop()
+    [record] = lines()
+    found = json.loads(_JsonFormatter("work-1").format(record))
+    assert {*found} == {
+        "time",
+        "level",
+        "process",
+        "message",
+        "job",
+        "due",
+        "late",
+        "took",
+        "outcome",
+        "attempt",
+        "runs",
+    }
+    assert (found["job"], found["outcome"], found["attempt"], found["runs"]) == ("job:A", "ok", 1, 1)
+
+
+def test_a_program_that_ends_writes_what_is_left(server_url, tmp_path):
+    program = f"""
+import logging
+from redbike import Redbike, RoundRobin
+class Own(RoundRobin):
+    def work(self, jobid):
+        pass
+logging.basicConfig(level=logging.INFO)
+bike = Redbike(Own("A"), redis_config={server_url!r})
+for jobid in ("first:A", "last:A"):
+    bike.set(jobid, "NOW")
+    bike.work_one()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=30, capture_output=True, text=True
+    )
+    assert [line.partition(" after ")[0] for line in done.stderr.splitlines()] == [
+        "INFO:redbike.worker:first:A: ok",
+        "INFO:redbike.worker:last:A: ok",
+    ]
