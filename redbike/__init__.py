@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from redbike.state.gates import Gate, Pause
     from redbike.state.history import PastRun
     from redbike.state.log import LogEntry
+    from redbike.state.overview import Job
     from redbike.state.workers import Process
     from redbike.steering.patterns import Steered
+    from redbike.watching.agenda import Agenda
+    from redbike.watching.health import Health
     from redbike.working.runner import current_run
     from redbike.working.telling import End
     from redbike.working.worker_class import Priority, RoundRobin
@@ -33,12 +36,15 @@ __version__ = "1.0.0"
 
 __all__ = [
     "Again",
+    "Agenda",
     "BadConfig",
     "BadJobId",
     "BadQueueName",
     "BadSchedule",
     "End",
     "Gate",
+    "Health",
+    "Job",
     "Limit",
     "LogEntry",
     "NoSuchJob",
@@ -60,8 +66,11 @@ __all__ = [
 
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
+    "Agenda": "redbike.watching.agenda",
     "End": "redbike.working.telling",
     "Gate": "redbike.state.gates",
+    "Health": "redbike.watching.health",
+    "Job": "redbike.state.overview",
     "Limit": "redbike.limits",
     "LogEntry": "redbike.state.log",
     "PastRun": "redbike.state.history",

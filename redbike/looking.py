@@ -1,18 +1,28 @@
 """The methods of `redbike.redbike.Redbike` that tell what is there, and change nothing."""
 
 import heapq
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any
 
+from redbike.config import Settings
+from redbike.errors import BadConfig
+from redbike.schedule.moments import END_OF_TIME
 from redbike.state.depths import Queue
 from redbike.state.history import PastRun
 from redbike.state.inspected import JobState
-from redbike.state.keys import check_known_jobid
+from redbike.state.keys import check_known_jobid, check_queue_name
 from redbike.state.log import LogEntry
+from redbike.state.overview import Job, Wanted
 from redbike.state.store import Store
 from redbike.state.workers import Process
-from redbike.steering.patterns import expand
+from redbike.steering.patterns import check_pattern, expand
+from redbike.watching.agenda import MOST_HOURS, Agenda, make_agenda
+from redbike.watching.health import MAX_LAG, Health, check_health
+from redbike.why.reasons import Reasons
+from redbike.words import Event
+from redbike.working.worker_class import WorkerClass, find_queue
 
 _STARTED = attrgetter("started")
 
@@ -21,6 +31,8 @@ class Looking:
     """Looks at the jobs and processes of `store`."""
 
     store: Store
+    worker: WorkerClass
+    settings: Settings
 
     def tell(self, jobid: str) -> dict[str, Any]:
         """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
@@ -53,12 +65,45 @@ class Looking:
         """The columns `redbike.options.COLUMNS` of every job, as texts, which `load` reads back under that header."""
         return self.store.questions.list_rows()
 
+    def jobs(
+        self, *patterns: str, queue: str | None = None, status: str | None = None, failed: bool = False,
+        paused: bool = False, overdue: bool = False, never_ran: bool = False
+    ) -> Iterator[Job]:  # fmt: skip
+        """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.
+
+        `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
+        `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
+        known of a run. Raises `BadConfig` for another status, `BadQueueName`, and while it is read `NoSuchJob` and
+        `BadJobId`, see `runs`.
+        """
+        name = None if queue is None else self._find_queue(queue)
+        wanted = Wanted(name, None if status is None else _find_event(status), failed, paused, overdue, never_ran)
+        return self.store.overview.list_jobs(
+            wanted, expand(self.store.questions, patterns, also_bad=True) if patterns else None
+        )
+
+    def _find_queue(self, name: str) -> str:
+        return find_queue(self.worker, check_queue_name(name), self.store.gates.list_queues())
+
+    def why(self, jobid: str, at: float | None = None) -> str:
+        """One sentence: why `jobid` does not run now, or did not when it was due last, `at` or before (epoch seconds).
+
+        Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for an instant to come.
+        """
+        return Reasons(self.store, self.settings.timezone).explain(jobid, at)
+
     def runs(self, *patterns: str, since: float | None = None, failed: bool = False, limit: int = 100) -> list[PastRun]:
         """The last `limit` ended runs that are kept, the newest first: of all jobs, or of those that `patterns` name.
 
         Only those that started at `since` (epoch seconds) or later, and with `failed` only those that went wrong. See
-        the option ``history``. Raises `NoSuchJob` where nothing has that id or matches, `BadJobId` for a bad pattern.
+        the option ``history``. Raises `NoSuchJob` where nothing has that id or matches, `BadJobId` for a bad pattern,
+        and `BadConfig` for another bad argument.
         """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise BadConfig(f"bad limit {limit!r:.40}: a whole number from 1 is needed")
+        is_number = isinstance(since, int | float) and not isinstance(since, bool) and math.isfinite(since)
+        if since is not None and not is_number:
+            raise BadConfig(f"bad since {since!r:.40}: epoch seconds are needed")
         jobids = expand(self.store.questions, patterns) if patterns else None
         found = self.store.journal.list_runs(jobids)
         wanted = (run for run in found if (since is None or run.started >= since) and (run.has_failed or not failed))
@@ -84,6 +129,47 @@ class Looking:
         """Every dispatcher and worker: lost ones first, then dispatchers. One is lost for a day, then forgotten."""
         return self.store.workers.list_all()
 
+    def health(self, *patterns: str, max_lag: float = MAX_LAG) -> Health:
+        """Whether all is well: a dispatcher goes round, nothing waits for over `max_lag` seconds, and nobody was lost.
+
+        With `patterns`, also whether each job that they name has succeeded when it was last to run. A pattern without a
+        job is a problem. Raises `BadJobId` for a bad pattern, `BadConfig` for another `max_lag`, and `ServerError`.
+        """
+        if isinstance(max_lag, bool) or not isinstance(max_lag, int | float) or not 0 < max_lag < math.inf:
+            raise BadConfig(f"bad max_lag {max_lag!r:.40}: seconds are needed, more than 0")
+        return check_health(self.store, [check_pattern(text) for text in patterns], max_lag, self.settings.timezone)
+
+    def metrics(self) -> str:
+        """The figures for Prometheus, in its text format. Needs the extra ``metrics``.
+
+        If the server does not answer, the only one is ``redbike_up``, which is 0.
+        """
+        # Imported here, as this needs a package that is not always there.
+        from redbike.watching.metrics import Figures
+
+        return Figures(lambda: self.store).format()
+
+    def agenda(
+        self, *patterns: str, hours: float = 24, after: float | None = None,
+        report: Callable[[int, int], None] | None = None
+    ) -> Agenda:  # fmt: skip
+        """What will run in the next `hours`, or from `after` (epoch seconds) on: by quarters, and the densest minutes.
+
+        Of all jobs, or of those that `patterns` name. It ends with a whole quarter of an hour. `report` hears now and
+        then how many jobs of how many were looked at. Raises `NoSuchJob` where nothing has that id or matches,
+        `BadJobId` for a bad pattern, and `BadConfig` for bad hours, at most a week, or an instant that is past.
+        """
+        if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= MOST_HOURS:
+            raise BadConfig(f"bad hours {hours!r:.40}: a number up to {MOST_HOURS} is needed")
+        now = self.store.timeline.read_now()
+        start = now if after is None else after
+        if isinstance(start, bool) or not isinstance(start, int | float) or not now <= start < END_OF_TIME:
+            raise BadConfig(f"bad after {after!r:.40}: an instant to come is needed, in epoch seconds")
+        # Minutes are what is counted.
+        start = max(now, math.floor(start / 60) * 60)
+        jobids = expand(self.store.questions, patterns) if patterns else None
+        return make_agenda(self.store, start, hours, now, jobids, report)
+
     def log(self, jobid: str | None = None) -> Iterator[LogEntry]:
         """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.
 
@@ -91,3 +177,10 @@ class Looking:
         kept, each of up to 100 jobs that were changed together.
         """
         return self.store.log.list_entries(None if jobid is None else check_known_jobid(jobid))
+
+
+def _find_event(text: str) -> Event:
+    """Return the event of this name, in any case. Raise `BadConfig`."""
+    if not isinstance(text, str) or text.upper() not in Event.__members__:
+        raise BadConfig(f"bad status {text!r:.40}: {', '.join(Event)} are allowed")
+    return Event[text.upper()]

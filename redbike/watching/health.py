@@ -1,0 +1,194 @@
+"""Whether all is well: loops that go round, jobs that are neither overdue nor wait for long, and nobody lost.
+
+Nothing here takes longer because there are more jobs, but for those that are named.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from redbike.errors import NoSuchJob
+from redbike.schedule.forecast import Clock, format_length
+from redbike.state.depths import Queue
+from redbike.state.history import PastRun, read_newest
+from redbike.state.inspected import JobState
+from redbike.state.namespace import PAGE
+from redbike.state.store import Store
+from redbike.state.workers import Process
+from redbike.steering.patterns import expand
+from redbike.texts import escape
+from redbike.watching.glance import Glance, read_glance
+from redbike.why.past import CLOSE, find_last
+from redbike.why.situation import ENDS, read_schedule, works
+from redbike.words import Event, Outcome, Skip
+
+MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for
+RECENT = 600.0  # seconds for which a lost process counts: others have its jobs by then
+MOST = 5  # of each kind of problem that are told
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether all is well, at one instant.
+
+    `problems` are sentences without an end, none if all is well. `figures` are those of the instant, by name: ``lag``
+    (seconds for which the oldest job that is due has waited), ``overdue`` (jobs that no dispatcher has moved in time),
+    ``waiting`` and ``in_flight`` (jobs), ``failing`` (jobs that have failed and not succeeded since), ``dispatchers``,
+    ``workers`` (those that are alive) and ``lost`` (both kinds, of late).
+    """
+
+    problems: tuple[str, ...]
+    figures: dict[str, float] = field(default_factory=dict)
+    max_lag: float = MAX_LAG
+
+    @property
+    def is_well(self) -> bool:
+        """Tell whether there is no problem."""
+        return not self.problems
+
+    def format_line(self) -> str:
+        """Return all in one line, as Nagios reads it: a word, a text, a bar, and the figures."""
+        text = f"PROBLEM: {'; '.join(self.problems)}" if self.problems else f"OK: {self.describe()}"
+        figures = [f"{name}={self._format_figure(name, value)}" for name, value in self.figures.items()]
+        line = escape(text.encode(errors="replace")).replace("|", "/")
+        return f"{line} | {' '.join(figures)}" if figures else line
+
+    def _format_figure(self, name: str, value: float) -> str:
+        return f"{value:.3f}s;{self.max_lag:g}" if name == "lag" else f"{value:.0f}"
+
+    def describe(self) -> str:
+        """Return in words what there is, if all is well."""
+        figures = {name: int(value) for name, value in self.figures.items()}
+        dispatchers, workers = _count(figures["dispatchers"], "dispatcher"), _count(figures["workers"], "worker")
+        return f"{dispatchers}, {workers}, {figures['waiting']:,} waiting, {figures['in_flight']:,} running"
+
+
+def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone: str) -> Health:
+    """Return whether all is well, and whether each job that `patterns` name has succeeded when it was last to run.
+
+    No job may be due for more than `max_lag` seconds. Raise `BadJobId`.
+    """
+    found = read_glance(store, max_lag)
+    jobs = _check_jobs(store, patterns, Clock(found.now, timezone), max_lag)
+    return judge(found, max_lag, _list_some(jobs))
+
+
+def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
+    """Return whether what was `found` is well, and there are no `others`, which are further problems."""
+    total, now, queues = found.total, found.now, found.queues
+    overdue, first = (0, None) if found.is_paused else (total.due, total.first_due)
+    lost = [each for each in found.processes if each.state == "lost" and now - each.seen < RECENT]
+    alive = [each for each in found.processes if each.state == "alive"]
+    problems = [
+        *_check_dispatchers(alive),
+        *_check_overdue(overdue, first, now),
+        *_list_some(_check_queues(queues, alive, now, max_lag)),
+        *_list_some(_check_lost(lost, now)),
+        *others,
+    ]
+    oldest = [queue.oldest_due for queue in queues if queue.oldest_due is not None and queue.paused is None]
+    if first is not None:
+        oldest.append(first)
+    figures = {
+        "lag": max(0.0, now - min(oldest, default=now)),
+        "overdue": overdue,
+        "waiting": sum(queue.waiting for queue in queues),
+        "in_flight": sum(queue.in_flight for queue in queues),
+        "failing": total.failing,
+        "dispatchers": sum(each.kind == "dispatcher" for each in alive),
+        "workers": sum(each.kind == "worker" for each in alive),
+        "lost": len(lost),
+    }
+    return Health(tuple(problems), figures, max_lag)
+
+
+def _check_dispatchers(alive: Sequence[Process]) -> Iterator[str]:
+    # One that is alive has gone round: by that it is seen.
+    if not any(each.kind == "dispatcher" for each in alive):
+        yield "no dispatcher goes round"
+
+
+def _check_overdue(number: int, first: float | None, now: float) -> Iterator[str]:
+    if first is not None:
+        yield f"{_count(number, 'job')} overdue and not enqueued, the first for {format_length(now - first)}"
+
+
+def _check_queues(queues: Sequence[Queue], alive: Sequence[Process], now: float, max_lag: float) -> Iterator[str]:
+    for queue in queues:
+        if queue.paused is not None or not queue.waiting:
+            continue
+        waiting = f"{queue.queue} has {_count(queue.waiting, 'job')}"
+        if not any(works(each, queue.queue) for each in alive):
+            yield f"{waiting} and no worker"
+        elif queue.oldest_due is not None and now - queue.oldest_due > max_lag:
+            yield f"{waiting}, the first of which has waited for {format_length(now - queue.oldest_due)}"
+
+
+def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:
+    for process in lost:
+        yield f"the {process.kind} {process.id} was lost {format_length(now - process.seen)} ago"
+
+
+def _check_jobs(store: Store, patterns: Sequence[str], clock: Clock, max_lag: float) -> Iterator[str]:
+    for pattern in patterns:
+        # First what may be archived meanwhile: then it is read twice, and not missed.
+        newest = store.journal.read_newest()
+        jobids = expand(store.questions, [pattern], also_bad=True)
+        try:
+            while page := list(islice(jobids, PAGE)):
+                for job in store.questions.inspect(page):
+                    last = newest[job.jobid] if job.jobid in newest else read_newest(job.jobid, job.history)
+                    if problem := _check_job(store, job, last, clock, max_lag):
+                        yield f"{job.jobid} {problem}"
+        except NoSuchJob as error:
+            yield str(error)
+
+
+def _check_job(store: Store, job: JobState, last: PastRun | None, clock: Clock, max_lag: float) -> str:
+    """Return what is wrong with a job; "" if it has succeeded when it was last to run, or has not been due yet."""
+    latest = clock.now - max_lag
+    if job.has_event(Event.BAD):
+        return "was never scheduled, as its schedule is bad"
+    if job.has_event(Event.DIE):
+        return f"has failed for good{_quote(last)}"
+    if last is not None and last.outcome is not Outcome.OK:
+        return f"{ENDS[last.outcome]} at {clock.name(last.started + last.took)}{_quote(last)}"
+    if job.failure is not None:
+        return f"failed{_quote(last)}"
+    if job.held is not None and job.held <= latest:
+        return f"is paused, though it was due at {clock.name(job.held)}"
+    due = job.waiting.due if job.waiting else job.timeline
+    if due is not None and due <= latest and not job.run:
+        return f"has been due since {clock.name(due)} and does not run"
+    if job.run and job.run.deadline <= latest:
+        return f"still runs, since {clock.name(job.run.start)}, beyond its deadline"
+    return "" if job.run else _check_skipped(store, job, last, latest, clock)
+
+
+def _check_skipped(store: Store, job: JobState, last: PastRun | None, latest: float, clock: Clock) -> str:
+    """Return that the last occurrence was skipped, if it was."""
+    if not any(number for reason, number in job.skipped.items() if reason != Skip.WITHDRAWN):
+        return ""
+    schedule = read_schedule(job)
+    due = None if schedule is None else find_last(schedule, latest)
+    if due is None or (last is not None and last.due > due - CLOSE):
+        return ""
+    # Whoever has set it since may have moved its occurrences: the schedule of before is not known.
+    if any(each.action == "set" and each.jobid == job.jobid and each.time > due for each in store.log.list_entries()):
+        return ""
+    return f"was skipped when it was due at {clock.name(due)}"
+
+
+def _quote(run: PastRun | None) -> str:
+    return f": {run.error}" if run is not None and run.error else ""
+
+
+def _list_some(problems: Iterator[str]) -> Iterator[str]:
+    """Yield the first problems, and how many more there are."""
+    yield from islice(problems, MOST)
+    if more := sum(1 for _ in problems):
+        yield f"and {more:,} more of that kind"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,157 @@
+"""Figures for Prometheus, in its text format. They name queues, outcomes and reasons, but never jobs.
+
+Needs the package ``prometheus-client``, which the extra ``metrics`` installs.
+"""
+
+import logging
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from redbike.errors import ServerError
+from redbike.state.depths import Queue
+from redbike.state.entries import BUCKETS
+from redbike.state.store import Store
+from redbike.state.totals import Total
+from redbike.words import Outcome, Skip
+
+log = logging.getLogger("redbike")
+
+MOST_QUEUES = 1000  # that have figures of their own
+OTHERS = "…"  # the name under which the other ones have them together
+KIND = "text/plain; version=0.0.4; charset=utf-8"  # of the text format
+KINDS, STATES = ("dispatcher", "worker"), ("alive", "lost")
+
+
+class Figures(Collector):
+    """Collects the figures of a store each time that it is asked, for a registry of prometheus-client.
+
+    It calls `open_store` when it is asked first, and again for as long as that raises `ServerError`.
+    """
+
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self._open_store = open_store
+        self._store: Store | None = None
+        self.problem = ""  # why the server has not answered the last time
+        self._asking = threading.Lock()  # one at a time: what is known of the counts is kept from one time to the next
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all figures; if the server does not answer, only ``redbike_up``, which is 0."""
+        with self._asking:
+            try:
+                self._store = self._store or self._open_store()
+                found = list(_collect(self._store))
+            except (ServerError, OSError) as error:
+                found = []
+                if str(error) != self.problem:
+                    log.warning("there are no figures: %s", error)
+                self.problem = str(error)
+            else:
+                self.problem = ""
+        yield GaugeMetricFamily("redbike_up", "Whether the server answers.", value=bool(found))
+        yield from found
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: so a registry does not ask the server when this is registered."""
+        return []
+
+    def format(self) -> str:
+        """Return all figures in the text format."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry).decode()
+
+
+def _collect(store: Store) -> Iterator[Metric]:
+    total = store.totals.read()
+    yield from _describe_jobs(total)
+    queues = store.depths.list_all()
+    # Always the same ones, as far as possible: a series with gaps cannot be read.
+    shown = {queue.queue for queue in queues[:MOST_QUEUES]}
+    yield from _describe_queues(queues, shown, total.now)
+    yield from _describe_counts(store.counts.read(), shown)
+    seen = Counter[tuple[str, str]]((process.kind, process.state) for process in store.workers.list_all())
+    processes = GaugeMetricFamily(
+        "redbike_processes", "Dispatchers and workers; a lost one is known for a day.", labels=["kind", "state"]
+    )
+    for kind in KINDS:
+        for state in STATES:
+            processes.add_metric([kind, state], seen[kind, state])
+    yield processes
+
+
+def _describe_jobs(total: Total) -> Iterator[Metric]:
+    lag = 0.0 if total.first_due is None else max(0.0, total.now - total.first_due)
+    for name, text, value in (
+        ("redbike_jobs", "Jobs that have a schedule.", total.jobs),
+        ("redbike_timeline_jobs", "Jobs that wait for their due time.", total.timeline),
+        ("redbike_due_jobs", "Jobs that are due, and that no dispatcher has enqueued yet.", total.due),
+        ("redbike_dispatch_lag_seconds", "For how long the first of these has been due.", lag),
+        ("redbike_paused_jobs", "Jobs that are paused.", total.paused),
+        ("redbike_failing_jobs", "Jobs that have failed and not succeeded since.", total.failing),
+        ("redbike_unarchived_entries", "Entries of the journal of ended runs that wait.", total.unarchived),
+    ):
+        yield GaugeMetricFamily(name, text, value=value)
+
+
+def _name(queue: str, shown: set[str]) -> str:
+    """Return the name of a queue as it is shown. One that somebody has put into Redis may be no UTF-8."""
+    return queue.encode(errors="backslashreplace").decode() if queue in shown else OTHERS
+
+
+def _describe_queues(queues: Iterable[Queue], shown: set[str], now: float) -> Iterator[Metric]:
+    waiting = GaugeMetricFamily("redbike_queue_waiting_jobs", "Jobs that wait in a queue.", labels=["queue"])
+    lag = GaugeMetricFamily(
+        "redbike_queue_lag_seconds", "For how long the first of these has been due.", labels=["queue"]
+    )
+    flying = GaugeMetricFamily("redbike_queue_in_flight_jobs", "Jobs of a queue that run.", labels=["queue"])
+    paused = GaugeMetricFamily("redbike_queue_paused", "Whether a queue, or everything, is paused.", labels=["queue"])
+    depths, lags, flights, pauses = Counter[str](), dict[str, float](), Counter[str](), dict[str, bool]()
+    for queue in queues:
+        name = _name(queue.queue, shown)
+        depths[name] += queue.waiting
+        flights[name] += queue.in_flight
+        late = 0.0 if queue.oldest_due is None else max(0.0, now - queue.oldest_due)
+        lags[name] = max(late, lags.get(name, 0.0))
+        pauses[name] = pauses.get(name, True) and queue.paused is not None
+    for name in lags:
+        waiting.add_metric([name], depths[name])
+        lag.add_metric([name], lags[name])
+        flying.add_metric([name], flights[name])
+        paused.add_metric([name], pauses[name])
+    yield from (waiting, lag, flying, paused)
+
+
+def _describe_counts(counts: Counter[str], shown: set[str]) -> Iterator[Metric]:
+    runs: Counter[tuple[str, str]] = Counter()
+    took: Counter[tuple[str, float]] = Counter()
+    seconds: Counter[str] = Counter()
+    skipped = CounterMetricFamily("redbike_skipped", "Occurrences that did not run, by why.", labels=["reason"])
+    for reason in Skip:
+        skipped.add_metric([reason], counts[f"skipped:{reason}:"])
+    for field, number in counts.items():
+        kind, what, queue = field.split(":", 2)
+        # Those of queues for which there was no more room have an empty name.
+        name = _name(queue, shown)
+        if kind == "runs":
+            runs[name, what] += number
+        elif kind == "took":
+            took[name, float(what)] += number
+        elif kind == "microseconds":
+            seconds[name] += number
+    ended = CounterMetricFamily("redbike_runs", "Runs that have ended, by how.", labels=["queue", "outcome"])
+    lasted = HistogramMetricFamily("redbike_run_duration_seconds", "How long runs took.", labels=["queue"])
+    for name in sorted({*(_name(queue, shown) for queue in shown), *(name for name, _ in runs)}):
+        for outcome in Outcome:
+            ended.add_metric([name, outcome], runs[name, outcome])
+        buckets, below = [], 0
+        for bound in (*BUCKETS, math.inf):
+            below += took[name, bound]
+            buckets.append(("+Inf" if bound == math.inf else repr(bound), below))
+        lasted.add_metric([name], buckets, sum_value=seconds[name] / 1e6)
+    yield from (skipped, ended, lasted)

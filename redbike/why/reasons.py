@@ -1,0 +1,53 @@
+"""Gathers what a job depends on, and explains it."""
+
+from redbike.errors import BadConfig, NoSuchJob
+from redbike.schedule.forecast import Clock
+from redbike.state.inspected import JobState
+from redbike.state.keys import check_known_jobid
+from redbike.state.overview import Wanted
+from redbike.state.store import Store
+from redbike.why.now import explain_now
+from redbike.why.past import explain_past
+from redbike.why.situation import FAR, Situation
+
+
+class Reasons:
+    """Explains jobs of `store`. Times are shown in the IANA zone `timezone`."""
+
+    def __init__(self, store: Store, timezone: str) -> None:
+        self._store = store
+        self._timezone = timezone
+
+    def explain(self, jobid: str, at: float | None = None) -> str:
+        """Return why `jobid` does not run now, or did not when it was due last, `at` or before (epoch seconds).
+
+        Raise `BadJobId`, `NoSuchJob`, and `BadConfig` for an instant that is to come.
+        """
+        [job] = self._store.questions.inspect([check_known_jobid(jobid)], with_data=True)
+        if job.schedule is None and job.status is None and not job.running:
+            raise NoSuchJob(f"no such job: {jobid!r}")
+        clock = Clock(job.now, self._timezone)
+        if at is not None and at > job.now:
+            raise BadConfig(f"bad --at {at:.15g}: that is to come, {clock.measure(at)}; redbike next tells of it")
+        situation = self._look(job)
+        if at is None:
+            return explain_now(situation, clock)
+        return explain_past(situation, list(self._store.log.list_entries()), at, clock)
+
+    def _look(self, job: JobState) -> Situation:
+        store, queue = self._store, self._find_queue(job)
+        runs = sorted(store.journal.list_runs([job.jobid]), key=lambda run: run.started, reverse=True)
+        found = {each.queue: each for each in store.depths.list_all()}
+        return Situation(
+            job=job,
+            runs=runs,
+            queue=queue,
+            gates=(store.gates.read(queue), store.gates.read("")),
+            processes=store.workers.list_all(),
+            ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
+            flying=found[queue].in_flight if queue in found else 0,
+        )
+
+    def _find_queue(self, job: JobState) -> str:
+        [seen] = self._store.overview.list_jobs(Wanted(), [job.jobid])
+        return seen.queue

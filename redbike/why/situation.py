@@ -1,0 +1,63 @@
+"""What is known of a job and of what it depends on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redbike.errors import BadSchedule
+from redbike.running.schedules import find_schedule
+from redbike.schedule.kinds import Schedule
+from redbike.state.gates import Gate
+from redbike.state.history import PastRun
+from redbike.state.inspected import JobState
+from redbike.state.workers import Process
+from redbike.words import Outcome
+
+FAR = 10_000  # jobs before one in its queue, beyond which they are not counted
+
+ENDS = {
+    Outcome.OK: "succeeded",
+    Outcome.RETRY: "failed, and was tried again",
+    Outcome.FAILED: "failed",
+    Outcome.OVERRUN: "overran",
+    Outcome.LOST: "was lost with its worker",
+    Outcome.CANCELLED: "was cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A job, and what it depends on."""
+
+    job: JobState
+    runs: Sequence[PastRun]  # those that are kept, the newest first
+    queue: str
+    gates: Sequence[Gate]  # that of its queue, and that of all queues
+    processes: Sequence[Process]
+    ahead: int | None = None  # jobs before it in its queue; None for more than `FAR`
+    flying: int = 0  # runs of its queue
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule of the job; None if it has none, or a damaged one."""
+        return read_schedule(self.job)
+
+    def list_alive(self, kind: str) -> list[Process]:
+        """Return the processes of this kind that are alive; of workers, those of its queue."""
+        found = [each for each in self.processes if each.kind == kind and each.state == "alive"]
+        if kind == "dispatcher":
+            return found
+        return [each for each in found if works(each, self.queue)]
+
+
+def read_schedule(job: JobState) -> Schedule | None:
+    """Return the schedule of a job; None if it has none, or a damaged one."""
+    try:
+        return None if job.schedule is None else find_schedule(job.jobid, job.schedule, job.options)
+    except BadSchedule:
+        return None
+
+
+def works(process: Process, queue: str) -> bool:
+    """Tell whether a process works a queue."""
+    # A long list of queues ends in a mark for the others.
+    return queue in process.queues or any(name[:1] == "…" for name in process.queues)

@@ -1,0 +1,306 @@
+"""The agenda: it counts what each job will run, and tells of the densest minutes."""
+
+import math
+import random
+from collections import Counter, defaultdict
+
+import pytest
+
+from redbike import BadConfig, BadJobId, NoSuchJob, Redbike
+from redbike.running.policies import place_done
+from redbike.running.schedules import find_schedule
+from redbike.state.namespace import make_tag
+from redbike.watching import agenda as module
+from redbike.watching.agenda import MINUTE, QUARTER
+from tests.verbs import Quiet, dispatch, take_one
+
+NOW = 2_000_000_000.25  # to come, so that all that is set is; a quarter and a minute have begun before
+SCHEDULES = [
+    "0 0 * * *",
+    "0 0 * * *",
+    "30 */2 * * *",
+    "*/5 * * * *",
+    "H H * * *",
+    "15 3 * * 1",
+    "*/20 * * * * *",
+    "CRON_TZ=Asia/Kathmandu 0 9 * * *",
+    "EVERY:1h",
+    "EVERY:1h",
+    "EVERY:5m@1000",
+    "EVERY:7s",
+    "EVERY:12s",
+    "EVERY:90s",
+    "EVERY:30d",
+    "AT:2000020000.5",
+    "AT:2100000000",
+    "CONTINUE",
+    "STOP",
+    "NOW",
+    "RRULE:FREQ=DAILY;BYHOUR=3,9",
+    "DTSTART:20330518T040000Z\nRRULE:FREQ=MINUTELY;INTERVAL=25;COUNT=30",
+]
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(Quiet("A:B"), prefix, client)
+
+
+def look(bike, *patterns, now=NOW, **more):
+    """The agenda as it is at `now`."""
+    before = bike.store
+    bike.store = before.at(now)
+    try:
+        return bike.agenda(*patterns, **more)
+    finally:
+        bike.store = before
+
+
+def count_one_by_one(bike, start, end, now):
+    """Runs by (quarter, queue), and by minute, each job for itself; from what `tell` says of it."""
+    quarters, minutes = Counter(), Counter()
+    for jobid, text in bike.get_schedules():
+        told = bike.tell(jobid)
+        state = bike.store.questions.inspect([jobid])[0]
+        schedule = find_schedule(jobid, text, state.options)
+        if schedule.allows_pause:
+            continue
+        moments, after = [], None
+        if "paused" in told:
+            if told["paused"]["until"] is None:
+                continue
+            after = max(now, told["paused"]["until"])
+            moments += [told["paused"]["until"]] if "held_for" in told else []
+        elif told["next_run"] is not None:
+            after = max(told["next_run"], now)
+            moments.append(after)
+        elif "queued_for" in told:
+            after = max(now, told["queued_for"])
+            moments.append(now)
+        elif told["working"]:
+            after = max(now, told["working_for"])
+        else:
+            continue
+        while not schedule.runs_once and (after := schedule.next(after)) is not None and after < end:
+            moments.append(after)
+        for moment in moments:
+            if start <= moment < end:
+                quarters[math.floor(moment / QUARTER) * QUARTER, bike.worker.queue_for(jobid)] += 1
+                minutes[math.floor(moment / MINUTE) * MINUTE] += 1
+    return quarters, minutes
+
+
+def fill(bike, number, seed):
+    """Jobs in all places, whose clock stands at `NOW`."""
+    chance = random.Random(seed)
+    for n in range(number):
+        options = chance.choice([{}, {}, {}, {"timeout": 5}, {"spread": "20m"}])
+        after = chance.choice([NOW, NOW - 7000, NOW - 100_000])
+        bike.set(f"{n}:{chance.choice('AB')}", chance.choice(SCHEDULES), after=after, **options)
+    store = bike.store.at(NOW)
+    bike.dispatch_due(NOW - 3000)
+    for _ in range(5):
+        take_one(store, [("work-A", 10.0), ("work-B", 10.0)], make_tag())
+    jobids = [jobid for jobid, _ in bike.get_schedules()]
+    for jobid in chance.sample(jobids, len(jobids) // 5):
+        bike.pause(jobid, until=chance.choice([None, NOW + 10_000, NOW + 1e8]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("ahead", "hours"), [(0, 24), (5000.0, 3), (90_061.5, 30)])
+def test_it_counts_what_each_job_will_run(bike, seed, ahead, hours):
+    fill(bike, 100, seed)
+    found = look(bike, hours=hours, after=NOW + ahead if ahead else None)
+    start = max(NOW, math.floor((NOW + ahead) / MINUTE) * MINUTE)
+    assert (found.start, found.end) == (start, math.ceil((start + hours * 3600) / QUARTER) * QUARTER)
+    quarters, minutes = count_one_by_one(bike, found.start, found.end, NOW)
+    assert {(each.start, each.queue): each.runs for each in found} == quarters
+    assert found.runs == quarters.total()
+    most = sorted(minutes.items(), key=lambda item: (-item[1], item[0]))[:5]
+    assert [(each.start, each.runs) for each in found.densest] == most
+    assert [each.start for each in found] == sorted(each.start for each in found)
+
+
+def test_with_very_many_groups_it_counts_the_same(bike, monkeypatch):
+    fill(bike, 150, 7)
+    before = look(bike)
+    monkeypatch.setattr(module, "MOST_GROUPS", 10)
+    monkeypatch.setattr(module, "KEPT_GROUPS", 3)
+    monkeypatch.setattr(module, "MOST_MINUTES", 3000)
+    after = look(bike)
+    assert after.quarters == before.quarters
+    assert (after.jobs, after.runs, after.continuous) == (before.jobs, before.runs, before.continuous)
+    assert [(each.start, each.runs) for each in after.densest] == [(each.start, each.runs) for each in before.densest]
+
+
+@pytest.mark.parametrize("options", [{}, {"spread": "1s"}])
+def test_a_period_of_a_millisecond_is_counted_and_not_gone_through(bike, options):
+    bike.set("fast:A", "EVERY:0.001s@0", after=NOW, **options)
+    for now in (NOW, NOW + 60):  # due and overdue
+        found = look(bike, now=now, hours=168)
+        assert found.runs == pytest.approx((found.end - now) * 1000, abs=1001)
+        assert found.densest[1].runs == 60_000
+
+
+def test_pages_leave_out_no_job_and_no_job_comes_twice(bike, monkeypatch):
+    monkeypatch.setattr("redbike.state.coming.PAGE", 7)
+    for n in range(50):
+        # Also at the very same instant.
+        bike.set(f"{n}:A", "AT:2000003600" if n % 2 else f"AT:{2000003600 + n}")
+    heard = []
+    found = look(bike, report=lambda done, number: heard.append((done, number)))
+    assert found.jobs == found.runs == 50
+    assert heard == [(min(50, 7 * (n + 1)), 50) for n in range(8)]
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda bike, last: bike.set(f"new{last}:A", "AT:2000000100"),
+        lambda bike, last: bike.set(f"new{last}:A", "AT:2000003800"),
+        lambda bike, last: bike.set(f"{last}:A", "AT:2000003800"),
+        lambda bike, last: bike.unset(f"{last}:A"),
+    ],
+)
+def test_what_changes_while_it_is_read_hides_nothing_and_comes_once(bike, monkeypatch, change, apart):
+    monkeypatch.setattr("redbike.state.coming.PAGE", 10)
+    for n in range(30):
+        bike.set(f"{n}:A", f"AT:{2000003600 + n * apart}")
+    seen = []
+    for page in bike.store.coming.list_pages(NOW, NOW + 86400):
+        seen += [job.jobid for job in page]
+        if page[0].jobid[0].isdigit():
+            # Before and behind what was read, and that itself.
+            change(bike, int(page[0].jobid.partition(":")[0]))
+    old = [jobid for jobid in seen if jobid[0].isdigit()]
+    assert sorted(old) == sorted(f"{n}:A" for n in range(30))
+
+
+def test_patterns_and_single_jobs(bike):
+    for jobid in ("one:A", "two:A", "other:B"):
+        bike.set(jobid, "EVERY:1h@2000000000", after=NOW)
+    assert (look(bike, hours=2).jobs, look(bike, hours=2).runs) == (3, 6)
+    assert look(bike, "*:A", hours=2).jobs == 2
+    assert {each.queue for each in look(bike, "other:B", hours=2)} == {"work-B"}
+    with pytest.raises(NoSuchJob):
+        look(bike, "nobody:A")
+    with pytest.raises(BadJobId):
+        look(bike, "[")
+
+
+def test_jobs_that_run_all_the_time_and_paused_ones_are_only_named(bike):
+    bike.set("on:A", "CONTINUE")
+    bike.set("held:A", "EVERY:1h")
+    bike.pause("held:A")
+    found = look(bike)
+    assert (found.jobs, found.continuous, found.paused, found.quarters, found.densest) == (0, 1, 1, (), ())
+
+
+def test_nothing_is_there(bike):
+    found = look(bike)
+    assert (found.jobs, found.runs, list(found), found.relief) == (0, 0, [], None)
+
+
+@pytest.mark.parametrize("hours", [0, -1, 168.01, math.nan, math.inf, True, "24", None])
+def test_bad_hours_are_quoted(bike, hours):
+    with pytest.raises(BadConfig, match="bad hours "):
+        look(bike, hours=hours)
+
+
+@pytest.mark.parametrize("after", [NOW - 1, 0, math.nan, math.inf, True, "1800000000"])
+def test_an_instant_that_is_past_is_refused(bike, after):
+    with pytest.raises(BadConfig, match="bad after "):
+        look(bike, after=after)
+
+
+# The densest minutes
+
+
+def test_the_densest_minutes_name_their_schedules_and_some_jobs(bike):
+    for n in range(20):
+        bike.set(f"night{n}:A", "0 0 * * *", after=NOW)
+    for n in range(3):
+        bike.set(f"each{n}:B", "EVERY:1h@0", after=NOW)
+    densest = look(bike).densest
+    assert len(densest) == 5
+    first, second = densest[:2]
+    assert (first.start, first.runs) == (2000073600, 23)
+    assert [(share.schedule, share.jobs) for share in first.shares] == [("0 0 * * *", 20), ("EVERY:1h", 3)]
+    assert len(first.shares[0].samples) == 3
+    assert set(first.shares[1].samples) == {f"each{n}:B" for n in range(3)}
+    assert second.runs == 3
+
+
+@pytest.mark.parametrize(
+    ("schedule", "hashed", "seconds", "left"),
+    [
+        ("0 0 * * *", "H 0 * * *", 3600, 1),
+        ("CRON_TZ=Europe/Berlin 0 0 * * *", "CRON_TZ=Europe/Berlin H 0 * * *", 3600, 1),
+        ("*/5 * * * *", "", 300, 12),
+        ("0,30 * * * *", "", 1800, 2),
+        ("EVERY:1h@0", "", 3600, 1),
+    ],
+)
+def test_what_it_would_be_if_they_were_spread(bike, schedule, hashed, seconds, left):
+    for n in range(60):
+        bike.set(f"{n}:A", schedule, after=NOW)
+    relief = look(bike).relief
+    assert (relief.hashed, relief.seconds, relief.runs, relief.most) == (hashed, seconds, left, left)
+    assert relief.share.jobs == 60
+
+
+def test_what_it_says_of_a_spread_comes_true(bike):
+    for n in range(600):
+        bike.set(f"{n}:A", "0 0 * * *", after=NOW)
+    relief = look(bike).relief
+    for n in range(600):
+        bike.set(f"{n}:A", "0 0 * * *", after=NOW, spread=relief.seconds)
+    densest = look(bike).densest[0]
+    assert relief.most == 10
+    assert densest.runs < 3 * relief.most
+
+
+@pytest.mark.parametrize("schedule", ["* * * * *", "EVERY:30s"])
+def test_what_runs_each_minute_is_not_worth_spreading(bike, schedule):
+    for n in range(60):
+        bike.set(f"{n}:A", schedule, after=NOW)
+    assert look(bike).relief is None
+
+
+def test_a_few_jobs_are_not_worth_spreading(bike):
+    for n in range(9):
+        bike.set(f"{n}:A", "0 0 * * *", after=NOW)
+    assert look(bike).relief is None
+
+
+# How busy workers are
+
+
+def test_the_load_is_that_of_the_runs_that_are_kept(bike):
+    lengths = {"long:A": 450.0, "short:A": 90.0, "other:B": 9.0}
+    for jobid in (*lengths, "new:A", "new:B"):
+        bike.set(jobid, "EVERY:15m@0", after=NOW, timeout=1000)
+    keep(bike, lengths)
+    busy = defaultdict(set)
+    for each in look(bike, "*", hours=2, after=NOW + 7200):
+        busy[each.queue].add(round(each.busy, 6))
+    # Of new:A nothing is known: as much as the others of its queue take on average.
+    assert busy == {"work-A": {0.9}, "work-B": {0.02}}
+
+
+def test_nobody_knows_how_long_runs_take_of_which_none_is_kept(bike):
+    bike.set("new:A", "EVERY:15m@0", after=NOW)
+    assert {each.busy for each in look(bike)} == {None}
+
+
+def keep(bike, lengths):
+    """Let a run be kept of each job, which has taken so long."""
+    for jobid, seconds in lengths.items():
+        due = bike.tell(jobid)["next_run"]
+        assert dispatch(bike.store.at(due), [(jobid, f"{due:.0f}", "work-own")]) == 1
+        run = take_one(bike.store.at(due), [("work-own", 1000.0)], make_tag())
+        run.began, run.over = run.received, run.received + seconds
+        bike.store.at(due + 1).runs.end(run, place_done(run, None, bike.settings, due + 1))
+    for _ in bike.store.archiver.archive():
+        pass

@@ -1,0 +1,237 @@
+"""Whether all is well: what counts as a problem, what does not, and the line that says it."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from redbike import BadConfig, BadJobId, Health, Redbike, RoundRobin
+from redbike.state.entries import pack_entry
+from redbike.state.history import pack_run
+from redbike.state.store import Store
+from redbike.state.workers import LOST
+from redbike.watching.health import MOST, RECENT, check_health
+from redbike.words import Outcome
+from tests import states
+from tests.states import DUE, JOB, NOW, OLD, QUEUE, START
+from tests.verbs import run_job, set_job
+
+MINUTE = 60.0
+
+
+def at(moment):
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, states.queue_for)
+
+
+@pytest.fixture
+def staffed(store):
+    """With a dispatcher and a worker, which are seen at `NOW`."""
+    sign(store, "dispatcher")
+    sign(store, "worker", queues=[QUEUE])
+    return store
+
+
+def sign(store, kind, number=1, queues=(), now=NOW):
+    entry = {"kind": kind, "host": "web1", "pid": number, "queues": list(queues), "version": "1"}
+    store.at(now).workers.sign(f"Owner{kind[0]}{number:02}", json.dumps(entry))
+
+
+def remember(store, due, outcome=Outcome.OK, error=""):
+    run = pack_run(due, 0.0, 1.0, outcome, 1, error)
+    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(JOB, QUEUE, 10, run)]))
+
+
+def check(store, *patterns, now=NOW, max_lag=MINUTE):
+    return check_health(store.at(now), patterns, max_lag, "UTC")
+
+
+def test_all_is_well(staffed):
+    health = check(staffed)
+    assert health.is_well
+    assert health.format_line() == (
+        "OK: 1 dispatcher, 1 worker, 0 waiting, 0 running | lag=0.000s;60 overdue=0 waiting=0 in_flight=0 failing=0 "
+        "dispatchers=1 workers=1 lost=0"
+    )
+    states.queue(staffed)
+    states.take(staffed, now=NOW)
+    set_job(staffed.at(NOW), "other:A", OLD, NOW)
+    assert check(staffed, now=NOW + 2).format_line() == (
+        "OK: 1 dispatcher, 1 worker, 1 waiting, 1 running | lag=2.000s;60 overdue=0 waiting=1 in_flight=1 failing=0 "
+        "dispatchers=1 workers=1 lost=0"
+    )
+
+
+def test_no_dispatcher_goes_round(store):
+    assert check(store).problems == ("no dispatcher goes round",)
+    sign(store, "worker")
+    sign(store, "dispatcher", now=NOW - LOST - 1)
+    assert check(store).problems == ("no dispatcher goes round", "the dispatcher web1:1:Ownerd01 was lost 16 s ago")
+
+
+def test_jobs_are_overdue(staffed):
+    states.timeline(staffed)
+    assert check(staffed, now=DUE + MINUTE).is_well
+    health = check(staffed, now=DUE + MINUTE + 1)
+    assert health.problems[0] == "1 job overdue and not enqueued, the first for 1 min 1 s"
+    assert (health.figures["overdue"], health.figures["lag"]) == (1, MINUTE + 1)
+    set_job(staffed.at(START), "other:A", OLD, DUE - 1)
+    assert check(staffed, now=DUE + MINUTE + 1).problems[0].startswith("2 jobs overdue and not enqueued, the first")
+    assert check(staffed, now=DUE + MINUTE + 1, max_lag=70.0).figures["overdue"] == 0
+    staffed.gates.pause("")
+    assert not any("overdue" in problem for problem in check(staffed, now=DUE + MINUTE + 1).problems)
+
+
+def test_jobs_wait_for_too_long(staffed):
+    states.queue(staffed)
+    sign(staffed, "worker", queues=[QUEUE], now=START + 61)
+    sign(staffed, "dispatcher", now=START + 61)
+    assert check(staffed, now=START + 60).is_well
+    said = f"{QUEUE} has 1 job, the first of which has waited for 1 min 1 s"
+    assert check(staffed, now=START + 61).problems == (said,)
+    staffed.gates.pause(QUEUE)
+    assert check(staffed, now=START + 61).is_well, "somebody wants it so"
+    staffed.gates.open(QUEUE, resume=True)
+    staffed.gates.pause("")
+    assert check(staffed, now=START + 61).is_well
+
+
+def test_a_queue_has_jobs_and_no_worker(store):
+    sign(store, "dispatcher")
+    sign(store, "worker", queues=["work-B"])
+    sign(store, "worker", 2, queues=[QUEUE], now=NOW - RECENT - 1)
+    assert check(store).is_well
+    states.queue(store)
+    assert check(store, now=NOW).problems == (f"{QUEUE} has 1 job and no worker",)
+    sign(store, "worker", 3, queues=["work-C", "…+7"])
+    assert check(store, max_lag=NOW).is_well, "it may be one of the seven"
+
+
+def test_processes_are_lost(staffed):
+    for number in range(10, 10 + MOST + 3):
+        sign(staffed, "worker", number, now=NOW - LOST - 1)
+    health = check(staffed)
+    assert len(health.problems) == MOST + 1
+    assert health.problems[0] == "the worker web1:10:Ownerw10 was lost 16 s ago"
+    assert health.problems[-1] == "and 3 more of that kind"
+    assert health.figures["lost"] == MOST + 3
+    assert check(staffed, now=NOW + RECENT - 1).figures["lost"] == 2, "others have their jobs, but the two are new ones"
+
+
+@pytest.mark.parametrize(
+    ("make", "now", "said"),
+    [
+        (states.bad, NOW, f"{JOB} was never scheduled, as its schedule is bad"),
+        (states.dead, NOW, f"{JOB} has failed for good"),
+        (states.timeline, DUE + MINUTE, f"{JOB} has been due since {at(DUE)} and does not run"),
+        (states.timeline, DUE + MINUTE - 1, ""),
+        (states.queue, START + MINUTE, f"{JOB} has been due since {at(START)} and does not run"),
+        (states.flight, NOW, ""),
+        (states.stopped, NOW, ""),
+    ],
+)
+def test_a_job_that_is_named(store, make, now, said):
+    sign(store, "dispatcher", now=now)
+    sign(store, "worker", queues=[QUEUE], now=now)
+    make(store)
+    problems = [problem for problem in check(store, JOB, now=now).problems if problem.startswith(JOB)]
+    assert problems == [said][: bool(said)]
+    assert [each for each in check(store, "*", now=now).problems if each.startswith(JOB)] == problems
+    assert [each for each in check(store, now=now).problems if each.startswith(JOB)] == []
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_the_last_run_of_a_job_that_is_named(staffed, outcome):
+    set_job(staffed.at(START), JOB, OLD, 2000.0)
+    remember(staffed, 800.0, Outcome.FAILED, "at first")
+    remember(staffed, 900.0, outcome, "" if outcome is Outcome.OK else "it broke")
+    told = {
+        Outcome.OK: (),
+        Outcome.RETRY: (f"{JOB} failed, and was tried again at {at(901)}: it broke",),
+        Outcome.FAILED: (f"{JOB} failed at {at(901)}: it broke",),
+        Outcome.OVERRUN: (f"{JOB} overran at {at(901)}: it broke",),
+        Outcome.LOST: (f"{JOB} was lost with its worker at {at(901)}: it broke",),
+        Outcome.CANCELLED: (f"{JOB} was cancelled at {at(901)}: it broke",),
+    }
+    assert check(staffed, JOB).problems == told[outcome]
+
+
+def test_the_failure_of_a_job_of_which_no_run_is_kept(staffed):
+    states.dead(staffed)
+    staffed.client.delete(staffed.keys.journal)
+    set_job(staffed.at(START), JOB, OLD, 2000.0)
+    assert check(staffed, JOB).problems == (f"{JOB} failed",)
+
+
+def test_a_job_that_runs_beyond_its_deadline(staffed):
+    run = states.flight(staffed)
+    late = run.deadline + MINUTE
+    for kind in ("dispatcher", "worker"):
+        sign(staffed, kind, queues=[QUEUE], now=late)
+    assert check(staffed, JOB, now=late - 1).is_well
+    assert check(staffed, JOB, now=late).problems == (f"{JOB} still runs, since {at(START)}, beyond its deadline",)
+
+
+def test_a_paused_job_of_which_an_occurrence_is_held(staffed):
+    states.held(staffed)
+    assert check(staffed, JOB, now=DUE + MINUTE - 1).is_well
+    said = f"{JOB} is paused, though it was due at {at(DUE)}"
+    assert check(staffed, JOB, now=DUE + MINUTE).problems == (said,)
+
+
+def test_a_job_whose_last_occurrence_was_skipped(staffed):
+    set_job(staffed.at(START), JOB, OLD, 1200.0)  # due at 1000 by this schedule
+    remember(staffed, 900.0)
+    assert check(staffed, JOB).is_well, "nothing was ever skipped: it may have been set after that"
+    staffed.client.hset(staffed.keys.skipped, f"withdrawn:{JOB}", 1)
+    assert check(staffed, JOB).is_well, "it was set again"
+    staffed.client.hset(staffed.keys.skipped, f"missed:{JOB}", 1)
+    assert check(staffed, JOB).problems == (f"{JOB} was skipped when it was due at {at(1000)}",)
+    assert check(staffed, JOB, max_lag=NOW - 999).is_well, "it may still be about to run"
+    remember(staffed, 1000.0)
+    assert check(staffed, JOB).is_well, "that was an earlier one"
+
+
+def test_a_job_that_somebody_has_set_since_it_was_due(staffed):
+    noted = staffed.noted_as("me@here")
+    set_job(noted.at(1001.0), JOB, OLD, 1200.0)
+    staffed.client.hset(staffed.keys.skipped, f"missed:{JOB}", 1)
+    assert check(staffed, JOB).is_well
+    said = f"{JOB} was skipped when it was due at {at(1100)}"
+    assert check(staffed, JOB, now=NOW + 2, max_lag=1.0).problems == (said,)
+
+
+def test_a_job_that_is_not_there(staffed):
+    states.dead(staffed)
+    assert check(staffed, "other:A", "x*", JOB).problems == (
+        "no such job: 'other:A'",
+        "no job matches 'x*'",
+        f"{JOB} has failed for good",
+    )
+
+
+def test_one_line_however_ids_and_errors_look(staffed):
+    jobid = "a|b\u202e:A"
+    set_job(staffed.at(START), jobid, OLD, DUE)
+    line = check(staffed, jobid, now=DUE + MINUTE).format_line()
+    assert line.startswith(f"PROBLEM: a/b\\u202e:A has been due since {at(DUE)} and does not run | lag=")
+    assert line.isprintable()
+    assert Health(("no|server",)).format_line() == "PROBLEM: no/server"
+
+
+def test_the_facade_asks_by_its_own_settings(client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, client, timezone="Asia/Tokyo")
+    assert bike.health().problems == ("no dispatcher goes round",)
+    bike.set(JOB, "EVERY:1h")
+    run_job(bike.store, JOB)
+    assert f"{QUEUE} has 1 job and no worker" in bike.health(JOB, max_lag=1e9).problems
+    assert bike.health("none*", max_lag=5).problems[-1] == "no job matches 'none*'"
+    with pytest.raises(BadJobId):
+        bike.health("a\nb")
+    for wrong in (0, -1, float("nan"), float("inf"), True, "60", None):
+        with pytest.raises(BadConfig, match="bad max_lag"):
+            bike.health(max_lag=wrong)

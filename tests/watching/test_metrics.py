@@ -1,0 +1,205 @@
+"""The figures for Prometheus: they are what was done, and name no job."""
+
+import math
+import re
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from redbike import Redbike, RoundRobin, Unreachable
+from redbike.state.entries import BUCKETS, pack_entry
+from redbike.state.history import pack_run
+from redbike.state.store import Store
+from redbike.watching import metrics
+from redbike.watching.metrics import OTHERS, Figures
+from redbike.words import Outcome, Skip
+from tests import states
+from tests.commandline import ROOT
+from tests.states import DUE, JOB, NOW, OLD, QUEUE, START
+from tests.verbs import set_job
+from tests.watching.test_health import sign
+
+LABELS = ("queue", "kind", "state", "outcome", "reason", "le")
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, states.queue_for)
+
+
+def read(store, now=NOW):
+    """The samples, by name and labels."""
+    text = Figures(lambda: store.at(now)).format()
+    return {
+        (sample.name, *(sample.labels[name] for name in LABELS if name in sample.labels)): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def remember(store, outcome=Outcome.OK, took=1.0, queue=QUEUE, jobid=JOB):
+    run = pack_run(900.0, 0.0, took, outcome, 1, "")
+    store.client.sadd(store.keys.queues, queue)
+    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, queue, 10, run)]))
+
+
+def test_an_empty_server(store):
+    found = read(store)
+    assert found.pop(("redbike_up",)) == 1
+    assert {name for name, *_ in found} == {
+        "redbike_jobs",
+        "redbike_timeline_jobs",
+        "redbike_due_jobs",
+        "redbike_dispatch_lag_seconds",
+        "redbike_paused_jobs",
+        "redbike_failing_jobs",
+        "redbike_unarchived_entries",
+        "redbike_skipped_total",
+        "redbike_processes",
+    }
+    assert set(found.values()) == {0}
+
+
+def test_jobs_queues_and_processes(store):
+    states.queue(store)
+    set_job(store.at(START), "next:A", OLD, DUE)
+    set_job(store.at(START), "last:A", OLD, NOW + 1)
+    set_job(store.at(START), "run:B", OLD, START)
+    states.take(store, now=NOW, queues=[("work-B", 500.0)])
+    store.at(START).pauses.pause(["last:A"], None, "me", "")
+    store.gates.pause("work-B")
+    for number in (1, 2):
+        sign(store, "worker", number)
+    sign(store, "dispatcher", now=NOW - 20)
+    found = read(store)
+    assert found["redbike_jobs",] == 4
+    assert (found["redbike_timeline_jobs",], found["redbike_due_jobs",]) == (1, 1)
+    assert found["redbike_dispatch_lag_seconds",] == NOW - DUE
+    assert found["redbike_paused_jobs",] == 1
+    assert [found[f"redbike_queue_{name}", QUEUE] for name in ("waiting_jobs", "lag_seconds", "in_flight_jobs")] == [
+        1,
+        NOW - START,
+        0,
+    ]
+    assert found["redbike_queue_in_flight_jobs", "work-B"] == 1
+    assert (found["redbike_queue_paused", QUEUE], found["redbike_queue_paused", "work-B"]) == (0, 1)
+    assert [found["redbike_processes", *labels] for labels in (("worker", "alive"), ("dispatcher", "lost"))] == [2, 1]
+    assert found["redbike_processes", "dispatcher", "alive"] == 0
+
+
+def test_runs_by_outcome_and_how_long_they_took(store):
+    took = [0.001, 0.02, 1.0, 1.5, 1e5]
+    for seconds in took:
+        remember(store, took=seconds)
+    remember(store, Outcome.FAILED, 0.02)
+    remember(store, Outcome.LOST, 1e6)
+    for _ in range(2):
+        found = read(store)
+        runs = {outcome: found["redbike_runs_total", QUEUE, outcome] for outcome in Outcome}
+        assert runs == dict.fromkeys(Outcome, 0) | {Outcome.OK: 5, Outcome.FAILED: 1, Outcome.LOST: 1}
+        took = [0.001, 0.02, 0.02, 1.0, 1.5, 1e5]  # nobody knows how long the lost one took
+        for bound in BUCKETS:
+            assert found["redbike_run_duration_seconds_bucket", QUEUE, str(bound)] == sum(
+                seconds <= bound for seconds in took
+            ), bound
+        assert found["redbike_run_duration_seconds_bucket", QUEUE, "+Inf"] == 6
+        assert found["redbike_run_duration_seconds_count", QUEUE] == 6
+        assert math.isclose(found["redbike_run_duration_seconds_sum", QUEUE], sum(took), rel_tol=1e-6)
+        for _ in store.archiver.archive():
+            pass
+    assert found["redbike_unarchived_entries",] == 0
+
+
+def test_what_was_skipped_by_reason(store):
+    store.client.hset(store.keys.skipped, mapping={f"missed:{JOB}": 3, "missed:": 3, "late:": 2})
+    found = read(store)
+    skipped = {reason: found["redbike_skipped_total", reason] for reason in Skip}
+    assert skipped == dict.fromkeys(Skip, 0) | {Skip.MISSED: 3, Skip.LATE: 2}
+
+
+def test_no_job_is_named_and_many_queues_share_figures(store, monkeypatch):
+    monkeypatch.setattr(metrics, "MOST_QUEUES", 3)
+    for letter in "ABCDE":
+        set_job(store.at(START), f"secret.{letter}:{letter}", OLD, START - 200 + ord(letter))
+        remember(store, queue=f"work-{letter}", jobid=f"secret.{letter}:{letter}")
+    store.gates.pause("work-D")
+    text = Figures(lambda: store.at(NOW)).format()
+    assert "secret" not in text
+    assert "work-D" not in text
+    found = read(store)
+    assert [found["redbike_queue_waiting_jobs", name] for name in ("work-A", "work-B", "work-C", OTHERS)] == [
+        1,
+        1,
+        1,
+        2,
+    ]
+    assert found["redbike_queue_lag_seconds", OTHERS] == NOW - START + 200 - ord("D"), "the first of both"
+    assert found["redbike_queue_paused", OTHERS] == 0, "one of them is not"
+    assert found["redbike_runs_total", OTHERS, "ok"] == 2
+    assert found["redbike_run_duration_seconds_count", OTHERS] == 2
+
+
+def test_the_number_of_figures_does_not_grow_with_that_of_jobs(store):
+    states.queue(store)
+    before = read(store).keys()
+    for number in range(50):
+        set_job(store.at(START), f"{number}:A", OLD, DUE)
+        remember(store, jobid=f"{number}:A")
+    assert read(store).keys() == before
+
+
+def test_hostile_names_of_queues(store):
+    name = 'work-"a\\b|ü:c'
+    store.client.sadd(store.keys.queues, name)
+    store.client.lpush(store.keys.queue(name), "x")
+    remember(store, queue=name)
+    found = read(store)
+    assert found["redbike_queue_waiting_jobs", name] == 1
+    assert found["redbike_runs_total", name, "ok"] == 1
+
+
+def test_a_server_that_goes_away_and_comes_back(store, caplog):
+    answers = [Unreachable("it is away"), Unreachable("it is away"), store]
+
+    def open_store():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    figures = Figures(open_store)
+    for _ in range(2):
+        assert figures.format().splitlines()[-1] == "redbike_up 0.0"
+    assert caplog.messages == ["there are no figures: it is away"], "said once"
+    assert "redbike_up 1.0" in figures.format()
+    assert figures.problem == ""
+    store.client.xadd(store.keys.schedules, {"wrong": "type"})
+    assert "redbike_up 0.0" in figures.format()
+    assert "is a stream, not a hash" in figures.problem
+    store.client.delete(store.keys.schedules)
+    assert "redbike_up 1.0" in figures.format()
+    assert answers == []
+
+
+def test_the_facade_gives_the_text(client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, client)
+    bike.set(JOB, "EVERY:1h")
+    assert "\nredbike_jobs 1.0\n" in bike.metrics()
+
+
+def test_the_page_has_every_figure(store):
+    states.queue(store)
+    page = (ROOT / "docs" / "monitoring.rst").read_text()
+    shown = set(re.findall(r"^``(redbike_\w+)", page, re.MULTILINE))
+    exported = set(re.findall(r"^# TYPE (\w+)", Figures(lambda: store).format(), re.MULTILINE))
+    assert shown == exported
+
+
+def test_a_program_shows_them_beside_its_own(store):
+    registry = CollectorRegistry()
+    registry.register(Figures(lambda: store))
+    Gauge("own", "A figure of the program.", registry=registry).set(7)
+    text = generate_latest(registry).decode()
+    assert "redbike_up 1.0" in text
+    assert "own 7.0" in text

@@ -1,0 +1,53 @@
+"""The server for figures: what it does when more is asked at once than it answers."""
+
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from redbike.watching.server import MOST_AT_ONCE, Address, Page, Server
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def busy():
+    """A server whose page takes until the event is set; the event, and how many are at it."""
+    free, at_it = threading.Event(), []
+
+    def answer(given):
+        at_it.append(given)
+        free.wait(30)
+        return Page(200, "done\n")
+
+    with Server(Address("127.0.0.1", 0), {"/page": answer}) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server, free, at_it
+        free.set()
+        server.shutdown()
+        thread.join()
+
+
+def get(server):
+    try:
+        with urllib.request.urlopen(f"{server.url}/page", timeout=30) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def test_what_is_too_much_at_once_is_refused_and_not_queued(busy):
+    server, free, at_it = busy
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(get(server))) for _ in range(MOST_AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(at_it) == MOST_AT_ONCE)
+    assert get(server) == 503
+    free.set()
+    for thread in threads:
+        thread.join()
+    assert answers == [200] * MOST_AT_ONCE
+    assert get(server) == 200

@@ -1,0 +1,312 @@
+"""Why a job does not run now, or did not run then: one sentence."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from redbike import BadConfig, BadJobId, NoSuchJob
+from redbike.config import Settings
+from redbike.schedule.parser import parse
+from redbike.state.entries import pack_entry
+from redbike.state.history import pack_run
+from redbike.state.run import Placement
+from redbike.state.store import Store
+from redbike.state.workers import LOST
+from redbike.steering.cancelling import cancel_jobs
+from redbike.why.past import find_last
+from redbike.why.reasons import Reasons
+from redbike.words import Outcome
+from tests import states
+from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
+from tests.verbs import set_job, take_one
+
+
+def at(moment, zone="UTC"):
+    return datetime.fromtimestamp(moment, UTC).strftime(f"%Y-%m-%d %H:%M:%S {zone}")
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, states.queue_for)
+
+
+def sign(store, kind, number=1, queues=(QUEUE,), now=NOW, since=""):
+    entry = {"kind": kind, "host": "web1", "pid": number, "queues": list(queues), "version": "1"}
+    store.at(now).workers.sign(f"Owner{kind[0]}{number:02}", json.dumps(entry), since)
+
+
+def why(store, now=NOW, then=None):
+    return Reasons(store.at(now), "UTC").explain(JOB, then)
+
+
+def remember(store, due, waited=0.0, took=1.0, outcome=Outcome.OK, error="", jobid=JOB):
+    run = pack_run(due, waited, took, outcome, 1, error)
+    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, QUEUE, 10, run)]))
+
+
+# Now
+
+
+def test_it_runs(store):
+    sign(store, "worker", now=START)
+    set_job(store.at(START), JOB, OLD, START)
+    take_one(store.at(START), [(QUEUE, 50.0)], "Ownerw01tag")
+    assert why(store, START + 5) == f"It runs now: since {at(START)} on web1:1:Ownerw01."
+    assert why(store) == f"It runs now: since {at(START)} on web1:1:Ownerw01, 50 s beyond its deadline."
+    cancel_jobs(store.at(START), [JOB], Settings())
+    assert why(store, START + 5).endswith(", and was told that it is cancelled.")
+
+
+def test_it_was_never_scheduled(store):
+    states.bad(store)
+    assert why(store) == "It was never scheduled: its schedule is bad, and nobody has set another one."
+
+
+def test_it_is_paused(store):
+    states.held(store)
+    expected = f"It is paused since {at(START)} by somebody@somewhere, until somebody resumes it (a reason)."
+    assert why(store) == f"{expected} An occurrence of {at(DUE)} is held."
+    store.client.delete(store.keys.pauses)
+    states.timeline(store)
+    states.pause(store, until=LATER)
+    assert f"until {at(LATER)} (a reason)." in why(store)
+
+
+def test_it_is_not_due(store):
+    states.timeline(store)
+    assert why(store, START) == (
+        f"It is not due until {at(DUE)}, in 50 s: every 1 minute and 40 seconds, counted from {FIRST}."
+    )
+
+
+FIRST = "Thursday, 1 January 1970 at 00:00 UTC"
+
+
+def test_it_is_tried_again_later(store):
+    states.waiting_to_retry(store)
+    assert why(store, START + 2) == f"Its occurrence of {at(START)} is tried again at {at(DUE)}, in 48 s."
+
+
+def test_it_is_due_and_no_dispatcher_is_there(store):
+    states.timeline(store)
+    expected = f"It has been due since {at(DUE)}"
+    assert why(store) == f"{expected}, but no dispatcher is there."
+    sign(store, "dispatcher", now=NOW - LOST - 1)
+    assert why(store) == f"{expected}, but no dispatcher is there."
+    sign(store, "dispatcher")
+    assert why(store) == f"{expected}, and a dispatcher is about to move it to {QUEUE}."
+    store.at(START).gates.pause("", None, "me", "a flood")
+    assert why(store) == (
+        f"{expected}, but everything is paused since {at(START)} by me, until somebody resumes it (a flood)."
+    )
+
+
+def test_it_waits_in_its_queue(store):
+    states.queue(store)
+    waits = f"It has been due since {at(START)} and waits in {QUEUE}"
+    assert why(store) == f"{waits}, but no worker is there that works this queue."
+    sign(store, "worker", queues=["work-B"])
+    assert why(store) == f"{waits}, but no worker is there that works this queue."
+    sign(store, "worker", 2)
+    assert why(store) == f"{waits}; it is the next one, and a worker is about to take it."
+    for number in range(3):
+        set_job(store.at(START - 1), f"{number}:A", OLD, START - 1)
+    # They are behind it: it was first in the queue.
+    assert why(store) == f"{waits}; it is the next one, and a worker is about to take it."
+
+
+def test_others_are_before_it(store):
+    for number in range(3):
+        set_job(store.at(START), f"{number}:A", OLD, START)
+    states.queue(store)
+    sign(store, "worker")
+    waits = f"It has been due since {at(START)} and waits in {QUEUE}"
+    assert why(store) == f"{waits}, with 3 jobs before it and one worker."
+    sign(store, "worker", 2)
+    take_one(store.at(START), [(QUEUE, 1e4)], "tag")
+    take_one(store.at(START), [(QUEUE, 1e4)], "tag2")
+    assert why(store) == f"{waits}, with 1 job before it and 2 workers."
+
+
+def test_its_workers_are_busy(store):
+    set_job(store.at(START), "other:A", OLD, START)
+    states.queue(store)
+    sign(store, "worker")
+    take_one(store.at(START), [(QUEUE, 1e4)], "Ownerw01tag")
+    assert why(store).endswith("; it is the next one, but one worker is busy.")
+
+
+def test_its_queue_is_limited(store):
+    set_job(store.at(START), "other:A", OLD, START)
+    states.queue(store)
+    sign(store, "worker")
+    store.gates.limit(QUEUE, at_once=1)
+    take_one(store.at(START), [(QUEUE, 1e4)], "tag")
+    assert why(store).endswith(f"waits in {QUEUE}, of which 1 may run at once, and so many do.")
+    store.gates.limit(QUEUE, at_once=False, rate=(1, 3600))
+    assert why(store).endswith(f"waits in {QUEUE}, of which 1/h may begin.")
+
+
+def test_its_queue_is_paused(store):
+    states.queue(store)
+    store.at(START).gates.pause(QUEUE, LATER, "me@here")
+    assert why(store).endswith(
+        f"waits in {QUEUE}, but its queue {QUEUE} is paused since {at(START)} by me@here, until {at(LATER)}."
+    )
+
+
+def test_it_has_failed_for_good(store):
+    run = states.flight(store)
+    failure = {"jobid": JOB, "failed": START + 1, "error": "OSError: disk full"}
+    store.at(START + 1).runs.end(run, Placement("die", failure=failure))
+    assert why(store) == (
+        f"It has failed for good at {at(START + 1)}: OSError: disk full. redbike run lets it run again."
+    )
+
+
+def test_it_is_stopped(store):
+    states.stopped(store)
+    assert (
+        why(store) == f"Its schedule is STOP since {at(START)}: somebody has stopped it, or it was to run once and has."
+    )
+    remember(store, START - 50, took=2.0)
+    assert why(store) == (
+        f"Its schedule is STOP since {at(START)}; its last run began at {at(START - 50)} and succeeded."
+    )
+
+
+def test_its_schedule_has_run_out(store):
+    set_job(store.at(START), JOB, "DTSTART:19700101T000000Z\nRRULE:FREQ=DAILY;COUNT=1", None)
+    assert why(store) == f"Its schedule has run out since {at(START)}: it has no further occurrence."
+
+
+# Then
+
+
+def test_it_ran_then(store):
+    states.timeline(store)
+    remember(store, 900.0, 0.5, 2.25)
+    remember(store, 1000.0, 12.0, 0.002, Outcome.FAILED, "OSError: disk full")
+    assert why(store, then=999.0) == (
+        f"It ran: due {at(900)}, it began at {at(900)}, took 2.25 s on web1:1:Ownerw01 and succeeded."
+    )
+    assert why(store, then=1099.0) == (
+        f"It ran: due {at(1000)}, it began at {at(1012)}, 12 s late, took 2 ms on web1:1:Ownerw01 and failed: "
+        "OSError: disk full."
+    )
+
+
+def test_it_was_skipped_as_the_last_run_went_on(store):
+    states.timeline(store)
+    remember(store, 700.0, 0.0, 250.0)
+    for then, due in ((801.0, 800), (920.0, 900)):
+        assert why(store, then=then) == (
+            f"An occurrence was due at {at(due)}, and was skipped: the run before it, on web1:1:Ownerw01, still went "
+            f"on, from {at(700)} for 4 min 10 s."
+        )
+
+
+def test_it_runs_since_then_or_the_last_run_still_does(store):
+    states.flight(store)
+    assert why(store, then=START + 1) == f"An occurrence was due at {at(START)}; it runs now, since {at(START)}."
+    assert why(store, START + 150, START + 110) == (
+        f"An occurrence was due at {at(START + 100)}, and was skipped: its last run still goes on, since {at(START)}."
+    )
+
+
+def test_it_still_waits_since_then(store):
+    states.queue(store)
+    assert why(store, then=START + 1).startswith(
+        f"It has been due since {at(START)} and waits in {QUEUE}, but no worker"
+    )
+    store.jobs.unset(JOB)
+    set_job(store.at(START), JOB, OLD, START + 100)
+    states.pause(store)
+    assert f"An occurrence of {at(START + 100)} is held." in why(store, LATER, START + 100)
+
+
+@pytest.mark.parametrize("subject", ["job", "queue", "everything"])
+def test_it_was_paused_then(store, subject):
+    states.timeline(store)
+    noted = store.noted_as("me@here")
+    if subject == "job":
+        noted.at(START - 500).pauses.pause([JOB], None, "me@here", "a reason")
+    elif subject == "queue":
+        noted.at(START - 500).gates.pause(QUEUE, None, "me@here", "a reason")
+        noted.at(START - 300).gates.open(QUEUE, resume=True)
+    else:
+        noted.at(START - 500).gates.pause("", None, "me@here", "a reason")
+        noted.at(START - 300).gates.open("", resume=True)
+    told = why(store, then=START - 390)
+    assert told.startswith(f"An occurrence was due at {at(600)}, and did not run: me@here had paused it at {at(500)} (")
+    assert "a reason" in told
+    if subject != "job":
+        assert "paused" not in why(store, then=START - 210)
+
+
+def test_it_had_another_schedule_then(store):
+    set_job(store.noted_as("me@here").at(START), JOB, OLD, DUE)
+    assert why(store, then=START - 50) == (
+        f"An occurrence was due at {at(900)} by the schedule as it is now, but me@here has set it at {at(START)}."
+    )
+
+
+def test_nothing_was_due_then(store):
+    set_job(store.at(START), JOB, f"AT:{DUE}", DUE)
+    assert why(store, then=START) == f"By its schedule as it is now, nothing of it was due by {at(START)}."
+    remember(store, START - 10, 0.0, 20.0)
+    assert why(store, then=START).startswith(f"It ran: due {at(START - 10)}")
+
+
+def test_it_is_not_known_any_more(store):
+    states.timeline(store)
+    remember(store, 900.0)
+    remember(store, 1000.0)
+    assert why(store, then=500.0) == (
+        f"An occurrence was due at {at(500)}; nothing is known of that any more: of its runs the last 2 are kept, from "
+        f"{at(900)} on."
+    )
+
+
+def test_no_dispatcher_was_there_or_only_the_counts_are_known(store):
+    states.timeline(store)
+    was_due = f"An occurrence was due at {at(1000)}, and"
+    assert why(store, then=1001.0) == f"{was_due} did not run: no dispatcher that is known was there."
+    sign(store, "dispatcher", now=900.0)
+    assert (
+        why(store, then=1001.0) == f"{was_due} nothing is known of a run: it keeps none, or had no such schedule then."
+    )
+    store.client.hset(store.keys.skipped, f"missed:{JOB}", 3)
+    assert why(store, then=1001.0) == f"{was_due} did not run. Of its occurrences were skipped so far: 3 missed."
+
+
+def test_what_cannot_be_asked(store):
+    with pytest.raises(NoSuchJob, match="no such job: 'job:A'"):
+        why(store)
+    states.timeline(store)
+    with pytest.raises(BadConfig, match="that is to come, in 1 s; redbike next tells of it"):
+        why(store, then=NOW + 1)
+    with pytest.raises(BadJobId):
+        Reasons(store, "UTC").explain("a\nb")
+
+
+@pytest.mark.parametrize(
+    ("text", "until", "last"),
+    [
+        ("EVERY:1h@0", 7200.0, 7200.0),
+        ("EVERY:1h@0", 7199.0, 3600.0),
+        ("* * * * * *", 1e9 + 0.5, 1e9),
+        ("0 0 29 2 *", 1e9, 951782400.0),
+        ("* * 29 2 * *", 1e9, 951868799.0),
+        ("AT:5000", 1e9, 5000.0),
+        ("AT:5000", 4999.0, None),
+        ("STOP", 1e9, None),
+    ],
+)
+def test_the_last_occurrence_is_found(text, until, last):
+    schedule = parse(text, anchor=0.0)
+    found, asked = [], schedule.next
+    schedule.next = lambda after: found.append(after) or asked(after)
+    assert find_last(schedule, until) == last
+    assert len(found) < 100, "however many there are"
