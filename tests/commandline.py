@@ -22,7 +22,7 @@ class Shell:
     def run(self, *arguments: str, **more: Any) -> "subprocess.CompletedProcess[str]":
         """Run it to its end."""
         return subprocess.run(
-            self._command(arguments),
+            self.command(arguments),
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -37,7 +37,7 @@ class Shell:
         """Run it beside the test; what it prints goes to the file `log`."""
         with open(self.folder / log, "a") as file:
             process = subprocess.Popen(
-                self._command(arguments), cwd=self.folder, env=self.environment, stdout=file, stderr=file, text=True
+                self.command(arguments), cwd=self.folder, env=self.environment, stdout=file, stderr=file, text=True
             )
         self.started.append(process)
         return process
@@ -54,5 +54,5 @@ class Shell:
                 process.kill()
             process.wait()
 
-    def _command(self, arguments: tuple[str, ...]) -> list[str]:
+    def command(self, arguments: tuple[str, ...]) -> list[str]:
         return [sys.executable, "-m", "redbike", *arguments]

@@ -15,13 +15,15 @@ PACKAGE = Path(redbike.__file__).parent
 # A room may import from those in the lines above its own, and so may a module within its room.
 ROOMS = [
     {"durations", "errors", "texts", "words"},
-    {"limits", "schedule", "serving", "processes"},
+    {"limits", "ping_urls", "schedule", "serving", "processes"},
     {"options"},
     {"config", "moving"},
     {"state"},
     {"running"},
     {"working", "keeping"},
     {"commands", "setter", "steering"},
+    {"why"},
+    {"watching"},
     {"looking"},
     {"redbike"},
     {"redbike.__init__"},
@@ -48,24 +50,24 @@ MODULES = {
     "processes": [{"__init__", "forks", "signals", "streams", "child", "watchdog"}, {"outlet"}, {"supervisor"}],
     "moving": [{"__init__", "rows"}],
     "state": [
-        {"__init__", "history", "keys", "records", "rights"},
+        {"__init__", "history", "keys", "records", "rights", "run"},
         {"entries", "texts"},
         {"scripts"},
         {"namespace"},
         {"inspected", "log"},
         {"gates", "jobs", "questions", "runs"},
         {"journal", "pauses", "timeline", "upkeep"},
-        {"archiving", "depths", "events", "untold", "workers"},
+        {"archiving", "coming", "counts", "depths", "events", "overview", "totals", "untold", "workers"},
         {"store"},
     ],
     "running": [
-        {"__init__", "archiving", "occurrences", "schedules", "timefile", "wakeup"},
+        {"__init__", "archiving", "occurrences", "pings", "schedules", "timefile", "wakeup"},
         {"loop", "policies"},
         {"presence", "requests", "resuming", "skipping"},
         {"dispatcher"},
     ],
     "working": [
-        {"__init__", "batch", "coroutines", "heartbeat", "telling", "tracebacks", "worker_class"},
+        {"__init__", "batch", "coroutines", "heartbeat", "run_log", "telling", "tracebacks", "worker_class"},
         {"ends", "limits", "loader", "queues", "runner"},
         {"source"},
         {"batch_runner", "pool"},
@@ -73,11 +75,18 @@ MODULES = {
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
     "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
-    "steering": [{"__init__", "operator", "patterns"}, {"cancelling", "gates", "pausing", "rerunning"}, {"facade"}],
+    "steering": [
+        {"__init__", "operator", "patterns"},
+        {"cancelling", "gates", "matching", "pausing", "rerunning"},
+        {"facade"},
+    ],
+    "why": [{"__init__", "situation"}, {"now"}, {"past"}, {"reasons"}],
+    "watching": [{"__init__", "agenda", "glance", "metrics", "server"}, {"health"}],
     "cli": [
-        {"arguments", "bike", "diagnosis", "messages"},
-        {"set"},
-        {"keep", "look", "next", "run", "steer"},
+        {"arguments", "examples", "messages", "tables", "usage"},
+        {"bike", "diagnosis", "help", "rows"},
+        {"chart", "screen", "set"},
+        {"agenda", "keep", "list", "look", "next", "run", "show", "steer", "tail", "top", "watch"},
         {"entry"},
         {"__init__"},
     ],
@@ -86,7 +95,16 @@ MODULES = {
 EXCEPTIONS = {(module, "redbike.__init__") for module in ("redbike.cli.entry", "redbike.running.presence")}
 # What is installed with the package, and what of it is imported: the data of time zones are only read, and croniter and
 # dateutil are there to check its answers with.
-REQUIRED = {"croniter": None, "docopt-ng": "docopt", "python-dateutil": None, "redis": "redis", "tzdata": None}
+REQUIRED = {
+    "croniter": None,
+    "docopt-ng": "docopt",
+    "python-dateutil": None,
+    "redis": "redis",
+    "rich": "rich",
+    "tzdata": None,
+}
+# The modules that need what an extra of their name installs.
+EXTRAS = {"metrics": "prometheus_client"}
 
 TREES = {
     ".".join(("redbike", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
@@ -161,8 +179,12 @@ def foreign(tree: ast.Module) -> set[str]:
 
 def test_nothing_is_installed_with_it_that_it_does_not_use():
     others = {name.partition(".")[0] for tree in TREES.values() for name in foreign(tree)} - {*sys.stdlib_module_names}
-    assert others == set(filter(None, REQUIRED.values()))
+    assert others == {*filter(None, REQUIRED.values()), *EXTRAS.values()}
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
+    for module, package in EXTRAS.items():
+        users = [name for name, tree in TREES.items() if package in {each.partition(".")[0] for each in foreign(tree)}]
+        assert users == [f"redbike.watching.{module}"], "all else works without it"
+        assert package in setup["options.extras_require"][module].replace("-", "_")
     required = setup["options"]["install_requires"].split("\n")
     assert {line.split(" ")[0] for line in required if line} == set(REQUIRED)

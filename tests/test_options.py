@@ -8,7 +8,8 @@ import re
 import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
-from redbike.cli.entry import __doc__ as usage
+from redbike.cli.entry import __doc__ as text
+from redbike.cli.usage import GENERAL, Usage
 from redbike.config import Settings, override
 from redbike.keeping.fsck import fsck
 from redbike.options import (
@@ -25,7 +26,7 @@ from redbike.options import (
     read_changes,
 )
 from redbike.schedule.spread import compute_share
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 from redbike.state.store import Store
 from tests.commandline import ROOT
 from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for
@@ -44,7 +45,10 @@ FULL = {
     "grace": 900,
     "overlap": "queue",
     "spread": 60,
+    "ping-url": "http://host/{jobid}",
 }
+# What is shown of them: who knows a URL can call it.
+SHOWN = FULL | {"ping-url": "http://host/…"}
 
 
 @pytest.fixture
@@ -64,7 +68,7 @@ def test_each_option_that_is_a_setting_has_its_default_and_its_kind():
     fields = {field.name: field for field in dataclasses.fields(Settings)}
     assert {name: fields[name].default for name in SETTINGS} == {key: each.default for key, each in SETTINGS.items()}
     for name, option in SETTINGS.items():
-        value = {"duration": "90m", "count": "7", "choice": option.choices[-1:]}[option.kind]
+        value = {"duration": "90m", "count": "7", "choice": option.choices[-1:], "url": "http://h/x"}[option.kind]
         value = value[0] if option.choices else value
         expected = {"90m": 5400.0, "7": 7}.get(value, value)
         assert getattr(Settings(**{name: value}), name) == expected
@@ -72,20 +76,18 @@ def test_each_option_that_is_a_setting_has_its_default_and_its_kind():
 
 def test_python_and_the_command_line_take_each_option_by_its_name():
     assert [name.replace("_", "-") for name in JobOptions.__annotations__] == list(COLUMNS[2:])
-    shown = dict(re.findall(r"^  --([a-z-]+)=<\w+> +(.*)\.$", usage, re.MULTILINE))
+    usage = Usage(text)
     for option in OPTIONS.values():
         words = f"{option.help}: {', '.join(option.choices)}" if option.choices else option.help
-        assert shown[option.name] == words
-    set_usage = re.sub(r"\n {6,}", " ", usage).partition("redbike [options] set ")[2].partition("\n")[0]
-    assert [name for name in re.findall(r"--([a-z-]+)=", set_usage) if name not in ("after", "tz", "data")] == [
-        *OPTIONS
-    ]
+        assert usage.options[f"--{option.name}"].text == f"{words}."
+    others = {"--after", "--tz", "--data", *GENERAL}
+    assert [name for name in usage.get_options("set") if name not in others] == [f"--{name}" for name in OPTIONS]
 
 
 def test_the_page_has_each_option_with_its_kind():
     page = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")[2]
     rows = dict(re.findall(r"^``([a-z-]+)`` +(\w+)", page.partition("The server\n")[0], re.MULTILINE))
-    kinds = {"duration": "duration", "count": "number", "choice": "policy"}
+    kinds = {"duration": "duration", "count": "number", "choice": "policy", "url": "URL"}
     assert rows == {name: kinds[option.kind] for name, option in OPTIONS.items()} | {"data": "JSON"}
 
 
@@ -213,11 +215,11 @@ def test_a_job_has_the_options_that_it_was_given_until_it_is_unset(bike):
     given = {name.replace("-", "_"): value for name, value in FULL.items()}
     assert bike.set("job:A", "EVERY:1h@0", **given, data={"size": [1, None]})
     told = bike.tell("job:A")
-    assert (told["options"], told["data"]) == (FULL, {"size": [1, None]})
+    assert (told["options"], told["data"]) == (SHOWN, {"size": [1, None]})
     bike.set("job:A", "EVERY:2h@0", retries=None, data=None)
     told = bike.tell("job:A")
     assert "data" not in told
-    assert told["options"] == {name: value for name, value in FULL.items() if name != "retries"}
+    assert told["options"] == {name: value for name, value in SHOWN.items() if name != "retries"}
     bike.unset("job:A")
     bike.set("job:A", "EVERY:1h@0")
     assert {"options", "data"} & bike.tell("job:A").keys() == set()
@@ -256,9 +258,9 @@ def test_a_job_without_options_leaves_none_behind_and_costs_no_further_request(b
 
 
 def test_a_job_whose_options_were_not_known_is_set_again_with_them(store):
-    set_one(store.at(START), Job(JOB, OLD, START, False, QUEUE, options='{"retries":5}'))
+    set_one(store.at(START), JobToSet(JOB, OLD, START, False, QUEUE, options='{"retries":5}'))
     before = dump(store)
-    job = Job(JOB, NEW, START, False, QUEUE, options='{"grace":5}')
+    job = JobToSet(JOB, NEW, START, False, QUEUE, options='{"grace":5}')
     assert store.at(NOW).jobs.set([job]) == [(job, "options", '{"retries":5}')]
     assert dump(store) == before
     job.known = '{"retries":5}'
@@ -267,7 +269,7 @@ def test_a_job_whose_options_were_not_known_is_set_again_with_them(store):
 
 
 def test_a_request_that_is_repeated_is_not_refused_for_its_own_options(store):
-    job = Job(JOB, "NOW", "now", True, QUEUE, options='{"grace":5}')
+    job = JobToSet(JOB, "NOW", "now", True, QUEUE, options='{"grace":5}')
     call = store.at(START).jobs._pack_set([job], from_now=False)
     assert [len(store.scripts.run(call)) for _ in range(2)] == [1, 1]
 
@@ -276,7 +278,7 @@ def test_a_request_that_is_repeated_is_not_refused_for_its_own_options(store):
 def test_a_job_whose_options_alone_change_keeps_its_place(store, state):
     STATES[state](store)
     before = store.questions.inspect([JOB])[0]
-    set_one(store.at(NOW), Job(JOB, OLD, NOW + 500, False, QUEUE, keeps=True, options='{"retries":5}'))
+    set_one(store.at(NOW), JobToSet(JOB, OLD, NOW + 500, False, QUEUE, keeps=True, options='{"retries":5}'))
     after = store.questions.inspect([JOB])[0]
     assert (place(after), after.timeline, after.streak) == (place(before), before.timeline, before.streak)
     assert after.options == '{"retries":5}'
@@ -299,7 +301,7 @@ def test_a_job_whose_spread_changes_goes_where_it_belongs(bike):
 def test_the_spread_that_it_has_already_moves_no_job(bike):
     """It is overdue, and the backup of all jobs is loaded once more."""
     now = bike.store.timeline.read_clock()
-    job = Job("job:A", "EVERY:1h@0", now - 60, False, queue_for("job:A"), options='{"spread":60}')
+    job = JobToSet("job:A", "EVERY:1h@0", now - 60, False, queue_for("job:A"), options='{"spread":60}')
     set_one(bike.store.at(now - 100), job)
     before = bike.tell("job:A")
     assert before["next_run"] == pytest.approx(now - 60, abs=1e-5)
@@ -312,14 +314,14 @@ def test_the_spread_that_it_has_already_moves_no_job(bike):
 
 def test_a_spread_that_changes_during_a_run_counts_from_its_end(store):
     STATES["flight"](store)
-    job = Job(JOB, OLD, NOW + 50, False, QUEUE, keeps=True, options='{"spread":60}', moves=True)
+    job = JobToSet(JOB, OLD, NOW + 50, False, QUEUE, keeps=True, options='{"spread":60}', moves=True)
     set_one(store.at(NOW), job)
     assert place(store.questions.inspect([JOB])[0]) == "flight+timeline"
 
 
 def test_one_that_waits_in_a_queue_stays_there_when_its_spread_changes(store):
     STATES["queue"](store)
-    job = Job(JOB, OLD, NOW + 50, False, QUEUE, keeps=True, options='{"spread":60}', moves=True)
+    job = JobToSet(JOB, OLD, NOW + 50, False, QUEUE, keeps=True, options='{"spread":60}', moves=True)
     set_one(store.at(NOW), job)
     assert place(store.questions.inspect([JOB])[0]) == "queue"
 
@@ -331,7 +333,7 @@ def test_set_takes_options_as_flags(shell):
     flags = [f"--{name}={value}" for name, value in FULL.items()]
     assert shell.run("set", *flags, '--data={"size": 3}', "job:A", "EVERY:1h@0").returncode == 0
     told = json.loads(shell.run("tell", "job:A").stdout)
-    assert (told["options"], told["data"]) == (FULL, {"size": 3})
+    assert (told["options"], told["data"]) == (SHOWN, {"size": 3})
     taken_back = [f"--{name}=default" for name in FULL if name != "timeout"]
     assert shell.run("set", *taken_back, "--data=null", "job:A", "EVERY:1h@0").returncode == 0
     told = json.loads(shell.run("tell", "job:A").stdout)

@@ -97,11 +97,11 @@ def test_the_small_example_works(tmp_path):
     text = section("A small example", README)
     code = text.partition(".. code-block:: python\n\n")[2].partition("\nSet two jobs")[0]
     (tmp_path / "tour.py").write_text("\n".join(line[3:] for line in code.splitlines()) + "\n")
-    *jobs, up = [shlex.split(command)[1:] for command, _ in commands(text)]
+    *jobs, (up, _) = commands(text)
     shell = Shell(tmp_path, None)
-    for job in jobs:
-        assert shell.run(*job).stderr == ""
-    supervisor = shell.start(*up)
+    for command, expected in jobs:
+        assert shell.run(*shlex.split(command)[1:]).stderr.splitlines() == expected
+    supervisor = shell.start(*shlex.split(up)[1:])
     try:
         wait_until(lambda: "working hello:A" in shell.log())
     finally:

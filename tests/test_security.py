@@ -19,8 +19,10 @@ from redbike.running.dispatcher import Dispatcher
 from redbike.running.loop import Loop
 from redbike.serving.check import check_server
 from redbike.state import rights
-from redbike.state.runs import LEASE, Placement
+from redbike.state.run import LEASE, Placement
 from redbike.steering.gates import Gatekeeper
+from redbike.watching.glance import read_view
+from redbike.watching.metrics import Figures
 from redbike.working.limits import apply_limits
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
@@ -210,16 +212,16 @@ def signs(store, other):
 
 
 @contextmanager
-def heard(helper):
+def heard(helper, channel="journal"):
     """An event is published meanwhile; nothing else says that it was not."""
     subscription = helper.client.pubsub()
-    subscription.ssubscribe(helper.store.keys.journal)
+    subscription.ssubscribe(getattr(helper.store.keys, channel))
     assert subscription.get_message(timeout=5)
     yield
     message = subscription.get_message(timeout=1)
     subscription.close()
     if message is None:
-        raise ServerError("nothing is heard of the run")
+        raise ServerError("nothing is heard")
 
 
 def dispatches(bike, helper):
@@ -349,6 +351,20 @@ def asks(bike, helper):
     assert len(list(bike.get_schedules())) == 3
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]
     assert [run.outcome for run in bike.runs("broken:A")] == ["failed"]
+    assert [job.jobid for job in bike.jobs(failed=True)] == ["broken:A"]
+    set_job(other, "due:A", "EVERY:1h", 1.0)
+    assert [job.jobid for job in bike.jobs("bad:A", "due:A", overdue=True)] == ["due:A"]
+    assert "due:A" in [job.jobid for job in bike.jobs(overdue=True)]
+    assert bike.agenda().jobs == 2
+    assert bike.agenda("job:A", "due:A").jobs == 1
+    assert read_view(bike.store, 10).soonest[0].jobid == "two:A"
+    assert "no dispatcher goes round" in bike.health("broken:A").problems
+    figures = Figures(lambda: bike.store)
+    figures.format()
+    if figures.problem:
+        raise ServerError(figures.problem)
+    assert bike.why("broken:A").startswith("It has failed for good")
+    bike.unset("due:A")
     bike.run("broken:A")
     steers_queues(bike)
     bike.unset("broken:A")
@@ -388,6 +404,9 @@ def checks(bike, helper):
 
 
 def asks_and_checks(bike, helper):
+    with heard(helper, "log"):
+        Redbike(bike.worker, redis_config=bike.client, noted_as="me@here").set("job:A", "NOW")
+    helper.client.flushdb()
     asks(bike, helper)
     helper.client.flushdb()
     checks(bike, helper)
@@ -509,8 +528,9 @@ def test_rights_that_are_needed_only_later_are_named_at_the_start(bikes, users, 
 @pytest.mark.parametrize(("role", "needed"), [("dispatcher", rights.DISPATCHER), ("worker", rights.WORKER)])
 def test_all_rights_of_a_role_are_checked_and_no_others(bikes, users, role, needed):
     checked = needed.split()
-    assert sorted([*checked, "ping", "info", "evalsha"]) == sorted(RIGHTS[role])
+    assert sorted([*checked, "ping", "info", "evalsha", rights.PUBLISHING]) == sorted(RIGHTS[role])
     questions = bikes[role].store.questions
+    checked.append(rights.PUBLISHING)
     assert questions.list_missing_rights(checked) == []
     for command in checked:
         users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"-{command}"])

@@ -1,8 +1,11 @@
 """Open the facade, and find the embedded server, by the config of a command."""
 
+import os
 from typing import Any
 
+from redbike.cli.messages import complain
 from redbike.config import Config
+from redbike.errors import BadConfig, BadQueueName, ServerError
 from redbike.redbike import Redbike
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
@@ -21,8 +24,39 @@ def open_bike(config: Config, needs_queues: bool = False, handler: Any = None) -
     if handler is None:
         spec = config.settings.worker if needs_queues else None
         handler = load_placer(spec, config.folder, RoundRobin) if spec else RoundRobin("A")
+    server = find_embedded_server(config)
+    if server and server.start():
+        complain(f"started a server in {os.path.relpath(server.folder)!r}; redbike server stop ends it")
     client = connect(config.redis)
     return Redbike.from_settings(handler, config.settings, client, needs_durability, noted_as=name_operator())
+
+
+def open_to_look(config: Config, names_queues: bool = False) -> Redbike:
+    """Return the facade for a command that only looks: it starts no server, and needs no worker class.
+
+    With `names_queues`, the configured one names the queues of jobs; if it cannot be loaded, they stay unknown.
+    """
+    server = find_embedded_server(config)
+    if server and not server.status()["running"]:
+        raise ServerError(
+            f"no server runs in {str(server.folder)!r}; redbike up starts one, and so does redbike server start"
+        )
+    handler: Any = RoundRobin("A")
+    if names_queues and config.settings.worker:
+        try:
+            handler = load_placer(config.settings.worker, config.folder, RoundRobin)
+        except BadConfig as error:
+            complain(f"{error}; so the queues of some jobs are not known")
+            handler = _Unknown("A")
+    return Redbike.from_settings(handler, config.settings, connect(config.redis), durable=False)
+
+
+class _Unknown(RoundRobin):
+    """Names no queues."""
+
+    def queue_for(self, jobid: str) -> str:
+        """Raise `BadQueueName`."""
+        raise BadQueueName(f"no queue for {jobid!r}: the worker class cannot be loaded")
 
 
 def find_embedded_server(config: Config) -> EmbeddedServer | None:

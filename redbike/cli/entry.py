@@ -5,21 +5,30 @@ Usage:
                         [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
                         [--on-lost=<POLICY>] [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>]
                         [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--history=<N>]
-                        [--] <JOBID> <SCHEDULE>
+                        [--ping-url=<URL>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load <CSV> [--after=<TIMESTAMP>] [--tz=<ZONE>]
-  redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>]
+  redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>] [--ping-url=<URL>]
   redbike [options] work [<WORKER>] [--concurrency=<N>] [--processes=<N>]
-  redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>]
+  redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>] [--ping-url=<URL>]
   redbike [options] statuses [--before=<TIMESTAMP>]
   redbike [options] schedules [--full]
   redbike [options] tell [--] <JOBID>
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
   redbike [options] failures
-  redbike [options] log [--limit=<N>] [--] [<JOBID>]
-  redbike [options] workers
-  redbike [options] queues
-  redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--limit=<N>] [--] [<PATTERN>...]
+  redbike [options] jobs [--queue=<QUEUE>] [--status=<CODE>] [--failed] [--paused] [--overdue] [--never-ran]
+                         [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] show [--format=<FORMAT>] [--] <JOBID>
+  redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
+  redbike [options] health [--max-lag=<DURATION>] [--] [<PATTERN>...]
+  redbike [options] metrics [--listen=<HOST:PORT>]
+  redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] queues [--format=<FORMAT>]
+  redbike [options] workers [--format=<FORMAT>]
+  redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] log [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
+  redbike [options] top
+  redbike [options] tail [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
   redbike [options] pause [--until=<TIME>] [--reason=<TEXT>] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
@@ -28,11 +37,14 @@ Usage:
   redbike [options] fsck [--repair]
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
+  redbike help [<COMMAND>]
   redbike (-h | --help)
   redbike --version
 
 Commands:
-  set        Enter a job: its id and when it runs. It need not wait for a dispatcher.
+  set        Enter a job: its id and when it runs. It need not wait for a dispatcher. The options from --data to
+             --ping-url are those of the job, and override the settings. It keeps those that are not given; "default"
+             takes one back, and "null" the data.
   unset      Take a job out of the rotation; a run in flight completes.
   load       Set the JOBID,SCHEDULE rows of a CSV file, - for standard input; bad rows are named, the others are set.
              Under a header as schedules --full prints it, the further columns are options and data.
@@ -44,12 +56,19 @@ Commands:
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
-  log        What people have changed, or have changed of a job, newest first, as CSV: time,who,action,jobid,detail.
-  workers    Every dispatcher and worker, as CSV: id,kind,host,pid,queues,state,since,seen,jobs. Lost ones come first.
-  queues     Every queue, as CSV: queue,waiting,oldest_due,in_flight,paused,at_once,rate. Of a paused one since when;
-             the rate is how many runs have ended in the last minute.
-  runs       The last ended runs of all jobs, or of those named, newest first, as CSV:
-             jobid,due,started,took,outcome,attempt,error,worker. Times are epoch seconds.
+  jobs       All jobs, or those that are named: status, next run, last run, schedule. What needs you comes first.
+  show       All about one job, for a person: what it does now, its next and last runs, its last failure.
+  why        One sentence: why a job does not run now, or did not when it was due, and what it waits for.
+  health     One line, and exit 0 if all is well: the server answers, a dispatcher goes round, no job is overdue, no
+             process was lost. With patterns, also whether these jobs have succeeded when they were last to run.
+  metrics    Figures for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
+  runs       The last ended runs of all jobs, or of those that are named, newest first.
+  queues     Every queue: what waits in it, since when, what runs, and how many runs ended in the last minute.
+  workers    Every dispatcher and worker, and the jobs that it runs. Lost ones come first.
+  agenda     What will run when: a bar for each quarter of an hour, the densest minutes, and how to spread their jobs.
+  log        What people have changed, or have changed of a job, newest first.
+  top        A screen that shows how things are now: lags, queues, processes, what is due next, failures; q ends it.
+  tail       Each run that ends and each change by somebody, as it happens, a line each; Ctrl-C ends it.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop the occurrences of jobs that wait or run; their schedules go on, and nothing has failed.
   pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete.
@@ -59,6 +78,7 @@ Commands:
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
   server     The embedded server in .redbike/ of the current folder.
+  help       Explain a command, with examples.
 
 Options:
   -c --config=<CONF>       The config file [default is .redbike.conf, if there is one].
@@ -80,11 +100,22 @@ Options:
   --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   --history=<N>            How many ended runs are kept.
+  --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
-  --failed                 All jobs that have failed for good; with runs those that went wrong.
+  --format=<FORMAT>        csv or json; without it text for people on a terminal, otherwise csv. show is always a page.
+  --at=<TIMESTAMP>         An instant that is past.
+  --max-lag=<DURATION>     How long a job may be late or wait in a queue [default is 60 s].
+  --listen=<HOST:PORT>     Where to listen, such as 9199, which is the loopback interface, or 0.0.0.0:9199.
+  --status=<CODE>          Only jobs with this status: TML, ENQ, WRK, STP, DIE or BAD.
+  --paused                 Only jobs that are paused.
+  --overdue                Only jobs that are due, and neither run nor are paused.
+  --never-ran              Only jobs of which no run is known; see --history.
+  --failed                 With jobs those whose last run failed, with runs those that went wrong,
+                           with run all jobs that have failed for good.
   --since=<TIMESTAMP>      Only runs that started then or later.
-  --limit=<N>              How many rows [default is 100 for runs, all for log].
+  --hours=<N>              How far to look ahead, up to 168 [default is 24].
+  --limit=<N>              How many rows [default is 100 for runs, and for jobs on a terminal].
   --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do.
   --all                    Everything: no job is enqueued, and none is taken.
   --until=<TIME>           When the pause ends by itself.
@@ -100,11 +131,13 @@ Options:
   -h --help                Show this.
   --version                Show the version.
 
-The options from --data to --history are those of the job, and override the settings. It keeps those that are not given;
-"default" takes one back, and "null" the data. A DURATION is seconds, or a text such as 15m or 2h.
-
-A SCHEDULE is NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields of cron, or the
-lines of an iCal RRULE. A TIMESTAMP is epoch seconds or ISO 8601. A WORKER is package.module:Class('init string').
+Words:
+  DURATION   Seconds, or a text such as 15m or 2h.
+  PATTERN    A job id in which * stands for any characters, ? for one, and [...] for one of a few.
+  SCHEDULE   NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields of cron, or the
+             lines of an iCal RRULE.
+  TIMESTAMP  Epoch seconds or ISO 8601.
+  WORKER     package.module:Class('init string').
 
 Exit status: 0 done, 1 failed, 2 bad usage or bad input.
 """
@@ -117,11 +150,12 @@ from typing import TYPE_CHECKING
 from docopt import DocoptExit, docopt
 
 from redbike import __version__
-from redbike.cli.messages import BAD, FAILED, INTERRUPTED, complain, log_to
+from redbike.cli.messages import BAD, DONE, FAILED, INTERRUPTED, complain, log_to
+from redbike.cli.usage import Usage, UsageError
 from redbike.config import load
 from redbike.errors import RedbikeError
 from redbike.processes import streams
-from redbike.processes.child import SUPERVISED
+from redbike.processes.child import NAME, SUPERVISED
 from redbike.processes.signals import die_as_process_1, reap_children
 
 if TYPE_CHECKING:
@@ -140,10 +174,18 @@ COMMANDS = {
     "tell": "look",
     "next": "next",
     "failures": "look",
-    "log": "look",
-    "workers": "look",
-    "queues": "look",
-    "runs": "look",
+    "jobs": "list",
+    "show": "show",
+    "why": "look",
+    "health": "watch",
+    "metrics": "watch",
+    "runs": "list",
+    "queues": "list",
+    "workers": "list",
+    "agenda": "agenda",
+    "log": "list",
+    "top": "top",
+    "tail": "tail",
     "run": "steer",
     "cancel": "steer",
     "pause": "steer",
@@ -177,16 +219,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    usage = Usage(__doc__)
     try:
-        arguments = docopt(__doc__, argv, version=__version__)
-    except DocoptExit:
-        return _explain_usage(argv)
-    command = next(name for name in COMMANDS if arguments[name])
-    if COMMANDS[command] != "steer":
-        # docopt makes a list of the ids for every command, because some commands take several.
-        arguments["<JOBID>"] = next(iter(arguments["<JOBID>"]), None)
+        words, options = usage.split(argv)
+        if "--version" in options:
+            print(__version__)
+            return DONE
+        if "--help" in options:
+            return _help(usage, words[:1])
+        command = usage.find_command(words)
+        arguments = docopt(usage.reduce(command), argv)
+        if command == "help":
+            return _help(usage, words[1:])
+    except (UsageError, DocoptExit):
+        return _explain_usage(usage, argv)
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
-    log_to(sys.stderr, config.settings.log_level)
+    log_to(sys.stderr, config.settings.log_level, config.settings.log_format, os.environ.get(NAME, ""))
     if SUPERVISED not in os.environ:
         for warning in config.warnings:
             complain(warning)
@@ -206,8 +254,20 @@ def _import_family(family: str) -> "Mapping[str, Command]":
             from redbike.cli.run import COMMANDS as commands
         case "look":
             from redbike.cli.look import COMMANDS as commands
+        case "list":
+            from redbike.cli.list import COMMANDS as commands
+        case "show":
+            from redbike.cli.show import COMMANDS as commands
         case "next":
             from redbike.cli.next import COMMANDS as commands
+        case "tail":
+            from redbike.cli.tail import COMMANDS as commands
+        case "watch":
+            from redbike.cli.watch import COMMANDS as commands
+        case "top":
+            from redbike.cli.top import COMMANDS as commands
+        case "agenda":
+            from redbike.cli.agenda import COMMANDS as commands
         case "steer":
             from redbike.cli.steer import COMMANDS as commands
         case _:
@@ -215,11 +275,25 @@ def _import_family(family: str) -> "Mapping[str, Command]":
     return commands
 
 
-def _explain_usage(argv: list[str]) -> int:
-    from redbike.cli.diagnosis import diagnose
+def _help(usage: Usage, words: list[str]) -> int:
+    """Explain the command that `words` name, or all of them. Raise `UsageError` for an unknown one."""
+    if not words:
+        print(usage.text.strip())
+        return DONE
+    from redbike.cli.help import explain
 
-    message, lines = diagnose(__doc__, argv)
+    print(explain(usage, usage.find_command(words)))
+    return DONE
+
+
+def _explain_usage(usage: Usage, argv: list[str]) -> int:
+    from redbike.cli.diagnosis import diagnose
+    from redbike.cli.help import show_usage
+
+    message, commands = diagnose(usage, argv)
     complain(message)
-    for line in ["Usage:", *(f"  {line}" for line in lines)] if lines else []:
-        print(line, file=sys.stderr)
+    if commands:
+        print("\n".join(show_usage(usage, commands, sys.stderr)), file=sys.stderr)
+    if len(commands) == 1:
+        print(f"redbike help {commands[0]} explains it.", file=sys.stderr)
     return BAD

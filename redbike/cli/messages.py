@@ -1,5 +1,6 @@
 """Write to standard error: messages and the log. Define the exit statuses."""
 
+import json
 import logging
 import sys
 import time
@@ -15,15 +16,41 @@ def complain(message: str) -> None:
     print(f"redbike: {_escape(' '.join(message.splitlines()))}", file=sys.stderr)
 
 
-def log_to(stream: TextIO, level: str) -> None:
-    """Write log records of `level` or higher to `stream`, and nowhere else."""
-    formatter = _Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
-    formatter.converter = time.gmtime
+def log_to(stream: TextIO, level: str, style: str = "text", process: str = "") -> None:
+    """Write log records of `level` or higher to `stream`, and nowhere else.
+
+    `style` is ``text`` or ``json``. `process` is the name that a supervisor has given to this process, or "".
+    """
+    formatter: logging.Formatter = _JsonFormatter(process)
+    if style == "text":
+        formatter = _Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+        formatter.converter = time.gmtime
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+class _JsonFormatter(logging.Formatter):
+    """Formats each message as one line with a JSON object: time in epoch seconds, level, message, and what applies."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {"time": round(record.created, 6), "level": record.levelname.lower()}
+        if self._process:
+            entry["process"] = self._process
+        entry["message"] = record.getMessage()
+        entry |= getattr(record, "fields", {})
+        if record.name.partition(".")[0] != "redbike":
+            entry["logger"] = record.name
+        if record.exc_info and record.exc_info[1]:
+            entry["traceback"] = format_traceback(record.exc_info[1]).rstrip("\n")
+        # As ASCII: it can be written whatever the locale is, and half of a surrogate pair too.
+        return json.dumps(entry)
 
 
 class _Formatter(logging.Formatter):

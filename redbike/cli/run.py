@@ -10,22 +10,26 @@ from redbike.cli.messages import DONE
 from redbike.cli.set import load_rows
 from redbike.config import Config
 from redbike.errors import BadConfig
+from redbike.ping_urls import check_dispatcher_url
 from redbike.processes import streams, supervisor, watchdog
 from redbike.processes.child import watch_parent
 from redbike.redbike import Redbike
 from redbike.working.loader import check_spec, load_worker
 
+PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret
+
 
 def dispatch(arguments: Arguments, config: Config) -> int:
     """Move due jobs to their queues, until halted."""
     watchdog.enable(os.environ, feeds=True)
+    ping_url = _find_ping_url(arguments)
     bike = open_bike(config, needs_queues=True)
     after = parse_time(arguments["--after"], config)
     watch_parent()
     streams.forgive_output()
     if arguments["--schedules"]:
         load_rows(bike, arguments["--schedules"], after)
-    bike.dispatch(after)
+    bike.dispatch(after, ping_url=ping_url)
     return DONE
 
 
@@ -49,6 +53,7 @@ def run_all(arguments: Arguments, config: Config) -> int:
     processes = parse_count(arguments, "--processes")
     watchdog.enable(os.environ, feeds=False)
     _require_worker(config)
+    _find_ping_url(arguments)
     streams.forgive_output()
     server = find_embedded_server(config)
     is_started = server.start() if server else False
@@ -61,6 +66,13 @@ def run_all(arguments: Arguments, config: Config) -> int:
     finally:
         if server and is_started:
             server.stop_if_unused()
+
+
+def _find_ping_url(arguments: Arguments) -> str | None:
+    """Return the URL that the dispatcher is to call. Raise `BadConfig` for a bad one."""
+    given = arguments["--ping-url"]
+    url = os.environ.get(PING_URL) if given is None else given
+    return None if given is None and not url else check_dispatcher_url(url)
 
 
 def _require_worker(config: Config) -> str:
@@ -81,8 +93,9 @@ def _supervise(commands: dict[str, list[str]], arguments: Arguments, bike: Redbi
 
     bike.client.close()
     # Not as an argument: every user of the machine may read the arguments of a process.
-    environment = {"REDBIKE_URL": arguments["--url"]} if arguments["--url"] else {}
-    return supervisor.supervise(commands, environment, is_halted)
+    given = {"REDBIKE_URL": arguments["--url"], PING_URL: arguments.get("--ping-url")}
+    environment = {name: value for name, value in given.items() if value}
+    return supervisor.supervise(commands, environment, is_halted, tags=bike.settings.log_format == "text")
 
 
 def _make_worker_commands(arguments: Arguments, processes: int) -> dict[str, list[str]]:

@@ -24,7 +24,7 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
     bike = open_bike(config, needs_queues=True)
     if not arguments["--failed"]:
         return _steer_named(bike, arguments, bike.run)
-    [pattern] = arguments["<PATTERN>"] or ["*"]
+    pattern = arguments["<PATTERN>"] or "*"
     if arguments["--dry-run"]:
         return _print(find_failed(bike.store.questions, pattern))
     return _print(jobid for jobid, _ in bike.run_failed(pattern))

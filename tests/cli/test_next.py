@@ -6,10 +6,12 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork
-from redbike.schedule.forecast import describe_job
+from redbike.schedule.forecast import Clock, describe_job
 from redbike.schedule.spread import compute_share
 from tests.verbs import set_job
 from tests.waiting import wait_until
+
+CLOCK = Clock(9.0, "Asia/Tokyo")
 
 WORKER = """
 import time
@@ -122,13 +124,28 @@ def test_a_due_job_waits_for_a_dispatcher(shell, bike):
     assert where == "It is due, and waits for a dispatcher."
 
 
+def test_instants_are_in_the_zone_of_the_settings_which_they_name(shell, bike):
+    pause = {"since": 3600.0, "until": 7200.0, "by": "ada", "reason": ""}
+    told = {"status": "TML:60", "schedule": "NOW", "working": False, "next_run": None, "paused": pause}
+    said = "It is paused since 1970-01-01 10:00:00 Asia/Tokyo by ada, until 1970-01-01 11:00:00 Asia/Tokyo."
+    assert describe_job(told, CLOCK) == (said, False)
+    running = told | {"working": True}
+    assert describe_job(running, CLOCK)[0].startswith(
+        "It runs since 1970-01-01 09:01:00 Asia/Tokyo (TML). It is paused"
+    )
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Asia/Tokyo\n")
+    bike.set("job:A", "NOW")
+    for command in ("next", "show"):
+        assert " Asia/Tokyo (ENQ)." in shell.run(command, "job:A").stdout
+
+
 def test_a_job_that_is_nowhere_is_for_fsck(shell, bike, client):
     told = {"status": "TML:1", "schedule": None, "working": False, "next_run": 5.0}
-    assert describe_job(told, 9.0) == ("It has no schedule; redbike fsck says more.", False)
+    assert describe_job(told, CLOCK) == ("It has no schedule; redbike fsck says more.", False)
     # A damaged status.
     assert (
         "now, and is not"
-        in describe_job(told | {"status": "STP:99999999999999", "schedule": "NOW", "next_run": None}, 9.0)[0]
+        in describe_job(told | {"status": "STP:99999999999999", "schedule": "NOW", "next_run": None}, CLOCK)[0]
     )
     bike.set("job:A", "EVERY:1h")
     client.zrem("redbike-timeline", "job:A")

@@ -7,14 +7,28 @@ import sys
 import pytest
 
 import redbike
-from redbike.cli import entry, keep, look, run, steer
+from redbike.cli import agenda, entry, keep, look, run, show, steer, tail, top, watch
+from redbike.cli import list as list_
 from redbike.cli import next as next_
 from redbike.cli import set as set_
 from tests.commandline import ROOT
 
 HEAVY = {"asyncio", "email", "importlib.metadata", "importlib.resources", "redis", "socket", "ssl", "subprocess"}
-ANY_COMMAND = {"durations", "options", "cli", "config", "errors", "processes", "texts", "words"}
-FAMILIES = {"keep": keep, "look": look, "next": next_, "run": run, "set": set_, "steer": steer}
+ANY_COMMAND = {"durations", "options", "cli", "config", "errors", "ping_urls", "processes", "texts", "words"}
+FAMILIES = {
+    "agenda": agenda,
+    "keep": keep,
+    "list": list_,
+    "look": look,
+    "next": next_,
+    "run": run,
+    "set": set_,
+    "show": show,
+    "steer": steer,
+    "tail": tail,
+    "top": top,
+    "watch": watch,
+}
 
 
 def imports(folder, *arguments):

@@ -1,27 +1,120 @@
 """Bad usage: what is wrong in one line, the nearest right name, and the usage of what was meant."""
 
+import contextlib
 import json
+import os
 import re
+import signal
+import socket
+import subprocess
+import sys
 
 import pytest
 
 from redbike import BadJobId, Redbike, RoundRobin
 from redbike.cli.diagnosis import diagnose
 from redbike.cli.entry import COMMANDS
-from redbike.cli.entry import __doc__ as usage
+from redbike.cli.entry import __doc__ as text
+from redbike.cli.examples import EXAMPLES
+from redbike.cli.usage import Usage
 from redbike.schedule.kinds import KEYWORDS
+from tests.cli.test_tail import listeners
 from tests.commandline import ROOT
+from tests.servers import free_ports
+from tests.terminal import run_on_terminal
 from tests.verbs import set_job
+from tests.waiting import wait_until
 
-USAGE = {line.split()[2]: line.strip() for line in re.sub(r"\n {6,}", " ", usage).splitlines() if "[options]" in line}
+USAGE = Usage(text)
 
 
 def test_the_command_alone_prints_the_usage_and_exits_2(shell):
     done = shell.run()
     assert (done.returncode, done.stdout) == (2, "")
-    assert set(USAGE.values()) <= {line.strip() for line in done.stderr.splitlines()}
+    said = " ".join(done.stderr.split())
+    assert said.startswith("redbike: a command is needed; redbike --help explains them Usage: redbike [options] set ")
+    assert [line for line in USAGE.lines.values() if line not in said] == []
     help_text = shell.run("--help")
     assert (help_text.returncode, help_text.stderr) == (0, "")
+    assert shell.run("help").stdout == help_text.stdout == f"{text.strip()}\n"
+
+
+def test_the_usage_names_every_command_and_says_what_it_does():
+    assert [*USAGE.lines] == [*USAGE.summaries] == [*COMMANDS, "help"]
+    for command, line in USAGE.lines.items():
+        options = set(re.findall(r"--\w[\w-]*", line))
+        assert options <= USAGE.options.keys(), command
+        assert len(USAGE.summaries[command]) > 10
+
+
+@pytest.mark.parametrize("command", USAGE.lines)
+def test_help_explains_a_command_with_its_options_and_examples(shell, command):
+    done = shell.run("help", command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shell.run(command, "--help").stdout == shell.run("-h", command).stdout == done.stdout
+    said = " ".join(done.stdout.split())
+    assert said.startswith(f"{USAGE.summaries[command]} Usage: {USAGE.lines[command]} ")
+    listed = re.findall(r"^  (-\S+(?: --\S+)?)  ", done.stdout, re.MULTILINE)
+    assert listed == [USAGE.options[name].spelling for name in USAGE.get_options(command)]
+    for line, meaning in EXAMPLES[command]:
+        assert f"\n  {line}\n      {meaning}\n" in done.stdout
+        assert line.startswith("redbike ")
+        assert f"redbike {command}" in line
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_help_is_as_wide_as_a_narrow_terminal(shell):
+    said = run_on_terminal(shell, "help", "pause", columns=60)
+    assert max(map(len, said.partition("Examples:")[0].splitlines())) <= 60
+    assert "      [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> |\n" in said
+
+
+def is_served(host, port):
+    with contextlib.suppress(OSError), socket.create_connection((host, port)):
+        return True
+    return False
+
+
+def test_each_example_runs(shell, client):
+    """They stand in an order in which each finds what it needs."""
+    (shell.folder / "app.py").write_text(
+        "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n"
+    )
+    (shell.folder / "jobs.csv").write_text("load:A,EVERY:1h\n")
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: app:Worker('A:B')\n")
+    script = shell.folder / "redbike"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n')
+    script.chmod(0o755)
+    shell.environment["PATH"] = f"{shell.folder}:{os.environ['PATH']}"
+    [port] = free_ports(1)
+    for command, examples in EXAMPLES.items():
+        for line, _ in examples:
+            line = line.replace("--listen=9199", f"--listen={port}")
+            if command in ("server", "top"):
+                continue  # see tests/serving/test_embedded.py, as another server is configured here, and test_top.py
+            if command in ("dispatch", "work", "up", "tail") or "--listen" in line:
+                process = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=shell.folder, env=shell.environment)
+                shell.started.append(process)
+                if "--listen" in line:
+                    wait_until(lambda: is_served("127.0.0.1", port))
+                    process.terminate()
+                elif command == "tail":
+                    wait_until(lambda: listeners(client))
+                    process.send_signal(signal.SIGINT)
+                else:
+                    wait_until(lambda: shell.run("workers", "--format=json").stdout != "[]\n")
+                    assert shell.run("control", "HALT").returncode == 0
+                assert process.wait(30) == (130 if command == "tail" else 0), line
+                continue
+            if line == "redbike unset mail:B":
+                assert shell.run("set", "mail:B", "NOW").returncode == 0
+            done = subprocess.run(
+                ["sh", "-c", line], cwd=shell.folder, env=shell.environment, capture_output=True, text=True, check=False
+            )
+            is_well = command != "health"  # no dispatcher is there
+            assert done.returncode == (0 if is_well else 1), (line, done.stderr)
+            assert done.stdout.startswith("PROBLEM: no dispatcher") == (not is_well)
+    assert EXAMPLES.keys() == USAGE.lines.keys()
 
 
 @pytest.mark.parametrize(
@@ -48,21 +141,23 @@ def test_the_command_alone_prints_the_usage_and_exits_2(shell):
         (["set", "--after=1", "a", "b", "-a2"], "--after is given more than once", "set"),
         (["server"], "server needs start, stop or status", "server"),
         (["server", "stopp"], "server: unexpected 'stopp'; is 'stop' meant?", "server"),
-        (["statuses", "--befor", "5", "--bfore=5"], "no option '--bfore'; is '--before' meant?", None),
-        (["--conig=x", "statuses"], "no option '--conig'; is '--config' meant?", None),
-        (["fly"], f"no command 'fly'; the commands are {', '.join([*COMMANDS][:-1])} and server", None),
-        (["set", "-x:A", "NOW"], "no option '-x'; an id that begins with a dash stands after --", None),
-        (["statuses", "--before"], "--before needs a value", None),
-        (["fsck", "--repair=yes"], "--repair takes no value", None),
+        (["statuses", "--befor", "5", "--bfore=5"], "no option '--bfore'; is '--before' meant?", "statuses"),
+        (["--conig=x", "statuses"], "no option '--conig'; is '--config' meant?", "statuses"),
+        (["fly"], f"no command 'fly'; the commands are {', '.join(COMMANDS)} and help", None),
+        (["set", "-x:A", "NOW"], "no option '-x'; an id that begins with a dash stands after --", "set"),
+        (["statuses", "--before"], "--before needs a value", "statuses"),
+        (["help", "stauses"], "no command 'stauses'; is 'statuses' meant?", "statuses"),
+        (["help", "set", "unset"], "help: unexpected 'unset'", "help"),
+        (["fsck", "--repair=yes"], "--repair takes no value", "fsck"),
         (["--url=redis://u:hunter2@h"], "a command is needed; redbike --help explains them", None),
         (["--url=redis://u:hunter2@h", "redis://u:hunter2@h/0"], "no command 'redis://u:***@h/0'", None),
         (["work", "a:B", "m:W('A', key='hunter2')"], "work: unexpected 'm:W(…)'", "work"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_with_the_usage_of_what_was_meant(arguments, said, command):
-    message, lines = diagnose(usage, arguments)
+    message, commands = diagnose(USAGE, arguments)
     assert message.startswith(said)
-    assert lines == ([USAGE[command]] if command else [])
+    assert commands == ([command] if command else [])
     assert "hunter2" not in message
 
 
@@ -72,7 +167,8 @@ def test_a_mistyped_command_exits_2_with_its_usage(shell):
     assert done.stderr.splitlines() == [
         "redbike: no command 'stauses'; is 'statuses' meant?",
         "Usage:",
-        f"  {USAGE['statuses']}",
+        f"  {USAGE.lines['statuses']}",
+        "redbike help statuses explains it.",
     ]
 
 
@@ -140,7 +236,7 @@ def test_short_options_are_those_of_0_13_1(shell):
 
 
 def test_the_help_names_every_kind_of_schedule_that_begins_with_a_keyword():
-    kinds = usage.rpartition("A SCHEDULE is ")[2]
+    kinds = USAGE.words["SCHEDULE"]
     assert [keyword for keyword in KEYWORDS if keyword not in kinds] == []
 
 

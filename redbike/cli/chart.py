@@ -1,0 +1,160 @@
+"""Draw the agenda on a terminal: a bar for each quarter of an hour, and the minutes in which most is due."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import groupby
+from operator import attrgetter
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from redbike.cli.tables import make_text
+from redbike.schedule.forecast import Clock, format_length
+from redbike.watching.agenda import QUARTER, Agenda, Quarter, Share
+
+WIDE = 200  # columns where there is no terminal
+MANY = 20_000  # jobs from which on it is worth showing how far it is
+COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")  # of the queues with the most runs
+OTHERS = "white"  # of all others
+NUMBERS = 26  # columns beside a bar
+
+
+class Progress(AbstractContextManager[Callable[[int, int], None]]):
+    """Shows on a terminal how far it is. As a context it gives what hears that, and ends after it."""
+
+    def __init__(self) -> None:
+        columns = (TextColumn("jobs"), BarColumn(), MofNCompleteColumn())
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+        self._task = self._bar.add_task("jobs", total=None)
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        return self._report
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def _report(self, done: int, number: int) -> None:
+        if number >= MANY:
+            self._bar.start()
+            self._bar.update(self._task, completed=done, total=number)
+
+
+def show_agenda(agenda: Agenda, clock: Clock) -> None:
+    """Show an agenda."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    console.print(_describe_all(agenda, clock), style="bold")
+    if agenda.quarters:
+        queues = _choose_colours(agenda.quarters)
+        console.print(_make_legend(queues, agenda.quarters))
+        for line in _draw_days(agenda, clock, queues, console):
+            console.print(line, no_wrap=True, crop=True)
+        console.print("\ndensest minutes", style="bold")
+        for minute in agenda.densest:
+            _print_wrapped(console, f"{clock.format(minute.start)[:-3]}  {minute.runs:,} {_name_runs(minute.runs)}: "
+                           f"{'; '.join(map(_describe_share, minute.shares))}")  # fmt: skip
+        if agenda.relief:
+            _print_wrapped(console, _advise(agenda, clock))
+    for text in _list_left_out(agenda):
+        _print_wrapped(console, text)
+
+
+def _describe_all(agenda: Agenda, clock: Clock) -> Text:
+    jobs = f"{agenda.jobs:,} job{'s' * (agenda.jobs != 1)}"
+    when = f"{clock.format(agenda.start)[:-3]} to {clock.format(agenda.end)[:-3]} {clock.zone}"
+    return make_text(f"{agenda.runs:,} {_name_runs(agenda.runs)} of {jobs}, {when}")
+
+
+def _name_runs(number: int) -> str:
+    return "run" if number == 1 else "runs"
+
+
+def _choose_colours(quarters: Sequence[Quarter]) -> dict[str, str]:
+    """Return the colours of the queues with the most runs, most first."""
+    runs = Counter[str]()
+    for quarter in quarters:
+        runs[quarter.queue] += quarter.runs
+    return {queue: colour for (queue, _), colour in zip(runs.most_common(), COLOURS, strict=False)}
+
+
+def _make_legend(queues: dict[str, str], quarters: Sequence[Quarter]) -> Text:
+    runs = Counter[str]()
+    for quarter in quarters:
+        runs[quarter.queue] += quarter.runs
+    legend = Text()
+    for queue, colour in queues.items():
+        legend.append("■ ", colour).append(make_text(f"{queue or 'no queue'} {runs[queue]:,}  "))
+    if len(runs) > len(queues):
+        rest = sum(number for queue, number in runs.items() if queue not in queues)
+        legend.append("■ ", OTHERS).append(f"{len(runs) - len(queues):,} more {rest:,}")
+    return legend
+
+
+def _draw_days(agenda: Agenda, clock: Clock, queues: dict[str, str], console: Console) -> Iterator[Text]:
+    """Yield a line for each quarter, and one for each day and for each gap."""
+    width = max(8, console.width - NUMBERS)
+    mark = "█" if console.encoding.startswith("utf") else "#"
+    quarters = {start: list(own) for start, own in groupby(agenda.quarters, attrgetter("start"))}
+    most = max(sum(each.runs for each in own) for own in quarters.values())
+    day, last = "", agenda.quarters[0].start - QUARTER
+    for start, own in quarters.items():
+        date, time = clock.format(start).split()
+        if date != day:
+            day = date
+            yield Text(f"\n{date}       runs   busy", "dim")
+        elif start > last + QUARTER:
+            yield Text(f"      nothing for {format_length(start - last - QUARTER)}", "dim")
+        last = start
+        yield _draw_quarter(time[:5], own, most, width, queues, mark)
+
+
+def _draw_quarter(time: str, own: Sequence[Quarter], most: int, width: int, queues: dict[str, str], mark: str) -> Text:
+    runs = sum(each.runs for each in own)
+    busy = None if any(each.busy is None for each in own) else sum(each.busy or 0.0 for each in own)
+    line = Text(f"{time} {runs:>10,} {'' if busy is None else f'{busy:.2f}' if busy < 10 else f'{busy:,.0f}':>6}  ")
+    # By the sum so far, so that the parts of a bar are as long as all of it.
+    reached, drawn = 0, 0
+    length = max(1, round(width * runs / most))
+    for each in sorted(own, key=lambda each: list(queues).index(each.queue) if each.queue in queues else len(queues)):
+        reached += each.runs
+        cells = round(length * reached / runs) - drawn
+        line.append(mark * cells, queues.get(each.queue, OTHERS))
+        drawn += cells
+    return line
+
+
+def _describe_share(share: Share) -> str:
+    if share.jobs == 1:
+        return f"{share.samples[0]} ({share.schedule})"
+    more = ", …" if share.jobs > len(share.samples) else ""
+    return f"{share.jobs:,} jobs with {share.schedule!r}: {', '.join(share.samples)}{more}"
+
+
+def _advise(agenda: Agenda, clock: Clock) -> str:
+    relief, minute = agenda.relief, agenda.densest[0]
+    assert relief
+    spread = f"--spread={_format_spread(relief.seconds)}"
+    how = f"{relief.hashed!r} or {spread}" if relief.hashed else spread
+    when = clock.format(minute.start)[11:16]
+    return (
+        f"With {how} for the {relief.share.jobs:,} jobs with {relief.share.schedule!r}, {when} would have "
+        f"{relief.runs:,} runs in place of {minute.runs:,}, and no minute more than {relief.most:,}."
+    )
+
+
+def _format_spread(seconds: int) -> str:
+    return "1h" if seconds == 3600 else f"{seconds // 60}m"
+
+
+def _list_left_out(agenda: Agenda) -> Iterator[str]:
+    if agenda.continuous:
+        yield f"Not counted: {agenda.continuous:,} with CONTINUE, which run again as soon as they have run."
+    if agenda.paused:
+        yield f"Paused: {agenda.paused:,}. Those that somebody has to resume are not counted."
+
+
+def _print_wrapped(console: Console, text: str) -> None:
+    console.print(make_text(text))

@@ -1,0 +1,82 @@
+"""Examples of each command, for its help. A test runs all of them, one after the other."""
+
+EXAMPLES: dict[str, list[tuple[str, str]]] = {
+    "set": [
+        ("redbike set backup:A '0 3 * * *' --tz=Europe/Berlin", "Each night at three o'clock in Berlin."),
+        ("redbike set sync:A EVERY:15m --timeout=5m --on-error=retry", "Every 15 minutes; retry it if it fails."),
+        ("redbike set mail:B AT:2030-01-01T09:00:00Z --data='{\"to\": 7}'", "Once, with data for its worker."),
+        ("redbike set disk:A '0 4 * * *' --ping-url=https://hc-ping.com/UUID", "Be told if it does not run."),
+        ("redbike set report:B 'RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17'", "On the last Friday of each month."),
+    ],
+    "unset": [("redbike unset mail:B", "It will not run again.")],
+    "load": [
+        ("redbike load jobs.csv", "Set each row of the file: a job id, a comma, and a schedule."),
+        ("redbike schedules --full | redbike load -", "Read a backup."),
+    ],
+    "dispatch": [("redbike dispatch", "With the worker that the config file names.")],
+    "work": [
+        ("redbike work 'app:Worker(\"A:B\")'", "Class Worker in app.py takes jobs from the queues of A and B."),
+        ("redbike work 'app:Worker(\"A:B\")' --concurrency=10 --processes=2", "Run up to 20 jobs at once."),
+    ],
+    "up": [("redbike up 'app:Worker(\"A:B\")' --schedules=jobs.csv", "All that one machine needs.")],
+    "statuses": [("redbike statuses --before=2030-01-01", "What has not moved since then.")],
+    "schedules": [("redbike schedules --full > backup.csv", "Jobs, options and data, for load.")],
+    "tell": [("redbike tell backup:A", "As JSON, for programs; see show for people.")],
+    "next": [
+        ("redbike next '0 3 * * mon-fri' --tz=Europe/Berlin", "Try a schedule before you set it."),
+        ("redbike next backup:A --count=10", "The next ten runs of a job, as it is now."),
+    ],
+    "failures": [("redbike failures", "With the traceback of each.")],
+    "jobs": [
+        ("redbike jobs --failed", "What needs somebody."),
+        ("redbike jobs --overdue --queue=A", "What is due in a queue and does not run."),
+        ("redbike jobs 'report:*' --format=json", "Jobs by a pattern, for a program."),
+    ],
+    "show": [("redbike show backup:A", "Did it run, when does it run next, what went wrong?")],
+    "why": [
+        ("redbike why backup:A", "Why does it not run?"),
+        ("redbike why backup:A --at=2025-01-01T03:00:00", "Why did it not run then?"),
+    ],
+    "health": [
+        ("redbike health", "Is all well?"),
+        ("redbike health --max-lag=5m 'sync:*'", "And have these jobs succeeded?"),
+    ],
+    "metrics": [
+        ("redbike metrics", "The figures, once."),
+        ("redbike metrics --listen=9199", "For Prometheus, at http://127.0.0.1:9199/metrics."),
+    ],
+    "runs": [
+        ("redbike runs backup:A", "When it ran, how long, and how that ended."),
+        ("redbike runs --failed --since=2025-01-01", "All runs since then that went wrong."),
+    ],
+    "queues": [("redbike queues", "Where jobs wait, and since when.")],
+    "workers": [("redbike workers", "Who is there, who is lost, and who runs what.")],
+    "agenda": [
+        ("redbike agenda", "The next 24 hours, and where too much comes together."),
+        ("redbike agenda 'report:*' --hours=168 --format=csv", "When some jobs run this week, for a program."),
+    ],
+    "log": [("redbike log backup:A", "Who set, paused or ran it.")],
+    "top": [("redbike top", "Live, until you press q.")],
+    "tail": [
+        ("redbike tail", "All that happens."),
+        ("redbike tail 'mail:*' --format=json", "What happens to some jobs, an object a line."),
+    ],
+    "run": [
+        ("redbike run backup:A", "Now, in addition to its schedule."),
+        ("redbike run --failed 'mail:*'", "Run again what has failed for good."),
+    ],
+    "cancel": [("redbike cancel sync:A", "Drop its occurrence that waits or runs.")],
+    "pause": [
+        ("redbike pause backup:A --until=2030-01-01 --reason='the disk is full'", "One job, for a time."),
+        ("redbike pause --queue=B", "No job of the queue is taken."),
+    ],
+    "resume": [("redbike resume backup:A", "It goes on."), ("redbike resume --queue=B", "Jobs are taken again.")],
+    "limit": [
+        ("redbike limit B --at-once=5 --rate=100/m", "Five at once, and 100 a minute, across all workers."),
+        ("redbike limit B --rate=none", "Take a limit back."),
+    ],
+    "fsck": [("redbike fsck", "Nothing is printed if all is well."), ("redbike fsck --repair", "Mend what is wrong.")],
+    "control": [("redbike control HALT", "All dispatchers and workers end after their jobs.")],
+    "server": [("redbike server status", "Does it run, and where?"), ("redbike server stop", "With all data on disk.")],
+    "help": [("redbike help set", "Explain a command."), ("redbike help", "Explain all of them.")],
+}

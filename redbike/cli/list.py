@@ -1,0 +1,93 @@
+"""Run the commands that list what is there, for people and for programs: jobs, runs, queues, workers, log."""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
+from redbike.cli.bike import open_to_look
+from redbike.cli.messages import DONE
+from redbike.cli.rows import choose_format, print_rows
+from redbike.config import Config
+from redbike.redbike import Redbike
+from redbike.schedule.forecast import Clock
+
+RUNS = 100  # that are printed, if nothing else is asked for
+MOST = 1_000_000  # rows that may be asked for
+
+JOBS = ("jobid", "queue", "status", "since", "next_run", "paused", "last_started", "last_outcome", "schedule")
+PAST_RUNS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker")
+QUEUES = ("queue", "waiting", "oldest_due", "in_flight", "paused", "at_once", "rate")
+WORKERS = ("id", "kind", "host", "pid", "queues", "state", "since", "seen", "jobs")
+LOG = ("time", "who", "action", "jobid", "detail")
+
+
+def print_jobs(arguments: Arguments, config: Config) -> int:
+    """Print jobs; on a terminal the first ones, by what needs a person."""
+    limit = _parse_limit(arguments)
+    bike = open_to_look(config, names_queues=True)
+    chosen = {name: arguments[f"--{name}"] for name in ("queue", "status", "failed", "paused", "overdue")}
+    jobs = bike.jobs(*arguments["<PATTERN>"], **chosen, never_ran=arguments["--never-ran"])
+    if choose_format(arguments):
+        jobs = islice(jobs, limit)
+    _print(arguments, bike, jobs, JOBS, "show_jobs", limit)
+    return DONE
+
+
+def print_runs(arguments: Arguments, config: Config) -> int:
+    """Print the last ended runs, the newest first."""
+    since, limit = parse_time(arguments["--since"], config), _parse_limit(arguments) or RUNS
+    bike = open_to_look(config)
+    runs = bike.runs(*arguments["<PATTERN>"], since=since, failed=arguments["--failed"], limit=limit)
+    _print(arguments, bike, runs, PAST_RUNS, "show_runs")
+    return DONE
+
+
+def print_queues(arguments: Arguments, config: Config) -> int:
+    """Print every queue."""
+    bike = open_to_look(config)
+    _print(arguments, bike, bike.queues(), QUEUES, "show_queues")
+    return DONE
+
+
+def print_workers(arguments: Arguments, config: Config) -> int:
+    """Print every dispatcher and worker."""
+    bike = open_to_look(config)
+    _print(arguments, bike, bike.workers(), WORKERS, "show_workers")
+    return DONE
+
+
+def print_log(arguments: Arguments, config: Config) -> int:
+    """Print what people have changed, the newest first."""
+    limit = _parse_limit(arguments)
+    bike = open_to_look(config)
+    _print(arguments, bike, islice(bike.log(arguments["<JOBID>"]), limit), LOG, "show_log")
+    return DONE
+
+
+def _parse_limit(arguments: Arguments) -> int | None:
+    return None if arguments["--limit"] is None else parse_count(arguments, "--limit", most=MOST)
+
+
+def _print(
+    arguments: Arguments, bike: Redbike, rows: Iterable[Any], fields: tuple[str, ...], name: str, *more: Any
+) -> None:
+    """Print rows: their `fields` as data, or for people by the function of `redbike.cli.tables` with this `name`."""
+
+    def show(rows: Iterable[Any]) -> None:
+        # Imported here, as only a terminal needs the library for tables.
+        from redbike.cli import tables
+
+        function: Callable[..., None] = getattr(tables, name)
+        function(rows, Clock(bike.store.timeline.read_clock(), bike.settings.timezone), *more)
+
+    print_rows(arguments, rows, fields, show)
+
+
+COMMANDS: dict[str, Command] = {
+    "jobs": print_jobs,
+    "runs": print_runs,
+    "queues": print_queues,
+    "workers": print_workers,
+    "log": print_log,
+}

@@ -1,0 +1,80 @@
+"""Print rows: as an aligned table on a terminal, otherwise as CSV or JSON."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from redbike.cli.arguments import Arguments
+from redbike.errors import BadConfig
+from redbike.texts import escape
+
+FORMATS = ("csv", "json")
+AS_IT_IS = ("jobid", "queue", "schedule")  # fields that other commands read back
+
+
+def print_rows(
+    arguments: Arguments, rows: Iterable[Any], fields: Sequence[str], show: Callable[[Iterable[Any]], None]
+) -> None:
+    """Print `rows` as ``--format`` says; without it, as a table on a terminal, and else as CSV.
+
+    `fields` are their attributes that are printed as data, in this order. `show` makes a table of them for people.
+    """
+    match choose_format(arguments):
+        case "json":
+            _print_json(rows, fields)
+        case "csv":
+            _print_csv(rows, fields)
+        case _:
+            show(rows)
+
+
+def choose_format(arguments: Arguments) -> str:
+    """Return the format of rows, "" for a table. Raise `BadConfig` for an unknown one."""
+    return find_format(arguments) or ("" if sys.stdout.isatty() else "csv")
+
+
+def find_format(arguments: Arguments) -> str:
+    """Return the format that is asked for, "" if none is. Raise `BadConfig` for an unknown one."""
+    given: str | None = arguments["--format"]
+    if given is None:
+        return ""
+    if given.lower() not in FORMATS:
+        raise BadConfig(f"bad --format {given!r:.40}: {' and '.join(FORMATS)} are allowed")
+    return given.lower()
+
+
+def _print_csv(rows: Iterable[Any], fields: Sequence[str]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for row in rows:
+        writer.writerow(format_row(row, fields))
+
+
+def format_row(row: Any, fields: Sequence[str]) -> list[str]:
+    """Return the `fields` of a row as CSV has them."""
+    return [_format_field(name, getattr(row, name)) for name in fields]
+
+
+def _print_json(rows: Iterable[Any], fields: Sequence[str]) -> None:
+    """Print an array with an object a line."""
+    separator = "["
+    for row in rows:
+        found = {name: getattr(row, name) for name in fields}
+        print(f"{separator}\n{json.dumps(found, ensure_ascii=False)}", end="")
+        separator = ","
+    print("[]" if separator == "[" else "\n]")
+
+
+def _format_field(name: str, value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case float():
+            return f"{value:.6f}".rstrip("0").rstrip(".")
+        case tuple():
+            return " ".join(value)
+        case str() if name not in AS_IT_IS:
+            return escape(value.encode(errors="surrogateescape"))
+        case _:
+            return str(value)

@@ -1,0 +1,123 @@
+"""Draw what `top` shows: a line that says whether all is well, and tables for which there is room."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from redbike.cli.tables import (
+    DIM,
+    GOOD,
+    WRONG,
+    Column,
+    Width,
+    list_queue_columns,
+    list_worker_columns,
+    make_table,
+    make_text,
+    sort_queues,
+)
+from redbike.schedule.forecast import NOTHING, Clock
+from redbike.state.overview import Job
+from redbike.watching.glance import View
+from redbike.watching.health import MAX_LAG, judge
+
+KEYS = "q ends it"
+
+
+class Section(NamedTuple):
+    """A table, and how many rows there are of it in all; those that there is no room for are not shown."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Any]
+    number: int
+
+
+def draw(view: View | None, problem: str, title: str, clock: Clock, width: int, height: int) -> Group:
+    """Return what fills a terminal of this size; `problem` is why there was no answer, "" if there was one."""
+    lines: list[RenderableType] = [_make_title(title, clock, width)]
+    if problem:
+        lines.append(make_text(problem, WRONG))
+    if view is not None:
+        lines += _describe(view, clock)
+        lines += _fill(_list_sections(view, clock), width, height - len(lines))
+    for line in lines:
+        if isinstance(line, Text):
+            line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(*lines)
+
+
+def _make_title(title: str, clock: Clock, width: int) -> Text:
+    right = make_text(f"  {clock.name(clock.now)[11:]}  {KEYS}" if clock.now else f"  {KEYS}", DIM)
+    left = make_text(f"redbike {title}", "bold")
+    left.truncate(max(1, width - right.cell_len), overflow="ellipsis", pad=True)
+    return left.append(right)
+
+
+def _describe(view: View, clock: Clock) -> Iterator[Text]:
+    """Yield a line that says that all is well, or one for each of the first problems, and one with numbers."""
+    glance = view.glance
+    health = judge(glance, MAX_LAG)
+    rate = sum(queue.rate for queue in glance.queues)
+    total = glance.total
+    numbers = (
+        f"{total.jobs:,} jobs, {total.paused:,} paused, {total.failing:,} failing; {rate:,} runs in the last minute; "
+        f"lag {health.figures['lag']:.1f} s"
+    )
+    if health.is_well:
+        yield make_text("OK ", GOOD).append(make_text(health.describe()))
+    yield from (make_text(text, WRONG) for text in health.problems[:3])
+    yield make_text(numbers)
+
+
+def _list_sections(view: View, clock: Clock) -> list[Section]:
+    glance = view.glance
+    soonest = (
+        Column("DUE NEXT", lambda job: make_text(job.jobid), Width.FOLDED),
+        Column("DUE", lambda job: _show_due(job, clock)),
+        Column("QUEUE", lambda job: make_text(job.queue or NOTHING)),
+        Column("SCHEDULE", lambda job: make_text((job.schedule or NOTHING).splitlines()[-1]), Width.CUT),
+    )
+    failures = (
+        Column("FAILED", lambda failure: make_text(str(failure.get("jobid")), WRONG), Width.FOLDED),
+        Column("WHEN", lambda failure: make_text(_measure(failure.get("failed"), clock))),
+        Column("ERROR", lambda failure: make_text(str(failure.get("error"))), Width.CUT),
+    )
+    return [
+        Section(list_queue_columns(clock), sort_queues(glance.queues), len(glance.queues)),
+        Section(list_worker_columns(clock), glance.processes, len(glance.processes)),
+        Section(soonest, view.soonest, glance.total.timeline),
+        Section(failures, view.failures, glance.total.failing),
+    ]
+
+
+def _show_due(job: Job, clock: Clock) -> Text:
+    return make_text(clock.measure(job.next_run), WRONG if job.is_overdue else "")
+
+
+def _measure(moment: object, clock: Clock) -> str:
+    return clock.measure(float(moment)) if isinstance(moment, int | float) else NOTHING
+
+
+def _fill(sections: Sequence[Section], width: int, height: int) -> Iterator[RenderableType]:
+    """Yield the tables, each below an empty line; all get a row in turn for as long as there is room."""
+    shown = [0] * len(sections)
+    # A table needs three lines at least. Those for which there are none are left out.
+    room = height
+    for number, section in enumerate(sections):
+        if section.rows and room >= 3:
+            shown[number], room = 1, room - 3
+    while room > 0 and any(0 < have < len(each.rows) for have, each in zip(shown, sections, strict=True)):
+        for number, section in enumerate(sections):
+            if 0 < shown[number] < len(section.rows) and room > 0:
+                shown[number], room = shown[number] + 1, room - 1
+    for have, section in zip(shown, sections, strict=True):
+        if have:
+            first, *others = section.columns
+            more = f" (of {section.number:,})" if section.number > have else ""
+            # Nothing goes on in the next line: each row is one.
+            columns = [first._replace(title=f"{first.title}{more}"), *others]
+            columns = [each._replace(width=Width.CUT) if each.width == Width.FOLDED else each for each in columns]
+            yield Text()
+            yield make_table(columns, section.rows[:have], width)

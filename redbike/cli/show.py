@@ -1,0 +1,135 @@
+"""Run the command show: print all about one job, for a person."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from redbike.cli.arguments import Arguments, Command
+from redbike.cli.bike import open_to_look
+from redbike.cli.messages import DONE
+from redbike.cli.rows import find_format
+from redbike.config import Config
+from redbike.errors import BadSchedule, NoSuchJob
+from redbike.redbike import Redbike
+from redbike.schedule.forecast import Clock, describe_job, list_runs
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.parser import parse_stored
+from redbike.schedule.spread import spread
+from redbike.state.overview import Wanted
+from redbike.texts import escape, escape_lines
+
+COMING, SHOWN = 5, 10  # runs that are shown, those to come and those that have ended
+LONG = 2000  # characters of data that are shown
+
+Job = Mapping[str, Any]  # as `Redbike.tell` has it
+
+
+def show_job(arguments: Arguments, config: Config) -> int:
+    """Print all about a job: for people, or as ``--format`` says."""
+    shown_as = find_format(arguments)
+    bike, jobid = open_to_look(config, names_queues=True), arguments["<JOBID>"]
+    job = bike.tell(jobid)
+    if not (job["status"] or job["schedule"] or job["working"]):
+        raise NoSuchJob(f"no such job: {jobid!r}")
+    match shown_as:
+        case "json":
+            print(json.dumps({"jobid": jobid, **job}, indent=2, ensure_ascii=False))
+        case "csv":
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(("jobid", jobid))
+            writer.writerows((name, _format_value(value)) for name, value in job.items())
+        case _:
+            _print(bike, jobid, job)
+    return DONE
+
+
+def _format_value(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _print(bike: Redbike, jobid: str, job: Job) -> None:
+    # Imported here, as it loads the library for tables.
+    from redbike.cli import tables
+
+    clock, schedule = Clock(bike.store.timeline.read_clock(), bike.settings.timezone), _parse(jobid, job)
+    state, goes_on = describe_job(job, clock)
+    tables.print_title(jobid)
+    if schedule and not schedule.never_runs:
+        print(schedule.explain())
+    print(state or f"It waits until it is due, {clock.measure(job['next_run'])}.")
+    facts = dict(_list_facts(bike, jobid, job, clock))
+    for name, value in facts.items():
+        print(f"  {name:<{max(map(len, facts))}}  {value}")
+    if schedule and goes_on and not schedule.is_immediate:
+        zone = schedule.timezone or clock.zone
+        print()
+        tables.print_title(f"Next runs ({zone}, then UTC)")
+        for line in list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"]):
+            print(f"  {line}")
+    if job.get("runs"):
+        print()
+        tables.print_title("Last runs")
+        tables.show_runs_of_a_job(bike.runs(jobid, limit=SHOWN), clock)
+    if failure := job.get("failure"):
+        print()
+        tables.print_title("Last failure")
+        for line in _describe_failure(failure, clock):
+            print(f"  {line}")
+
+
+def _parse(jobid: str, job: Job) -> Schedule | None:
+    """Return the schedule as it is for the job; None if it has none, or a damaged one."""
+    with suppress(BadSchedule):
+        if job["schedule"] is not None:
+            return spread(parse_stored(job["schedule"]), jobid, job.get("options", {}).get("spread", 0))
+    return None
+
+
+def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[tuple[str, str]]:
+    """Yield what there is of a job, as names and values."""
+    if job["schedule"] is not None:
+        yield "schedule", _show(job["schedule"])
+    yield "status", _describe_status(job["status"], clock)
+    for seen in bike.store.overview.list_jobs(Wanted(), [jobid]):
+        yield "queue", _show(seen.queue)
+    if options := job.get("options"):
+        yield "options", ", ".join(f"{name}={value}" for name, value in options.items())
+    if "data" in job:
+        yield "data", _show(json.dumps(job["data"], ensure_ascii=False))
+    if worker := job.get("worker"):
+        yield "worker", _show(worker)
+    if "deadline" in job:
+        yield "deadline", clock.name(job["deadline"])
+    for name in ("failures", "losses"):
+        if name in job:
+            yield f"{name} in a row", str(job[name])
+    if skipped := job.get("skipped"):
+        yield "skipped", ", ".join(f"{number} {reason}" for reason, number in skipped.items())
+
+
+def _describe_status(status: str | None, clock: Clock) -> str:
+    event, _, since = (status or "").partition(":")
+    return f"{event} since {clock.name(float(since))}" if since.isdecimal() and len(since) < 12 else event
+
+
+def _describe_failure(failure: Job, clock: Clock) -> Iterator[str]:
+    moment = failure.get("failed")
+    if isinstance(moment, int | float):
+        yield f"{clock.name(moment)}, {clock.measure(moment)}, try {failure.get('attempt', 1)}"
+    for name in ("traceback", "output"):
+        yield from escape_lines(str(failure.get(name) or "").encode(errors="replace"))
+    if not failure.get("traceback"):
+        yield escape(str(failure.get("error") or "").encode(errors="replace"))
+
+
+def _show(text: str) -> str:
+    cut = text if len(text) <= LONG else f"{text[:LONG]}…"
+    return escape(cut.encode(errors="surrogateescape"))
+
+
+COMMANDS: dict[str, Command] = {"show": show_job}

@@ -1,0 +1,233 @@
+"""Show rows as tables on a terminal: what needs a person stands first, and in colour."""
+
+import heapq
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from itertools import count
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from redbike.schedule.forecast import NOTHING, Clock, format_took
+from redbike.state.depths import Queue
+from redbike.state.history import PastRun
+from redbike.state.log import LogEntry
+from redbike.state.overview import Job
+from redbike.state.workers import Process
+from redbike.texts import escape
+from redbike.words import Event, Outcome
+
+ROWS = 100  # of jobs on a terminal, if nothing else is asked for
+WIDE = 200  # columns of a table that goes to a pipe or a file
+GAP = 2  # columns of the terminal between two of the table
+GOOD, BUSY, ODD, WRONG, DIM = "green", "cyan", "yellow", "red", "dim"
+EVENTS = {Event.DIE: WRONG, Event.BAD: WRONG, Event.WRK: BUSY, Event.ENQ: BUSY, Event.STP: DIM}
+OUTCOMES = {Outcome.OK: GOOD, Outcome.RETRY: ODD, Outcome.CANCELLED: ODD}  # all others are wrong
+
+
+class Width(Enum):
+    """What becomes of a column where the terminal is narrow."""
+
+    WHOLE = 0  # it keeps its width
+    FOLDED = 12  # it goes on in the next line, from this width on
+    CUT = 10  # it is cut, down to this width
+
+
+class Column(NamedTuple):
+    """A column of a table: its title, and what it shows of a row."""
+
+    title: str
+    show: Callable[[Any], Text]
+    width: Width = Width.WHOLE
+    is_number: bool = False
+    is_extra: bool = False  # it is left out where there is no room for it
+
+
+def show_jobs(jobs: Iterable[Job], clock: Clock, limit: int | None) -> None:
+    """Show the first jobs, by what has failed, what is overdue, what is paused, and then by when they are due."""
+    most, numbers = limit or ROWS, count()
+    first = heapq.nsmallest(most, (job for job, _ in zip(jobs, numbers, strict=False)), key=_urgency)
+    number = next(numbers)
+    columns = (
+        Column("JOB", lambda job: make_text(job.jobid), Width.FOLDED),
+        Column("STATUS", _show_status),
+        Column("SINCE", lambda job: make_text(clock.measure(job.since), DIM), is_extra=True),
+        Column("NEXT RUN", lambda job: _show_next(job, clock)),
+        Column("LAST RUN", lambda job: _show_last(job, clock)),
+        Column("SCHEDULE", lambda job: make_text(job.schedule or NOTHING), Width.CUT),
+    )
+    _print(columns, first, f"{number - most:,} more: --limit=N shows them" if number > most else "")
+
+
+def show_runs(runs: Iterable[PastRun], clock: Clock) -> None:
+    """Show runs in the order in which they come."""
+    _print(_list_run_columns(clock), list(runs))
+
+
+def _list_run_columns(clock: Clock) -> list[Column]:
+    return [
+        Column(f"STARTED ({clock.zone})", lambda run: make_text(clock.format(run.started))),
+        Column("JOB", lambda run: make_text(run.jobid), Width.FOLDED),
+        Column("TOOK", lambda run: make_text(format_took(run.took)), is_number=True),
+        Column("OUTCOME", lambda run: make_text(run.outcome, OUTCOMES.get(run.outcome, WRONG))),
+        Column("TRY", lambda run: make_text(str(run.attempt)), is_number=True, is_extra=True),
+        Column("ERROR", lambda run: make_text(run.error, WRONG), Width.CUT),
+        Column("WORKER", lambda run: make_text(run.worker or NOTHING, DIM), is_extra=True),
+    ]
+
+
+def show_runs_of_a_job(runs: Iterable[PastRun], clock: Clock) -> None:
+    """Show runs of one job in the order in which they come."""
+    columns = _list_run_columns(clock)
+    _print([columns[0], *columns[2:]], list(runs))
+
+
+def show_queues(queues: Iterable[Queue], clock: Clock) -> None:
+    """Show queues: the one whose oldest job waits longest stands first."""
+    _print(list_queue_columns(clock), sort_queues(queues))
+
+
+def sort_queues(queues: Iterable[Queue]) -> list[Queue]:
+    """Return queues: the one whose oldest job waits longest stands first."""
+    return sorted(queues, key=lambda queue: math.inf if queue.oldest_due is None else queue.oldest_due)
+
+
+def list_queue_columns(clock: Clock) -> list[Column]:
+    """Return the columns of queues."""
+    return [
+        Column("QUEUE", lambda queue: make_text(queue.queue), Width.FOLDED),
+        Column(
+            "WAITING", lambda queue: make_text(f"{queue.waiting:,}", BUSY if queue.waiting else DIM), is_number=True
+        ),
+        Column("OLDEST DUE", lambda queue: make_text(clock.measure(queue.oldest_due))),
+        Column("IN FLIGHT", lambda queue: make_text(f"{queue.in_flight:,}"), is_number=True),
+        Column(
+            "AT ONCE", lambda queue: make_text(NOTHING if queue.at_once is None else str(queue.at_once)), is_number=True
+        ),
+        Column("LAST MINUTE", lambda queue: make_text(f"{queue.rate:,}"), is_number=True),
+        Column("PAUSED", lambda queue: make_text(clock.measure(queue.paused), "" if queue.paused is None else ODD)),
+    ]
+
+
+def show_workers(workers: Iterable[Process], clock: Clock) -> None:
+    """Show processes in the order in which they come."""
+    _print(list_worker_columns(clock), list(workers))
+
+
+def list_worker_columns(clock: Clock) -> list[Column]:
+    """Return the columns of processes."""
+    return [
+        Column("KIND", lambda each: make_text(each.kind)),
+        Column("HOST", lambda each: make_text(each.host), Width.FOLDED),
+        Column("PID", lambda each: make_text(str(each.pid)), is_number=True),
+        Column("STATE", lambda each: make_text(each.state, GOOD if each.state == "alive" else WRONG)),
+        Column("SINCE", lambda each: make_text(clock.measure(each.since)), is_extra=True),
+        Column("SEEN", lambda each: make_text(clock.measure(each.seen))),
+        Column("QUEUES", lambda each: make_text(" ".join(each.queues)), Width.CUT),
+        Column("JOBS", lambda each: make_text(" ".join(each.jobs) or NOTHING, BUSY if each.jobs else DIM), Width.CUT),
+    ]
+
+
+def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
+    """Show what people have changed, in the order in which it comes."""
+    columns = (
+        Column(f"TIME ({clock.zone})", lambda entry: make_text(clock.format(entry.time))),
+        Column("WHO", lambda entry: make_text(entry.who), is_extra=True),
+        Column("ACTION", lambda entry: make_text(entry.action)),
+        Column("JOB", lambda entry: make_text(entry.jobid or NOTHING), Width.FOLDED),
+        Column("DETAIL", lambda entry: make_text(entry.detail), Width.CUT),
+    )
+    _print(columns, list(entries))
+
+
+def print_title(title: str) -> None:
+    """Print a line of its own; on a terminal it is bold."""
+    Console(highlight=False, soft_wrap=True).print(make_text(title, "bold"))
+
+
+def _urgency(job: Job) -> tuple[int, float, str]:
+    flags = (job.has_failed or job.status == Event.BAD, job.is_overdue, job.paused is not None, job.is_running)
+    rank = next((number for number, flag in enumerate(flags) if flag), len(flags))
+    return rank, math.inf if job.next_run is None else job.next_run, job.jobid
+
+
+def _show_status(job: Job) -> Text:
+    shown = make_text(job.status or NOTHING, EVENTS.get(job.status, "") if job.status else "")
+    return shown if job.paused is None else shown.append(" paused", ODD)
+
+
+def _show_next(job: Job, clock: Clock) -> Text:
+    if job.is_running:
+        return make_text("runs", BUSY)
+    if job.is_overdue:
+        return make_text("waits" if job.next_run is None else f"due {clock.measure(job.next_run)}", ODD)
+    return make_text(clock.measure(job.next_run))
+
+
+def _show_last(job: Job, clock: Clock) -> Text:
+    if job.last_outcome is None:
+        return make_text(NOTHING)
+    return make_text(job.last_outcome, OUTCOMES.get(job.last_outcome, WRONG)).append(
+        f" {clock.measure(job.last_started)}", DIM
+    )
+
+
+def make_text(text: str, style: str = "") -> Text:
+    """Return a text without anything that could control the terminal."""
+    return Text(escape(text.encode(errors="surrogateescape")).replace("\t", " "), style)
+
+
+def _print(columns: Sequence[Column], rows: Sequence[Any], rest: str = "") -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    if not rows:
+        console.print("none")
+        return
+    console.print(make_table(columns, rows, console.width))
+    if rest:
+        console.print(rest)
+
+
+def make_table(columns: Sequence[Column], rows: Sequence[Any], room: int) -> Table:
+    """Return a table that is at most `room` columns of the terminal wide."""
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    cells = [[column.show(row) for row in rows] for column in columns]
+    natural = [
+        max([cell_len(column.title), *(text.cell_len for text in own)])
+        for column, own in zip(columns, cells, strict=True)
+    ]
+    chosen = _fit(columns, natural, room)
+    for number, width in chosen.items():
+        table.add_column(
+            columns[number].title,
+            width=width,
+            justify="right" if columns[number].is_number else "left",
+            overflow="fold" if columns[number].width == Width.FOLDED else "ellipsis",
+            no_wrap=columns[number].width != Width.FOLDED,
+        )
+    for row in zip(*(cells[number] for number in chosen), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _fit(columns: Sequence[Column], natural: Sequence[int], room: int) -> dict[int, int]:
+    """Return the numbers of the columns for which there is room, and their widths; `natural` are those of the texts."""
+    chosen = dict(enumerate(natural))
+    extras = [number for number, column in enumerate(columns) if column.is_extra]
+    while True:
+        excess = sum(chosen.values()) + GAP * (len(chosen) - 1) - room
+        while excess > 0:
+            # The widest one first, so that short texts stay whole.
+            slack = {n: width for n, width in chosen.items() if width > columns[n].width.value > 0}
+            if not slack:
+                break
+            chosen[max(slack, key=slack.__getitem__)] -= 1
+            excess -= 1
+        if excess <= 0 or not extras:
+            return chosen
+        left_out = extras.pop()
+        chosen = {n: natural[n] for n in chosen if n != left_out}

@@ -1,0 +1,151 @@
+"""Run the command tail: print what happens as it happens, a line each, until somebody interrupts it."""
+
+import csv
+import json
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+from redbike.cli.arguments import Arguments, Command
+from redbike.cli.bike import open_to_look
+from redbike.cli.messages import DONE, complain
+from redbike.cli.rows import choose_format, format_row
+from redbike.config import Config
+from redbike.errors import Unreachable
+from redbike.processes.signals import leave_to_others
+from redbike.redbike import Redbike
+from redbike.schedule.forecast import Clock, format_took
+from redbike.state.history import PastRun
+from redbike.state.log import LogEntry
+from redbike.steering.matching import compile_patterns
+from redbike.steering.patterns import check_pattern
+from redbike.texts import escape
+
+MOST = 10_000  # events that wait to be printed; further ones are dropped
+RETRY = 1.0  # seconds after which a server that is away is tried again
+NAP = 1.0  # seconds between two complaints, and after which a signal is noticed that came in an odd instant
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An event as it is printed. Times are epoch seconds, durations seconds; None stands for what there is not."""
+
+    time: float
+    kind: str  # "run" for one that has ended, "change" for what somebody has changed
+    jobid: str  # "" for what was done to a queue, or to everything
+    event: str  # how the run has ended, or what was done
+    due: float | None
+    took: float | None
+    attempt: int | None
+    detail: str  # what went wrong, or more about a change
+    who: str  # the worker, or who has changed it
+
+
+FIELDS = tuple(Line.__dataclass_fields__)
+
+
+def follow(arguments: Arguments, config: Config) -> int:
+    """Print events until interrupted. If the server goes away, say so, and go on when it is back."""
+    patterns = [check_pattern(text) for text in arguments["<PATTERN>"]]
+    fits = compile_patterns(patterns)
+    show = _choose(choose_format(arguments), config.settings.timezone)
+    listener = _Listener(open_to_look(config))
+    # Listening goes on while a slow terminal is written to. Otherwise the server would have to keep the events.
+    with leave_to_others():
+        threading.Thread(target=listener.listen, daemon=True).start()
+    for line in _read(listener):
+        if fits(line.jobid):
+            show(line)
+            sys.stdout.flush()
+    return DONE
+
+
+def _choose(style: str, timezone: str) -> Callable[[Line], object]:
+    """Return what prints a line."""
+    if style == "csv":
+        rows = csv.writer(sys.stdout, lineterminator="\n")
+        return lambda line: rows.writerow(format_row(line, FIELDS))
+    if style == "json":
+        return lambda line: print(json.dumps(asdict(line), ensure_ascii=False))
+    clock = Clock(0.0, timezone)
+    return lambda line: print(_describe(line, clock))
+
+
+def _read(listener: "_Listener") -> Iterator[Line]:
+    """Yield what was heard. Say how many events are missing because they came too fast."""
+    reported, told_at = 0, 0.0
+    while True:
+        try:
+            found = listener.heard.get(timeout=NAP)
+        except queue.Empty:
+            found = None
+        missing = listener.dropped - reported
+        if missing and time.monotonic() - told_at >= NAP:
+            complain(f"{missing:,} events are missing: they came faster than they were read")
+            reported, told_at = reported + missing, time.monotonic()
+        if isinstance(found, Exception):
+            raise found
+        if found is not None:
+            yield found
+
+
+class _Listener:
+    """Listens, and keeps what it has heard until it is printed."""
+
+    def __init__(self, bike: Redbike) -> None:
+        self.heard: queue.Queue[Line | Exception] = queue.Queue(MOST)
+        self.dropped = 0  # so many, because there were too many others
+        self._bike = bike
+
+    def listen(self) -> None:
+        """Listen until this process ends."""
+        is_away = False
+        while True:
+            try:
+                events = self._bike.events()
+                if is_away:
+                    complain("the server is back; redbike runs and redbike log tell what has happened meanwhile")
+                is_away = False
+                for event in events:
+                    self._keep(event)
+            except Unreachable as error:
+                if not is_away:
+                    complain(f"{error}; waiting for it")
+                is_away = True
+                time.sleep(RETRY)
+            except Exception as error:
+                self.heard.put(error)  # it is raised where it can be reported
+                return
+
+    def _keep(self, event: PastRun | LogEntry) -> None:
+        try:
+            self.heard.put_nowait(_make_line(event))
+        except queue.Full:
+            self.dropped += 1
+
+
+def _make_line(event: PastRun | LogEntry) -> Line:
+    if isinstance(event, LogEntry):
+        return Line(event.time, "change", event.jobid, event.action, None, None, None, event.detail, event.who)
+    ended = event.started + event.took
+    return Line(
+        ended, "run", event.jobid, event.outcome, event.due, event.took, event.attempt, event.error, event.worker
+    )
+
+
+def _describe(line: Line, clock: Clock) -> str:
+    """Return a line for a person."""
+    detail = f": {line.detail}" if line.detail else ""
+    if line.took is None:
+        said = f"{line.who}: {line.event} {line.jobid}".rstrip() + detail
+    else:
+        tried = f", try {line.attempt}" if line.attempt != 1 else ""
+        where = f" on {line.who}" if line.who else ""
+        said = f"{line.jobid}: {line.event} after {format_took(line.took)}{tried}{where}{detail}"
+    return escape(f"{clock.format(line.time)}  {said}".encode(errors="surrogateescape"))
+
+
+COMMANDS: dict[str, Command] = {"tail": follow}

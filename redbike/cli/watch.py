@@ -1,0 +1,96 @@
+"""Run the commands that tell others how things are: health, metrics."""
+
+import threading
+from collections.abc import Sequence
+
+from redbike.cli.arguments import Arguments, Command
+from redbike.cli.bike import open_to_look
+from redbike.cli.messages import DONE, FAILED, complain
+from redbike.config import Config
+from redbike.durations import measure_duration
+from redbike.errors import BadConfig, RedbikeError, ServerError
+from redbike.processes.signals import SignalHandlers, StopFlag, leave_to_others
+from redbike.watching.health import MAX_LAG, Health
+from redbike.watching.server import Page, Server, parse_address
+
+PATIENCE = 1.5  # seconds for all that is asked about health, so that the command takes two
+NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
+
+
+def tell_health(arguments: Arguments, config: Config) -> int:
+    """Print whether all is well, as one line; fail if it is not, also if there is no answer in time."""
+    health = ask_health(config, arguments["<PATTERN>"], _parse_lag(arguments["--max-lag"]))
+    print(health.format_line())
+    return DONE if health.is_well else FAILED
+
+
+def ask_health(config: Config, patterns: Sequence[str], max_lag: float) -> Health:
+    """Return whether all is well. A server that does not answer in time is a problem."""
+    answers: list[Health | Exception] = []
+
+    def ask() -> None:
+        try:
+            bike = open_to_look(config)
+            with bike.client:
+                answers.append(bike.health(*patterns, max_lag=max_lag))
+        except (ServerError, OSError) as error:
+            answers.append(Health((str(error),)))
+        except Exception as error:
+            answers.append(error)  # it is raised below, in the thread that can report it
+
+    # A server that hangs, and the name of a host that is not found, would hold it up for longer.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    answer = answers[0] if answers else Health((f"there was no answer within {PATIENCE:g} s",))
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _parse_lag(text: str | None) -> float:
+    if text is None:
+        return MAX_LAG
+    seconds = measure_duration(text)
+    if not seconds:
+        raise BadConfig(f"bad --max-lag {text!r:.80}: a time such as 90, 5m or 1h is needed, more than 0")
+    return seconds
+
+
+def tell_metrics(arguments: Arguments, config: Config) -> int:
+    """Print the figures for Prometheus once, or serve them until the process is told to stop."""
+    listen = arguments["--listen"]
+    address = None if listen is None else parse_address(listen)
+    try:
+        from redbike.watching.metrics import KIND, Figures
+    except ModuleNotFoundError as error:
+        raise RedbikeError(f"metrics needs a package ({error}): pip install 'redbike[metrics]'") from None
+    figures = Figures(lambda: open_to_look(config).store)
+    if address is None:
+        print(figures.format(), end="")
+        return FAILED if figures.problem else DONE
+
+    def answer_health(given: dict[str, list[str]]) -> Page:
+        health = ask_health(config, given.get("job", []), _parse_lag(given.get("max-lag", [None])[-1]))
+        return Page(200 if health.is_well else 503, f"{health.format_line()}\n")
+
+    stopping = StopFlag()
+    # Before anybody can reach it: from then on a signal ends it in order.
+    with SignalHandlers(lambda _: stopping.set()):
+        try:
+            server = Server(
+                address, {"/metrics": lambda _: Page(200, figures.format(), KIND), "/health": answer_health}
+            )
+        except OSError as error:
+            raise RedbikeError(f"cannot listen on {listen!r:.80}: {error.strerror or error}") from None
+        with server:
+            with leave_to_others():
+                threading.Thread(target=server.serve_forever, daemon=True).start()
+            complain(f"listening on {server.url}/metrics and {server.url}/health")
+            while not stopping.wait(NAP):
+                pass
+            server.shutdown()
+    return DONE
+
+
+COMMANDS: dict[str, Command] = {"health": tell_health, "metrics": tell_metrics}

@@ -1,0 +1,124 @@
+"""The command agenda: for programs as CSV and JSON, for people as bars."""
+
+import csv
+import io
+import json
+import re
+import time
+
+import pytest
+from rich.cells import cell_len
+
+from redbike import Redbike, RoundRobin
+from redbike.cli.chart import MANY
+from tests.commandline import Shell
+from tests.terminal import COLOUR, plain, run_on_terminal
+
+
+@pytest.fixture
+def bike(server_url, client):
+    """Many jobs in one minute, and some others."""
+    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    for n in range(60):
+        bike.set(f"東京{n}:A", "0 0 * * *")
+    for queue in "BCDEFGH":
+        bike.set(f"each:{queue}", "EVERY:6h@0")
+    bike.set("on:A", "CONTINUE")
+    bike.set("held:A", "EVERY:1h")
+    bike.pause("held:A")
+    return bike
+
+
+def test_csv_and_json_say_the_same(bike, shell):
+    rows = list(csv.reader(io.StringIO(shell.run("agenda").stdout)))
+    assert sum(int(runs) for _, queue, runs in rows if queue == "work-A") == 60
+    found = json.loads(shell.run("agenda", "--format=json").stdout)
+    assert [list(row) for row in found] == [["from", "queue", "runs"]] * len(rows)
+    assert [[f"{row['from']:.0f}", row["queue"], str(row["runs"])] for row in found] == rows
+    assert {row["from"] % 900 for row in found} == {0}
+    assert [(row["from"], row["queue"], row["runs"]) for row in found] == [
+        (each.start, each.queue, each.runs) for each in bike.agenda()
+    ]
+
+
+@pytest.mark.parametrize("columns", [80, 200, 30])
+def test_on_a_terminal_it_draws_bars(bike, shell, columns):
+    lines = plain(run_on_terminal(shell, "agenda", columns=columns))
+    assert max(map(cell_len, lines)) <= columns
+    text = " ".join(lines)
+    assert "88 runs of 67 jobs" in text
+    assert "2 more" in text  # queues than there are colours
+    bars = {line.split()[1]: line.count("█") for line in lines if "█" in line}
+    assert bars["67"] >= 5 * bars["7"] >= 5
+    assert "nothing for 5 h 45 min" in text
+    assert "60 jobs with '0 0 * * *'" in text
+    assert "With 'H 0 * * *' or --spread=1h for the 60 jobs with '0 0 * * *', 00:00 would have 8 runs" in text
+    assert "Not counted: 1 with CONTINUE" in text
+    assert "Paused: 1." in text
+
+
+def test_colours_are_for_terminals_that_want_them(bike, shell):
+    assert "\x1b[" in run_on_terminal(shell, "agenda")
+    assert "\x1b[3" not in run_on_terminal(shell, "agenda", NO_COLOR="1")
+
+
+def test_a_terminal_without_unicode_has_other_bars(bike, shell):
+    shown = run_on_terminal(shell, "agenda", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert "####" in shown
+    assert "█" not in shown
+
+
+def test_nothing_is_there(shell):
+    Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"])
+    assert shell.run("agenda").stdout == ""
+    assert shell.run("agenda", "--format=json").stdout == "[]\n"
+    [line] = plain(run_on_terminal(shell, "agenda"))
+    assert line.startswith("0 runs of 0 jobs, ")
+
+
+def test_the_zone_is_that_of_the_settings(bike, shell):
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Asia/Kathmandu\n")
+    lines = plain(run_on_terminal(shell, "agenda", "東京*", "--hours=24"))
+    assert lines[0].endswith(" Asia/Kathmandu")
+    assert [line.split()[0] for line in lines if "█" in line] == ["05:45"]
+
+
+def test_from_an_instant_on_and_for_some_hours(bike, shell):
+    midnight = (time.time() // 86400 + 3) * 86400
+    for words, number in ((["--hours=1"], 67), (["--hours=168"], 7 * 60 + 7 * 28), (["--hours=1", "東京7:A"], 1)):
+        rows = csv.reader(io.StringIO(shell.run("agenda", f"--after={midnight:.0f}", *words).stdout))
+        assert sum(int(runs) for *_, runs in rows) == number
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--hours=0"], 2, "bad --hours '0': 1 to 168 are allowed"),
+        (["--hours=169"], 2, "bad --hours '169'"),
+        (["--hours=day"], 2, "bad --hours 'day'"),
+        (["--after=1000"], 2, "bad after 1000.0"),
+        (["--after=noon"], 2, "'noon'"),
+        (["nobody:A"], 1, "no such job: 'nobody:A'"),
+        (["["], 2, "bad pattern '['"),
+        (["--format=xml"], 2, "bad --format 'xml'"),
+    ],
+)
+def test_bad_input_is_named_in_one_line(shell, bike, words, status, said):
+    done = shell.run("agenda", *words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+def test_it_starts_no_server(tmp_path):
+    shell = Shell(tmp_path, None)
+    done = shell.run("agenda")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert not (tmp_path / ".redbike").exists()
+
+
+def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell):
+    assert "/6" not in run_on_terminal(shell, "agenda")
+    assert all(result is True for _, result in bike.set_many((f"{n}:A", "0 0 * * *") for n in range(MANY)))
+    assert re.search(rf"\d+/{MANY // 100}\d\d", COLOUR.sub("", run_on_terminal(shell, "agenda")))
+    assert "/" not in shell.run("agenda").stderr

@@ -1,0 +1,93 @@
+"""The command health, as a monitoring system calls it: one line, an exit status, and an answer in two seconds."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from redbike.serving.embedded import EmbeddedServer
+from tests.commandline import Shell
+from tests.waiting import wait_until
+
+WORKER = """
+import redbike
+class Worker(redbike.RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("bad"):
+            raise ValueError("it broke")
+"""
+
+
+@pytest.fixture
+def working(shell):
+    """A dispatcher and a worker that have begun."""
+    (shell.folder / "jobs.py").write_text(WORKER)
+    shell.start("dispatch", "jobs:Worker('A')", log="dispatch")
+    shell.start("work", "jobs:Worker('A')", log="work")
+    wait_until(lambda: shell.run("health").returncode == 0)
+    return shell
+
+
+def test_all_is_well_and_then_a_job_fails(working):
+    done = working.run("health")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("OK: 1 dispatcher, 1 worker, 0 waiting, 0 running | lag=0.000s;60 overdue=0 ")
+    for jobid in ("good:A", "bad:A"):
+        working.run("set", jobid, "NOW")
+    wait_until(lambda: working.run("jobs", "--status=DIE", "--format=csv").stdout)
+    done = working.run("health", "--max-lag=5m", "*:A")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("PROBLEM: bad:A has failed for good: ValueError: it broke | lag=0.000s;300 ")
+    assert working.run("health", "good:A").returncode == 0
+    done = working.run("health", "nobody:A")
+    assert (done.returncode, done.stdout.partition(" | ")[0]) == (1, "PROBLEM: no such job: 'nobody:A'")
+
+
+def test_a_killed_worker_is_a_problem_that_its_jobs_have(working):
+    [dispatcher, worker] = working.started
+    worker.kill()
+    dispatcher.terminate()
+    assert dispatcher.wait(10) == 0
+    working.run("set", "good:A", "NOW")
+    done = working.run("health")
+    assert done.returncode == 1
+    assert "no dispatcher goes round" in done.stdout
+
+
+def test_no_server(shell, tmp_path):
+    done = shell.run("--url=redis://127.0.0.1:1", "health")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("PROBLEM: ")
+    assert "127.0.0.1:1" in done.stdout
+    done = Shell(tmp_path, None).run("health")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith(f"PROBLEM: no server runs in '{tmp_path}/.redbike'")
+
+
+def test_a_server_that_hangs(tmp_path):
+    server = EmbeddedServer(tmp_path / ".redbike")
+    server.start()
+    shell = Shell(tmp_path, server.url)
+    pid = server.status()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        done = shell.run("health")
+        # The server may take five seconds for a reply elsewhere; two here, and the start of the process.
+        assert time.monotonic() - began < 4.5
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        server.stop()
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == "PROBLEM: there was no answer within 1.5 s\n"
+
+
+@pytest.mark.parametrize("lag", ["0", "-1", "soon", "", "1e3", "nan"])
+def test_bad_usage(shell, lag):
+    done = shell.run("health", f"--max-lag={lag}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"redbike: bad --max-lag {lag!r}: a time such as 90, 5m or 1h is needed")
+    done = shell.run("health", "a\nb")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,239 @@
+"""The commands that list what is there: for programs as CSV and JSON, for people as tables on a terminal."""
+
+import csv
+import io
+import json
+import re
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from rich.cells import cell_len
+
+from redbike import Redbike, RoundRobin
+from redbike.cli.list import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
+from redbike.working.worker import Worker
+from tests.commandline import Shell
+from tests.terminal import plain, run_on_terminal
+
+COMMANDS = {"jobs": JOBS, "runs": PAST_RUNS, "queues": QUEUES, "workers": WORKERS, "log": LOG}
+TOKYO = "東京レポート:A"
+
+
+OWN = """
+from redbike import RoundRobin
+
+class Own(RoundRobin):
+    @staticmethod
+    def queue_for(jobid):
+        return "mine"
+"""
+
+
+class Doing(RoundRobin):
+    """What it works fails, if its id says so."""
+
+    def work(self, jobid):
+        if jobid.startswith("bad"):
+            raise ValueError('no "host", no luck')
+
+
+@pytest.fixture
+def bike(server_url, client):
+    """Jobs in many places, and a worker."""
+    bike = Redbike(Doing("A"), redis_config=server_url, noted_as="me@here")
+    for jobid in ("bad,one:A", "fine:A"):
+        bike.set(jobid, "NOW")
+    while bike.work_one():
+        pass
+    bike.set("cron:A", "15,45 2 * * 1-5", tz="Europe/Berlin")
+    bike.set(TOKYO, "EVERY:1h")
+    bike.set("paused:B", "DTSTART:20300101T000000Z\nRRULE:FREQ=DAILY")
+    bike.pause("paused:B", reason="why, though?")
+    bike.set("waiting:B", "NOW")
+    bike.set("broken:A", "every day")
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    next(worker.queues.looks())
+    with worker.presence:
+        yield bike
+
+
+def as_text(name, value):
+    if isinstance(value, list):
+        return " ".join(value)
+    if name == "detail":
+        return value.replace("\n", "\\n")
+    return "" if value is None else f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_csv_and_json_have_the_same_fields_with_the_same_values(bike, shell, command):
+    done = shell.run(command, "--format=json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found
+    assert [line[0] for line in done.stdout.splitlines()] == ["[", *"{" * len(found), "]"]
+    for row in found:
+        assert tuple(row) == COMMANDS[command]
+    expected = [[as_text(name, value) for name, value in row.items() if name != "seen"] for row in found]
+    for words in ((command,), (command, "--format=CSV")):
+        rows = csv.reader(io.StringIO(shell.run(*words).stdout))
+        # The worker is seen again and again.
+        kept = [number for number, name in enumerate(COMMANDS[command]) if name != "seen"]
+        assert [[row[number] for number in kept] for row in rows] == expected
+
+
+def test_the_fields_of_a_job(bike, shell):
+    jobs = {job["jobid"]: job for job in json.loads(shell.run("jobs", "--format=json").stdout)}
+    assert set(jobs) == {"bad,one:A", "fine:A", "cron:A", TOKYO, "paused:B", "waiting:B", "broken:A"}
+    failed = jobs["bad,one:A"]
+    assert (failed["status"], failed["last_outcome"], failed["queue"]) == ("DIE", "failed", "work-A")
+    assert jobs["broken:A"]["schedule"] is None
+    assert jobs["paused:B"]["paused"] > 1e9
+    assert jobs["cron:A"]["schedule"] == "CRON_TZ=Europe/Berlin 15,45 2 * * 1-5"
+    assert jobs["cron:A"]["next_run"] == bike.tell("cron:A")["next_run"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--failed"], ["bad,one:A"]),
+        (["--paused"], ["paused:B"]),
+        (["--overdue"], ["waiting:B"]),
+        (["--queue=B"], ["paused:B", "waiting:B"]),
+        (["--status=bad"], ["broken:A"]),
+        (["--never-ran", "--queue=work-A"], ["broken:A", "cron:A", TOKYO]),
+        (["*ing:?"], ["waiting:B"]),
+        (["fine:A", "p*"], ["fine:A", "paused:B"]),
+    ],
+)
+def test_jobs_are_chosen(bike, shell, words, expected):
+    rows = csv.reader(io.StringIO(shell.run("jobs", *words).stdout))
+    assert sorted(row[0] for row in rows) == expected
+
+
+def test_as_many_as_asked_for(bike, shell):
+    assert len(shell.run("jobs", "--limit=2").stdout.splitlines()) == 2
+    assert len(json.loads(shell.run("jobs", "--limit=2", "--format=json").stdout)) == 2
+    assert plain(run_on_terminal(shell, "jobs", "--limit=2"))[-1] == "5 more: --limit=N shows them"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["jobs", "--format=xml"], 2, "bad --format 'xml': csv and json are allowed"),
+        (["queues", "--format="], 2, "bad --format ''"),
+        (["jobs", "--status=DEAD"], 2, "bad status 'DEAD': TML, ENQ, WRK, STP, DIE, BAD are allowed"),
+        (["jobs", "--limit=0"], 2, "bad --limit '0'"),
+        (["jobs", "a[:A"], 2, "bad pattern 'a[:A'"),
+        (["jobs", "--queue=a\nb"], 2, r"'a\nb'"),
+        (["jobs", "nobody:A"], 1, "no such job: 'nobody:A'"),
+        (["jobs", "no*"], 1, "no job matches 'no*'"),
+        (["workers", "--limit=3"], 2, "workers takes no --limit"),
+    ],
+)
+def test_what_is_wrong_is_quoted_in_one_line(bike, shell, words, status, said):
+    done = shell.run(*words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_is_no_error(shell, client, command):
+    assert shell.run(command).stdout == ""
+    assert shell.run(command, "--format=json").stdout == "[]\n"
+    assert plain(run_on_terminal(shell, command)) == ["none"]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "show job:A"])
+def test_looking_starts_no_server(tmp_path, command):
+    shell = Shell(tmp_path, None)
+    done = shell.run(*command.split())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"redbike: no server runs in '{tmp_path}/.redbike'; redbike up starts one, and so does redbike server start\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_class_names_the_queues_and_may_be_missing(bike, shell):
+    (shell.folder / "own.py").write_text(OWN)
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: own:Own('A')\n")
+    [row] = csv.reader(io.StringIO(shell.run("jobs", "cron:A").stdout))
+    assert row[1] == "mine"
+    (shell.folder / "own.py").unlink()
+    done = shell.run("jobs", "cron:A", "waiting:B")
+    assert [row[1] for row in csv.reader(io.StringIO(done.stdout))] == ["", "work-B"]
+    [line] = done.stderr.splitlines()
+    assert line.endswith("so the queues of some jobs are not known")
+    assert shell.run("runs").stderr == ""
+
+
+# For people
+
+
+@pytest.mark.parametrize("columns", [40, 80, 132, 200])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_table_fits_the_terminal(bike, shell, command, columns):
+    bike.set(f"{'long-' * 20}:A", "FREQ=MONTHLY;BYDAY=2TU,3WE,4FR,-1SU;BYHOUR=9,10,11,12,13,14,15;BYMINUTE=0,10,20")
+    shown = run_on_terminal(shell, command, columns=columns)
+    assert "\x1b[1m" in shown, "the titles are bold"
+    lines = plain(shown)
+    assert max(map(cell_len, lines)) <= columns
+    assert len(lines) > 1
+
+
+def test_what_is_short_stays_whole(bike, shell):
+    bike.set("cron:A", f"FREQ=MONTHLY;BYMONTHDAY={','.join(map(str, range(1, 29)))};BYHOUR=9")
+    title, *lines = plain(run_on_terminal(shell, "jobs", columns=80))
+    assert {"JOB", "STATUS", "NEXT RUN", "LAST RUN", "SCHEDULE"} <= {*re.split(r"  +", title)}
+    [paused] = [line for line in lines if line.startswith("paused:B")]
+    assert re.split(r"  +", paused)[1] == "TML paused"
+    [long] = [line for line in lines if line.startswith("cron:A")]
+    assert long.endswith("…")
+
+
+def test_what_needs_a_person_stands_first(bike, shell):
+    lines = plain(run_on_terminal(shell, "jobs", columns=120))
+    order = ["JOB", "broken:A", "bad,one:A", "waiting:B", "paused:B"]
+    assert [line.split("  ")[0] for line in lines[:5]] in (order, ["JOB", "bad,one:A", "broken:A", *order[3:]])
+    shown = {line.split("  ")[0]: re.split(r"  +", line) for line in lines[1:]}
+    assert shown["bad,one:A"][1] == "DIE"
+    assert re.fullmatch(r"failed (now|\d+ s ago)", shown["bad,one:A"][4])
+    assert shown["waiting:B"][3] == "waits"
+    assert shown["paused:B"][1] == "TML paused"
+    assert re.fullmatch(r"in (1 h|59 min \d+ s)", shown[TOKYO][3])
+    assert shown["cron:A"][-1] == "CRON_TZ=Europe/Berlin 15,45 2 * * 1-5"
+
+
+def test_wide_ids_are_aligned(bike, shell):
+    lines = plain(run_on_terminal(shell, "jobs", columns=120))
+    [wide] = [line for line in lines if line.startswith(TOKYO)]
+    assert cell_len(wide[: wide.index("TML")]) == lines[0].index("STATUS")
+
+
+def test_times_are_those_of_the_zone_that_is_set_and_name_it(bike, shell):
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Asia/Kolkata\n")
+    title, *lines = plain(run_on_terminal(shell, "runs", columns=120))
+    assert title.startswith("STARTED (Asia/Kolkata)")
+    [run] = [run for run in bike.runs() if run.jobid == "fine:A"]
+    [line] = [line for line in lines if "fine:A" in line]
+    started = datetime.fromtimestamp(run.started, ZoneInfo("Asia/Kolkata"))
+    assert line.split("  ")[0] == started.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def test_no_colour_where_it_is_not_wanted(bike, shell):
+    assert "\x1b[31m" in run_on_terminal(shell, "jobs")
+    assert "\x1b[31m" not in run_on_terminal(shell, "jobs", NO_COLOR="1")
+    assert "\x1b" not in run_on_terminal(shell, "jobs", TERM="dumb")
+    assert run_on_terminal(shell, "jobs", "--format=csv") == shell.run("jobs").stdout
+
+
+def test_nothing_that_is_stored_can_control_the_terminal(bike, shell, client):
+    client.hset("redbike-schedules", "\x1b[2J\u202eevil:A", "EVERY:1h@0.0\x1b]0;title\x07")
+    client.hset("redbike-statuses", "\x1b[2J\u202eevil:A", "TML:1000")
+    shown = run_on_terminal(shell, "jobs", columns=200)
+    assert "\x1b[2J" not in shown
+    assert "\u202e" not in shown
+    assert "\x07" not in shown
+    assert r"\x1b[2J\u202eevil:A" in shown

@@ -1,0 +1,233 @@
+"""The command metrics: the figures once, and a server of HTTP that answers whatever its clients and Redis do."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from redbike.cli.watch import PATIENCE
+from redbike.errors import BadConfig
+from redbike.serving.embedded import EmbeddedServer
+from redbike.watching.server import MOST_AT_ONCE, Address, parse_address
+from tests.commandline import Shell
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def serving(shell):
+    """Serves in a process; its address."""
+    return serve(shell)
+
+
+def serve(shell, *more):
+    process = shell.start("metrics", "--listen=0", *more, log="metrics")
+    found = wait_for(
+        lambda: re.search(r"listening on http://(127\.0\.0\.1):(\d+)/metrics and http", shell.log("metrics"))
+    )
+    return process, found[1], int(found[2])
+
+
+def wait_for(look):
+    wait_until(look)
+    return look()
+
+
+def get(serving, path="/metrics", method="GET"):
+    """The status, the text, and the headers."""
+    _, host, port = serving
+    connection = http.client.HTTPConnection(host, port, timeout=20)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), dict(answer.getheaders())
+
+
+def test_the_figures_once(shell):
+    shell.run("set", "job:A", "EVERY:1h")
+    done = shell.run("metrics")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nredbike_jobs 1.0\n" in done.stdout
+    done = shell.run("--url=redis://127.0.0.1:1", "metrics")
+    assert done.returncode == 1
+    assert done.stdout.endswith("\nredbike_up 0.0\n")
+    assert "there are no figures: " in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_it_is_served_until_it_is_told_to_stop(shell, serving):
+    shell.run("set", "job:A", "EVERY:1h")
+    status, text, headers = get(serving)
+    assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "\nredbike_jobs 1.0\n" in text
+    assert int(headers["Content-Length"]) == len(text)
+    assert get(serving, method="HEAD")[:2] == (200, "")
+    process = serving[0]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert len(shell.log("metrics").splitlines()) == 1, "no line for each request"
+
+
+def test_a_signal_reaches_the_thread_that_handles_it(serving):
+    """Given to another one, it would leave the main thread asleep."""
+    pid = serving[0].pid
+    get(serving)
+    masks = {
+        int(task.name): int(re.search(r"^SigBlk:\s+(\w+)", (task / "status").read_text(), re.MULTILINE)[1], 16)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    }
+    blocked = {task for task, mask in masks.items() if mask & 1 << (signal.SIGTERM - 1)}
+    assert len(masks) > 1
+    assert blocked == masks.keys() - {pid}
+
+
+def test_health_is_served(shell, serving):
+    shell.run("set", "job:A", "EVERY:1h")
+    status, text, headers = get(serving, "/health")
+    assert (status, headers["Content-Type"]) == (503, "text/plain; charset=utf-8")
+    assert text.startswith("PROBLEM: no dispatcher goes round | lag=0.000s;60 ")
+    shell.start("dispatch", log="dispatch")
+    wait_until(lambda: get(serving, "/health")[0] == 200)
+    assert get(serving, "/health?max-lag=5m&job=job:A&job=job:*")[1].startswith(
+        "OK: 1 dispatcher, 0 workers, 0 waiting"
+    )
+    status, text, _ = get(serving, "/health?job=none:*")
+    assert (status, text.partition(" | ")[0]) == (503, "PROBLEM: no job matches 'none:*'")
+    for wrong, said in (("max-lag=soon", "bad --max-lag 'soon'"), ("job=a%00b", "bad job id"), ("job=", "bad job id")):
+        status, text, _ = get(serving, f"/health?{wrong}")
+        assert (status, text.startswith(said)) == (400, True), text
+
+
+def test_other_requests_are_refused_and_change_nothing(shell, client, serving):
+    shell.run("set", "job:A", "EVERY:1h")
+    before = client.dbsize()
+    for path in ("/", "/metrics/", "/../etc/passwd", "//[", "/health/x"):
+        status, text, _ = get(serving, path)
+        assert (status in (400, 404), len(text.splitlines())) == (True, 1), path
+    for method in ("POST", "PUT", "DELETE", "FROB"):
+        assert get(serving, method=method)[0] == 501
+    assert client.dbsize() == before
+    assert "Traceback" not in shell.log("metrics")
+
+
+def test_clients_that_hang_or_go_away(shell, serving):
+    _, host, port = serving
+    silent = [socket.create_connection((host, port)) for _ in range(2 * MOST_AT_ONCE)]
+    assert get(serving)[0] == 200, "who says nothing keeps nobody from asking"
+    silent[0].settimeout(20)
+    assert silent.pop(0).recv(1) == b"", "it is cut off"
+    for each in silent:
+        each.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        each.close()
+    assert get(serving)[0] in (200, 503)
+    wait_until(lambda: get(serving)[0] == 200)
+    assert len(shell.log("metrics").splitlines()) == 1
+
+
+def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(tmp_path):
+    server = EmbeddedServer(tmp_path / "server")
+    server.start()
+    shell = Shell(tmp_path, server.url)
+    try:
+        serving = serve(shell)
+        assert "redbike_up 1.0" in get(serving)[1]
+        pid = server.status()["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        assert get(serving, "/health")[:2] == (503, f"PROBLEM: there was no answer within {PATIENCE:g} s\n")
+        assert time.monotonic() - began < PATIENCE + 2
+        assert get(serving)[1].endswith("redbike_up 0.0\n")
+        os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: "redbike_up 1.0" in get(serving)[1])
+        server.stop()
+        assert get(serving)[:2][1].endswith("redbike_up 0.0\n")
+        assert get(serving, "/health")[0] == 503
+        server.start()
+        wait_until(lambda: "redbike_up 1.0" in get(serving)[1])
+        lines = shell.log("metrics").splitlines()
+        assert len([line for line in lines if "there are no figures" in line]) == 2, lines
+    finally:
+        shell.close()
+        server.stop()
+
+
+def test_it_starts_without_a_server_and_starts_none(tmp_path):
+    shell = Shell(tmp_path, None)
+    try:
+        serving = serve(shell)
+        assert get(serving)[1].endswith("redbike_up 0.0\n")
+        status, text, _ = get(serving, "/health")
+        assert (status, text.startswith("PROBLEM: no server runs in ")) == (503, True)
+        assert not (tmp_path / ".redbike").exists()
+        shell.run("set", "job:A", "EVERY:1h")
+        wait_until(lambda: "\nredbike_jobs 1.0\n" in get(serving)[1])
+    finally:
+        shell.close()
+        shell.run("server", "stop")
+
+
+def test_an_address_that_is_taken(shell, serving):
+    _, host, port = serving
+    done = shell.run("metrics", f"--listen={host}:{port}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"redbike: cannot listen on '{host}:{port}': Address already in use\n"
+
+
+def test_without_its_package_it_says_what_to_install(shell):
+    code = (
+        "import sys; sys.modules['prometheus_client'] = None; from redbike.cli import main; sys.exit(main(['metrics']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.endswith("pip install 'redbike[metrics]'\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9199", Address("127.0.0.1", 9199)),
+        (":9199", Address("127.0.0.1", 9199)),
+        ("0.0.0.0:80", Address("0.0.0.0", 80)),
+        ("localhost:0", Address("localhost", 0)),
+        ("[::1]:9199", Address("::1", 9199)),
+    ],
+)
+def test_addresses(text, address):
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "x", "host", "host:", "1:2:3", "::1", "host:65536", "host:-1", "9" * 9, "host:٣"])
+def test_bad_addresses(shell, text):
+    with pytest.raises(BadConfig, match="bad --listen"):
+        parse_address(text)
+    if text == "host:65536":
+        done = shell.run("metrics", f"--listen={text}")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "redbike: bad --listen 'host:65536': a port, or HOST:PORT, is needed\n"
+
+
+def test_the_loopback_of_ipv6(shell):
+    process = shell.start("metrics", "--listen=[::1]:0", log="metrics")
+    if not Path("/proc/net/if_inet6").exists():
+        # This machine has none.
+        assert process.wait(20) == 1
+        assert shell.log("metrics").startswith("redbike: cannot listen on '[::1]:0': ")
+        return
+    found = wait_for(lambda: re.search(r"listening on (http://\[::1\]:\d+)/metrics", shell.log("metrics")))
+    with urllib.request.urlopen(f"{found[1]}/metrics", timeout=20) as answer:
+        assert b"redbike_up 1.0" in answer.read()

@@ -1,0 +1,162 @@
+"""``redbike show``: a page about one job, for a person."""
+
+import csv
+import io
+import json
+import time
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.terminal import plain, run_on_terminal
+from tests.verbs import take_one
+
+
+class Doing(RoundRobin):
+    def work(self, jobid, data):
+        if jobid.startswith("bad"):
+            raise ValueError("no \x1b[31mluck")
+
+
+@pytest.fixture
+def bike(client, server_url):
+    return Redbike(Doing("A"), redis_config=server_url)
+
+
+def show(shell, *words):
+    done = shell.run("show", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def fact(lines, name):
+    [line] = [line for line in lines if line.startswith(f"  {name} ")]
+    return line.split(name, 1)[1].strip()
+
+
+def test_a_job_that_waits(bike, shell):
+    bike.set("job:A", "0 3 * * *", tz="Asia/Tokyo", data={"ä": [1]}, timeout="2h", retries=5)
+    lines = show(shell, "job:A")
+    assert lines[0] == "job:A"
+    assert "03:00" in lines[1]
+    assert "Tokyo" in lines[1]
+    assert lines[2].startswith("It waits until it is due, in ")
+    assert fact(lines, "schedule") == "CRON_TZ=Asia/Tokyo 0 3 * * *"
+    assert fact(lines, "status").startswith("TML since ")
+    assert fact(lines, "queue") == "work-A"
+    assert fact(lines, "options") == "retries=5, timeout=7200"
+    assert fact(lines, "data") == '{"ä": [1]}'
+    at = lines.index("Next runs (Asia/Tokyo, then UTC)")
+    assert len(lines[at + 1 :]) == 5
+    assert all("T03:00:00+09:00" in line for line in lines[at + 1 :])
+    assert time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(bike.tell("job:A")["next_run"])) in lines[at + 1]
+
+
+def test_a_spread_job_shows_when_it_runs_indeed(bike, shell):
+    bike.set("job:A", "@daily", spread="10h")
+    due = bike.tell("job:A")["next_run"]
+    lines = show(shell, "job:A")
+    assert due % 86400 > 0
+    assert time.strftime("T%H:%M:%S", time.gmtime(due)) in lines[-1]
+
+
+def test_a_job_that_has_failed(bike, shell):
+    bike.set("bad:A", "EVERY:1h@0.0", on_error="reschedule")
+    for _ in range(3):
+        bike.run("bad:A")
+        bike.work_one()
+    lines = show(shell, "bad:A")
+    at = lines.index("Last runs")
+    assert lines[at + 1].startswith("STARTED (UTC)")
+    assert all("failed" in line and "ValueError: no" in line for line in lines[at + 2 : at + 5])
+    assert lines[at + 6] == "Last failure"
+    assert "UTC, " in lines[at + 7]
+    assert lines[at + 8] == "  Traceback (most recent call last):"
+    assert lines[-1] == r"  ValueError: no \x1b[31mluck"
+    assert "\x1b[31mluck" not in run_on_terminal(shell, "show", "bad:A")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "said"),
+    [
+        (lambda bike: bike.set("job:A", "STOP"), "It is stopped or has run out since"),
+        (lambda bike: bike.set("job:A", "every day"), "It was never scheduled, as its schedule is bad, since"),
+        (lambda bike: bike.set("job:A", "NOW"), "It waits for a worker since"),
+        (
+            lambda bike: (bike.set("job:A", "EVERY:1h"), bike.pause("job:A", reason="a flood")),
+            "until it is resumed: a flood",
+        ),
+    ],
+)
+def test_a_job_that_will_not_run_by_itself(bike, shell, prepare, said):
+    prepare(bike)
+    lines = show(shell, "job:A")
+    assert any(said in line for line in lines[:3])
+    assert not any(line.startswith("Next runs") for line in lines)
+
+
+def test_a_job_that_runs(bike, shell):
+    bike.set("job:A", "EVERY:1h")
+    bike.run("job:A")
+    owner = "OwnerOf1"
+    entry = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": [], "version": "1"}'
+    bike.store.workers.sign(owner, entry)
+    take_one(bike.store, [("work-A", 100.0)], f"{owner}tag")
+    lines = show(shell, "job:A")
+    assert lines[2].startswith("It runs since")
+    assert fact(lines, "worker") == "web1:4711:OwnerOf1"
+    assert fact(lines, "deadline").endswith(" UTC")
+
+
+def test_the_same_facts_as_data(bike, shell):
+    bike.set("bad:A", "NOW", data="x")
+    bike.work_one()
+    told = {"jobid": "bad:A", **bike.tell("bad:A")}
+    assert json.loads("\n".join(show(shell, "bad:A", "--format=json"))) == told
+    rows = dict(csv.reader(io.StringIO(shell.run("show", "bad:A", "--format=csv").stdout)))
+    assert list(rows) == list(told)
+    assert (rows["jobid"], rows["status"], rows["next_run"]) == ("bad:A", told["status"], "")
+    assert json.loads(rows["failure"]) == told["failure"]
+
+
+def test_why_a_job_does_not_run(bike, shell):
+    bike.set("job:A", "NOW")
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Asia/Kolkata\n")
+    done = shell.run("why", "job:A")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("It has been due since 2")
+    assert done.stdout.endswith(" Asia/Kolkata and waits in work-A, but no worker is there that works this queue.\n")
+    bike.set("job:A", "EVERY:1h@0.0")
+    done = shell.run("why", "job:A", "--at=2020-02-02T12:30+01:00")
+    assert done.stdout.startswith("An occurrence was due at 2020-02-02 16:30:00 Asia/Kolkata, and")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["why", "nobody:A"], 1, "no such job: 'nobody:A'"),
+        (["why", "job:A", "--at=4000000000"], 2, "bad --at 4000000000: that is to come"),
+        (["why", "job:A", "--at=noon"], 2, "'noon'"),
+        (["why"], 2, "why needs <JOBID>"),
+    ],
+)
+def test_what_cannot_be_explained(bike, shell, words, status, said):
+    bike.set("job:A", "EVERY:1h")
+    done = shell.run(*words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr.splitlines()[0]
+
+
+def test_a_job_that_is_not_there(bike, shell):
+    done = shell.run("show", "job:A")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "redbike: no such job: 'job:A'\n")
+    done = shell.run("show", "job:A", "--format=yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_damaged_schedule_is_shown_all_the_same(bike, shell, client):
+    bike.set("job:A", "EVERY:1h")
+    client.hset("redbike-schedules", "job:A", "every \x1b[2J day")
+    lines = show(shell, "job:A")
+    assert fact(lines, "schedule") == r"every \x1b[2J day"
+    assert plain(run_on_terminal(shell, "show", "job:A"))[0] == "job:A"

@@ -1,0 +1,193 @@
+"""The command tail: what happens, as it happens, whatever its reader and the server do."""
+
+import csv
+import io
+import json
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.cli import tail
+from redbike.cli.tail import FIELDS, Line
+from redbike.serving.embedded import EmbeddedServer
+from redbike.words import Outcome
+from tests.commandline import Shell
+from tests.terminal import run_on_terminal
+from tests.waiting import wait_until
+
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("bad"):
+            raise ValueError("it\tbroke")
+
+
+@pytest.fixture
+def bike(client, server_url):
+    return Redbike(Worker("A"), redis_config=server_url, noted_as="ada@here")
+
+
+def listeners(client, prefix="redbike"):
+    return client.execute_command("PUBSUB", "SHARDNUMSUB", f"{prefix}-journal")[1]
+
+
+@pytest.fixture
+def follow(shell, client):
+    """Starts `tail`; it listens."""
+
+    def start(*arguments, log="tail"):
+        before = listeners(client)
+        process = shell.start("tail", *arguments, log=log)
+        wait_until(lambda: listeners(client) > before)
+        return process
+
+    return start
+
+
+def work(bike, *jobids):
+    for jobid in jobids:
+        bike.set(jobid, "NOW")
+        assert bike.work_one() == jobid
+
+
+def test_as_csv_and_json(bike, shell, follow):
+    follow(log="csv")
+    follow("--format=json", log="json")
+    work(bike, "good:A", "bad:A")
+    bike.pause("good:A", reason="a, b")
+    wait_until(lambda: len(shell.log("json").splitlines()) == len(shell.log("csv").splitlines()) == 5)
+    rows = [dict(zip(FIELDS, row, strict=True)) for row in csv.reader(io.StringIO(shell.log("csv")))]
+    assert [(row["kind"], row["jobid"], row["event"]) for row in rows] == [
+        ("change", "good:A", "set"),
+        ("run", "good:A", "ok"),
+        ("change", "bad:A", "set"),
+        ("run", "bad:A", "failed"),
+        ("change", "good:A", "pause"),
+    ]
+    assert rows[3]["detail"] == "ValueError: it broke"
+    assert (rows[4]["who"], rows[4]["took"], rows[4]["due"], rows[4]["attempt"]) == ("ada@here", "", "", "")
+    for line, row in zip(shell.log("json").splitlines(), rows, strict=True):
+        found = json.loads(line)
+        assert tuple(found) == FIELDS
+        assert (found["jobid"], found["event"], found["detail"]) == (row["jobid"], row["event"], row["detail"])
+        assert abs(found["time"] - time.time()) < 60
+        assert (found["took"] is None) == (row["kind"] == "change")
+    assert [float(row["attempt"] or 0) for row in rows] == [0, 1, 0, 1, 0]
+
+
+def test_only_what_is_asked_for(bike, shell, follow):
+    follow("b*:A", "good:A")
+    work(bike, "other:A", "bad:A", "good:A")
+    bike.pause_all()
+    wait_until(lambda: "good:A,ok" in shell.log("tail"))
+    assert {line.split(",")[2] for line in shell.log("tail").splitlines()} == {"bad:A", "good:A"}
+
+
+def test_for_people():
+    clock = tail.Clock(0.0, "Asia/Tokyo")
+    run = Line(1000.0, "run", "a\u202eb:A", Outcome.FAILED, 900.0, 2.5, 2, "OSError: full", "web1:1:x")
+    assert tail._describe(run, clock) == (
+        "1970-01-01 09:16:40  a\\u202eb:A: failed after 2.50 s, try 2 on web1:1:x: OSError: full"
+    )
+    change = Line(1000.0, "change", "", "pause", None, None, None, "all", "ada@here")
+    assert tail._describe(change, clock) == "1970-01-01 09:16:40  ada@here: pause: all"
+
+
+def test_on_a_terminal_it_is_ended_by_ctrl_c(bike, shell, client):
+    def act():
+        wait_until(lambda: listeners(client))
+        work(bike, "good:A", "last:A")
+
+    shown = run_on_terminal(shell, "tail", meanwhile=act, until=b"last:A: ok")
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  good:A: ok after ", shown, re.MULTILINE)
+    assert "Traceback" not in shown
+
+
+def test_each_event_comes_soon(bike, shell, follow):
+    process = follow()
+    late = []
+    for number in range(20):
+        work(bike, f"{number}:A")
+        ended = time.monotonic()
+        wait_until(lambda number=number: f"run,{number}:A,ok" in shell.log("tail"))
+        late.append(time.monotonic() - ended)
+    assert sorted(late)[10] < 0.1, late
+    assert process.poll() is None
+
+
+def test_a_closed_pipe_ends_it(bike, shell, client):
+    process = subprocess.Popen(
+        shell.command(("tail",)),
+        cwd=shell.folder,
+        env=shell.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    shell.started.append(process)
+    wait_until(lambda: listeners(client))
+    process.stdout.close()
+    deadline = time.monotonic() + 20
+    while process.poll() is None and time.monotonic() < deadline:
+        work(bike, "good:A")
+    assert process.wait(20) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_a_reader_that_is_too_slow_is_told_how_much_it_has_missed(client, prefix, monkeypatch, capsys):
+    # Its thread listens for as long as the tests go on, so it must not be in the way of others.
+    bike = Redbike(Worker("A"), prefix, client, noted_as="ada@here")
+    monkeypatch.setattr(tail, "MOST", 5)
+    monkeypatch.setattr(tail, "NAP", 0.01)
+    listener = tail._Listener(bike)
+    threading.Thread(target=listener.listen, daemon=True).start()
+    wait_until(lambda: listeners(client, prefix))
+    for number in range(50):
+        bike.set(f"{number}:A", "EVERY:1h")
+    wait_until(lambda: listener.dropped == 45)
+    lines = tail._read(listener)
+    assert [next(lines).jobid for _ in range(5)] == [f"{number}:A" for number in range(5)]
+    bike.set("last:A", "EVERY:1h")
+    assert next(lines).jobid == "last:A"
+    assert capsys.readouterr().err == "redbike: 45 events are missing: they came faster than they were read\n"
+
+
+def test_a_server_that_goes_away(tmp_path):
+    server = EmbeddedServer(tmp_path / "server")
+    server.start()
+    shell = Shell(tmp_path, server.url)
+    bike = Redbike(Worker("A"), redis_config=server.url)
+    try:
+        process = shell.start("tail", log="tail")
+        wait_until(lambda: listeners(bike.client))
+        work(bike, "one:A")
+        wait_until(lambda: "one:A,ok" in shell.log("tail"))
+        server.stop()
+        wait_until(lambda: "; waiting for it\n" in shell.log("tail"))
+        server.start()
+        wait_until(lambda: "the server is back" in shell.log("tail"))
+        work(bike, "two:A")
+        wait_until(lambda: "two:A,ok" in shell.log("tail"))
+        assert shell.log("tail").count("waiting for it") == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        assert "Traceback" not in shell.log("tail")
+    finally:
+        shell.close()
+        server.stop()
+
+
+def test_nobody_to_listen_to(tmp_path, shell):
+    done = Shell(tmp_path, None).run("tail")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("redbike: no server runs in ")
+    for wrong, said in (("a\nb", "bad job id"), ("[", "bad pattern"), ("--format=xml", "bad --format 'xml'")):
+        done = shell.run("tail", wrong)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"redbike: {said}")
+        assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,272 @@
+"""The command top: a real pseudo-terminal, real keys and signals."""
+
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from redbike import Redbike, RoundRobin
+from redbike.cli.screen import draw
+from redbike.schedule.forecast import Clock
+from redbike.serving.connection import connect
+from redbike.serving.embedded import EmbeddedServer
+from redbike.watching.glance import read_view
+from redbike.working.worker import Worker
+from tests.commandline import Shell
+from tests.terminal import COLOUR
+from tests.waiting import wait_until
+
+BEGIN, END = "\x1b[?1049h", "\x1b[?1049l"  # of the screen that is the program's own
+CLEAR = "\x1b[H"
+
+
+class Failing(RoundRobin):
+    def work(self, jobid):
+        raise ValueError(f"no luck with {jobid}")
+
+
+class Screen:
+    """``redbike top`` on a terminal, with what it has shown so far."""
+
+    def __init__(self, shell, *arguments, columns=80, lines=24):
+        self.terminal, self.side = os.openpty()
+        self.resize(columns, lines)
+        self.before = termios.tcgetattr(self.side)
+        own = {name: value for name, value in shell.environment.items() if name not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(
+            shell.command(("top", *arguments)),
+            cwd=shell.folder,
+            env=own | {"TERM": "xterm-256color"},
+            stdin=self.side,
+            stdout=self.side,
+            stderr=self.side,
+            start_new_session=True,
+        )
+        shell.started.append(self.process)
+        self.shown = ""
+
+    def resize(self, columns, lines):
+        fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def read(self):
+        while select.select([self.terminal], [], [], 0)[0]:
+            self.shown += os.read(self.terminal, 65536).decode(errors="replace")
+        return self.shown
+
+    def wait_for(self, text):
+        wait_until(lambda: text in COLOUR.sub("", self.read()))
+
+    def last(self):
+        """The lines of what was drawn last."""
+        drawn = COLOUR.sub("", self.read()).partition(END)[0].rpartition(CLEAR)[2]
+        return [line.rstrip() for line in drawn.replace("\r", "").split("\n")]
+
+    def type(self, keys):
+        os.write(self.terminal, keys)
+
+    def end(self):
+        """Its exit status; the terminal must be as it was."""
+        # What is not read would hold it up.
+        wait_until(lambda: (self.read(), self.process.poll() is not None)[1])
+        assert self.shown.count(BEGIN) == self.shown.count(END) >= 1
+        assert self.shown.rindex("\x1b[?25h") > self.shown.rindex("\x1b[?25l")
+        assert termios.tcgetattr(self.side) == self.before
+        return self.process.returncode
+
+
+@pytest.fixture
+def bike(server_url, client):
+    """Jobs that wait, fail and are due, and a worker."""
+    bike = Redbike(Failing("A"), redis_config=server_url)
+    bike.set("bad:A", "NOW")
+    bike.work_one()
+    bike.set("waits:A", "NOW")
+    for n in range(30):
+        bike.set(f"{n}:B", "EVERY:1h")
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    next(worker.queues.looks())
+    with worker.presence:
+        yield bike
+
+
+@pytest.mark.parametrize("keys", [b"q", b"Q", b"\x04"])
+def test_it_shows_what_there_is_until_a_key_is_pressed(bike, shell, keys):
+    screen = Screen(shell)
+    screen.wait_for("DUE NEXT")
+    lines = screen.last()
+    assert len(lines) <= 24
+    assert max(map(cell_len, lines)) <= 80
+    text = "\n".join(lines)
+    assert lines[0].endswith("UTC  q ends it")
+    assert "no dispatcher goes round" in text
+    assert "32 jobs, 0 paused, 1 failing" in text
+    assert re.search(r"work-A +1 ", text)
+    assert "worker" in text
+    assert "DUE NEXT (of 30)" in text
+    assert re.search("bad:A .* ValueError: no luck with bad:A", text)
+    screen.type(b"x" + keys)
+    assert screen.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_in_order(bike, shell, number):
+    screen = Screen(shell)
+    screen.wait_for("DUE NEXT")
+    screen.process.send_signal(number)
+    assert screen.end() == 0
+
+
+def test_what_changes_is_seen_without_a_key(bike, shell):
+    screen = Screen(shell)
+    screen.wait_for("DUE NEXT")
+    bike.set("new:A", "EVERY:1s")
+    screen.wait_for("new:A")
+    screen.type(b"q")
+    assert screen.end() == 0
+
+
+def test_it_fits_into_a_window_whose_size_changes(bike, shell):
+    screen = Screen(shell, columns=200, lines=50)
+    screen.wait_for("DUE NEXT")
+    assert len([line for line in screen.last() if ":B" in line]) > 20
+    for columns, lines in ((60, 12), (30, 5), (200, 50)):
+        seen = len(screen.shown)
+        screen.resize(columns, lines)
+        os.killpg(screen.process.pid, signal.SIGWINCH)
+        wait_until(lambda seen=seen: CLEAR in screen.read()[seen:])
+        wait_until(lambda lines=lines, columns=columns: fits(screen.last(), columns, lines))
+    screen.type(b"q")
+    assert screen.end() == 0
+
+
+def fits(shown, columns, lines):
+    return len(shown) <= lines and max(map(cell_len, shown)) <= columns
+
+
+def test_ctrl_z_gives_the_terminal_back_and_it_goes_on_later(bike, shell):
+    screen = Screen(shell)
+    screen.wait_for("DUE NEXT")
+    screen.process.send_signal(signal.SIGTSTP)
+    wait_until(lambda: state(screen.process.pid) == "T")
+    assert screen.read().count(END) == 1
+    assert termios.tcgetattr(screen.side) == screen.before
+    screen.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: screen.read().count(BEGIN) == 2)
+    screen.type(b"q")
+    assert screen.end() == 0
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def test_a_terminal_that_is_closed_ends_it(bike, shell):
+    screen = Screen(shell)
+    screen.wait_for("DUE NEXT")
+    os.close(screen.terminal)
+    os.close(screen.side)
+    assert screen.process.wait(10) is not None
+
+
+def test_a_server_that_goes_away_is_named_and_keys_still_count(tmp_path):
+    server = EmbeddedServer(tmp_path / "data")
+    server.start()
+    shell = Shell(tmp_path, server.url)
+    try:
+        with connect(server.url) as client:
+            Redbike(RoundRobin("A"), redis_config=client).set("job:A", "EVERY:1h")
+        screen = Screen(shell)
+        screen.wait_for("job:A")
+        # It hangs first, and then it is gone.
+        pid = server.status()["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        screen.wait_for("not of now: ")
+        screen.type(b"q")
+        assert screen.end() == 0
+        assert time.monotonic() - began < 20
+    finally:
+        shell.close()
+
+
+def test_without_a_terminal_it_says_so(bike, shell):
+    done = shell.run("top")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("redbike: top needs a terminal; ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_it_starts_no_server(tmp_path):
+    shell = Shell(tmp_path, None)
+    terminal, side = os.openpty()
+    done = subprocess.run(shell.command(("top",)), cwd=tmp_path, env=shell.environment, stdin=side, stdout=side,
+                          stderr=subprocess.PIPE, text=True, timeout=30, check=False)  # fmt: skip
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert not (tmp_path / ".redbike").exists()
+    os.close(terminal)
+    os.close(side)
+
+
+# What is drawn
+
+
+def drawn(bike, width, height, problem=""):
+    view = read_view(bike.store, 60)
+    console = Console(width=width, height=height, highlight=False)
+    with console.capture() as capture:
+        console.print(draw(view, problem, "here", Clock(view.glance.now, "Europe/Berlin"), width, height))
+    return capture.get().rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("height", [1, 4, 10, 24, 50])
+def test_it_is_never_larger_than_the_terminal(bike, width, height):
+    lines = drawn(bike, width, height)
+    assert len(lines) <= max(height, 3)
+    assert max(map(cell_len, lines)) <= width
+
+
+@pytest.mark.parametrize("height", [24, 30, 50])
+def test_all_the_room_is_used(bike, height):
+    for n in range(100):
+        bike.set(f"more{n}:C", "EVERY:1h")
+    assert len(drawn(bike, 80, height)) == height
+
+
+def test_the_newest_failures_come_first(bike):
+    bike.work_one()
+    for n in range(70):
+        bike.set(f"bad{n}:A", "NOW")
+        bike.work_one()
+    view = read_view(bike.store, 60)
+    newest = [failure["jobid"] for failure in view.failures]
+    assert newest == [f"bad{n}:A" for n in range(69, 9, -1)]
+
+
+def test_ids_of_any_letters_and_what_could_control_the_terminal(bike):
+    bike.set("東京レポート:A", "EVERY:1s")
+    bike.client.zadd(bike.store.keys.timeline, {"\x1b[2Jevil:A": 1.0})
+    bike.client.hset(bike.store.keys.schedules, "\x1b[2Jevil:A", "EVERY:1s@0")
+    text = "\n".join(drawn(bike, 100, 40))
+    assert "東京レポート:A" in text
+    assert r"\x1b[2Jevil:A" in text
+    assert "\x1b[2J" not in text
+
+
+def test_nothing_is_there(client, server_url):
+    lines = drawn(Redbike(RoundRobin("A"), redis_config=server_url), 80, 24)
+    assert lines[0].startswith("redbike here")
+    assert "no dispatcher goes round" in lines[1]
+    assert "0 jobs" in lines[2]
+    assert len(lines) == 3
