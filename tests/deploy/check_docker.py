@@ -133,9 +133,12 @@ def test_a_container_that_completes_no_loop_is_unhealthy(image):
 def test_all_services_are_healthy_and_work(stack):
     assert len(stack.containers("dispatcher")) == 2
     assert len(stack.containers("worker")) == 3
-    for service in ("valkey", "dispatcher", "worker"):
+    for service in ("valkey", "dispatcher", "worker", "monitor"):
         for state in stack.states(service):
             assert state["Health"]["Status"] == "healthy"
+    ask = "import urllib.request; print(urllib.request.urlopen('http://monitor:9199/metrics').read().decode())"
+    figures = stack.compose("exec", "worker", "/opt/redbike/bin/python", "-c", ask)
+    assert 'redbike_processes{kind="worker",state="alive"} 3.0' in figures
     stack.shell(SET)
     wait_until(lambda: stack.shell(LOGS).count("ends hello:A") >= 2, timeout=60)
     stack.redbike("unset", "hello:A")

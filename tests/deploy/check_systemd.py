@@ -123,7 +123,7 @@ def test_the_units_are_right_and_protected(machine):
     units = [
         file.name.replace("@", "@1") for kind in ("service", "timer", "target") for file in UNITS.glob(f"*.{kind}")
     ]
-    assert len(units) == 5
+    assert len(units) == 8
     assert machine.run("systemd-analyze", "verify", *units) == ""
     for unit in units:
         if unit.endswith(".service"):
@@ -262,6 +262,38 @@ def test_a_halt_stops_all_and_nothing_starts_again(farm):
     units = (DISPATCHER, WORKER, COMMANDS)
     wait_until(lambda: all(state(farm, unit) == "inactive" for unit in units), timeout=30)
     assert [farm.show(unit, "Result") for unit in units] == ["success"] * 3
+
+
+def test_health_fails_as_a_unit_when_something_is_wrong(farm):
+    assert state(farm, "redbike-health.timer") == "active"
+
+    def check() -> str:
+        farm.run("systemctl", "start", "redbike-health.service", check=False)
+        return farm.show("redbike-health.service", "ExecMainStatus")
+
+    # All has just been flushed: the processes are known again a few seconds later.
+    wait_until(lambda: check() == "0", timeout=60)
+    assert "OK: 1 dispatcher, 2 workers" in farm.journal("redbike-health.service")
+    farm.run("systemctl", "stop", DISPATCHER)
+    assert check() == "1"
+    assert state(farm, "redbike-health.service") == "failed"
+    assert "PROBLEM: no dispatcher goes round" in farm.journal("redbike-health.service")
+
+
+def test_the_figures_are_served_and_so_is_health(farm):
+    ask = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=9).read().decode())"
+
+    def get(path: str) -> str:
+        return farm.run("/opt/redbike/bin/python", "-c", ask, f"http://127.0.0.1:9199/{path}", check=False)
+
+    wait_until(lambda: "\nredbike_up 1.0\n" in get("metrics"), timeout=60)
+    wait_until(lambda: get("health").startswith("OK: 1 dispatcher, 2 workers"), timeout=60)
+    pid = farm.show("redbike-metrics.service", "MainPID")
+    farm.run("kill", "-KILL", pid)
+    wait_until(lambda: farm.show("redbike-metrics.service", "MainPID") not in (pid, "0"), timeout=60)
+    wait_until(lambda: "\nredbike_up 1.0\n" in get("metrics"), timeout=60)
+    farm.run("systemctl", "stop", "redbike-metrics.service")
+    assert farm.show("redbike-metrics.service", "Result") == "success"
 
 
 def test_fsck_fails_as_a_unit_when_there_is_a_problem(farm):

@@ -1,6 +1,7 @@
 """What the files of deploy/ say agrees with Redbike and with each other. The checks try them for real."""
 
 import configparser
+import json
 import os
 import re
 import subprocess
@@ -8,10 +9,12 @@ import sys
 import time
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from redbike import RoundRobin
+from redbike import Redbike, RoundRobin
 from redbike.config import load
 from redbike.state.keys import Keys
+from redbike.words import Outcome, Skip
 from tests.commandline import ROOT, Shell
 
 DEPLOY = ROOT / "deploy"
@@ -30,7 +33,7 @@ def protection(unit: str) -> list[str]:
 
 def test_all_units_have_the_same_protection_and_the_same_places():
     units = {file.name: file.read_text() for file in SERVICES}
-    assert len(units) == 3
+    assert len(units) == 5
     assert len({tuple(protection(unit)) for unit in units.values()}) == 1
     for unit in units.values():
         for line in ("WorkingDirectory=/etc/redbike", "EnvironmentFile=/etc/redbike/redbike.env", "User=redbike"):
@@ -44,6 +47,45 @@ def test_the_units_of_loops_have_a_watchdog_and_do_not_repeat_bad_input():
         lines = (SYSTEMD / name).read_text().splitlines()
         wanted = {"Type=notify", "WatchdogSec=30", "Restart=on-failure", "RestartPreventExitStatus=2"}
         assert wanted <= set(lines)
+
+
+def list_queries() -> list[str]:
+    """The queries of the dashboard."""
+    board = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())
+    return [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+
+
+def test_alarms_and_dashboard_ask_for_figures_that_there_are(client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, client)
+    bike.set("job:A", "NOW")
+    families = list(text_string_to_metric_families(bike.metrics()))
+    labels = {sample.name: {*sample.labels, "job"} for family in families for sample in family.samples}
+    values = {*Outcome, *Skip, "alive", "lost", "dispatcher", "worker", "$job"}
+    alarms = re.findall(r"expr: (.*(?:\n {10,}.*)*)", (DEPLOY / "prometheus" / "alerts.yaml").read_text())
+    assert len(alarms) == 9
+    for query in (*alarms, *list_queries(), "label_values(redbike_up, job)"):
+        asked = re.findall(r"(redbike_\w+)(?:\{([^}]*)\})?", query)
+        assert asked, query
+        for name, selector in asked:
+            assert name in labels, query
+            for label, value in re.findall(r'(\w+)=~?"([^"]*)"', selector):
+                assert label in labels[name], query
+                assert set(value.split("|")) <= values, query
+        grouped = {name for group in re.findall(r"by \(([^)]*)\)", query) for name in group.split(", ")}
+        assert grouped <= set.union(*(labels[name] for name, _ in asked)), query
+
+
+def test_the_panels_of_the_dashboard_do_not_overlap():
+    board = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())
+    cells = [
+        (place["x"] + across, place["y"] + down)
+        for place in (panel["gridPos"] for panel in board["panels"])
+        for across in range(place["w"])
+        for down in range(place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert {x for x, _ in cells} == set(range(24))
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 
 def test_a_worker_has_more_time_to_stop_than_its_jobs():
@@ -136,5 +178,6 @@ def test_every_file_is_named_by_a_kustomization_or_by_the_page():
 
 def test_lines_are_short():
     for file in DEPLOY.rglob("*"):
-        if file.is_file() and "__pycache__" not in file.parts:
+        # Grafana writes the dashboard.
+        if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".json":
             assert [line for line in file.read_text().splitlines() if len(line) > 100] == [], file
