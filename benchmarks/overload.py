@@ -18,7 +18,7 @@ from pathlib import Path
 
 from redbike import Redbike, RoundRobin
 from redbike.serving.embedded import EmbeddedServer
-from redbike.state.jobs import Job
+from redbike.state.jobs import JobToSet
 
 JOBS = 1_000_000
 PAGE = 500  # jobs set in one step
@@ -75,7 +75,7 @@ def enter(bike: Redbike, jobs: int) -> None:
     """All of them on the timeline, due long ago, as if no dispatcher had run since."""
     for first in range(0, jobs, PAGE):
         numbers = range(first, min(jobs, first + PAGE))
-        entries = [Job(f"{n}:A", "AT:1000", LONG_AGO + n / jobs, True, "work-A") for n in numbers]
+        entries = [JobToSet(f"{n}:A", "AT:1000", LONG_AGO + n / jobs, True, "work-A") for n in numbers]
         bike.store.at(LONG_AGO - 1).jobs.set(entries)
 
 
