@@ -6,14 +6,17 @@ process may die. So:
 
 1. Who archives takes a token with the first step. The scripts refuse the steps of all others for some seconds, and
    those of a holder whose token another one has taken since.
-2. Each step names how many entries were ever archived. Once others have archived these, it is refused too.
+2. Each step names how many entries were ever archived. Once others have archived these, it is refused too. It also
+   names the newest of these entries. If that is not where it was, the server has lost what it had last: it was killed,
+   or a replica has taken its place. Then these runs may never have been, and others may stand in their place.
 3. The entries leave the journal with the last step. Until then the runs may be in both places, and who reads them, or
    archives them again, takes those that are the same for one.
 """
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha1
 from typing import Any
 
 from redbike.state.entries import Digest, format_recent, parse_recent
@@ -26,6 +29,25 @@ STEP = 200  # jobs that are written in one
 MOST_ENTRIES, MOST_BYTES = 4000, 4_000_000  # that are archived together
 
 
+@dataclass(slots=True)
+class _Read:
+    """What is to be archived."""
+
+    done: str  # how many entries were ever archived before these
+    recent: Counter[tuple[int, str]]  # runs that are known to have ended in the last minute, see `Digest.recent`
+    digest: Digest = field(default_factory=Digest)
+    entries: int = 0
+    size: int = 0  # bytes
+    newest: bytes = b""  # the last of them
+
+    def add(self, page: Sequence[bytes]) -> None:
+        """Add the next entries."""
+        self.digest.add(page)
+        self.entries += len(page)
+        self.size += sum(map(len, page))
+        self.newest = page[-1] if page else self.newest
+
+
 class Archiver:
     """Archives the oldest entries of the journal."""
 
@@ -34,34 +56,41 @@ class Archiver:
 
     def archive(self) -> Iterator[None]:
         """Archive the entries that there are, or the oldest of many, in short steps; yield between them."""
-        done, recent, count, digest = yield from self._read()
-        if not count:
+        read = yield from self._read()
+        if read is None:
             return
-        token, counts = make_tag(), digest.counts
-        last = {"entries": count, "fields": list(counts), "numbers": list(counts.values())}
-        last["recent"] = format_recent(recent, digest.recent)
+        digest, counts = read.digest, read.digest.counts
+        given = {"token": make_tag(), "done": read.done, "entries": read.entries}
+        given["newest"] = sha1(read.newest, usedforsecurity=False).hexdigest()
+        last = {"fields": list(counts), "numbers": list(counts.values())}
+        last["recent"] = format_recent(read.recent, digest.recent)
         jobs = self._list_jobs(digest)
         pages = [jobs[first : first + STEP] for first in range(0, len(jobs), STEP)] or [[]]
         for number, page in enumerate(pages, 1):
             further = last if number == len(pages) else {}
-            if self._write(page, digest, done=done, token=token, first=number == 1, **further) != "ok":
+            if self._write(page, digest, **given, first=number == 1, **further) != "ok":
                 return
             yield
 
-    def _read(self) -> Generator[None, None, tuple[str, Counter[tuple[int, str]], int, Digest]]:
-        """Return how many were ever archived, the recent ones, how many are to be archived now, and what they have."""
+    def _read(self) -> Generator[None, None, _Read | None]:
+        """Return what is to be archived; None if there is nothing, or others stand in the place of what was read."""
         client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
-        keys, digest, count, size = self._namespace.keys, Digest(), 0, 0
+        keys = self._namespace.keys
         with translate_journal_errors(self._namespace):
             # Before the first page: the scripts find out if others archive entries in between.
             done, recent = client.hmget(keys.counts, "archived", "recent")
+        read = _Read(decode(done), parse_recent(decode(recent)))
         while True:
             with translate_journal_errors(self._namespace):
-                page = client.lrange(keys.journal, count, count + PAGE - 1)
-            digest.add(page)
-            count, size = count + len(page), size + sum(map(len, page))
-            if len(page) < PAGE or count >= MOST_ENTRIES or size >= MOST_BYTES:
-                return decode(done), parse_recent(decode(recent)), count, digest
+                # From the newest that was read, which shows that all of these are still there.
+                known = min(read.entries, 1)
+                page = client.lrange(keys.journal, read.entries - known, read.entries + PAGE - 1)
+            if page[:known] != [read.newest][:known]:
+                return None
+            page = page[known:]
+            read.add(page)
+            if len(page) < PAGE or read.entries >= MOST_ENTRIES or read.size >= MOST_BYTES:
+                return read if read.entries else None
             yield
 
     def _list_jobs(self, digest: Digest) -> list[str]:

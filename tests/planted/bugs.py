@@ -3308,6 +3308,20 @@ REMEMBERED = [
         f"{MOVES} -k 'moves and archive'",
     ),
     Bug(
+        "runs that the server has lost are archived",
+        "state/lua/archive.lua",
+        "if not newest or redis.sha1hex(newest) ~= given.newest then return {'stale'} end\n",
+        "",
+        f"{JOURNAL} -k has_lost",
+    ),
+    Bug(
+        "runs that the server has lost are archived with those in their place",
+        "state/archiving.py",
+        "if page[:known] != [read.newest][:known]:",
+        "if False:",
+        f"{JOURNAL} -k has_lost",
+    ),
+    Bug(
         "nobody archives for a while after that was done",
         "state/lua/archive.lua",
         "change('HDEL', counts, {'archiver'})\n",
@@ -3394,7 +3408,7 @@ REMEMBERED = [
     Bug(
         "any number of entries is read at once",
         "state/archiving.py",
-        "or size >= MOST_BYTES",
+        "or read.size >= MOST_BYTES",
         "",
         f"{JOURNAL} -k memory",
     ),

@@ -398,6 +398,34 @@ def test_one_that_was_suspended_changes_nothing_once_another_has_taken_over(stor
     assert store.counts.read()[f"runs:ok:{QUEUE}"] == 3 * len(MANY)
 
 
+@pytest.mark.parametrize("others", [0, 1, 2])
+@pytest.mark.parametrize("steps", ["reading", "writing"])
+def test_runs_that_the_server_has_lost_are_not_archived(store, monkeypatch, steps, others):
+    """A server that was killed has lost what it had last; so has a replica that takes its place."""
+    monkeypatch.setattr(archiving, "PAGE", 1)
+    monkeypatch.setattr(archiving, "STEP", 7)
+    run_once(store)
+    before = {key: store.client.dump(key) for key in store.client.scan_iter(f"{store.keys.prefix}*")}
+    run_once(store, MANY)
+    left = store.archiver.archive()
+    for _ in range(2):
+        next(left)
+    if steps == "writing":
+        next(left)
+        before[store.keys.counts.encode()] = store.client.dump(store.keys.counts)
+    for key in store.client.scan_iter(f"{store.keys.prefix}*"):
+        store.client.delete(key)
+    for key, value in before.items():
+        store.client.restore(key, 0, value)
+    for number in range(others):
+        run_once(store, now=NOW + 1 + number)
+    list(left)
+    assert list(fsck(store)) == []
+    archive(store.at(NOW + 60))
+    assert [run.jobid for run in store.journal.list_runs()] == [JOB] * (1 + others)
+    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 1 + others
+
+
 def test_a_clock_that_was_ahead_holds_nobody_up_for_long(store, monkeypatch):
     monkeypatch.setattr(archiving, "STEP", 7)
     run_once(store, MANY)
