@@ -28,7 +28,7 @@ Usage:
   redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] log [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
   redbike [options] top
-  redbike [options] tail [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] tail [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
   redbike [options] pause [--until=<TIME>] [--reason=<TEXT>] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
@@ -115,7 +115,8 @@ Options:
                            with run all jobs that have failed for good.
   --since=<TIMESTAMP>      Only runs that started then or later.
   --hours=<N>              How far to look ahead, up to 168 [default is 24].
-  --limit=<N>              How many rows [default is 100 for runs, and for jobs on a terminal].
+  --limit=<N>              How many rows [default is 100 for runs, and for jobs on a terminal]; with tail how many
+                           events a second [default is 1000].
   --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do.
   --all                    Everything: no job is enqueued, and none is taken.
   --until=<TIME>           When the pause ends by itself.

@@ -60,6 +60,7 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "tail": [
         ("redbike tail", "All that happens."),
         ("redbike tail 'mail:*' --format=json", "What happens to some jobs, an object a line."),
+        ("redbike tail --limit=100000 > events.csv", "All that happens, even if that is very much."),
     ],
     "run": [
         ("redbike run backup:A", "Now, in addition to its schedule."),

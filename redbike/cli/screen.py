@@ -59,7 +59,7 @@ def _describe(view: View, clock: Clock) -> Iterator[Text]:
     """Yield a line that says that all is well, or one for each of the first problems, and one with numbers."""
     glance = view.glance
     health = judge(glance, MAX_LAG)
-    rate = sum(queue.rate for queue in glance.queues)
+    rate = sum(queue.rate or 0 for queue in glance.queues)
     total = glance.total
     numbers = (
         f"{total.jobs:,} jobs, {total.paused:,} paused, {total.failing:,} failing; {rate:,} runs in the last minute; "

@@ -6,10 +6,10 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from redbike.cli.arguments import Arguments, Command
+from redbike.cli.arguments import Arguments, Command, parse_count
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, complain
 from redbike.cli.rows import choose_format, format_row
@@ -24,6 +24,7 @@ from redbike.steering.matching import compile_patterns
 from redbike.steering.patterns import check_pattern
 from redbike.texts import escape
 
+RATE = 1000  # events a second that are printed, unless `--limit` says otherwise: nobody reads more
 MOST = 10_000  # events that wait to be printed; further ones are dropped
 RETRY = 1.0  # seconds after which a server that is away is tried again
 NAP = 1.0  # seconds between two complaints, and after which a signal is noticed that came in an odd instant
@@ -50,15 +51,15 @@ FIELDS = tuple(Line.__dataclass_fields__)
 def follow(arguments: Arguments, config: Config) -> int:
     """Print events until interrupted. If the server goes away, say so, and go on when it is back."""
     patterns = [check_pattern(text) for text in arguments["<PATTERN>"]]
-    fits = compile_patterns(patterns)
+    rate = parse_count(arguments, "--limit", RATE, most=1_000_000)
     show = _choose(choose_format(arguments), config.settings.timezone)
-    listener = _Listener(open_to_look(config))
+    listener = _Listener(open_to_look(config), patterns, rate)
     # Listening goes on while a slow terminal is written to. Otherwise the server would have to keep the events.
     with leave_to_others():
         threading.Thread(target=listener.listen, daemon=True).start()
     for line in _read(listener):
-        if fits(line.jobid):
-            show(line)
+        show(line)
+        if listener.heard.empty():
             sys.stdout.flush()
     return DONE
 
@@ -75,37 +76,69 @@ def _choose(style: str, timezone: str) -> Callable[[Line], object]:
 
 
 def _read(listener: "_Listener") -> Iterator[Line]:
-    """Yield what was heard. Say how many events are missing because they came too fast."""
-    reported, told_at = 0, 0.0
+    """Yield what was heard. Say that events are missing, if there were too many."""
+    told_at = 0.0
     while True:
         try:
             found = listener.heard.get(timeout=NAP)
         except queue.Empty:
             found = None
-        missing = listener.dropped - reported
-        if missing and time.monotonic() - told_at >= NAP:
-            complain(f"{missing:,} events are missing: they came faster than they were read")
-            reported, told_at = reported + missing, time.monotonic()
+        if time.monotonic() - told_at >= NAP:
+            for problem in listener.take_problems():
+                complain(problem)
+                told_at = time.monotonic()
         if isinstance(found, Exception):
             raise found
         if found is not None:
             yield found
 
 
-class _Listener:
-    """Listens, and keeps what it has heard until it is printed."""
+class _Allowance:
+    """Allows `rate` events a second, and as many at once."""
 
-    def __init__(self, bike: Redbike) -> None:
-        self.heard: queue.Queue[Line | Exception] = queue.Queue(MOST)
-        self.dropped = 0  # so many, because there were too many others
+    def __init__(self, rate: int) -> None:
+        self._rate, self._left = rate, float(rate)
+        self._looked = time.monotonic()
+
+    def has_any(self) -> bool:
+        """Return whether an event may come now."""
+        now = time.monotonic()
+        self._left = min(self._left + (now - self._looked) * self._rate, self._rate)
+        self._looked = now
+        return self._left > 0
+
+    def spend(self) -> None:
+        """Count an event that has come."""
+        self._left -= 1
+
+
+class _Listener:
+    """Listens to events of jobs that match one of `patterns`, `rate` a second, and keeps them until they are printed."""
+
+    def __init__(self, bike: Redbike, patterns: Sequence[str] = (), rate: int = RATE) -> None:
+        self.heard: queue.SimpleQueue[Line | Exception] = queue.SimpleQueue()
         self._bike = bike
+        self._fits = compile_patterns(patterns)
+        self._rate, self._allowance = rate, _Allowance(rate)
+        self._is_limited = False  # whether events are missing because of `rate`
+        self.unread = 0  # events that are missing because too many others waited to be printed
+        self._reported = 0  # of these
+
+    def take_problems(self) -> Iterator[str]:
+        """Yield why events are missing that have come since the last time."""
+        if self._is_limited:
+            self._is_limited = False
+            yield f"events are missing: there were more than {self._rate:,} a second, see --limit"
+        if missing := self.unread - self._reported:
+            self._reported += missing
+            yield f"{missing:,} events are missing: they came faster than they were read"
 
     def listen(self) -> None:
         """Listen until this process ends."""
         is_away = False
         while True:
             try:
-                events = self._bike.events()
+                events = self._bike.store.events.listen(self._wants)
                 if is_away:
                     complain("the server is back; redbike runs and redbike log tell what has happened meanwhile")
                 is_away = False
@@ -120,11 +153,21 @@ class _Listener:
                 self.heard.put(error)  # it is raised where it can be reported
                 return
 
+    def _wants(self) -> bool:
+        """Return whether to read events that have come."""
+        has_any = self._allowance.has_any()
+        self._is_limited |= not has_any
+        return has_any
+
     def _keep(self, event: PastRun | LogEntry) -> None:
-        try:
-            self.heard.put_nowait(_make_line(event))
-        except queue.Full:
-            self.dropped += 1
+        # Runs come only where they are wanted.
+        if not self._fits(event.jobid) or (isinstance(event, LogEntry) and not self._wants()):
+            return
+        self._allowance.spend()
+        if self.heard.qsize() < MOST:
+            self.heard.put(_make_line(event))
+        else:
+            self.unread += 1
 
 
 def _make_line(event: PastRun | LogEntry) -> Line:

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from typing import Any
 
-from redbike.state.entries import Digest, format_recent, parse_recent
+from redbike.state.entries import Digest
 from redbike.state.journal import read_values, translate_journal_errors
 from redbike.state.namespace import Namespace, make_tag
 from redbike.state.records import decode, encode
+from redbike.state.tally import count, count_recent, format_recent, parse_recent
 
 PAGE = 50  # entries that are read in one step
 STEP = 200  # jobs that are written in one
@@ -34,8 +35,10 @@ class _Read:
     """What is to be archived."""
 
     done: str  # how many entries were ever archived before these
-    recent: Counter[tuple[int, str]]  # runs that are known to have ended in the last minute, see `Digest.recent`
+    recent: Counter[tuple[int, str]]  # runs that are known to have ended in the last minute
     digest: Digest = field(default_factory=Digest)
+    counts: Counter[str] = field(default_factory=Counter)  # what these add
+    ended: Counter[tuple[int, str]] = field(default_factory=Counter)  # and to `recent`
     entries: int = 0
     size: int = 0  # bytes
     newest: bytes = b""  # the last of them
@@ -43,6 +46,8 @@ class _Read:
     def add(self, page: Sequence[bytes]) -> None:
         """Add the next entries."""
         self.digest.add(page)
+        self.counts.update(count(page))
+        self.ended.update(count_recent(page))
         self.entries += len(page)
         self.size += sum(map(len, page))
         self.newest = page[-1] if page else self.newest
@@ -59,11 +64,11 @@ class Archiver:
         read = yield from self._read()
         if read is None:
             return
-        digest, counts = read.digest, read.digest.counts
+        digest = read.digest
         given = {"token": make_tag(), "done": read.done, "entries": read.entries}
         given["newest"] = sha1(read.newest, usedforsecurity=False).hexdigest()
-        last = {"fields": list(counts), "numbers": list(counts.values())}
-        last["recent"] = format_recent(read.recent, digest.recent)
+        last = {"fields": list(read.counts), "numbers": list(read.counts.values())}
+        last["recent"] = format_recent(read.recent, read.ended)
         jobs = self._list_jobs(digest)
         pages = [jobs[first : first + STEP] for first in range(0, len(jobs), STEP)] or [[]]
         for number, page in enumerate(pages, 1):

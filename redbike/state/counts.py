@@ -7,10 +7,10 @@ from collections import Counter, deque
 from typing import Any
 
 from redbike.serving.refusals import translate_errors
-from redbike.state.entries import Digest
 from redbike.state.journal import translate_journal_errors
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.records import COUNT, decode
+from redbike.state.tally import count
 from redbike.words import Skip
 
 
@@ -25,7 +25,7 @@ class Counts:
         self._last = b""  # the last entry that is known
 
     def read(self) -> Counter[str]:
-        """Return all counts, see entries.py, also of those runs that are not archived yet.
+        """Return all counts, see tally.py, also of those runs that are not archived yet.
 
         Those of occurrences that were skipped are ``skipped:REASON:``.
         """
@@ -70,7 +70,7 @@ class Counts:
         while True:
             page = client.lrange(key, len(self._known), len(self._known) + PAGE - 1)
             for entry in page:
-                self._known.append(Digest([entry]).counts)
+                self._known.append(count([entry]))
                 self._pending.update(self._known[-1])
             self._last = page[-1] if page else self._last
             if len(page) < PAGE:

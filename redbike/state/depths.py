@@ -23,7 +23,7 @@ class Queue:
     in_flight: int
     paused: float | None  # since when the queue, or everything, is paused
     at_once: int | None  # how many of its jobs may run at once
-    rate: int  # runs that ended in the last minute, up to 10 seconds more
+    rate: int | None  # runs that ended in the last minute, up to 10 seconds more; None if nobody has asked for it
 
 
 class Depths:
@@ -34,14 +34,14 @@ class Depths:
         self._gates = Gates(namespace)
         self._journal = Journal(namespace)
 
-    def list_all(self) -> list[Queue]:
-        """Return all queues, by name."""
+    def list_all(self, with_rates: bool = True) -> list[Queue]:
+        """Return all queues, by name. For their rates, all is read that has ended and is not archived yet."""
         client, keys = self._namespace.client, self._namespace.keys
         with translate_errors():
             names = sorted(map(decode, self._namespace.fetch(client.smembers, keys.queues, "set")))
         gates = {gate.queue: gate for gate in self._gates.list_all()}
         flying, everything = self._count_flying(), gates.get("")
-        ended: Counter[str] | None = None
+        ended: Counter[str] | None = None if with_rates else Counter()
         found = []
         for name, waiting, oldest, now in self._read(names):
             ended = self._journal.count_recent(now) if ended is None else ended
@@ -49,7 +49,8 @@ class Depths:
             since = [pause.since for pause in pauses if pause.until is None or now < pause.until]
             gate = gates.get(name)
             at_once = gate.at_once if gate else None
-            found.append(Queue(name, waiting, oldest, flying[name], min(since, default=None), at_once, ended[name]))
+            rate = ended[name] if with_rates else None
+            found.append(Queue(name, waiting, oldest, flying[name], min(since, default=None), at_once, rate))
         return found
 
     def count_before(self, queue: str, jobid: str, most: int) -> int | None:

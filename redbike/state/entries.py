@@ -16,41 +16,24 @@ letter what follows
 ``F``  the id of a job that was unset: what stands before that is forgotten
 ====== ==============================================================================================================
 
-The lowest byte of a number goes first. The counts have these fields, where QUEUE is empty for those queues for which
-there was no more room:
-
-- ``runs:OUTCOME:QUEUE``: ended runs,
-- ``took:SECONDS:QUEUE``: those that took at most so long, and longer than the next lower one of `BUCKETS`,
-- ``microseconds::QUEUE``: that they took together,
-- ``archived``: entries of the journal that were ever archived,
-- ``archiver``: ``TIME TOKEN`` of who is archiving,
-- ``recent``: JSON ``{QUEUE: {PART: ended runs}}``, for those parts of `PART` seconds that are less than `RECENT` ago.
+The lowest byte of a number goes first.
 """
 
-import json
 import logging
-import math
 import struct
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redbike.state.history import PastRun, add_runs, check_run, pack_worker, read_facts, read_run, read_runs
+from redbike.state.history import PastRun, add_runs, pack_worker, read_facts, read_run, read_runs
 from redbike.state.records import decode, encode
-from redbike.words import Outcome
 
 log = logging.getLogger("redbike")
 
-BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0, 7200.0)  # seconds
-PART, RECENT = 10, 60  # seconds
-MOST_RECENT = 5000  # parts of queues
 NOT_BEGUN = 255  # in place of how many runs are kept: this one had not begun, and counts as skipped
+BAD = (IndexError, ValueError, struct.error)  # what a damaged entry raises
 
 _SIZE, _RUN = struct.Struct("<H"), struct.Struct("<BHH")
-_BAD = (IndexError, ValueError, struct.error)
 
 
 class EntryRun(NamedTuple):
@@ -110,52 +93,74 @@ def pack_entry(worker: str, runs: Sequence[tuple[str, str, int, bytes]]) -> byte
     return b"".join(parts)
 
 
+@dataclass(slots=True)
+class Batch:
+    """Runs that have ended together: an entry that is read as far as their places in it."""
+
+    queues: list[str]
+    worker: bytes
+    text: bytes  # the entry, without marks
+    marks: bytes
+    start: int  # of the first run
+
+    @classmethod
+    def open(cls, entry: bytes) -> "Batch":
+        """Read an entry up to its first run. Raise one of `BAD` for what is no ``R``, with or without marks."""
+        marks, _, text = entry[1:].partition(b"\n") if entry[:1] == b"P" else (b"", b"", entry)
+        if text[:1] != b"R":
+            raise ValueError
+        (count,) = _SIZE.unpack_from(text, 1)
+        position, queues = 1 + _SIZE.size, []
+        for _ in range(count):
+            (size,) = _SIZE.unpack_from(text, position)
+            name = position + _SIZE.size
+            position = name + size
+            queues.append(decode(text[name:position]))
+        name = position + 1
+        position = name + text[position]
+        return cls(queues, text[name:position], text, marks, position)
+
+    def walk(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yield the places of all runs that count. Raise one of `BAD`, perhaps not at once, if the entry is damaged.
+
+        Of each: how many are kept of its job, the number of its queue, where its id begins, and where the run begins
+        and ends.
+        """
+        text, marks, position, number = self.text, self.marks, self.start, 0
+        while position < len(text):
+            kept, queue, size = _RUN.unpack_from(text, position)
+            name = position + _RUN.size
+            start = name + size
+            position = start + text[start]
+            mark = marks[number : number + 1]
+            number += 1
+            if kept != NOT_BEGUN and mark != b"0":
+                kept = 0 if mark == b"u" else kept
+                yield kept, queue, name, start, position
+        if position != len(text) or len(marks) not in (0, number):
+            raise ValueError
+
+
 def read_entry(entry: bytes) -> list[EntryRun | str] | None:
     """Return the runs of an entry that count, or the id of the job that was unset; None for a damaged entry."""
     try:
-        return [decode(entry[1:])] if entry[:1] == b"F" else list(_read_runs(entry))
-    except _BAD:
+        return [decode(entry[1:])] if entry[:1] == b"F" else list(_read_runs(Batch.open(entry)))
+    except BAD:
         return None
 
 
-def _read_runs(entry: bytes) -> Iterator[EntryRun]:
-    marks = b""
-    if entry[:1] == b"P":
-        marks, _, entry = entry[1:].partition(b"\n")
-    if entry[:1] != b"R":
-        raise ValueError
-    (count,) = _SIZE.unpack_from(entry, 1)
-    position, queues, number = 1 + _SIZE.size, [], 0
-    for _ in range(count):
-        (size,) = _SIZE.unpack_from(entry, position)
-        name = position + _SIZE.size
-        position = name + size
-        queues.append(decode(entry[name:position]))
-    name = position + 1
-    position = name + entry[position]
-    worker = entry[name:position]
-    while position < len(entry):
-        kept, queue, size = _RUN.unpack_from(entry, position)
-        name = position + _RUN.size
-        start = name + size
-        position = start + entry[start]
-        check_run(entry[start:position])
-        mark = marks[number : number + 1]
-        number += 1
-        if kept != NOT_BEGUN and mark != b"0":
-            kept = 0 if mark == b"u" else kept
-            yield EntryRun(decode(entry[name:start]), queues[queue], kept, entry[start:position], worker)
-    if position != len(entry) or len(marks) not in (0, number):
-        raise ValueError
+def _read_runs(batch: Batch) -> Iterator[EntryRun]:
+    text = batch.text
+    for kept, queue, name, start, end in batch.walk():
+        read_facts(text, start, end)
+        yield EntryRun(decode(text[name:start]), batch.queues[queue], kept, text[start:end], batch.worker)
 
 
 class Digest:
-    """What some entries have of each job, and what they add to the counts."""
+    """What some entries have of each job."""
 
     def __init__(self, entries: Iterable[bytes] = ()) -> None:
         self.pending: dict[str, Pending] = {}
-        self.counts: Counter[str] = Counter()
-        self.recent: Counter[tuple[int, str]] = Counter()  # ended runs, by part and queue
         self.add(entries)
 
     def add(self, entries: Iterable[bytes]) -> None:
@@ -169,38 +174,3 @@ class Digest:
                     self.pending.setdefault(run, Pending()).forget()
                 else:
                     self.pending.setdefault(run.jobid, Pending()).add(run)
-                    self._count(run)
-
-    def _count(self, run: EntryRun) -> None:
-        counts, (outcome, took, ended) = self.counts, read_facts(run.packed)
-        took = round(took, 6)  # a float that is kept in four bytes may be a little more
-        counts[f"runs:{outcome}:{run.queue}"] += 1
-        if outcome != Outcome.LOST:
-            # Nobody knows how long the others took.
-            bucket = bisect_left(BUCKETS, took)
-            counts[f"took:{BUCKETS[bucket] if bucket < len(BUCKETS) else math.inf:g}:{run.queue}"] += 1
-            counts[f"microseconds::{run.queue}"] += round(took * 1_000_000)
-        self.recent[int(ended // PART), run.queue] += 1
-
-
-def format_recent(kept_before: Counter[tuple[int, str]], added: Counter[tuple[int, str]]) -> str:
-    """Return ended runs by part and queue as they are to be kept; those that are too old for that are left out.
-
-    So are those to come: the clock was ahead when they ended.
-    """
-    newest = max((part for part, _ in added), default=0)
-    kept: dict[str, dict[str, int]] = {}
-    for (part, queue), number in (kept_before + added).most_common(MOST_RECENT):
-        if abs(newest - part) <= RECENT // PART:
-            kept.setdefault(queue, {})[str(part)] = number
-    return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
-
-
-def parse_recent(text: str) -> Counter[tuple[int, str]]:
-    """Read what `format_recent` has made; none for anything else."""
-    found: Counter[tuple[int, str]] = Counter()
-    with suppress(ValueError, TypeError, AttributeError, RecursionError):
-        for queue, parts in json.loads(text).items():
-            for part, number in parts.items():
-                found[int(part), queue] += int(number)
-    return found

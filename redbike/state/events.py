@@ -4,7 +4,8 @@ The channels have the names of the keys of the journal and the log, and their me
 sharded: in a cluster, an event goes to no other shard.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from redbike.serving.refusals import translate_errors
@@ -15,6 +16,7 @@ from redbike.state.namespace import Namespace
 from redbike.state.records import decode
 
 LOOK = 1.0  # seconds after which a listener looks whether it was closed
+REST = 0.1  # seconds for which it does not listen to runs that nobody wants
 
 
 class Events:
@@ -23,8 +25,12 @@ class Events:
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
 
-    def listen(self) -> Iterator[PastRun | LogEntry]:
-        """Listen from now on; yield what happens, without end. Raise `Unreachable` where the server is away."""
+    def listen(self, wants: Callable[[], bool] | None = None) -> Iterator[PastRun | LogEntry]:
+        """Listen from now on; yield what happens, without end. Raise `Unreachable` where the server is away.
+
+        `wants` is asked before runs are read that have ended together. After a no, nobody listens to runs for a moment:
+        only then they cost the server nothing, and to pass over them costs half of what it costs to read them.
+        """
         client: Any = self._namespace.client  # redis-py gives no types for this
         keys = self._namespace.keys
         channels = [keys.journal, keys.log]
@@ -34,21 +40,36 @@ class Events:
             for _ in channels:
                 # Only what happens after the server has said so is heard.
                 subscription.parse_response()
-        return self._receive(subscription)
+        return self._receive(subscription, wants)
 
-    def _receive(self, subscription: Any) -> Iterator[PastRun | LogEntry]:
+    def _receive(self, subscription: Any, wants: Callable[[], bool] | None) -> Iterator[PastRun | LogEntry]:
+        journal, is_resting = self._namespace.keys.journal, False
         try:
             with translate_errors():
                 while True:
                     message = subscription.get_message(timeout=LOOK)
-                    if message and message["type"] == "smessage":
-                        yield from self._read(decode(message["channel"]), message["data"])
+                    if not message:
+                        continue
+                    if message["type"] == "ssubscribe":
+                        is_resting = False
+                    if message["type"] != "smessage":
+                        continue
+                    if decode(message["channel"]) != journal:
+                        yield from reversed(list(parse_entry(message["data"]) or ()))
+                    elif is_resting:
+                        pass
+                    elif wants is None or wants():
+                        yield from _read_runs(message["data"])
+                    else:
+                        is_resting = True
+                        subscription.sunsubscribe(journal)
+                        time.sleep(REST)
+                        subscription.ssubscribe(journal)
         finally:
             subscription.close()
 
-    def _read(self, channel: str, data: bytes) -> Iterator[PastRun | LogEntry]:
-        if channel == self._namespace.keys.log:
-            yield from reversed(list(parse_entry(data) or ()))
-        else:
-            runs = read_entry(data) or ()
-            yield from (read_run(run.jobid, run.packed, run.worker) for run in runs if not isinstance(run, str))
+
+def _read_runs(entry: bytes) -> Iterator[PastRun]:
+    for run in read_entry(entry) or ():
+        if not isinstance(run, str):
+            yield read_run(run.jobid, run.packed, run.worker)

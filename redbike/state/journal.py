@@ -6,11 +6,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from redbike.serving.refusals import translate_errors
-from redbike.state.entries import PART, RECENT, Digest, Pending, parse_recent, read_entry
+from redbike.state.entries import Digest, Pending, read_entry
 from redbike.state.history import PastRun
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.questions import Questions
 from redbike.state.records import COUNT, decode, encode
+from redbike.state.tally import PART, RECENT, count_recent, parse_recent
 from redbike.words import Skip
 
 FEW = 20  # jobs that are looked for in the bytes of each entry
@@ -59,7 +60,7 @@ class Journal:
             kept = parse_recent(decode(client.hget(keys.counts, "recent")))
         ended: Counter[str] = Counter()
         # What is archived in between is not counted; at the next look it is.
-        for (part, queue), number in (kept + Digest(self._read_entries()).recent).items():
+        for (part, queue), number in (kept + count_recent(self._read_entries())).items():
             if 0 <= now - part * PART < RECENT + PART:
                 ended[queue] += number
         return ended

@@ -35,10 +35,10 @@ class View:
     failures: Sequence[dict[str, Any]]  # the newest ones, see `redbike.running.policies.make_failure`
 
 
-def read_glance(store: Store, max_lag: float = 0.0) -> Glance:
+def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> Glance:
     """Read all of it. Those jobs count as due that have been due for more than `max_lag` seconds."""
     total = store.totals.read(max_lag)
-    processes, queues = store.workers.list_all(), store.depths.list_all()
+    processes, queues = store.workers.list_all(), store.depths.list_all(with_rates)
     is_paused = any(gate.queue == "" and gate.pause for gate in store.gates.list_all())
     return Glance(total, processes, queues, is_paused)
 

@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from redbike.errors import ServerError
 from redbike.state.depths import Queue
-from redbike.state.entries import BUCKETS
 from redbike.state.store import Store
+from redbike.state.tally import BUCKETS
 from redbike.state.totals import Total
 from redbike.words import Outcome, Skip
 
@@ -70,7 +70,7 @@ class Figures(Collector):
 def _collect(store: Store) -> Iterator[Metric]:
     total = store.totals.read()
     yield from _describe_jobs(total)
-    queues = store.depths.list_all()
+    queues = store.depths.list_all(with_rates=False)
     # Always the same ones, as far as possible: a series with gaps cannot be read.
     shown = {queue.queue for queue in queues[:MOST_QUEUES]}
     yield from _describe_queues(queues, shown, total.now)

@@ -37,7 +37,7 @@ class Reasons:
     def _look(self, job: JobState) -> Situation:
         store, queue = self._store, self._find_queue(job)
         runs = sorted(store.journal.list_runs([job.jobid]), key=lambda run: run.started, reverse=True)
-        found = {each.queue: each for each in store.depths.list_all()}
+        found = {each.queue: each for each in store.depths.list_all(with_rates=False)}
         return Situation(
             job=job,
             runs=runs,

@@ -149,12 +149,50 @@ def test_a_reader_that_is_too_slow_is_told_how_much_it_has_missed(client, prefix
     wait_until(lambda: listeners(client, prefix))
     for number in range(50):
         bike.set(f"{number}:A", "EVERY:1h")
-    wait_until(lambda: listener.dropped == 45)
+    wait_until(lambda: listener.unread == 45)
     lines = tail._read(listener)
     assert [next(lines).jobid for _ in range(5)] == [f"{number}:A" for number in range(5)]
     bike.set("last:A", "EVERY:1h")
     assert next(lines).jobid == "last:A"
     assert capsys.readouterr().err == "redbike: 45 events are missing: they came faster than they were read\n"
+
+
+@pytest.mark.parametrize("patterns", [(), ("wanted*",)])
+def test_no_more_come_than_the_limit_allows(client, prefix, patterns):
+    bike = Redbike(Worker("A"), prefix, client)
+    listener = tail._Listener(bike, patterns, rate=3)
+    threading.Thread(target=listener.listen, daemon=True).start()
+    wait_until(lambda: listeners(client, prefix))
+    began = time.monotonic()
+    if patterns:
+        # What nobody has asked for does not count.
+        work(bike, *(f"other:{number}:A" for number in range(50)))
+    work(bike, *(f"wanted:{number}:A" for number in range(100)))
+    problems = []
+    wait_until(lambda: problems.extend(listener.take_problems()) or problems)
+    assert problems == ["events are missing: there were more than 3 a second, see --limit"]
+    heard = [listener.heard.get().jobid for _ in range(listener.heard.qsize())]
+    assert heard[:3] == [f"wanted:{number}:A" for number in range(3)]
+    assert len(heard) <= 4 + 3 * (time.monotonic() - began)
+
+    def has_last():
+        work(bike, "wanted:last:A")
+        return "wanted:last:A" in [listener.heard.get().jobid for _ in range(listener.heard.qsize())]
+
+    wait_until(has_last)
+
+
+def test_who_has_changed_what_comes_soon_though_too_many_runs_end(client, prefix):
+    bike = Redbike(Worker("A"), prefix, client, noted_as="ada@here")
+    heard = []
+    events = bike.store.events.listen(wants=lambda: heard.append(0))
+    for number in range(3):
+        work(bike, f"{number}:A")
+        entry = next(events)
+        assert (entry.action, entry.jobid) == ("set", f"{number}:A")
+        assert time.time() - entry.time < 5
+    assert 1 <= len(heard) <= 3
+    events.close()
 
 
 def test_a_server_that_goes_away(tmp_path):
@@ -186,7 +224,12 @@ def test_nobody_to_listen_to(tmp_path, shell):
     done = Shell(tmp_path, None).run("tail")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("redbike: no server runs in ")
-    for wrong, said in (("a\nb", "bad job id"), ("[", "bad pattern"), ("--format=xml", "bad --format 'xml'")):
+    for wrong, said in (
+        ("a\nb", "bad job id"),
+        ("[", "bad pattern"),
+        ("--format=xml", "bad --format 'xml'"),
+        ("--limit=0", "bad --limit '0'"),
+    ):
         done = shell.run("tail", wrong)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"redbike: {said}")

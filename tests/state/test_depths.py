@@ -4,9 +4,10 @@ import pytest
 
 from redbike.errors import ServerError
 from redbike.state.depths import TOGETHER, Queue
-from redbike.state.entries import MOST_RECENT, format_recent, pack_entry, parse_recent
+from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
 from redbike.state.store import Store
+from redbike.state.tally import MOST_RECENT, format_recent, parse_recent
 from redbike.words import Outcome
 from tests.states import NOW, QUEUE, START, queue_for
 from tests.verbs import set_job, take_many

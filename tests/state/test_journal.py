@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from redbike.errors import ServerError
 from redbike.keeping.fsck import fsck
 from redbike.state import archiving
-from redbike.state.entries import BUCKETS, NOT_BEGUN, EntryRun, pack_entry, read_entry
+from redbike.state.entries import NOT_BEGUN, EntryRun, pack_entry, read_entry
 from redbike.state.history import MAX_SIZE, PastRun, add_runs, pack_run, pack_worker, read_run, read_runs
 from redbike.state.jobs import JobToSet
 from redbike.state.namespace import make_tag
 from redbike.state.run import LEASE, Placement
 from redbike.state.store import Store
+from redbike.state.tally import BUCKETS, count_recent
 from redbike.words import Outcome
 from tests.chance import ALWAYS_THE_SAME
 from tests.states import JOB, NOW, OLD, QUEUE, START, queue_for
@@ -180,6 +181,7 @@ def test_what_is_no_entry_is_none_or_read(noise):
     for entry in (noise, b"R" + noise, b"P1\nR" + noise, b"F" + noise):
         found = read_entry(entry)
         assert found is None or all(isinstance(each, str | EntryRun) for each in found)
+        assert sum(count_recent([entry]).values()) == len([each for each in found or () if isinstance(each, EntryRun)])
 
 
 def test_each_part_of_an_entry_is_damaged():

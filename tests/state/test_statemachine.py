@@ -23,13 +23,14 @@ from redbike.errors import NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.resuming import resume, resume_over
-from redbike.state.entries import BUCKETS, read_entry
+from redbike.state.entries import read_entry
 from redbike.state.gates import Gate
 from redbike.state.jobs import JobToSet
 from redbike.state.keys import OWNER, TELLS
 from redbike.state.records import Streak, parse_batch
 from redbike.state.run import GRACE, LEASE, Placement, Run
 from redbike.state.store import Store
+from redbike.state.tally import BUCKETS
 from redbike.state.workers import LOST
 from redbike.steering.cancelling import cancel_jobs
 from redbike.words import Outcome, Skip

@@ -8,9 +8,10 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from redbike import Redbike, RoundRobin, Unreachable
-from redbike.state.entries import BUCKETS, pack_entry
+from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
 from redbike.state.store import Store
+from redbike.state.tally import BUCKETS
 from redbike.watching import metrics
 from redbike.watching.metrics import OTHERS, Figures
 from redbike.words import Outcome, Skip
