@@ -25,7 +25,7 @@ from redbike import Redbike, RoundRobin
 from redbike.serving.embedded import EmbeddedServer
 
 JOBS, PAGE = 1_000_000, 1000
-DRAINED, ROUNDS = 100_000, 16  # jobs, too few for the worker to archive them, and how often each drain is repeated
+DRAINED, ROUNDS = 100_000, 20  # jobs, too few for the worker to archive them, and how often each drain is repeated
 SCRAPE = 5.0  # seconds between two of them; a drain takes half as long, and has none or one
 PORT = 19199
 COMMANDS = (
@@ -57,7 +57,7 @@ class Timed(RoundRobin):
             open("took.new", "w").write(str(time.perf_counter() - self.began))
             __import__("os").rename("took.new", "took")
 """
-WATCHERS = {"nobody": (), "tail and metrics": ("tail", "metrics"), "nobody again": ()}
+WATCHERS = {"nobody": (), "tail": ("tail",), "tail and metrics": ("tail", "metrics")}
 
 
 def main() -> None:

@@ -113,7 +113,7 @@ class _Allowance:
 
 
 class _Listener:
-    """Listens to events of jobs that match one of `patterns`, `rate` a second, and keeps them until they are printed."""
+    """Listens to events of jobs that match one of `patterns`, `rate` a second; keeps them until they are printed."""
 
     def __init__(self, bike: Redbike, patterns: Sequence[str] = (), rate: int = RATE) -> None:
         self.heard: queue.SimpleQueue[Line | Exception] = queue.SimpleQueue()

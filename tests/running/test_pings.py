@@ -275,7 +275,8 @@ def test_a_service_that_never_comes_to_an_end_holds_up_no_other_for_long(pinged,
         wait_until(lambda: pinged.called[4:] == ["/again"])
 
 
-def test_the_child_of_a_program_that_forks_sends_nothing_and_ends(pinged, server_url, tmp_path):
+def run_program(pinged, server_url, folder, more=""):
+    """A program that works one job, does `more`, and ends."""
     program = f"""
 import os, sys
 from redbike import Redbike, RoundRobin
@@ -285,10 +286,14 @@ class Own(RoundRobin):
 bike = Redbike(Own("A"), redis_config={server_url!r})
 bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
 bike.work_one()
-child = os.fork()
-sys.exit(os.waitpid(child, 0)[1] if child else 0)
+{more}
 """
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=30)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=folder, timeout=30)
+
+
+def test_the_child_of_a_program_that_forks_sends_nothing_and_ends(pinged, server_url, tmp_path):
+    forks = "child = os.fork()\nsys.exit(os.waitpid(child, 0)[1] if child else 0)"
+    run_program(pinged, server_url, tmp_path, forks)
     assert pinged.called == ["/x/start", "/x"]
 
 
@@ -365,16 +370,7 @@ def test_the_pings_of_a_job_stay_in_order_and_other_jobs_do_not_wait_for_them(pi
 
 
 def test_a_program_that_ends_sends_what_is_left(pinged, server_url, tmp_path):
-    program = f"""
-from redbike import Redbike, RoundRobin
-class Own(RoundRobin):
-    def work(self, jobid):
-        pass
-bike = Redbike(Own("A"), redis_config={server_url!r})
-bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
-bike.work_one()
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=30)
+    run_program(pinged, server_url, tmp_path)
     assert pinged.called == ["/x/start", "/x"]
 
 
@@ -392,6 +388,7 @@ def test_a_dispatcher_calls_its_own_once_a_minute_while_it_goes_round(bike, ping
     dispatcher._turn()
     wait_until(lambda: pinged.called == ["/me", "/me"])
     dispatcher.close()
+    dispatcher.loop.close()
     dispatcher._pings.stop()
 
 
@@ -421,6 +418,7 @@ def test_a_dispatcher_that_cannot_reach_redis_does_not_call(tmp_path, pinged):
     with pytest.raises(Unreachable):
         dispatcher._turn()
     dispatcher.close()
+    dispatcher.loop.close()
     dispatcher._pings.stop()
     assert pinged.called == ["/"]
 
