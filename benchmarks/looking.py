@@ -57,7 +57,7 @@ class Timed(RoundRobin):
             open("took.new", "w").write(str(time.perf_counter() - self.began))
             __import__("os").rename("took.new", "took")
 """
-WATCHERS = {"nobody": (), "tail": ("tail",), "tail and metrics": ("tail", "metrics")}
+WATCHERS = {"nobody": (), "tail": ("tail",), "metrics": ("metrics",), "tail and metrics": ("tail", "metrics")}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from redbike.config import Settings
 from redbike.errors import BadConfig
+from redbike.schedule.forecast import Clock
 from redbike.schedule.moments import END_OF_TIME
 from redbike.state.depths import Queue
 from redbike.state.history import PastRun
@@ -163,8 +164,12 @@ class Looking:
             raise BadConfig(f"bad hours {hours!r:.40}: a number up to {MOST_HOURS} is needed")
         now = self.store.timeline.read_now()
         start = now if after is None else after
-        if isinstance(start, bool) or not isinstance(start, int | float) or not now <= start < END_OF_TIME:
+        if isinstance(start, bool) or not isinstance(start, int | float) or not 0 <= start < END_OF_TIME:
             raise BadConfig(f"bad after {after!r:.40}: an instant to come is needed, in epoch seconds")
+        if start < now:
+            raise BadConfig(
+                f"bad after {after!r:.40}: {Clock(0.0, 'UTC').name(start)} is past; runs and why tell of it"
+            )
         # Minutes are what is counted.
         start = max(now, math.floor(start / 60) * 60)
         jobids = expand(self.store.questions, patterns) if patterns else None

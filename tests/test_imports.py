@@ -52,7 +52,7 @@ MODULES = {
     "state": [
         {"__init__", "history", "keys", "records", "rights", "run"},
         {"entries", "texts"},
-        {"scripts"},
+        {"scripts", "tally"},
         {"namespace"},
         {"inspected", "log"},
         {"gates", "jobs", "questions", "runs"},
@@ -81,7 +81,7 @@ MODULES = {
         {"facade"},
     ],
     "why": [{"__init__", "situation"}, {"now"}, {"past"}, {"reasons"}],
-    "watching": [{"__init__", "agenda", "glance", "metrics", "server"}, {"health"}],
+    "watching": [{"__init__", "counting", "glance", "metrics", "server"}, {"agenda", "health"}],
     "cli": [
         {"arguments", "examples", "messages", "tables", "usage"},
         {"bike", "diagnosis", "help", "rows"},

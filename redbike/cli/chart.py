@@ -14,7 +14,8 @@ from rich.text import Text
 
 from redbike.cli.tables import make_text
 from redbike.schedule.forecast import Clock, format_length
-from redbike.watching.agenda import QUARTER, Agenda, Quarter, Share
+from redbike.watching.agenda import Agenda, Quarter, Share
+from redbike.watching.counting import QUARTER
 
 WIDE = 200  # columns where there is no terminal
 MANY = 20_000  # jobs from which on it is worth showing how far it is
@@ -48,18 +49,22 @@ def show_agenda(agenda: Agenda, clock: Clock) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
     console.print(_describe_all(agenda, clock), style="bold")
     if agenda.quarters:
-        queues = _choose_colours(agenda.quarters)
-        console.print(_make_legend(queues, agenda.quarters))
-        for line in _draw_days(agenda, clock, queues, console):
+        runs = Counter[str]()
+        for quarter in agenda.quarters:
+            runs[quarter.queue] += quarter.runs
+        colours = {queue: colour for (queue, _), colour in zip(runs.most_common(), COLOURS, strict=False)}
+        console.print(_make_legend(runs, colours))
+        for line in _draw_days(agenda, clock, colours, console):
             console.print(line, no_wrap=True, crop=True)
         console.print("\ndensest minutes", style="bold")
         for minute in agenda.densest:
-            _print_wrapped(console, f"{clock.format(minute.start)[:-3]}  {minute.runs:,} {_name_runs(minute.runs)}: "
-                           f"{'; '.join(map(_describe_share, minute.shares))}")  # fmt: skip
+            shares = "; ".join(map(_describe_share, minute.shares))
+            when = clock.format(minute.start)[:-3]
+            console.print(make_text(f"{when}  {minute.runs:,} {_name_runs(minute.runs)}: {shares}"))
         if agenda.relief:
-            _print_wrapped(console, _advise(agenda, clock))
+            console.print(make_text(_advise(agenda, clock)))
     for text in _list_left_out(agenda):
-        _print_wrapped(console, text)
+        console.print(make_text(text))
 
 
 def _describe_all(agenda: Agenda, clock: Clock) -> Text:
@@ -72,28 +77,17 @@ def _name_runs(number: int) -> str:
     return "run" if number == 1 else "runs"
 
 
-def _choose_colours(quarters: Sequence[Quarter]) -> dict[str, str]:
-    """Return the colours of the queues with the most runs, most first."""
-    runs = Counter[str]()
-    for quarter in quarters:
-        runs[quarter.queue] += quarter.runs
-    return {queue: colour for (queue, _), colour in zip(runs.most_common(), COLOURS, strict=False)}
-
-
-def _make_legend(queues: dict[str, str], quarters: Sequence[Quarter]) -> Text:
-    runs = Counter[str]()
-    for quarter in quarters:
-        runs[quarter.queue] += quarter.runs
+def _make_legend(runs: Counter[str], colours: dict[str, str]) -> Text:
     legend = Text()
-    for queue, colour in queues.items():
+    for queue, colour in colours.items():
         legend.append("■ ", colour).append(make_text(f"{queue or 'no queue'} {runs[queue]:,}  "))
-    if len(runs) > len(queues):
-        rest = sum(number for queue, number in runs.items() if queue not in queues)
-        legend.append("■ ", OTHERS).append(f"{len(runs) - len(queues):,} more {rest:,}")
+    if len(runs) > len(colours):
+        rest = sum(number for queue, number in runs.items() if queue not in colours)
+        legend.append("■ ", OTHERS).append(f"{len(runs) - len(colours):,} more {rest:,}")
     return legend
 
 
-def _draw_days(agenda: Agenda, clock: Clock, queues: dict[str, str], console: Console) -> Iterator[Text]:
+def _draw_days(agenda: Agenda, clock: Clock, colours: dict[str, str], console: Console) -> Iterator[Text]:
     """Yield a line for each quarter, and one for each day and for each gap."""
     width = max(8, console.width - NUMBERS)
     mark = "█" if console.encoding.startswith("utf") else "#"
@@ -108,20 +102,21 @@ def _draw_days(agenda: Agenda, clock: Clock, queues: dict[str, str], console: Co
         elif start > last + QUARTER:
             yield Text(f"      nothing for {format_length(start - last - QUARTER)}", "dim")
         last = start
-        yield _draw_quarter(time[:5], own, most, width, queues, mark)
+        yield _draw_quarter(time[:5], own, most, width, colours, mark)
 
 
-def _draw_quarter(time: str, own: Sequence[Quarter], most: int, width: int, queues: dict[str, str], mark: str) -> Text:
+def _draw_quarter(time: str, own: Sequence[Quarter], most: int, width: int, colours: dict[str, str], mark: str) -> Text:
     runs = sum(each.runs for each in own)
     busy = None if any(each.busy is None for each in own) else sum(each.busy or 0.0 for each in own)
     line = Text(f"{time} {runs:>10,} {'' if busy is None else f'{busy:.2f}' if busy < 10 else f'{busy:,.0f}':>6}  ")
     # By the sum so far, so that the parts of a bar are as long as all of it.
     reached, drawn = 0, 0
     length = max(1, round(width * runs / most))
-    for each in sorted(own, key=lambda each: list(queues).index(each.queue) if each.queue in queues else len(queues)):
+    ranks = {queue: rank for rank, queue in enumerate(colours)}
+    for each in sorted(own, key=lambda each: ranks.get(each.queue, len(ranks))):
         reached += each.runs
         cells = round(length * reached / runs) - drawn
-        line.append(mark * cells, queues.get(each.queue, OTHERS))
+        line.append(mark * cells, colours.get(each.queue, OTHERS))
         drawn += cells
     return line
 
@@ -136,7 +131,7 @@ def _describe_share(share: Share) -> str:
 def _advise(agenda: Agenda, clock: Clock) -> str:
     relief, minute = agenda.relief, agenda.densest[0]
     assert relief
-    spread = f"--spread={_format_spread(relief.seconds)}"
+    spread = f"--spread={relief.seconds // 60}m"
     how = f"{relief.hashed!r} or {spread}" if relief.hashed else spread
     when = clock.format(minute.start)[11:16]
     return (
@@ -145,16 +140,8 @@ def _advise(agenda: Agenda, clock: Clock) -> str:
     )
 
 
-def _format_spread(seconds: int) -> str:
-    return "1h" if seconds == 3600 else f"{seconds // 60}m"
-
-
 def _list_left_out(agenda: Agenda) -> Iterator[str]:
     if agenda.continuous:
         yield f"Not counted: {agenda.continuous:,} with CONTINUE, which run again as soon as they have run."
     if agenda.paused:
         yield f"Paused: {agenda.paused:,}. Those that somebody has to resume are not counted."
-
-
-def _print_wrapped(console: Console, text: str) -> None:
-    console.print(make_text(text))

@@ -70,9 +70,11 @@ def run_all(arguments: Arguments, config: Config) -> int:
 
 def _find_ping_url(arguments: Arguments) -> str | None:
     """Return the URL that the dispatcher is to call. Raise `BadConfig` for a bad one."""
-    given = arguments["--ping-url"]
-    url = os.environ.get(PING_URL) if given is None else given
-    return None if given is None and not url else check_dispatcher_url(url)
+    url = arguments["--ping-url"]
+    if url is None:
+        # An empty variable is as good as none.
+        url = os.environ.get(PING_URL) or None
+    return None if url is None else check_dispatcher_url(url)
 
 
 def _require_worker(config: Config) -> str:

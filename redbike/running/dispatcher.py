@@ -23,7 +23,7 @@ from redbike.errors import RedbikeError
 from redbike.processes import watchdog
 from redbike.running.archiving import Archiving
 from redbike.running.loop import Loop
-from redbike.running.pings import Pings
+from redbike.running.pings import Pings, Switch
 from redbike.running.policies import describe, place_again, place_lost, place_suspect
 from redbike.running.presence import Presence
 from redbike.running.resuming import resume_over
@@ -46,7 +46,6 @@ ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clock
 KEEPING = 0.05  # seconds that keeping the time may take
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
-PING_INTERVAL = 60.0  # seconds
 GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
 
 
@@ -62,7 +61,7 @@ class Dispatcher:
         self._kept = 0.0
         self._archiving = Archiving(store)
         self._pings = Pings()
-        self._ping_url, self._pinged = ping_url, float("-inf")
+        self._switch = Switch(self._pings, ping_url)
         self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
@@ -242,7 +241,7 @@ class Dispatcher:
         self.dispatch_due()
         assert self._surveyed is not None
         self.loop.check_halt(self._surveyed.control)
-        self._ping()
+        self._switch.press()
         survey = self._surveyed
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_alarm) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
@@ -258,11 +257,6 @@ class Dispatcher:
                 return
             if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more else min(NAP, pause - EARLY / 2)):
                 return
-
-    def _ping(self) -> None:
-        if self._ping_url and time.monotonic() - self._pinged >= PING_INTERVAL:
-            self._pinged = time.monotonic()
-            self._pings.send("dispatcher", self._ping_url)
 
     def _keep_time(self, until: float) -> None:
         """Note up to when all is dispatched, about once a second, unless that might make a job late."""

@@ -30,6 +30,7 @@ MOST = 250  # pings that wait in a lane; further ones are dropped
 PAUSES = (1.0, 2.0, 4.0)  # seconds before each further try
 TIMEOUT = 10.0  # seconds without an answer
 PATIENCE = 5.0  # seconds for which a process that stops sends what is left
+INTERVAL = 60.0  # seconds between two calls of a switch
 REMINDER = 60.0  # seconds after which it is logged again that a host does not answer, or that pings are dropped
 BUSY = (408, 429)  # answers below 500 after which it is worth trying again
 
@@ -149,6 +150,20 @@ class Pings:
                 self._unsaid.clear()
             self._told[text], unsaid = now, self._unsaid.pop(text, 0)
         log.warning("%s%s%s", whose, text, f"; and {unsaid} times since the last such line" if unsaid else "")
+
+
+class Switch:
+    """A dead man's switch: its URL is called once a minute for as long as somebody presses it. Without a URL, never."""
+
+    def __init__(self, pings: Pings, url: str | None) -> None:
+        self._pings, self._url = pings, url
+        self._called = float("-inf")  # by the monotonic clock
+
+    def press(self) -> None:
+        """Say that all goes on."""
+        if self._url and time.monotonic() - self._called >= INTERVAL:
+            self._called = time.monotonic()
+            self._pings.send("dispatcher", self._url)
 
 
 class _Lane:

@@ -35,7 +35,7 @@ key (after the prefix)    type    content
 ``-seen``                 zset    owner, scored by when the process was seen last
 ``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
 ``-history``              hash    job id → its last ended runs, packed as in history.py
-``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see entries.py
+``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: ended runs that are to be told, see below
 ``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================

@@ -112,6 +112,10 @@ class Answer(NamedTuple):
     left: str = "-"
     options: str = ""
 
+    def ends(self, placement: Placement) -> Outcome | None:
+        """Return how a run has ended that this is the answer to; None if it has not, or had not begun."""
+        return placement.outcome if self.word == "ok" else None
+
 
 class Look(NamedTuple):
     """One look into queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1.

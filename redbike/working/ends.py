@@ -98,7 +98,7 @@ class Ends:
         self._teller.tell(ended, answers)
         self.run_log.add(ended, answers)
         for (run, placement), answer in zip(ended, answers, strict=True):
-            if run.ping_url and answer.word == "ok" and placement.outcome is not None:
+            if run.ping_url and answer.ends(placement):
                 self._pings.end(run.jobid, run.ping_url, placement)
 
 

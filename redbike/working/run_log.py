@@ -10,12 +10,10 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from redbike.schedule.forecast import format_length, format_took
-from redbike.state.run import Answer, EndedRun, Placement, Run
+from redbike.state.run import Answer, EndedRun
 from redbike.state.runs import measure
-from redbike.words import Outcome
 
 log = logging.getLogger("redbike.worker")
 
@@ -28,8 +26,8 @@ class RunLog:
     """Logs runs that have ended."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Sequence[EndedRun], Sequence[Answer]]] = []
-        self._kept = self._more = 0  # runs that wait, and runs of which only the number is told
+        self._waiting: list[EndedRun] = []
+        self._more = 0  # runs of which only the number is told
         self._changing = threading.Lock()
         self._wanted, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -39,13 +37,15 @@ class RunLog:
         """Log these runs soon, if the server has accepted their ends."""
         if not log.isEnabledFor(logging.INFO):
             return
+        accepted = [each for each, answer in zip(ended, answers, strict=True) if answer.ends(each[1])]
+        if not accepted:
+            return
         with self._changing:
-            if self._kept >= MOST:
+            if len(self._waiting) >= MOST:
                 # Nothing is kept of them: to keep many objects for a second costs more than to make them.
-                self._more += len(ended)
+                self._more += len(accepted)
                 return
-            self._kept += len(ended)
-            self._waiting.append((ended, answers))
+            self._waiting += accepted
         if not self._wanted.is_set():
             if self._thread is None:
                 # For programs that call `work_one` and end.
@@ -76,56 +76,34 @@ class RunLog:
     def _write(self) -> None:
         with self._changing:
             waiting, more = self._waiting, self._more
-            self._waiting, self._kept, self._more = [], 0, 0
-        runs = dict[str, _Runs]()
-        for ended, answers in waiting:
-            for (run, placement), answer in zip(ended, answers, strict=True):
-                if answer.word == "ok" and placement.outcome is not None:
-                    runs.setdefault(run.jobid, _Runs()).add(run, placement)
-        for each in runs.values():
-            log.info("%s", each.describe(), extra={"fields": each.to_dict()})
+            self._waiting, self._more = [], 0
+        by_job = dict[str, list[EndedRun]]()
+        for each in waiting:
+            by_job.setdefault(each[0].jobid, []).append(each)
+        for ended in by_job.values():
+            text, fields = describe(ended)
+            log.info("%s", text, extra={"fields": fields})
         if more:
             log.info("%s", f"{more:,} more runs have ended", extra={"fields": {"runs": more}})
 
 
-@dataclass(slots=True)
-class _Runs:
-    """The runs of a job since its last line."""
-
-    run: Run | None = None
-    placement: Placement | None = None
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-
-    def add(self, run: Run, placement: Placement) -> None:
-        self.run, self.placement = run, placement
-        assert placement.outcome
-        self.outcomes[placement.outcome] += 1
-
-    def describe(self) -> str:
-        run, (late, took) = self._last()
-        assert self.placement
-        tried = f", try {run.attempt}" if run.attempt > 1 else ""
-        lateness = f", {format_length(late)} late" if late >= LATE else ""
-        number = self.outcomes.total()
-        each = ", ".join(f"{count:,} {outcome}" for outcome, count in self.outcomes.items())
-        details = f": {each}" if len(self.outcomes) > 1 else ""
-        others = f" ({number:,} runs{details})" if number > 1 else ""
-        return f"{run.jobid}: {self.placement.outcome} after {format_took(took)}{lateness}{tried}{others}"
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the fields of an object in the log."""
-        run, (late, took) = self._last()
-        assert self.placement
-        return {
-            "job": run.jobid,
-            "due": run.due,
-            "late": round(late, 6),
-            "took": round(took, 6),
-            "outcome": self.placement.outcome,
-            "attempt": run.attempt,
-            "runs": self.outcomes.total(),
-        }
-
-    def _last(self) -> tuple[Run, tuple[float, float]]:
-        assert self.run
-        return self.run, measure(self.run)
+def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
+    """Return one line for some runs of a job, and the fields of an object in the log. Both tell of the last one."""
+    run, placement = ended[-1]
+    late, took = measure(run)
+    outcomes = Counter(placement.outcome for _, placement in ended)
+    lateness = f", {format_length(late)} late" if late >= LATE else ""
+    tried = f", try {run.attempt}" if run.attempt > 1 else ""
+    each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
+    details = f": {each}" if len(outcomes) > 1 else ""
+    others = f" ({len(ended):,} runs{details})" if len(ended) > 1 else ""
+    fields: dict[str, object] = {
+        "job": run.jobid,
+        "due": run.due,
+        "late": round(late, 6),
+        "took": round(took, 6),
+        "outcome": placement.outcome,
+        "attempt": run.attempt,
+        "runs": len(ended),
+    }
+    return f"{run.jobid}: {placement.outcome} after {format_took(took)}{lateness}{tried}{others}", fields

@@ -141,7 +141,7 @@ class Teller:
         ends = [
             (run, self._make_end(run, placement, answer))
             for (run, placement), answer in zip(ended, answers, strict=True)
-            if answer.word == "ok" and placement.outcome is not None
+            if answer.ends(placement)
         ]
         news = _News(Claim(name), ends)
         if self._thread is None:

@@ -52,7 +52,7 @@ def test_on_a_terminal_it_draws_bars(bike, shell, columns):
     assert bars["67"] >= 5 * bars["7"] >= 5
     assert "nothing for 5 h 45 min" in text
     assert "60 jobs with '0 0 * * *'" in text
-    assert "With 'H 0 * * *' or --spread=1h for the 60 jobs with '0 0 * * *', 00:00 would have 8 runs" in text
+    assert "With 'H 0 * * *' or --spread=60m for the 60 jobs with '0 0 * * *', 00:00 would have 8 runs" in text
     assert "Not counted: 1 with CONTINUE" in text
     assert "Paused: 1." in text
 

@@ -10,8 +10,8 @@ from redbike import BadConfig, BadJobId, NoSuchJob, Redbike
 from redbike.running.policies import place_done
 from redbike.running.schedules import find_schedule
 from redbike.state.namespace import make_tag
-from redbike.watching import agenda as module
-from redbike.watching.agenda import MINUTE, QUARTER
+from redbike.watching import counting
+from redbike.watching.counting import MINUTE, QUARTER
 from tests.verbs import Quiet, dispatch, take_one
 
 NOW = 2_000_000_000.25  # to come, so that all that is set is; a quarter and a minute have begun before
@@ -124,9 +124,9 @@ def test_it_counts_what_each_job_will_run(bike, seed, ahead, hours):
 def test_with_very_many_groups_it_counts_the_same(bike, monkeypatch):
     fill(bike, 150, 7)
     before = look(bike)
-    monkeypatch.setattr(module, "MOST_GROUPS", 10)
-    monkeypatch.setattr(module, "KEPT_GROUPS", 3)
-    monkeypatch.setattr(module, "MOST_MINUTES", 3000)
+    monkeypatch.setattr(counting, "MOST_GROUPS", 10)
+    monkeypatch.setattr(counting, "KEPT_GROUPS", 3)
+    monkeypatch.setattr(counting, "MOST_MINUTES", 3000)
     after = look(bike)
     assert after.quarters == before.quarters
     assert (after.jobs, after.runs, after.continuous) == (before.jobs, before.runs, before.continuous)
@@ -208,9 +208,15 @@ def test_bad_hours_are_quoted(bike, hours):
         look(bike, hours=hours)
 
 
-@pytest.mark.parametrize("after", [NOW - 1, 0, math.nan, math.inf, True, "1800000000"])
-def test_an_instant_that_is_past_is_refused(bike, after):
+@pytest.mark.parametrize("after", [-1, math.nan, math.inf, True, "1800000000"])
+def test_what_is_no_instant_is_refused(bike, after):
     with pytest.raises(BadConfig, match="bad after "):
+        look(bike, after=after)
+
+
+@pytest.mark.parametrize("after", [NOW - 1, 0])
+def test_an_instant_that_is_past_is_refused(bike, after):
+    with pytest.raises(BadConfig, match=r"bad after \d+.*: \d{4}-\d\d-\d\d .* UTC is past; runs and why tell of it"):
         look(bike, after=after)
 
 

@@ -83,7 +83,8 @@ def test_a_run_that_was_late_and_not_the_first_try(bike, lines):
 
 def test_a_job_that_goes_round_has_one_line_for_all_its_runs(bike, lines):
     log = RunLog()
-    log._waiting += [end(bike, 3), end(bike, 2, outcome=Outcome.FAILED), end(bike, 1, "other:A")]
+    for ended, _ in (end(bike, 3), end(bike, 2, outcome=Outcome.FAILED), end(bike, 1, "other:A")):
+        log._waiting += ended
     log._write()
     first, second = lines()
     assert re.fullmatch(r"job:A: failed after \d+ ms \(5 runs: 3 ok, 2 failed\)", first.getMessage())
