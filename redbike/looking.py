@@ -68,19 +68,21 @@ class Looking:
 
     def jobs(
         self, *patterns: str, queue: str | None = None, status: str | None = None, failed: bool = False,
-        paused: bool = False, overdue: bool = False, never_ran: bool = False
+        paused: bool = False, overdue: bool = False, never_ran: bool = False,
+        report: Callable[[int, int], None] | None = None
     ) -> Iterator[Job]:  # fmt: skip
         """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.
 
         `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
         `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
-        known of a run. Raises `BadConfig` for another status, `BadQueueName`, and while it is read `NoSuchJob` and
+        known of a run. Where all jobs have to be read, `report` hears now and then how many of how many were looked
+        at. Raises `BadConfig` for another status, `BadQueueName`, and while it is read `NoSuchJob` and
         `BadJobId`, see `runs`.
         """
         name = None if queue is None else self._find_queue(queue)
         wanted = Wanted(name, None if status is None else _find_event(status), failed, paused, overdue, never_ran)
         return self.store.overview.list_jobs(
-            wanted, expand(self.store.questions, patterns, also_bad=True) if patterns else None
+            wanted, expand(self.store.questions, patterns, also_bad=True) if patterns else None, report
         )
 
     def _find_queue(self, name: str) -> str:

@@ -83,7 +83,7 @@ MODULES = {
     "why": [{"__init__", "situation"}, {"now"}, {"past"}, {"reasons"}],
     "watching": [{"__init__", "counting", "glance", "metrics", "server"}, {"agenda", "health"}],
     "cli": [
-        {"arguments", "examples", "messages", "tables", "usage"},
+        {"arguments", "examples", "messages", "progress", "tables", "usage"},
         {"bike", "diagnosis", "help", "rows"},
         {"chart", "screen", "set"},
         {"agenda", "keep", "list", "look", "next", "run", "show", "steer", "tail", "top", "watch"},

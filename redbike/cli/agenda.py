@@ -1,13 +1,11 @@
 """Run the command agenda: what will run when, and where too much comes together."""
 
-import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
+from redbike.cli.progress import open_progress
 from redbike.cli.rows import print_rows
 from redbike.config import Config
 from redbike.schedule.forecast import Clock
@@ -22,7 +20,7 @@ def print_agenda(arguments: Arguments, config: Config) -> int:
     hours = parse_count(arguments, "--hours", HOURS, most=MOST_HOURS)
     after = parse_time(arguments["--after"], config)
     bike = open_to_look(config, names_queues=True)
-    with _open_progress() as report:
+    with open_progress() as report:
         agenda = bike.agenda(*arguments["<PATTERN>"], hours=hours, after=after, report=report)
 
     def show(_: object) -> None:
@@ -32,15 +30,6 @@ def print_agenda(arguments: Arguments, config: Config) -> int:
 
     print_rows(arguments, map(_make_row, agenda), FIELDS, show)
     return DONE
-
-
-def _open_progress() -> AbstractContextManager[Callable[[int, int], None] | None]:
-    if not sys.stderr.isatty():
-        return nullcontext()
-    # Imported here, as only a terminal needs the library for bars.
-    from redbike.cli.chart import Progress
-
-    return Progress()
 
 
 def _make_row(quarter: Quarter) -> SimpleNamespace:

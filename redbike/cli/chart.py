@@ -2,14 +2,11 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.text import Text
 
 from redbike.cli.tables import make_text
@@ -18,30 +15,9 @@ from redbike.watching.agenda import Agenda, Quarter, Share
 from redbike.watching.counting import QUARTER
 
 WIDE = 200  # columns where there is no terminal
-MANY = 20_000  # jobs from which on it is worth showing how far it is
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")  # of the queues with the most runs
 OTHERS = "white"  # of all others
 NUMBERS = 26  # columns beside a bar
-
-
-class Progress(AbstractContextManager[Callable[[int, int], None]]):
-    """Shows on a terminal how far it is. As a context it gives what hears that, and ends after it."""
-
-    def __init__(self) -> None:
-        columns = (TextColumn("jobs"), BarColumn(), MofNCompleteColumn())
-        self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-        self._task = self._bar.add_task("jobs", total=None)
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        return self._report
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def _report(self, done: int, number: int) -> None:
-        if number >= MANY:
-            self._bar.start()
-            self._bar.update(self._task, completed=done, total=number)
 
 
 def show_agenda(agenda: Agenda, clock: Clock) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
+from redbike.cli.progress import open_progress
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config import Config
 from redbike.redbike import Redbike
@@ -27,10 +28,17 @@ def print_jobs(arguments: Arguments, config: Config) -> int:
     limit = _parse_limit(arguments)
     bike = open_to_look(config, names_queues=True)
     chosen = {name: arguments[f"--{name}"] for name in ("queue", "status", "failed", "paused", "overdue")}
-    jobs = bike.jobs(*arguments["<PATTERN>"], **chosen, never_ran=arguments["--never-ran"])
+    chosen["never_ran"] = arguments["--never-ran"]
     if choose_format(arguments):
-        jobs = islice(jobs, limit)
-    _print(arguments, bike, jobs, JOBS, "show_jobs", limit)
+        jobs = bike.jobs(*arguments["<PATTERN>"], **chosen)
+        _print(arguments, bike, islice(jobs, limit), JOBS)
+        return DONE
+    # Imported here, as only a terminal needs the library for tables.
+    from redbike.cli.tables import choose_jobs
+
+    with open_progress() as report:
+        first, number = choose_jobs(bike.jobs(*arguments["<PATTERN>"], **chosen, report=report), limit)
+    _print(arguments, bike, first, JOBS, "show_jobs", number)
     return DONE
 
 
@@ -70,7 +78,7 @@ def _parse_limit(arguments: Arguments) -> int | None:
 
 
 def _print(
-    arguments: Arguments, bike: Redbike, rows: Iterable[Any], fields: tuple[str, ...], name: str, *more: Any
+    arguments: Arguments, bike: Redbike, rows: Iterable[Any], fields: tuple[str, ...], name: str = "", *more: Any
 ) -> None:
     """Print rows: their `fields` as data, or for people by the function of `redbike.cli.tables` with this `name`."""
 

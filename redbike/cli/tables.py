@@ -48,11 +48,18 @@ class Column(NamedTuple):
     is_extra: bool = False  # it is left out where there is no room for it
 
 
-def show_jobs(jobs: Iterable[Job], clock: Clock, limit: int | None) -> None:
-    """Show the first jobs, by what has failed, what is overdue, what is paused, and then by when they are due."""
-    most, numbers = limit or ROWS, count()
-    first = heapq.nsmallest(most, (job for job, _ in zip(jobs, numbers, strict=False)), key=_urgency)
-    number = next(numbers)
+def choose_jobs(jobs: Iterable[Job], limit: int | None) -> tuple[list[Job], int]:
+    """Return the first jobs, by what has failed, what is overdue, what is paused, and then by when they are due.
+
+    Return how many there are in all, too.
+    """
+    numbers = count()
+    first = heapq.nsmallest(limit or ROWS, (job for job, _ in zip(jobs, numbers, strict=False)), key=_urgency)
+    return first, next(numbers)
+
+
+def show_jobs(jobs: Sequence[Job], clock: Clock, number: int) -> None:
+    """Show jobs, which are the first ones of so many."""
     columns = (
         Column("JOB", lambda job: make_text(job.jobid), Width.FOLDED),
         Column("STATUS", _show_status),
@@ -61,7 +68,8 @@ def show_jobs(jobs: Iterable[Job], clock: Clock, limit: int | None) -> None:
         Column("LAST RUN", lambda job: _show_last(job, clock)),
         Column("SCHEDULE", lambda job: make_text(job.schedule or NOTHING), Width.CUT),
     )
-    _print(columns, first, f"{number - most:,} more: --limit=N shows them" if number > most else "")
+    more = number - len(jobs)
+    _print(columns, jobs, f"{more:,} more: --limit=N shows them" if more else "")
 
 
 def show_runs(runs: Iterable[PastRun], clock: Clock) -> None:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from redbike.errors import RedbikeError
+from redbike.serving.refusals import translate_errors
 from redbike.state.history import PastRun, read_newest
 from redbike.state.journal import Journal
 from redbike.state.namespace import PAGE, Namespace
@@ -73,12 +74,26 @@ class Overview:
         self._journal = Journal(namespace)
         self._read_now = Timeline(namespace).read_now
 
-    def list_jobs(self, wanted: Wanted, jobids: Iterable[str] | None = None) -> Iterator[Job]:
-        """Yield the jobs that are `wanted`, in no order: of all, or of `jobids`."""
+    def list_jobs(
+        self,
+        wanted: Wanted,
+        jobids: Iterable[str] | None = None,
+        report: Callable[[int, int], None] | None = None,
+    ) -> Iterator[Job]:
+        """Yield the jobs that are `wanted`, in no order: of all, or of `jobids`.
+
+        Where all have to be read, `report` hears how many jobs were looked at, and how many there are.
+        """
         # First what may be archived meanwhile: then it is read twice, and not missed.
-        newest = self._journal.read_newest()
+        newest, done, number = self._journal.read_newest(), 0, 0
+        if report and jobids is None and not (wanted.overdue or wanted.paused):
+            with translate_errors():
+                number = self._namespace.fetch(self._namespace.client.hlen, self._namespace.keys.statuses, "hash")
         for page in _split(self._list_candidates(wanted) if jobids is None else jobids):
             yield from filter(wanted.fits, self._read(page, newest))
+            done += len(page)
+            if report and number:
+                report(done, max(done, number))
 
     def list_soonest(self, number: int) -> list[Job]:
         """Return the jobs that are due first on the timeline. Their last runs are not told if they are not archived."""

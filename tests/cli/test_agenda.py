@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from redbike import Redbike, RoundRobin
-from redbike.cli.chart import MANY
+from redbike.cli.progress import MANY
 from tests.commandline import Shell
 from tests.terminal import COLOUR, plain, run_on_terminal
 
@@ -118,7 +118,10 @@ def test_it_starts_no_server(tmp_path):
 
 
 def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell):
-    assert "/6" not in run_on_terminal(shell, "agenda")
+    assert "/6" not in run_on_terminal(shell, "agenda") + run_on_terminal(shell, "jobs")
     assert all(result is True for _, result in bike.set_many((f"{n}:A", "0 0 * * *") for n in range(MANY)))
-    assert re.search(rf"\d+/{MANY // 100}\d\d", COLOUR.sub("", run_on_terminal(shell, "agenda")))
-    assert "/" not in shell.run("agenda").stderr
+    for command in (["agenda"], ["jobs"], ["jobs", "--failed"]):
+        assert re.search(rf"\d+/{MANY // 100}\d\d", COLOUR.sub("", run_on_terminal(shell, *command)))
+        assert "/" not in shell.run(*command).stderr
+    for command in (["jobs", "--overdue"], ["jobs", "0:A"]):
+        assert f"/{MANY // 100}" not in run_on_terminal(shell, *command)

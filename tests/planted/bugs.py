@@ -3830,6 +3830,13 @@ SEEN = [
         f"{TAIL} -k limit",
     ),
     Bug(
+        "jobs keeps silent while it reads very many",
+        "cli/list.py",
+        "**chosen, report=report), limit)",
+        "**chosen), limit)",
+        "tests/cli/test_agenda.py -k how_far",
+    ),
+    Bug(
         "tail ends with the server",
         "cli/tail.py",
         "                time.sleep(RETRY)\n",
