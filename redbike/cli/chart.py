@@ -32,6 +32,13 @@ def show_agenda(agenda: Agenda, clock: Clock) -> None:
         console.print(_make_legend(runs, colours))
         for line in _draw_days(agenda, clock, colours, console):
             console.print(line, no_wrap=True, crop=True)
+        console.print("\nwhat runs, from when on", style="bold")
+        for plan in agenda.plans:
+            when = clock.format(plan.first)[:-3]
+            text = f"{when}  {plan.runs:,} {_name_runs(plan.runs)}: {_describe_share(plan.share)}"
+            console.print(make_text(text), no_wrap=True, crop=True, overflow="crop")
+        if more := agenda.schedules - len(agenda.plans):
+            console.print(f"and {more:,} more, with fewer jobs each")
         console.print("\ndensest minutes", style="bold")
         for minute in agenda.densest:
             shares = "; ".join(map(_describe_share, minute.shares))

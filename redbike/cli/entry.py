@@ -56,7 +56,8 @@ Commands:
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.
-  jobs       All jobs, or those that are named: status, next run, last run, schedule. What needs you comes first.
+  jobs       All jobs, or those that are named: status, next run, last run, schedule.
+             What needs you comes first on a terminal; as CSV or JSON they come in no order.
   show       All about one job, for a person: what it does now, its next and last runs, its last failure.
   why        One sentence: why a job does not run now, or did not when it was due, and what it waits for.
   health     One line, and exit 0 if all is well: the server answers, a dispatcher goes round, no job is overdue, no

@@ -61,7 +61,8 @@ class _Formatter(logging.Formatter):
         return _escape(line) if record.name.partition(".")[0] == "redbike" else line
 
     def formatException(self, ei: Any) -> str:
-        return format_traceback(ei[1]).rstrip("\n") if ei[1] else super().formatException(ei)
+        text = format_traceback(ei[1]).rstrip("\n") if ei[1] else super().formatException(ei)
+        return "\n".join(map(_escape, text.split("\n")))
 
 
 def _escape(line: str) -> str:

@@ -116,8 +116,16 @@ class JobState:
         if self.options:
             found["options"] = show_options(self.options)
         if self.data:
-            found["data"] = json.loads(self.data)
+            found["data"] = _read_data(self.data)
         return found
+
+
+def _read_data(text: str) -> Any:
+    """Return the data of a job; as they are stored, if somebody has damaged them."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 @dataclass(frozen=True, slots=True)

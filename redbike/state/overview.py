@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from redbike.errors import RedbikeError
 from redbike.serving.refusals import translate_errors
+from redbike.state.gates import Gate, Gates
 from redbike.state.history import PastRun, read_newest
 from redbike.state.journal import Journal
 from redbike.state.namespace import PAGE, Namespace
@@ -72,6 +73,7 @@ class Overview:
         self._queue_for = queue_for
         self._questions = Questions(namespace)
         self._journal = Journal(namespace)
+        self._gates = Gates(namespace)
         self._read_now = Timeline(namespace).read_now
 
     def list_jobs(
@@ -86,11 +88,12 @@ class Overview:
         """
         # First what may be archived meanwhile: then it is read twice, and not missed.
         newest, done, number = self._journal.read_newest(), 0, 0
+        pauses = self._list_pauses()
         if report and jobids is None and not (wanted.overdue or wanted.paused):
             with translate_errors():
                 number = self._namespace.fetch(self._namespace.client.hlen, self._namespace.keys.statuses, "hash")
         for page in _split(self._list_candidates(wanted) if jobids is None else jobids):
-            yield from filter(wanted.fits, self._read(page, newest))
+            yield from filter(wanted.fits, self._read(page, newest, pauses))
             done += len(page)
             if report and number:
                 report(done, max(done, number))
@@ -100,7 +103,7 @@ class Overview:
         client, key = self._namespace.client, self._namespace.keys.timeline
         with self._namespace.translate((key, "zset")):
             jobids = [decode(jobid) for jobid in client.zrange(key, 0, number - 1)]
-        return list(self._read(jobids, {})) if jobids else []
+        return list(self._read(jobids, {}, self._list_pauses())) if jobids else []
 
     def _list_candidates(self, wanted: Wanted) -> Iterator[str]:
         """Yield the ids of all jobs, or of those that may be `wanted` where an index has them."""
@@ -133,7 +136,11 @@ class Overview:
                         yield decode(jobid)
                 end -= PAGE
 
-    def _read(self, jobids: Sequence[str], newest: dict[str, PastRun | None]) -> Iterator[Job]:
+    def _list_pauses(self) -> dict[str, Gate]:
+        """Return the gates of queues that are paused, by name; "" is everything."""
+        return {gate.queue: gate for gate in self._gates.list_all() if gate.pause}
+
+    def _read(self, jobids: Sequence[str], newest: dict[str, PastRun | None], pauses: dict[str, Gate]) -> Iterator[Job]:
         """Yield those of `jobids` that exist, as all of them are at one instant."""
         *columns, clock = self._fetch([encode(jobid) for jobid in jobids])
         now = self._namespace.now or clock[0] + clock[1] / 1e6
@@ -142,7 +149,7 @@ class Overview:
             # Of a job that was unset since it was found, nothing is left.
             if stored.status is not None or stored.schedule is not None:
                 last = newest[jobid] if jobid in newest else read_newest(jobid, stored.history or b"")
-                yield self._make_job(jobid, stored, last, now)
+                yield self._make_job(jobid, stored, last, now, pauses)
 
     def _fetch(self, names: Sequence[bytes]) -> list[Any]:
         """Return the columns of `_Stored` for jobs, and the time."""
@@ -159,13 +166,18 @@ class Overview:
             commands.time()
             return list(commands.execute())
 
-    def _make_job(self, jobid: str, stored: "_Stored", last: PastRun | None, now: float) -> Job:
+    def _make_job(
+        self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, Gate]
+    ) -> Job:
         waiting, run = Waiting.parse(decode(stored.queued)), RunRecord.parse(decode(stored.running))
         status, pause = Status.parse(decode(stored.status)), Pause.parse(decode(stored.pause))
         is_due = waiting is not None or (stored.due is not None and stored.due <= now)
+        queue = run.queue if run else waiting.queue if waiting else self._name_queue(jobid)
+        gates = (pauses[name].pause for name in (queue, "") if name in pauses)
+        is_closed = any(gate and (gate.until is None or now < gate.until) for gate in gates)
         return Job(
             jobid=jobid,
-            queue=run.queue if run else waiting.queue if waiting else self._name_queue(jobid),
+            queue=queue,
             status=status.event if status else None,
             since=int(status.time) if status else None,
             next_run=stored.due,
@@ -174,7 +186,7 @@ class Overview:
             last_outcome=last.outcome if last else None,
             schedule=None if stored.schedule is None else decode(stored.schedule),
             has_failed=stored.failed_at is not None or (status is not None and status.event == Event.DIE),
-            is_overdue=is_due and run is None,  # what is held of a paused job is in no such place
+            is_overdue=is_due and run is None and not is_closed,  # what is held of a paused job is in no such place
             is_running=run is not None,
         )
 

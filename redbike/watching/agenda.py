@@ -8,12 +8,13 @@ from heapq import nlargest
 from itertools import pairwise
 
 from redbike.state.store import Store
-from redbike.watching.counting import MINUTE, QUARTER, SAMPLES, Counting, Load
+from redbike.watching.counting import MINUTE, QUARTER, SAMPLES, Counting, Group, Load
 
 MOST_HOURS = 168
 DENSEST = 5  # minutes that are told of
 MANY = 10  # jobs with the same schedule for which it is worth spreading them
 SHARES = 3  # schedules of a minute that are told
+MOST_PLANS = 20  # schedules of all that are told
 HOUR = 60  # minutes
 WORTH_IT = 0.9  # how much of the densest minute may be left when its jobs are spread
 
@@ -50,6 +51,15 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """What jobs with the same schedule will run."""
+
+    share: Share
+    first: float  # the minute in which the first of them runs, in epoch seconds
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Relief:
     """What the densest minute would be if the jobs with one schedule were spread."""
 
@@ -69,6 +79,8 @@ class Agenda:
     quarters: tuple[Quarter, ...]  # by time and queue; those in which nothing runs are left out
     densest: tuple[Minute, ...]
     relief: Relief | None
+    plans: tuple[Plan, ...]  # of the schedules with the most jobs, by when they run first
+    schedules: int  # that run; if there are very many, not all are known
     jobs: int  # that run
     runs: int
     continuous: int  # jobs that run again as soon as they have run, which are not counted
@@ -103,12 +115,15 @@ def make_agenda(
     minutes = counting.minutes
     numbers = nlargest(DENSEST, range(len(minutes)), key=lambda minute: (minutes[minute], -minute))
     densest = tuple(_describe(counting, minute) for minute in numbers if minutes[minute])
+    plans = _list_plans(counting)
     return Agenda(
         start=start,
         end=end,
         quarters=tuple(_list_quarters(counting)),
         densest=densest,
         relief=_find_relief(counting, numbers[0], densest[0]) if densest else None,
+        plans=tuple(sorted(nlargest(MOST_PLANS, plans, key=lambda plan: plan.share.jobs), key=lambda plan: plan.first)),
+        schedules=len(plans),
         jobs=counting.jobs,
         runs=counting.runs,
         continuous=counting.continuous,
@@ -130,6 +145,21 @@ def _list_quarters(counting: Counting) -> Iterator[Quarter]:
         yield Quarter(float(counting.base + number * QUARTER), queue, load.runs, busy)
 
 
+def _list_plans(counting: Counting) -> list[Plan]:
+    found = dict[str, Plan]()
+    for group in counting.groups.values():
+        if group.minutes:
+            first = float(counting.base + min(group.minutes) * MINUTE)
+            before = found.get(group.schedule, Plan(Share(group.schedule, 0, ()), first, 0))
+            runs = before.runs + group.jobs * group.minutes.total()
+            found[group.schedule] = Plan(_add(before.share, group), min(before.first, first), runs)
+    return list(found.values())
+
+
+def _add(share: Share, group: Group) -> Share:
+    return Share(share.schedule, share.jobs + group.jobs, (*share.samples, *group.samples)[:SAMPLES])
+
+
 def _describe(counting: Counting, minute: int) -> Minute:
     largest = nlargest(SHARES, _find_shares(counting, minute).values(), key=lambda share: share.jobs)
     return Minute(float(counting.base + minute * MINUTE), counting.minutes[minute], tuple(largest))
@@ -140,9 +170,7 @@ def _find_shares(counting: Counting, minute: int) -> dict[str, Share]:
     found = dict[str, Share]()
     for group in counting.groups.values():
         if minute in (group.minutes or ()):
-            share = found.get(group.schedule, Share(group.schedule, 0, ()))
-            samples = (*share.samples, *group.samples)[:SAMPLES]
-            found[group.schedule] = Share(group.schedule, share.jobs + group.jobs, samples)
+            found[group.schedule] = _add(found.get(group.schedule, Share(group.schedule, 0, ())), group)
     return found
 
 

@@ -29,7 +29,7 @@ MOST = 5  # of each kind of problem that are told
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether all is well, at one instant.
+    """Whether all is well, at one instant. What is `paused` is no problem: somebody wants it so.
 
     `problems` are sentences without an end, none if all is well. `figures` are those of the instant, by name: ``lag``
     (seconds for which the oldest job that is due has waited), ``overdue`` (jobs that no dispatcher has moved in time),
@@ -40,6 +40,7 @@ class Health:
     problems: tuple[str, ...]
     figures: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
+    paused: tuple[str, ...] = ()  # what somebody has paused: "everything", or queues
 
     @property
     def is_well(self) -> bool:
@@ -48,7 +49,8 @@ class Health:
 
     def format_line(self) -> str:
         """Return all in one line, as Nagios reads it: a word, a text, a bar, and the figures."""
-        text = f"PROBLEM: {'; '.join(self.problems)}" if self.problems else f"OK: {self.describe()}"
+        problems = f"{'; '.join(self.problems)}{self._describe_pauses()}"
+        text = f"PROBLEM: {problems}" if self.problems else f"OK: {self.describe()}"
         figures = [f"{name}={self._format_figure(name, value)}" for name, value in self.figures.items()]
         line = escape(text.encode(errors="replace")).replace("|", "/")
         return f"{line} | {' '.join(figures)}" if figures else line
@@ -60,7 +62,11 @@ class Health:
         """Return in words what there is, if all is well."""
         figures = {name: int(value) for name, value in self.figures.items()}
         dispatchers, workers = _count(figures["dispatchers"], "dispatcher"), _count(figures["workers"], "worker")
-        return f"{dispatchers}, {workers}, {figures['waiting']:,} waiting, {figures['in_flight']:,} running"
+        numbers = f"{dispatchers}, {workers}, {figures['waiting']:,} waiting, {figures['in_flight']:,} running"
+        return f"{numbers}{self._describe_pauses()}"
+
+    def _describe_pauses(self) -> str:
+        return "".join(f"; {subject} is paused" for subject in _list_some(iter(self.paused)))
 
 
 def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone: str) -> Health:
@@ -99,7 +105,8 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "workers": sum(each.kind == "worker" for each in alive),
         "lost": len(lost),
     }
-    return Health(tuple(problems), figures, max_lag)
+    paused = ("everything",) if found.is_paused else tuple(each.queue for each in queues if each.paused is not None)
+    return Health(tuple(problems), figures, max_lag, paused)
 
 
 def _check_dispatchers(alive: Sequence[Process]) -> Iterator[str]:

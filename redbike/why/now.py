@@ -10,6 +10,8 @@ from redbike.state.workers import Process
 from redbike.why.situation import ENDS, FAR, Situation
 from redbike.words import Event
 
+SOON = 10.0  # seconds within which a free worker takes the next job
+
 
 def explain_now(situation: Situation, clock: Clock) -> str:
     """Return why the job does not run now."""
@@ -86,6 +88,9 @@ def explain_waiting(situation: Situation, clock: Clock) -> str:
     busy = sum(bool(each.jobs) for each in workers)
     if busy == len(workers):
         return f"{waits}; it is the next one, but {_count(workers)} {'is' if busy == 1 else 'are'} busy."
+    waited = clock.now - job.waiting.due
+    if waited >= SOON:
+        return f"{waits}; it is the next one, but no worker takes it: a run that has overrun may hold it, see its log."
     return f"{waits}; it is the next one, and a worker is about to take it."
 
 

@@ -19,8 +19,9 @@ def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock
     going = [run for run in situation.runs if run.started <= at <= run.started + run.took]
     due = None if schedule is None else find_last(schedule, at)
     if due is None:
-        if going:
-            return _describe_run(going[0], clock)
+        # A schedule that has run out, or was stopped, says nothing of what it was.
+        if run := next(iter(going or [run for run in situation.runs if run.due <= at]), None):
+            return _describe_run(run, clock)
         return f"By its schedule as it is now, nothing of it was due by {clock.name(at)}."
     if run := next((run for run in situation.runs if abs(run.due - due) < CLOSE), None):
         return _describe_run(run, clock)
@@ -42,7 +43,7 @@ def find_last(schedule: Schedule, at: float) -> float | None:
     """Return the last due time of `schedule` until `at`; None if there is none within a hundred years."""
     window, last = 1.0, None
     while last is None and window < CENTURY:
-        due = schedule.next(at - window)
+        due = schedule.next(max(0.0, at - window))
         last = due if due is not None and due <= at else None
         window *= 2
     if last is None:
@@ -69,6 +70,10 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
         return explain_waiting(situation, clock)
     if job.held is not None and abs(job.held - due) < CLOSE:
         return explain_pause(job, clock)
+    if job.waiting and job.waiting.due < due:
+        return f"{was_due}, while an earlier one waits. {explain_waiting(situation, clock)}"
+    if job.held is not None and job.held < due:
+        return f"{was_due}, while an earlier one is held. {explain_pause(job, clock)}"
     if change := next((each for each in log if each.jobid == jobid and each.action == "set" and each.time > due), None):
         return f"{was_due} by the schedule as it is now, but {change.who} has set it at {clock.name(change.time)}."
     if before := next((run for run in situation.runs if run.started < due < run.started + run.took), None):
@@ -82,15 +87,15 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     if pause := _find_pause(log, jobid, situation.queue, due):
         detail = f" ({pause.detail})" if pause.detail else ""
         return f"{was_due}, and did not run: {pause.who} had paused it at {clock.name(pause.time)}{detail}."
+    skipped = ", ".join(f"{number:,} {reason}" for reason, number in job.skipped.items())
+    also = f" Of its occurrences were skipped so far: {skipped}." if skipped else ""
     if situation.runs and due < situation.runs[-1].started:
         oldest = clock.name(situation.runs[-1].started)
-        kept = f"of its runs the last {len(situation.runs)} are kept, from {oldest} on"
-        return f"{was_due}; nothing is known of that any more: {kept}."
+        return f"{was_due}; it did not run, or that is not kept: the first run that is began at {oldest}.{also}"
     if not any(each.since <= due for each in situation.processes if each.kind == "dispatcher"):
         return f"{was_due}, and did not run: no dispatcher that is known was there."
-    skipped = ", ".join(f"{number:,} {reason}" for reason, number in job.skipped.items())
-    if skipped:
-        return f"{was_due}, and did not run. Of its occurrences were skipped so far: {skipped}."
+    if also:
+        return f"{was_due}, and did not run.{also}"
     return f"{was_due}, and nothing is known of a run: it keeps none, or had no such schedule then."
 
 

@@ -55,6 +55,10 @@ def test_on_a_terminal_it_draws_bars(bike, shell, columns):
     assert "With 'H 0 * * *' or --spread=60m for the 60 jobs with '0 0 * * *', 00:00 would have 8 runs" in text
     assert "Not counted: 1 with CONTINUE" in text
     assert "Paused: 1." in text
+    first = lines.index("what runs, from when on")
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:00  (28 runs|60 runs)", lines[first + 1])
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:00  (28 runs|60 runs)", lines[first + 2])
+    assert not lines[first + 3].strip()
 
 
 def test_colours_are_for_terminals_that_want_them(bike, shell):

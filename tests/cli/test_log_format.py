@@ -97,3 +97,14 @@ def test_any_message_is_one_line_that_can_be_read_back(message):
 
 def test_the_library_takes_the_setting_too(client, prefix):
     assert Redbike(RoundRobin("A"), prefix, client, log_format="json").settings.log_format == "json"
+
+
+def test_a_traceback_in_the_text_of_a_log_controls_no_terminal(jobs):
+    config = (jobs.folder / ".redbike.conf").read_text()
+    (jobs.folder / ".redbike.conf").write_text(config.replace("log-format: JSON\n", ""))
+    jobs.run("set", "bad:A", "NOW")
+    jobs.start("work", log="text")
+    wait_until(lambda: jobs.log("text").count("ValueError: it broke") >= 2)
+    assert "Traceback (most recent call last):\n" in jobs.log("text")
+    assert "\\x1b[31m" in jobs.log("text")
+    assert "\x1b" not in jobs.log("text")

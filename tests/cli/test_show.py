@@ -160,3 +160,13 @@ def test_a_damaged_schedule_is_shown_all_the_same(bike, shell, client):
     lines = show(shell, "job:A")
     assert fact(lines, "schedule") == r"every \x1b[2J day"
     assert plain(run_on_terminal(shell, "show", "job:A"))[0] == "job:A"
+
+
+@pytest.mark.parametrize("damaged", ["{broken", "[" * 100_000])
+def test_damaged_data_are_shown_as_they_are(bike, shell, damaged):
+    bike.set("damaged:A", "EVERY:1h", data=1)
+    bike.client.hset(bike.store.keys.data, "damaged:A", damaged)
+    assert bike.tell("damaged:A")["data"] == damaged
+    for command in ("show", "tell", "next"):
+        done = shell.run(command, "damaged:A")
+        assert (done.returncode, done.stderr) == (0, "")

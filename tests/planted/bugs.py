@@ -3475,8 +3475,8 @@ SEEN = [
     Bug(
         "a job that runs is overdue",
         "state/overview.py",
-        "is_overdue=is_due and run is None,",
-        "is_overdue=is_due,",
+        "is_overdue=is_due and run is None and",
+        "is_overdue=is_due and",
         f"{OVERVIEW} -k running_and_due",
     ),
     Bug(
@@ -3835,6 +3835,34 @@ SEEN = [
         "**chosen, report=report), limit)",
         "**chosen), limit)",
         "tests/cli/test_agenda.py -k how_far",
+    ),
+    Bug(
+        "what waits behind a pause is overdue",
+        "state/overview.py",
+        "run is None and not is_closed,",
+        "run is None,",
+        f"{OVERVIEW} -k while_its_queue",
+    ),
+    Bug(
+        "health does not say that all is paused",
+        "watching/health.py",
+        '("everything",) if found.is_paused else',
+        "",
+        f"{HEALTH} -k too_long",
+    ),
+    Bug(
+        "a job that no worker takes is about to be taken",
+        "why/now.py",
+        "if waited >= SOON:",
+        "if False:",
+        f"{WHY} -k waits_in",
+    ),
+    Bug(
+        "a schedule runs first when its last job does",
+        "watching/agenda.py",
+        "min(before.first, first)",
+        "max(before.first, first)",
+        f"{AGENDA} -k same_period",
     ),
     Bug(
         "tail ends with the server",

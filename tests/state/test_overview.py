@@ -72,6 +72,15 @@ def test_it_is_overdue_only_when_it_is_due(store):
     assert [job.is_overdue for job in listed(store, DUE)] == [True]
 
 
+@pytest.mark.parametrize("queue", ["", QUEUE])
+@pytest.mark.parametrize("state", [states.timeline, states.queue])
+def test_it_is_not_overdue_while_its_queue_is_paused(store, state, queue):
+    state(store)
+    store.at(DUE).gates.pause(queue, until=DUE + 60)
+    assert [job.is_overdue for job in listed(store, DUE + 59)] == [False]
+    assert [job.is_overdue for job in listed(store, DUE + 60)] == [True]
+
+
 def test_a_job_that_is_running_and_due_again_is_not_overdue(store):
     states.flight_and_timeline(store)
     assert [(job.is_running, job.is_overdue) for job in listed(store, DUE + 1)] == [(True, False)]

@@ -220,6 +220,34 @@ def test_an_instant_that_is_past_is_refused(bike, after):
         look(bike, after=after)
 
 
+# The schedules
+
+
+def test_each_schedule_says_when_it_runs_first_and_how_often(bike):
+    # NOW is at a minute of no hour.
+    for n in range(30):
+        bike.set(f"{n}:A", f"{n} * * * *", after=NOW)
+    for n in range(4):
+        bike.set(f"more{n}:A", "0 2,3 * * *", after=NOW)
+    found = look(bike)
+    assert found.schedules == 31
+    assert len(found.plans) == 20
+    assert sorted(plan.first for plan in found.plans) == [plan.first for plan in found.plans]
+    [plan] = [plan for plan in found.plans if plan.share.schedule == "0 2,3 * * *"]
+    assert (plan.share.jobs, plan.runs) == (4, 8)
+    assert plan.first == min(each.next_run for each in bike.jobs("more*"))
+    assert all(plan.runs == 24 for plan in found.plans if plan.share.jobs == 1)
+
+
+def test_jobs_with_the_same_period_are_one_schedule_from_their_first_run_on(bike):
+    for n in (5, 3, 9):
+        bike.set(f"{n}:A", f"EVERY:2h@{NOW + 60 * n}", after=NOW)
+    [plan] = look(bike).plans
+    assert (plan.share.schedule, plan.share.jobs, plan.runs) == ("EVERY:2h", 3, 36)
+    # What is due at NOW + 180 comes after its whole period.
+    assert plan.first == (NOW + 7200 + 180) // 60 * 60
+
+
 # The densest minutes
 
 

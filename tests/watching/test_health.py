@@ -94,10 +94,15 @@ def test_jobs_wait_for_too_long(staffed):
     said = f"{QUEUE} has 1 job, the first of which has waited for 1 min 1 s"
     assert check(staffed, now=START + 61).problems == (said,)
     staffed.gates.pause(QUEUE)
-    assert check(staffed, now=START + 61).is_well, "somebody wants it so"
+    health = check(staffed, now=START + 61)
+    assert health.is_well, "somebody wants it so"
+    assert health.paused == (QUEUE,)
+    assert f"1 waiting, 0 running; {QUEUE} is paused | " in health.format_line()
     staffed.gates.open(QUEUE, resume=True)
     staffed.gates.pause("")
-    assert check(staffed, now=START + 61).is_well
+    health = check(staffed, now=START + 61)
+    assert health.is_well
+    assert "0 running; everything is paused | " in health.format_line()
 
 
 def test_a_queue_has_jobs_and_no_worker(store):

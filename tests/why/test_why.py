@@ -109,11 +109,31 @@ def test_it_waits_in_its_queue(store):
     sign(store, "worker", queues=["work-B"])
     assert why(store) == f"{waits}, but no worker is there that works this queue."
     sign(store, "worker", 2)
-    assert why(store) == f"{waits}; it is the next one, and a worker is about to take it."
+    sign(store, "worker", 3, now=START)
+    soon = START + 9
+    assert why(store, soon) == f"{waits}; it is the next one, and a worker is about to take it."
     for number in range(3):
         set_job(store.at(START - 1), f"{number}:A", OLD, START - 1)
     # They are behind it: it was first in the queue.
-    assert why(store) == f"{waits}; it is the next one, and a worker is about to take it."
+    assert why(store, soon) == f"{waits}; it is the next one, and a worker is about to take it."
+    assert why(store) == (
+        f"{waits}; it is the next one, but no worker takes it: a run that has overrun may hold it, see its log."
+    )
+
+
+def test_an_occurrence_came_due_while_an_earlier_one_waited(store):
+    states.queue(store)
+    assert why(store, START + 200, START + 150) == (
+        f"An occurrence was due at {at(START + 100)}, while an earlier one waits. "
+        f"It has been due since {at(START)} and waits in {QUEUE}, but no worker is there that works this queue."
+    )
+
+
+def test_an_occurrence_came_due_while_an_earlier_one_was_held(store):
+    states.held(store)
+    [job] = store.questions.inspect([JOB])
+    said = why(store.at(job.held + 1e5), job.held + 1e5, job.held + 5e4)
+    assert ", while an earlier one is held. It is paused since " in said
 
 
 def test_others_are_before_it(store):
@@ -264,9 +284,11 @@ def test_it_is_not_known_any_more(store):
     remember(store, 900.0)
     remember(store, 1000.0)
     assert why(store, then=500.0) == (
-        f"An occurrence was due at {at(500)}; nothing is known of that any more: of its runs the last 2 are kept, from "
-        f"{at(900)} on."
+        f"An occurrence was due at {at(500)}; it did not run, or that is not kept: the first run that is began at "
+        f"{at(900)}."
     )
+    store.client.hset(store.keys.skipped, f"late:{JOB}", 1)
+    assert why(store, then=500.0).endswith(f"began at {at(900)}. Of its occurrences were skipped so far: 1 late.")
 
 
 def test_no_dispatcher_was_there_or_only_the_counts_are_known(store):
@@ -310,3 +332,17 @@ def test_the_last_occurrence_is_found(text, until, last):
     schedule.next = lambda after: found.append(after) or asked(after)
     assert find_last(schedule, until) == last
     assert len(found) < 100, "however many there are"
+
+
+def test_a_run_that_is_kept_is_told_whatever_became_of_the_schedule(store):
+    set_job(store.at(START), JOB, "STOP", None)
+    remember(store, 900.0)
+    remember(store, 1000.0)
+    assert why(store, then=1050.0).startswith(f"It ran: due {at(1000)}, it began at {at(1000)}, took ")
+    assert why(store, then=950.0).startswith(f"It ran: due {at(900)}, it began at ")
+    assert why(store, then=800.0) == f"By its schedule as it is now, nothing of it was due by {at(800)}."
+
+
+def test_nothing_was_due_before_there_was_time(store):
+    set_job(store.at(START), JOB, "0 3 * * *", 10800.0)
+    assert why(store, then=0.0) == f"By its schedule as it is now, nothing of it was due by {at(0)}."
