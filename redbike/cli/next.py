@@ -47,7 +47,8 @@ def print_next(arguments: Arguments, config: Config) -> int:
 def _find_job(jobid: str, config: Config, error: BadSchedule) -> dict[str, Any]:
     """Return the answer of `Redbike.tell` for the job of this id.
 
-    If there is no such job, or no server, raise `error`, which says why the text is not a schedule.
+    If there is no such job, or no server, raise `error`, which says why the text is not a schedule, with what came of
+    looking for a job.
     """
     # Imported here, as this loads redis-py, which a schedule does not need.
     from redbike.cli.bike import find_embedded_server, open_bike
@@ -57,10 +58,12 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> dict[str, Any]:
         raise error
     try:
         job = open_bike(config).tell(jobid)
-    except (BadJobId, ServerError):
+    except BadJobId:
         raise error from None
-    if job["schedule"] is None and job["status"] is None:
+    except ServerError as problem:
         # Text with blanks is unlikely to be a job id.
+        raise error if " " in jobid else BadSchedule(f"{error}; nor can a job be looked for: {problem}") from None
+    if job["schedule"] is None and job["status"] is None:
         raise error if " " in jobid else BadSchedule(f"{error}; nor is there a job {jobid!r:.80}") from None
     return job
 

@@ -8,6 +8,7 @@ import pytest
 from redbike import Redbike, RoundRobin, StopWork
 from redbike.schedule.forecast import Clock, describe_job
 from redbike.schedule.spread import compute_share
+from tests.commandline import Shell
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -167,3 +168,13 @@ def test_next_of_a_job_counts_its_spread(shell):
     due = json.loads(shell.run("tell", "job:A").stdout)["next_run"]
     assert due % 3600 == pytest.approx(share)
     assert (utc(due)[:-1] in first, utc(due + 3600)[:-1] in second) == (True, True)
+
+
+def test_it_says_why_no_job_could_be_looked_for(tmp_path):
+    shell = Shell(tmp_path, "redis://127.0.0.1:1")
+    done = shell.run("next", "job:A")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "bad schedule 'job:A'" in done.stderr
+    assert "; nor can a job be looked for: cannot reach Redis" in done.stderr
+    assert "job" not in shell.run("next", "0 0 30 2 * bad").stderr
