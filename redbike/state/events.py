@@ -28,8 +28,8 @@ class Events:
     def listen(self, wants: Callable[[], bool] | None = None) -> Iterator[PastRun | LogEntry]:
         """Listen from now on; yield what happens, without end. Raise `Unreachable` where the server is away.
 
-        `wants` is asked before runs are read that have ended together. After a no, nobody listens to runs for a moment:
-        only then they cost the server nothing, and to pass over them costs half of what it costs to read them.
+        `wants` is asked before it reads runs that have ended together. After a no, it does not listen to runs for
+        `REST` seconds. Those that end meanwhile are not heard, and cost nobody anything.
         """
         client: Any = self._namespace.client  # redis-py gives no types for this
         keys = self._namespace.keys
