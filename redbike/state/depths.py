@@ -46,7 +46,7 @@ class Depths:
         for name, waiting, oldest, now in self._read(names):
             ended = self._journal.count_recent(now) if ended is None else ended
             pauses = [gate.pause for gate in (gates.get(name), everything) if gate and gate.pause]
-            since = [pause.since for pause in pauses if pause.until is None or now < pause.until]
+            since = [pause.since for pause in pauses if pause.holds(now)]
             gate = gates.get(name)
             at_once = gate.at_once if gate else None
             rate = ended[name] if with_rates else None

@@ -26,6 +26,10 @@ class Pause:
     by: str = ""
     reason: str = ""
 
+    def holds(self, now: float) -> bool:
+        """Tell whether it has not ended by itself."""
+        return self.until is None or now < self.until
+
 
 @dataclass(frozen=True, slots=True)
 class Gate:

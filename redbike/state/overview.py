@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from redbike.errors import RedbikeError
 from redbike.serving.refusals import translate_errors
-from redbike.state.gates import Gate, Gates
+from redbike.state import gates
 from redbike.state.history import PastRun, read_newest
 from redbike.state.journal import Journal
 from redbike.state.namespace import PAGE, Namespace
@@ -73,7 +73,7 @@ class Overview:
         self._queue_for = queue_for
         self._questions = Questions(namespace)
         self._journal = Journal(namespace)
-        self._gates = Gates(namespace)
+        self._gates = gates.Gates(namespace)
         self._read_now = Timeline(namespace).read_now
 
     def list_jobs(
@@ -136,11 +136,13 @@ class Overview:
                         yield decode(jobid)
                 end -= PAGE
 
-    def _list_pauses(self) -> dict[str, Gate]:
-        """Return the gates of queues that are paused, by name; "" is everything."""
-        return {gate.queue: gate for gate in self._gates.list_all() if gate.pause}
+    def _list_pauses(self) -> dict[str, gates.Pause]:
+        """Return the pauses of queues, by name; "" is everything."""
+        return {gate.queue: gate.pause for gate in self._gates.list_all() if gate.pause}
 
-    def _read(self, jobids: Sequence[str], newest: dict[str, PastRun | None], pauses: dict[str, Gate]) -> Iterator[Job]:
+    def _read(
+        self, jobids: Sequence[str], newest: dict[str, PastRun | None], pauses: dict[str, gates.Pause]
+    ) -> Iterator[Job]:
         """Yield those of `jobids` that exist, as all of them are at one instant."""
         *columns, clock = self._fetch([encode(jobid) for jobid in jobids])
         now = self._namespace.now or clock[0] + clock[1] / 1e6
@@ -167,14 +169,13 @@ class Overview:
             return list(commands.execute())
 
     def _make_job(
-        self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, Gate]
+        self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, gates.Pause]
     ) -> Job:
         waiting, run = Waiting.parse(decode(stored.queued)), RunRecord.parse(decode(stored.running))
         status, pause = Status.parse(decode(stored.status)), Pause.parse(decode(stored.pause))
         is_due = waiting is not None or (stored.due is not None and stored.due <= now)
         queue = run.queue if run else waiting.queue if waiting else self._name_queue(jobid)
-        gates = (pauses[name].pause for name in (queue, "") if name in pauses)
-        is_closed = any(gate and (gate.until is None or now < gate.until) for gate in gates)
+        is_closed = any(name in pauses and pauses[name].holds(now) for name in (queue, ""))
         return Job(
             jobid=jobid,
             queue=queue,

@@ -39,7 +39,7 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> 
     """Read all of it. Those jobs count as due that have been due for more than `max_lag` seconds."""
     total = store.totals.read(max_lag)
     processes, queues = store.workers.list_all(), store.depths.list_all(with_rates)
-    is_paused = any(gate.queue == "" and gate.pause for gate in store.gates.list_all())
+    is_paused = any(gate.queue == "" and gate.pause and gate.pause.holds(total.now) for gate in store.gates.list_all())
     return Glance(total, processes, queues, is_paused)
 
 

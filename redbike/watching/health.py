@@ -66,7 +66,7 @@ class Health:
         return f"{numbers}{self._describe_pauses()}"
 
     def _describe_pauses(self) -> str:
-        return "".join(f"; {subject} is paused" for subject in _list_some(iter(self.paused)))
+        return f"; paused: {', '.join(_list_some(iter(self.paused)))}" if self.paused else ""
 
 
 def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone: str) -> Health:

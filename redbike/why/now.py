@@ -61,7 +61,7 @@ def _find_closed(situation: Situation, clock: Clock) -> str:
     """Return what pauses its queue, as the end of a sentence; "" if nothing does."""
     for gate in situation.gates:
         pause = gate.pause
-        if pause and (pause.until is None or clock.now < pause.until):
+        if pause and pause.holds(clock.now):
             what = f"its queue {gate.queue} is" if gate.queue else "everything is"
             return f"{what} paused {_describe_pause(pause.since, pause.until, pause.by, pause.reason, clock)}"
     return ""

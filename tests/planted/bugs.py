@@ -3261,7 +3261,7 @@ REMEMBERED = [
     Bug(
         "a pause that is over is shown",
         "state/depths.py",
-        " if pause.until is None or now < pause.until]",
+        " if pause.holds(now)]",
         "]",
         f"{DEPTHS} -k paused",
     ),
@@ -3842,6 +3842,13 @@ SEEN = [
         "run is None and not is_closed,",
         "run is None,",
         f"{OVERVIEW} -k while_its_queue",
+    ),
+    Bug(
+        "what a pause has hidden stays hidden after it",
+        "watching/glance.py",
+        " and gate.pause.holds(total.now)",
+        "",
+        f"{HEALTH} -k pause_that_is_over",
     ),
     Bug(
         "health does not say that all is paused",

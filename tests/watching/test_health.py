@@ -86,6 +86,26 @@ def test_jobs_are_overdue(staffed):
     assert not any("overdue" in problem for problem in check(staffed, now=DUE + MINUTE + 1).problems)
 
 
+def test_a_pause_that_is_over_hides_nothing_though_no_dispatcher_ends_it(staffed):
+    states.timeline(staffed)
+    staffed.at(DUE).gates.pause("", until=DUE + MINUTE)
+    health = check(staffed, now=DUE + MINUTE - 1, max_lag=1.0)
+    assert (health.figures["overdue"], health.paused) == (0, ("everything",))
+    health = check(staffed, now=DUE + MINUTE, max_lag=1.0)
+    assert (health.figures["overdue"], health.paused) == (1, ())
+
+
+def test_of_many_paused_queues_some_are_named(staffed):
+    for number in range(7):
+        queue = f"work-{number}"
+        set_job(staffed.at(START), f"job:{number}", OLD, START)
+        staffed.client.sadd(staffed.keys.queues, queue)
+        staffed.gates.pause(queue)
+    assert (
+        "; paused: work-0, work-1, work-2, work-3, work-4, and 2 more of that kind | " in check(staffed).format_line()
+    )
+
+
 def test_jobs_wait_for_too_long(staffed):
     states.queue(staffed)
     sign(staffed, "worker", queues=[QUEUE], now=START + 61)
@@ -97,12 +117,12 @@ def test_jobs_wait_for_too_long(staffed):
     health = check(staffed, now=START + 61)
     assert health.is_well, "somebody wants it so"
     assert health.paused == (QUEUE,)
-    assert f"1 waiting, 0 running; {QUEUE} is paused | " in health.format_line()
+    assert f"1 waiting, 0 running; paused: {QUEUE} | " in health.format_line()
     staffed.gates.open(QUEUE, resume=True)
     staffed.gates.pause("")
     health = check(staffed, now=START + 61)
     assert health.is_well
-    assert "0 running; everything is paused | " in health.format_line()
+    assert "0 running; paused: everything | " in health.format_line()
 
 
 def test_a_queue_has_jobs_and_no_worker(store):
