@@ -120,7 +120,7 @@ class JobOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class OptionChanges:
     """What is to change of a job's options and data: None takes an option back, and "" the data."""
 
     options: Mapping[str, Value | None] = field(default_factory=dict)
@@ -132,17 +132,17 @@ class Changes:
         return format_options({name: value for name, value in merged.items() if value is not None})
 
 
-NO_CHANGES = Changes()
+NO_CHANGES = OptionChanges()
 
 
-def read_changes(given: Mapping[str, Any]) -> Changes:
+def read_changes(given: Mapping[str, Any]) -> OptionChanges:
     """Return the changes that are `given` by names, with ``-`` or ``_``; data as a value. Raise `BadConfig`."""
     values = {name.replace("_", "-"): value for name, value in given.items()}
     for name in values:
         if name not in COLUMNS[2:]:
             raise TypeError(f"unexpected option {name!r}: {', '.join(COLUMNS[2:])} are known")
     data = format_data(values.pop(DATA)) if DATA in values else None
-    return Changes({name: read_option(name, value) for name, value in values.items()}, data)
+    return OptionChanges({name: read_option(name, value) for name, value in values.items()}, data)
 
 
 def read_option(name: str, value: Any) -> Value | None:

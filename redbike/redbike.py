@@ -19,7 +19,7 @@ from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
 from redbike.looking import Looking
 from redbike.moving.rows import Source, get_name
-from redbike.options import NO_CHANGES, Changes, JobOptions, read_changes
+from redbike.options import NO_CHANGES, JobOptions, OptionChanges, read_changes
 from redbike.ping_urls import check_dispatcher_url
 from redbike.running.dispatcher import Dispatcher
 from redbike.serving.check import check_server, describe_address
@@ -170,7 +170,7 @@ class Redbike(Looking, Steering):
 
     def enter(
         self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None,
-        changes: Changes = NO_CHANGES
+        changes: OptionChanges = NO_CHANGES
     ) -> bool:  # fmt: skip
         """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
         return self._setter.enter(jobid, schedule, after, tz, changes)

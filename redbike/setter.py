@@ -14,7 +14,7 @@ from itertools import islice
 from redbike.config import Settings, check_zone, override
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.moving.rows import Entry, Source, get_name, read_entry, read_rows
-from redbike.options import NO_CHANGES, Changes
+from redbike.options import NO_CHANGES, OptionChanges
 from redbike.running.occurrences import find_first_due
 from redbike.running.requests import Request
 from redbike.running.timefile import Timefile
@@ -44,7 +44,7 @@ class Setter:
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
     def enter(
-        self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: Changes = NO_CHANGES
+        self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: OptionChanges = NO_CHANGES
     ) -> bool:
         """`set`, and tell whether the job had a run to come."""
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
@@ -57,7 +57,7 @@ class Setter:
         return job is not None and not (job.due is None and state.has_event(Event.STP))
 
     def set(
-        self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: Changes = NO_CHANGES
+        self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: OptionChanges = NO_CHANGES
     ) -> JobToSet | None:
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:

@@ -18,8 +18,8 @@ from redbike.options import (
     MAX_DEPTH,
     OPTIONS,
     SETTINGS,
-    Changes,
     JobOptions,
+    OptionChanges,
     format_options,
     parse_data,
     parse_options,
@@ -188,11 +188,11 @@ def test_the_words_of_settings_are_taken_in_any_case():
 def test_a_change_leaves_the_rest_and_the_default_takes_one_back():
     stored = format_options(FULL)
     assert parse_options(stored) == FULL
-    assert Changes({"retries": None}).apply(stored) == format_options({**FULL, "retries": None}).replace(
+    assert OptionChanges({"retries": None}).apply(stored) == format_options({**FULL, "retries": None}).replace(
         '"retries":null,', ""
     )
-    assert Changes(dict.fromkeys(OPTIONS)).apply(stored) == ""
-    assert Changes({"grace": 5}).apply("") == '{"grace":5}'
+    assert OptionChanges(dict.fromkeys(OPTIONS)).apply(stored) == ""
+    assert OptionChanges({"grace": 5}).apply("") == '{"grace":5}'
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain
 from redbike.config import Config
 from redbike.errors import BadConfig, NoSuchJob
-from redbike.options import DATA, OPTIONS, Changes, parse_data, read_changes
+from redbike.options import DATA, OPTIONS, OptionChanges, parse_data, read_changes
 from redbike.redbike import Redbike
 from redbike.schedule.parser import parse
 
@@ -23,7 +23,7 @@ def set_job(arguments: Arguments, config: Config) -> int:
     return DONE
 
 
-def read_flags(arguments: Arguments) -> Changes:
+def read_flags(arguments: Arguments) -> OptionChanges:
     """Return the options and data that are given. Raise `BadConfig`."""
     given = {name: arguments[f"--{name}"] for name in (*OPTIONS, DATA) if arguments[f"--{name}"] is not None}
     if DATA in given:

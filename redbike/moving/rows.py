@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from redbike.errors import BadConfig
-from redbike.options import COLUMNS, DATA, Changes, parse_data, read_changes
+from redbike.options import COLUMNS, DATA, OptionChanges, parse_data, read_changes
 
 Source = str | Path | IO[str] | IO[bytes]
-Entry = tuple[str, str | None, Changes]  # job id, schedule, options and data
+Entry = tuple[str, str | None, OptionChanges]  # job id, schedule, options and data
 
 # Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
 AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from redbike.config import Settings, override
-from redbike.options import NO_CHANGES, Changes
+from redbike.options import NO_CHANGES, OptionChanges
 from redbike.running.occurrences import find_first_due
 from redbike.running.schedules import apply_options, find_spread
 from redbike.schedule.kinds import Schedule, Stop
@@ -20,7 +20,7 @@ class Request:
     now: float
     since: float
     is_given: bool  # whether the user has said from when occurrences count
-    changes: Changes = NO_CHANGES  # of the options and the data
+    changes: OptionChanges = NO_CHANGES  # of the options and the data
     wants_run: bool = False  # the job is to run again, even if it has failed for good
     known: str = ""  # the options that the job has, as far as is known: most jobs have none
 
