@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from redbike.state.overview import Job
     from redbike.state.workers import Process
     from redbike.steering.patterns import Steered
+    from redbike.syncing.changes import Change, Changes
     from redbike.watching.agenda import Agenda
     from redbike.watching.health import Health
+    from redbike.words import Difference
     from redbike.working.runner import current_run
     from redbike.working.telling import End
     from redbike.working.worker_class import Priority, RoundRobin
@@ -41,6 +43,9 @@ __all__ = [
     "BadJobId",
     "BadQueueName",
     "BadSchedule",
+    "Change",
+    "Changes",
+    "Difference",
     "End",
     "Gate",
     "Health",
@@ -68,6 +73,9 @@ __all__ = [
 _PLACES = {
     "Agenda": "redbike.watching.agenda",
     "End": "redbike.working.telling",
+    "Change": "redbike.syncing.changes",
+    "Changes": "redbike.syncing.changes",
+    "Difference": "redbike.words",
     "Gate": "redbike.state.gates",
     "Health": "redbike.watching.health",
     "Job": "redbike.state.overview",

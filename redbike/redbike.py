@@ -29,6 +29,8 @@ from redbike.state import rights
 from redbike.state.log import check_who
 from redbike.state.store import Store
 from redbike.steering.facade import Steering
+from redbike.syncing.facade import Syncing
+from redbike.syncing.syncer import Syncer
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
 
@@ -37,7 +39,7 @@ log = logging.getLogger("redbike")
 DEFAULTS = Settings()
 
 
-class Redbike(Looking, Steering):
+class Redbike(Looking, Steering, Syncing):
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
@@ -129,6 +131,7 @@ class Redbike(Looking, Steering):
         # Not for the loops: what a dispatcher or a worker changes is no change by a person.
         self._noted = self.store.noted_as(noted_as)
         self._setter = Setter(self._noted, settings)
+        self._syncer = Syncer(self._noted, settings)
         self._control_at_start = self.store.read_control()
         self._one: Worker | None = None
         self._passes: Dispatcher | None = None
@@ -189,18 +192,6 @@ class Redbike(Looking, Steering):
     def unset(self, jobid: str) -> bool:
         """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
         return self._setter.unset(jobid)
-
-    def load(
-        self, csvfilename: Source, after: float | None = None, tz: str | None = None
-    ) -> Iterator[tuple[int, str, bool | ValueError]]:
-        """Set the rows of a CSV file; (line, job id, True or why not) of each, streamed.
-
-        A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` it has a column for each of the
-        header's, which are options, and ``data``. A row with more or fewer columns gives a `BadConfig`.
-        `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open. Raises
-        `BadConfig` for a file that cannot be read, or has an unknown column.
-        """
-        return self._setter.load(csvfilename, after, tz)
 
     # Keeping
 

@@ -6,14 +6,12 @@ since then, and was missed, is for the setting ``catchup``.
 
 import logging
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 
 from redbike.config import Settings, check_zone, override
-from redbike.errors import BadConfig, BadSchedule, NoSuchJob
-from redbike.moving.rows import Entry, Source, get_name, read_entry, read_rows
+from redbike.errors import BadSchedule, NoSuchJob
 from redbike.options import NO_CHANGES, OptionChanges
 from redbike.running.occurrences import find_first_due
 from redbike.running.requests import Request
@@ -23,7 +21,7 @@ from redbike.schedule.parser import check_text, parse
 from redbike.state.inspected import JobState
 from redbike.state.jobs import Due, JobToSet
 from redbike.state.keys import check_jobid, check_known_jobid
-from redbike.state.log import Tally
+from redbike.state.namespace import STEP
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
 from redbike.words import Event
@@ -67,15 +65,15 @@ class Setter:
         check_text(schedule)
         queue = self.store.queue_for(jobid)
         zone = self.settings.timezone if tz is None else check_zone(tz)
-        now = self._clock()
+        now = self.read_clock()
         try:
-            parsed = self._parse(schedule, zone, jobid, now)
+            parsed = self.parse(schedule, zone, jobid, now)
         except BadSchedule:
             self.store.jobs.reject(jobid)
             raise
         since, given = self.compute_start(after, now), after is not None
         request = Request(jobid, parsed, queue, now, since, given, changes, wants_run=True)
-        return self._set_jobs({jobid: request}, from_now=since == now)[jobid]
+        return self.set_requests({jobid: request}, from_now=since == now)[jobid]
 
     def unset(self, jobid: str) -> bool:
         """Unset a job; False if there is no such job."""
@@ -91,51 +89,11 @@ class Setter:
         self, pairs: Iterable[tuple[str, str | None]], after: float | None, tz: str | None
     ) -> Iterator[tuple[str, bool | ValueError]]:
         """Set a stream of (job id, schedule), a batch in each round trip."""
-        return self._set_all(((jobid, schedule, NO_CHANGES) for jobid, schedule in pairs), after, tz)
-
-    def _set_all(
-        self, entries: Iterable[Entry], after: float | None, tz: str | None, tally: Tally | None = None
-    ) -> Iterator[tuple[str, bool | ValueError]]:
-        tally = tally or Tally()
-        stream = iter(entries)
+        stream = iter(pairs)
         while chunk := list(islice(stream, CHUNK)):
-            for _, schedule, _ in chunk:
+            for _, schedule in chunk:
                 check_text(schedule)
-            tally.tried = True
-            results = self._set_chunk(chunk, after, tz)
-            for _, result in results:
-                tally.add(result is True)
-            yield from results
-
-    def load(self, source: Source, after: float | None, tz: str | None) -> Iterator[tuple[int, str, bool | ValueError]]:
-        """Set the rows of a CSV file, and note that once, not for each of its jobs."""
-        quiet = Setter(self.store.noted_as(None), self.settings)
-        with self.store.log.note_when_done("load", f"{get_name(source)}: ", "set", "bad") as tally:
-            yield from quiet._load(source, after, tz, tally)
-
-    def _load(
-        self, source: Source, after: float | None, tz: str | None, tally: Tally
-    ) -> Iterator[tuple[int, str, bool | ValueError]]:
-        lines: deque[int] = deque()
-        refused: deque[tuple[int, str, bool | ValueError]] = deque()
-
-        def entries() -> Iterator[Entry]:
-            for line, row in read_rows(source):
-                try:
-                    entry = read_entry(row)
-                except BadConfig as error:
-                    tally.add(False)
-                    refused.append((line, "" if isinstance(row, BadConfig) else row.jobid, error))
-                else:
-                    lines.append(line)
-                    yield entry
-
-        for jobid, result in self._set_all(entries(), after, tz, tally):
-            line = lines.popleft()
-            while refused and refused[0][0] < line:
-                yield refused.popleft()
-            yield line, jobid, result
-        yield from refused
+            yield from self._set_chunk(chunk, after, tz)
 
     def compute_start(self, after: float | None, now: float) -> float:
         """Return from when occurrences count: `after`, the instant in the timefile, or now."""
@@ -153,45 +111,46 @@ class Setter:
         return find_first_due(schedule, since, now, override(self.settings, options))
 
     def _set_chunk(
-        self, chunk: list[Entry], after: float | None, tz: str | None
+        self, chunk: list[tuple[str, str | None]], after: float | None, tz: str | None
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
-        now = self._clock()
+        now = self.read_clock()
         since, given = self.compute_start(after, now), after is not None
         from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
         jobs: dict[str, Request] = {}
-        for jobid, schedule, changes in chunk:
+        for jobid, schedule in chunk:
             try:
                 if schedule is None:
-                    self._set_jobs(jobs, from_now)
+                    self.set_requests(jobs, from_now)
                     self.unset(jobid)
                     results.append((jobid, True))
                     continue
                 queue = self.store.queue_for(check_jobid(jobid))
-                parsed = self._parse(schedule, zone, jobid, now)
+                parsed = self.parse(schedule, zone, jobid, now)
             except ValueError as error:
                 if isinstance(error, BadSchedule):
-                    self._set_jobs(jobs, from_now)
+                    self.set_requests(jobs, from_now)
                     self.store.jobs.reject(jobid)
                 results.append((jobid, error))
             else:
                 if jobid in jobs:
-                    self._set_jobs(jobs, from_now)
-                jobs[jobid] = Request(jobid, parsed, queue, now, since, given, changes)
+                    self.set_requests(jobs, from_now)
+                jobs[jobid] = Request(jobid, parsed, queue, now, since, given)
                 results.append((jobid, True))
-        self._set_jobs(jobs, from_now)
+        self.set_requests(jobs, from_now)
         return results
 
-    def _parse(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
+    def parse(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
+        """Return a schedule that is set `now`, in its complete form. Raise `BadSchedule`."""
         parsed = parse(schedule, zone, jobid, now)
         if zone == "UTC" != self.settings.timezone:
             # Stored without a zone it would not mean the same when it is loaded again under these settings.
             return parsed.with_zone()
         return parsed
 
-    def _set_jobs(self, requests: dict[str, Request], from_now: bool) -> dict[str, JobToSet]:
-        """Set those jobs, forget the requests, and return the jobs.
+    def set_requests(self, requests: dict[str, Request], from_now: bool, step: int = STEP) -> dict[str, JobToSet]:
+        """Set those jobs, `step` in each script, forget the requests, and return the jobs.
 
         If their occurrences count `from_now`, none is before they are set.
         """
@@ -199,7 +158,7 @@ class Setter:
         left = list(jobs.values())
         ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
         while left:
-            refused = self.store.jobs.set(left, from_now=from_now)
+            refused = self.store.jobs.set(left, from_now, step)
             for job, why, detail in refused:
                 request = requests[job.jobid]
                 if why == "options":
@@ -214,8 +173,8 @@ class Setter:
         requests.clear()
         return jobs
 
-    def _clock(self) -> float:
-        """Redis' clock, asked for at most once a second."""
+    def read_clock(self) -> float:
+        """Return Redis' clock, which is asked for at most once a second."""
         asked = time.monotonic()
         if self._read is None or asked - self._read[1] > CLOCK:
             self._read = self.store.timeline.read_clock(), asked

@@ -14,6 +14,16 @@ class Event(StrEnum):
     BAD = "BAD"  # its schedule was refused, and it has no other
 
 
+class Difference(StrEnum):
+    """What becomes of a job when the stored jobs are made those of a file or a program."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"  # it was not touched
+    REMOVED = "removed"
+    BAD = "bad"  # its row was refused
+
+
 class Skip(StrEnum):
     """Why an occurrence was not run."""
 

@@ -112,6 +112,7 @@ class Job:
     held: float | None = None  # in place of the timeline, or of a queue
     options: str = ""  # JSON
     data: str = ""
+    membership: str = ""  # of whose rows it is
 
     def option(self, name: str, default: Any = None) -> Any:
         return json.loads(self.options or "{}").get(name, default)
@@ -197,8 +198,10 @@ class Model:
         options: str | None = None,
         data: str | None = None,
         moves: bool = False,
+        group: str | None = None,
     ) -> None:
         job = self.job(jobid)
+        job.membership = job.membership if group is None else group
         moves = moves and options != job.options  # it may have them already
         job.options, job.data = job.options if options is None else options, job.data if data is None else data
         somewhere = job.flight or any(place is not None for place in (job.queued, job.timeline, job.held))
@@ -279,6 +282,20 @@ class Model:
         if job.queued is not None:
             self._bury(jobid)
         self._forget(jobid)
+        return True
+
+    def own(self, jobid: str, membership: str) -> None:
+        job = self.job(jobid)
+        if job.schedule is not None or not membership:
+            job.membership = membership
+
+    def unset_row(self, jobid: str, group: str) -> bool:
+        """Whether it is gone: one that is a row of another group stays."""
+        job = self.job(jobid)
+        is_there = job.schedule is not None or job.status is not None
+        if is_there and job.membership.partition("\n")[0] != group:
+            return False
+        self.unset(jobid)
         return True
 
     def _forget(self, jobid: str) -> None:

@@ -235,6 +235,23 @@ def load(scene: Scene) -> list[tuple[str, bool]]:
     return [(jobid, result is True) for jobid, result in scene.bike.set_many(pairs)]
 
 
+def sync(scene: Scene) -> None:
+    """A file has lost a row since it was loaded, and changed another one: in the end the jobs are those of the file."""
+    rows = [
+        ("a:A", scene.hourly),
+        ("b:A", scene.two_hourly, {"retries": 5}),
+        ("once:A", "NOW"),
+        ("new:A", scene.hourly),
+    ]
+    scene.bike.sync(rows, prune=True)
+    assert {jobid for jobid, _ in scene.bike.get_schedules()} == {"a:A", "b:A", "once:A", "new:A", "foreign:A"}
+
+
+def synced(scene: Scene) -> None:
+    scene.observer.sync([("a:A", scene.hourly), ("b:A", scene.hourly), ("c:A", scene.hourly)])
+    scene.observer.sync([("foreign:A", scene.hourly)], group="other")
+
+
 def run(scene: Scene) -> str:
     try:
         scene.bike.run(JOB)
@@ -715,6 +732,7 @@ OPERATIONS = [
     Operation("resume a one-off that is late", late, resume, by_hand=True, settings={"grace": 600.0}),
     Operation("resume everything", held_all, steering(lambda keeper, _: keeper.resume("")), by_hand=True, steps=3),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
+    Operation("sync", synced, sync, by_hand=True, steps=4),
     Operation("cancel several", waiting(JOB, "b:A", "c:B"), cancel, by_hand=True, steps=3),
     Operation("repair", damaged, repair, by_hand=True, steps=4),
     Operation("flush", crowd, flush, by_hand=True, steps=5),

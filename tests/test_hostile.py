@@ -332,6 +332,7 @@ NEEDS = {
     "pauses": ("set", "job:A", "NOW"),
     "options": ("set", "job:A", "NOW"),
     "data": ("set", "job:A", "NOW", "--data=1"),
+    "groups": ("unset", "waiting:A"),
     "gates": ("set", "job:A", "NOW"),
     "slots": ("occupy",),
     "alarms": ("unset", "waiting:A"),

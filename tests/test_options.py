@@ -365,10 +365,14 @@ def test_a_bad_flag_is_quoted_and_changes_nothing(shell, client, flag, said):
 def test_what_is_left_of_an_unset_job_is_found_and_removed(bike, client):
     client.hset(bike.store.keys.options, "job:A", '{"retries":5}')
     client.hset(bike.store.keys.data, "job:A", "7")
-    assert list(fsck(bike.store)) == ["'job:A': it has no schedule, but options, data or ended runs"]
-    [(line, is_well)] = bike.repair()
+    client.hset(bike.store.keys.groups, "job:A", "a.csv")
+    client.hset(bike.store.keys.groups, "other:A", "a.csv")
+    left = "it has no schedule, but options, data, a group or ended runs"
+    assert sorted(fsck(bike.store)) == [f"'job:A': {left}", f"'other:A': {left}"]
+    [(line, is_well), (other, _)] = sorted(bike.repair())
     assert (is_well, "its options removed" in line, "its data removed" in line) == (True, True, True)
-    assert not client.exists(bike.store.keys.options, bike.store.keys.data)
+    assert "its group removed" in other
+    assert not client.exists(bike.store.keys.options, bike.store.keys.data, bike.store.keys.groups)
 
 
 def test_options_that_cannot_be_read_are_found_and_removed(bike, client):

@@ -335,6 +335,9 @@ def asks(bike, helper):
     assert bike.set("broken:A", "NOW")
     assert not bike.set("bad:A", "every day")
     assert [ok for _, ok in bike.set_many([("two:A", "NOW"), ("two:A", "EVERY:1h")])] == [True] * 2
+    rows = [("two:A", "EVERY:1h"), ("row:A", "EVERY:1h", {"retries": 5})]
+    assert str(bike.sync(rows, prune=True)) == "1 added, 1 unchanged"
+    assert bike.sync(rows[:1], prune=True).removed == ["row:A"]
     bike.run("job:A")
     while helper.work_one():
         pass

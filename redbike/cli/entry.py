@@ -7,7 +7,8 @@ Usage:
                         [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--history=<N>]
                         [--ping-url=<URL>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
-  redbike [options] load <CSV> [--after=<TIMESTAMP>] [--tz=<ZONE>]
+  redbike [options] load [--prune] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>] [--tz=<ZONE>]
+                         [--format=<FORMAT>] <CSV>
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>] [--ping-url=<URL>]
   redbike [options] work [<WORKER>] [--concurrency=<N>] [--processes=<N>]
   redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>] [--ping-url=<URL>]
@@ -46,8 +47,9 @@ Commands:
              --ping-url are those of the job, and override the settings. It keeps those that are not given; "default"
              takes one back, and "null" the data.
   unset      Take a job out of the rotation; a run in flight completes.
-  load       Set the JOBID,SCHEDULE rows of a CSV file, - for standard input; bad rows are named, the others are set.
-             Under a header as schedules --full prints it, the further columns are options and data.
+  load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE, or of - for standard input, and print
+             what differs. What is the same is not touched; bad rows are named. Under a header as schedules --full
+             prints it, the further columns are options and data.
   dispatch   Move due jobs to their queues, until halted.
   work       Work the jobs in the queues, until halted.
   up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
@@ -124,7 +126,9 @@ Options:
   --reason=<TEXT>          Why, for whoever looks at it.
   --at-once=<N>            How many jobs of the queue may run at once; none takes the limit back.
   --rate=<RATE>            How many may begin in a time: 100/m, 5/s, 1/h; none takes the limit back.
-  --dry-run                Only print the jobs that are meant.
+  --dry-run                Only print the jobs that are meant, or with load what would differ.
+  --prune                  Unset the jobs that an earlier load of this file has set, and that are not in it any more.
+  --group=<NAME>           As the rows of what the jobs count for --prune [default is the full path of the file].
   --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.
@@ -167,7 +171,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "set": "set",
     "unset": "set",
-    "load": "set",
+    "load": "load",
     "dispatch": "run",
     "work": "run",
     "up": "run",
@@ -252,6 +256,8 @@ def _import_family(family: str) -> "Mapping[str, Command]":
     match family:
         case "set":
             from redbike.cli.set import COMMANDS as commands
+        case "load":
+            from redbike.cli.load import COMMANDS as commands
         case "run":
             from redbike.cli.run import COMMANDS as commands
         case "look":

@@ -10,7 +10,8 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     ],
     "unset": [("redbike unset mail:B", "It will not run again.")],
     "load": [
-        ("redbike load jobs.csv", "Set each row of the file: a job id, a comma, and a schedule."),
+        ("redbike load jobs.csv", "Set each row that differs: a job id, a comma, and a schedule."),
+        ("redbike load jobs.csv --prune --dry-run", "What would be set, and what would be unset as its row is gone."),
         ("redbike schedules --full | redbike load -", "Read a backup."),
     ],
     "dispatch": [("redbike dispatch", "With the worker that the config file names.")],

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import find_embedded_server, open_bike
+from redbike.cli.load import load_rows
 from redbike.cli.messages import DONE
-from redbike.cli.set import load_rows
 from redbike.config import Config
 from redbike.errors import BadConfig
 from redbike.ping_urls import check_dispatcher_url

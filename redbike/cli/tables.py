@@ -19,14 +19,16 @@ from redbike.state.history import PastRun
 from redbike.state.log import LogEntry
 from redbike.state.overview import Job
 from redbike.state.workers import Process
+from redbike.syncing.changes import Change
 from redbike.texts import escape
-from redbike.words import Event, Outcome
+from redbike.words import Difference, Event, Outcome
 
 ROWS = 100  # of jobs on a terminal, if nothing else is asked for
 WIDE = 200  # columns of a table that goes to a pipe or a file
 GAP = 2  # columns of the terminal between two of the table
 GOOD, BUSY, ODD, WRONG, DIM = "green", "cyan", "yellow", "red", "dim"
 EVENTS = {Event.DIE: WRONG, Event.BAD: WRONG, Event.WRK: BUSY, Event.ENQ: BUSY, Event.STP: DIM}
+DIFFERENCES = {Difference.ADDED: GOOD, Difference.CHANGED: ODD, Difference.REMOVED: WRONG}
 OUTCOMES = {Outcome.OK: GOOD, Outcome.RETRY: ODD, Outcome.CANCELLED: ODD}  # all others are wrong
 
 
@@ -151,6 +153,17 @@ def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
         Column("DETAIL", lambda entry: make_text(entry.detail), Width.CUT),
     )
     _print(columns, list(entries))
+
+
+def show_changes(changes: Sequence[Change], number: int) -> None:
+    """Show what becomes of jobs; these are the first ones of so many."""
+    columns = (
+        Column("", lambda change: make_text(change.difference, DIFFERENCES[change.difference])),
+        Column("JOB", lambda change: make_text(change.jobid), Width.FOLDED),
+        Column("WHAT", lambda change: make_text(change.detail), Width.FOLDED),
+    )
+    more = number - len(changes)
+    _print(columns, changes, f"{more:,} more: --format=csv prints them" if more else "")
 
 
 def print_title(title: str) -> None:

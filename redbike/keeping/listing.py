@@ -124,7 +124,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     keys, client = store.keys, store.client
     runs: dict[str, RunRecord] = {}
     hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses)
-    for key in (*hashes, keys.options, keys.history, keys.data):
+    for key in (*hashes, keys.options, keys.groups, keys.history, keys.data):
         for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key == keys.data else PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:

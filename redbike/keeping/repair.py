@@ -38,7 +38,7 @@ class Repair:
         """Yield for each job and key that is wrong a line on what was done, and whether it is well now."""
         with self.store.log.note_when_done("repair", "", "repaired", "not repaired") as tally:
             for line, is_well in self._run():
-                tally.add(is_well)
+                tally.add("repaired" if is_well else "not repaired", is_well)
                 yield line, is_well
 
     def _run(self) -> Iterator[tuple[str, bool]]:

@@ -6,17 +6,20 @@ A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the 
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from redbike.errors import BadConfig
-from redbike.options import COLUMNS, DATA, OptionChanges, parse_data, read_changes
+from redbike.options import COLUMNS, DATA, NO_CHANGES, OptionChanges, parse_data, read_changes
 
 Source = str | Path | IO[str] | IO[bytes]
-Entry = tuple[str, str | None, OptionChanges]  # job id, schedule, options and data
+Entry = tuple[str, str, OptionChanges]  # job id, schedule, options and data
+
+Report = Callable[[int, int], None]
+REPORTED = 1000  # lines
 
 # Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
 AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
@@ -33,13 +36,14 @@ class Row(NamedTuple):
     columns: Mapping[str, str]
 
 
-def read_rows(source: Source) -> Iterator[tuple[int, Row | BadConfig]]:
+def read_rows(source: Source, report: Report | None = None) -> Iterator[tuple[int, Row | BadConfig]]:
     """Yield (line number, row) for each row of `source`, a file name or an open text or binary file.
 
-    An invalid row yields a `BadConfig`. Raise `BadConfig` for a file that cannot be read, or has an unknown column.
+    `report` hears now and then how many bytes of how many were read of a file with a name. An invalid row yields a
+    `BadConfig`. Raise `BadConfig` for a file that cannot be read, or has an unknown column.
     """
     try:
-        with _open_lines(source) as lines:
+        with _open_lines(source, report) as lines:
             yield from _parse(lines, source)
     except OSError as error:
         raise _make_error(source, str(error.strerror or error)) from None
@@ -54,13 +58,13 @@ def get_name(source: Source) -> str:
 
 
 @contextmanager
-def _open_lines(source: Source) -> Iterator[Iterator[str]]:
+def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]]:
     """Yield the lines of `source`, with their line ends. Do not close a file that the caller has opened."""
     if isinstance(source, str | Path):
         if "\0" in str(source):
             raise _make_error(source, "there is a NUL in its name")
         with open(source, **AS_TEXT) as text:
-            yield _check_encoding(text, source)
+            yield _check_encoding(_report_lines(text, report) if report else text, source)
         return
     if not callable(getattr(source, "read", None)):
         raise BadConfig(f"cannot read rows from {source!r:.80}: a file name or an open file is needed")
@@ -70,6 +74,15 @@ def _open_lines(source: Source) -> Iterator[Iterator[str]]:
     else:
         with _decode(source) as text:
             yield _check_encoding(text, source)
+
+
+def _report_lines(text: IO[str], report: Report) -> Iterator[str]:
+    size = os.fstat(text.fileno()).st_size
+    for number, line in enumerate(text):
+        if number % REPORTED == 0 and size:
+            # Not that of the text: it cannot be asked for while lines are read.
+            report(text.buffer.tell(), size)  # type: ignore[attr-defined]
+        yield line
 
 
 @contextmanager
@@ -141,6 +154,8 @@ def read_entry(row: Row | BadConfig) -> Entry:
     """Return what a row says of a job; an empty cell takes an option back. Raise `BadConfig`."""
     if isinstance(row, BadConfig):
         raise row
+    if not row.columns:
+        return row.jobid, row.schedule, NO_CHANGES
     cells: dict[str, Any] = {name: text or None for name, text in row.columns.items()}
     if cells.get(DATA) is not None:
         cells[DATA] = parse_data(cells[DATA])

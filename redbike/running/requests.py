@@ -22,6 +22,7 @@ class Request:
     is_given: bool  # whether the user has said from when occurrences count
     changes: OptionChanges = NO_CHANGES  # of the options and the data
     wants_run: bool = False  # the job is to run again, even if it has failed for good
+    membership: str | None = None  # the record of whose row it is; None leaves it as it is
     known: str = ""  # the options that the job has, as far as is known: most jobs have none
 
     @property
@@ -57,4 +58,5 @@ class Request:
             options=None if options == self.known else options,
             moves=find_spread(options) != find_spread(self.known),
             data=self.changes.data,
+            group=self.membership,
         )

@@ -49,6 +49,17 @@ class Schedule(ABC):
         """Return the same schedule with its zone in its text, even if that is UTC."""
         return self
 
+    def is_stored_as(self, text: str) -> bool:
+        """Tell whether `text`, a complete one, says the same. Another anchor makes no other schedule."""
+        if self.anchor_span is None:
+            return text == self.text
+        head, tail = self.anchor_span
+        return (
+            len(text) > head + tail
+            and text[:head] == self.text[:head]
+            and (not tail or text[-tail:] == self.text[-tail:])
+        )
+
 
 class Keyword(Schedule):
     """A schedule whose text begins with a keyword; with a colon if there is more behind it."""

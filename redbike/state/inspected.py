@@ -12,6 +12,7 @@ from redbike.state.namespace import read_json
 from redbike.state.records import (
     COUNT,
     STREAK,
+    Membership,
     Pause,
     ProcessRecord,
     RunRecord,
@@ -53,6 +54,7 @@ class JobState:
     alarm: float | None = None  # when its pause ends by itself
     options: str = ""  # as they are stored
     has_data: bool = False
+    membership: str = ""  # the record of whose row it is
     history: bytes = b""  # its ended runs that were archived, as they are stored
     data: str = field(default="", compare=False)  # JSON, if it was asked for
     worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
@@ -117,6 +119,8 @@ class JobState:
             found["options"] = show_options(self.options)
         if self.data:
             found["data"] = _read_data(self.data)
+        if group := Membership.parse(self.membership).group:
+            found["group"] = group
         return found
 
 
@@ -176,6 +180,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         alarm=parse_number(found.get("alarm")),
         options="" if "options" in unreadable else found.get("options", ""),
         has_data=found["has_data"],
+        membership=found.get("group", ""),
         history=b"" if "history" in unreadable else past,
         data=found.get("data", ""),
         worker=found.get("worker", ""),

@@ -1,6 +1,6 @@
 """The transitions that users ask for: a job is set, unset, run once more, cancelled, or rejected for its schedule."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -29,6 +29,7 @@ class JobToSet:
     options: str | None = None  # what becomes of them; None leaves them as they are, "" is none
     moves: bool = False  # that changes the due times of its schedule, so it does not keep its place
     data: str | None = None  # JSON; None leaves them as they are, "" is none
+    group: str | None = None  # the record of whose row it is; None leaves it as it is, "" is none
 
 
 class Refused(NamedTuple):
@@ -60,14 +61,14 @@ class Jobs:
         self._namespace = namespace
         self._queue_for = queue_for
 
-    def set(self, jobs: Sequence[JobToSet], from_now: bool = False) -> list[Refused]:
-        """Set jobs, none of them twice, in one round trip, `STEP` in each step.
+    def set(self, jobs: Sequence[JobToSet], from_now: bool = False, step: int = STEP) -> list[Refused]:
+        """Set jobs, none of them twice, in one round trip, `step` in each step.
 
         Return those that were left as they are. One may have other options than known. One may wait in a queue that is
         not its own, where another worker class has put it: with that queue in place of its own it can be set. If
         occurrences count `from_now`, the due time of one may have passed meanwhile.
         """
-        steps = (jobs[first : first + STEP] for first in range(0, len(jobs), STEP))
+        steps = (jobs[first : first + step] for first in range(0, len(jobs), step))
         refused: dict[str, tuple[Any, str]] = {}
         for reply in self._namespace.scripts.run_all(self._pack_set(step, from_now) for step in steps):
             if len(reply) > 1:
@@ -86,15 +87,35 @@ class Jobs:
 
     def unset(self, jobid: str) -> None:
         """Forget `jobid`; a run in flight completes. Raise `NoSuchJob` if there is nothing to forget."""
-        # Another worker class may have put the job into a queue of another name: then that one is declared instead.
+        reply: Reply = ["elsewhere", self._name_queue(jobid).encode()]
+        while reply[0] == "elsewhere":
+            # Another worker class may have put the job into a queue of another name: that one is declared instead.
+            reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
+
+    def unset_rows(self, jobids: Iterable[str], group: str) -> list[str]:
+        """Forget those of `jobids` that are rows of `group`, in one round trip, and return them."""
+        queues, removed = {jobid: self._name_queue(jobid) for jobid in jobids}, []
+        while queues:
+            calls = [self._namespace.pack("unset", [name], job=each, group=group) for each, name in queues.items()]
+            replies = dict(zip(queues, self._namespace.scripts.run_all(calls), strict=True))
+            removed += [jobid for jobid, reply in replies.items() if reply[0] == "ok"]
+            queues = {jobid: decode(reply[1]) for jobid, reply in replies.items() if reply[0] == "elsewhere"}
+        return removed
+
+    def own(self, memberships: Mapping[str, str]) -> None:
+        """Record whose rows jobs are, without touching them otherwise; pass over those that are not set."""
+        pairs = list(memberships.items())
+        steps = (dict(pairs[first : first + STEP]) for first in range(0, len(pairs), STEP))
+        self._namespace.scripts.run_all(
+            self._namespace.pack("own", jobs={each: record or False for each, record in step.items()}) for step in steps
+        )
+
+    def _name_queue(self, jobid: str) -> str:
         try:
-            name = self._queue_for(jobid)
+            return self._queue_for(jobid)
         except BadJobId:
             # An older version may have stored an id for which there is no queue: then any will do.
-            name = "-"
-        reply: Reply = ["elsewhere", name.encode()]
-        while reply[0] == "elsewhere":
-            reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
+            return "-"
 
     def run(self, jobids: Iterable[str]) -> list[str]:
         """Run jobs once now, whatever their schedules, and forget their failures.
@@ -138,7 +159,7 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
         given["span"] = job.anchor_span
     if job.known:
         given["known"] = job.known
-    for name in ("options", "data"):
+    for name in ("options", "data", "group"):
         # Without a value they are removed.
         if (text := getattr(job, name)) is not None:
             given[name] = text or False

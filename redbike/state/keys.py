@@ -30,6 +30,7 @@ key (after the prefix)    type    content
 ``-wake-<queue name>``    list    a token that wakes one worker when the queue has jobs
 ``-options``              hash    job id → JSON object of the options that the job has; most have none
 ``-data``                 hash    job id → JSON that its worker is given
+``-groups``               hash    job id → ``GROUP`` or ``GROUP <LF> SCHEDULE``: the file whose row it is, see below
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
 ``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
 ``-seen``                 zset    owner, scored by when the process was seen last
@@ -80,6 +81,10 @@ ends by itself, ``-`` for never. NOTE is a JSON object with what people want to 
 
 The values in ``-options`` are those of `redbike.options`, which are left out if they are the default.
 
+GROUP is what ``load`` and ``sync`` call their jobs together, such as the path of a file; it is empty for a job of none.
+SCHEDULE is there for a one-off alone: its text in the file. When it has ended, the job is stored as ``STOP``, and this
+tells that the row has had its run.
+
 An entry of the log is what one script has changed at once: up to 100 jobs, or none. What several scripts of the same
 action change within a second shares an entry too. The list has 10,000 entries at most.
 
@@ -128,6 +133,7 @@ FIXED = {
     "alarms": "zset",
     "options": "hash",
     "data": "hash",
+    "groups": "hash",
     "log": "list",
     "workers": "hash",
     "seen": "zset",
@@ -156,7 +162,7 @@ class Keys:
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
-        self.log, self.workers, self.seen, self.journal, self.history, self.counts, *others = others
+        self.groups, self.log, self.workers, self.seen, self.journal, self.history, self.counts, *others = others
         self.untold, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 

@@ -2,9 +2,10 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,16 +33,19 @@ class LogEntry:
 
 @dataclass(slots=True)
 class Tally:
-    """How much of many things was done, and how much was not."""
+    """How much of many things was done."""
 
-    done: int = 0
-    refused: int = 0
+    counts: Counter[str] = field(default_factory=Counter)  # by words for it
+    done: int = 0  # of them, those that are worth a note
     tried: bool = False  # whether more may have been done than is counted yet
 
-    def add(self, is_done: bool) -> None:
+    def add(self, word: str, is_done: bool) -> None:
         """Count one."""
+        self.counts[word] += 1
         self.done += is_done
-        self.refused += not is_done
+
+    def __str__(self) -> str:
+        return ", ".join(f"{number} {word}" for word, number in self.counts.items()) or "nothing"
 
 
 class Log:
@@ -67,22 +71,23 @@ class Log:
             client.lrem(self._namespace.keys.log, 0, damaged)
 
     @contextmanager
-    def note_when_done(self, action: str, subject: str, done: str, refused: str) -> Iterator[Tally]:
+    def note_when_done(self, action: str, subject: str, *words: str) -> Iterator[Tally]:
         """Note what a loop has done to `subject` when that is over, also if it was interrupted.
 
-        `done` and `refused` are words for what was done, and for what was not. Note nothing if nothing was done.
+        It is told by `words` in this order, also where there are none, and by those that are counted besides. Note
+        nothing if nothing was done.
         """
-        tally = Tally()
+        tally = Tally(Counter(dict.fromkeys(words, 0)))
         try:
             yield tally
         except BaseException:
             # The server may be away, which is what the first error says.
             with suppress(RedbikeError):
                 if tally.tried or tally.done:
-                    self._note(action, f"{subject}{tally.done} {done}, {tally.refused} {refused}, interrupted")
+                    self._note(action, f"{subject}{tally}, interrupted")
             raise
         if tally.done:
-            self._note(action, f"{subject}{tally.done} {done}, {tally.refused} {refused}")
+            self._note(action, f"{subject}{tally}")
 
     def _note(self, action: str, detail: str) -> None:
         if self._namespace.who is not None:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from redbike.errors import Unreachable
 from redbike.options import list_texts
@@ -13,11 +13,20 @@ from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.inspected import JobState, TagState, parse_failure, read_job, read_tag
-from redbike.state.namespace import DATA_PAGE, PAGE, Namespace
-from redbike.state.records import decode
+from redbike.state.namespace import DATA_PAGE, PAGE, Namespace, read_json
+from redbike.state.records import Membership, decode
 from redbike.state.scripts import Call
 
 log = logging.getLogger("redbike")
+
+
+class StoredRow(NamedTuple):
+    """What is stored of a job that a row of a file says too; "" for what it has not."""
+
+    schedule: str | None  # None for no such job
+    options: str
+    membership: str  # the record of whose row it is
+    data: str = ""  # if they were asked for
 
 
 class Questions:
@@ -86,6 +95,23 @@ class Questions:
             pipeline.hmget(keys.options, jobids)
             texts, options = pipeline.execute()
         return [(None if text is None else decode(text), decode(own)) for text, own in zip(texts, options, strict=True)]
+
+    def read_rows(self, jobids: Sequence[str], with_data: bool = False) -> list[StoredRow]:
+        """Return what is stored of each of `jobids` that a row of a file says too, in one round trip."""
+        page = DATA_PAGE if with_data else PAGE
+        pages = (jobids[first : first + page] for first in range(0, len(jobids), page))
+        calls = (self._namespace.pack("read_rows", now=0.0, jobs=each, data=with_data) for each in pages)
+        replies = (read_json(reply[1]) for reply in self._namespace.scripts.run_all(calls))
+        return [
+            StoredRow(text if text else None, *(other or "" for other in others))
+            for columns in replies
+            for text, *others in zip(*columns, strict=True)
+        ]
+
+    def list_rows_of(self, group: str) -> Iterator[str]:
+        """Yield the jobs that are rows of `group`."""
+        memberships = self.scan(self._namespace.keys.groups)
+        return (jobid for jobid, record in memberships if Membership.parse(record).group == group)
 
     def list_statuses(self, pattern: str | None = None) -> Iterator[tuple[str, str]]:
         """Yield every job id, or each that `pattern` matches, with its status as it is stored."""

@@ -47,6 +47,24 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
+class Membership:
+    """The record of whose row a job is."""
+
+    group: str  # "" for none
+    one_off: str = ""  # the schedule of a job that runs once, as the row has it
+
+    @classmethod
+    def parse(cls, record: str) -> "Membership":
+        """Read a record; "" is that of a job of no group."""
+        group, _, one_off = record.partition("\n")
+        return cls(group, one_off)
+
+    def format(self) -> str:
+        """Return the record."""
+        return f"{self.group}\n{self.one_off}" if self.one_off else self.group
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """The record of a job in a queue."""
 

@@ -163,7 +163,7 @@ def test_a_load_with_three_bad_rows_of_two_hundred(jobs):
     assert "1 columns" in named[1]
     assert "line 200:" in named[2]
     assert "bad job id" in named[2]
-    assert "197 jobs set, 3 rows refused" in named[3]
+    assert "197 added, 3 bad" in named[3]
 
     jobs.start("work", "jobs:Worker('A')")
     wait_until(lambda: jobs.log().count("worked ") >= 197)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import redbike
-from redbike.cli import agenda, entry, keep, look, run, show, steer, tail, top, watch
+from redbike.cli import agenda, entry, keep, load, look, run, show, steer, tail, top, watch
 from redbike.cli import list as list_
 from redbike.cli import next as next_
 from redbike.cli import set as set_
@@ -19,6 +19,7 @@ FAMILIES = {
     "agenda": agenda,
     "keep": keep,
     "list": list_,
+    "load": load,
     "look": look,
     "next": next_,
     "run": run,

@@ -38,7 +38,7 @@ def ids(shell):
 def test_a_pipe_is_read_from_its_beginning_to_its_end(shell, name):
     done = shell.run("load", name, input=MANY)
     assert done.returncode == 0
-    assert "1000 jobs set" in summary(done)
+    assert "1000 added" in summary(done)
     assert ids(shell) == {f"{n}:A" for n in range(1000)}
 
 
@@ -49,7 +49,7 @@ def test_a_fifo_is_read_while_its_writer_writes_and_ends_with_it(shell):
     with open(fifo, "w") as writer:
         writer.write(MANY)
     assert load.wait(timeout=10) == 0
-    assert "jobs.csv: 1000 jobs set" in shell.log()
+    assert "jobs.csv: 1000 added" in shell.log()
     assert len(ids(shell)) == 1000
 
 
@@ -86,8 +86,8 @@ def test_standard_input_that_is_closed_is_said_in_one_line(shell):
 
 def test_a_load_says_how_many_it_has_set(shell):
     (shell.folder / "jobs.csv").write_text("a:A,NOW\nb:A,never\n")
-    assert summary(shell.run("load", "jobs.csv")) == "redbike: jobs.csv: 1 job set, 1 row refused"
-    assert summary(shell.run("load", "-", input="")) == "redbike: standard input: 0 jobs set"
+    assert summary(shell.run("load", "jobs.csv")) == "redbike: jobs.csv: 1 added, 1 bad"
+    assert summary(shell.run("load", "-", input="")) == "redbike: standard input: no jobs"
 
 
 def test_a_last_line_without_its_end_is_a_row_and_a_torn_one_is_refused():
@@ -211,7 +211,7 @@ def test_a_full_dump_is_loaded_back_as_it_was(shell, client):
     dump = shell.run("schedules", "--full").stdout
     assert dump.splitlines()[0] == HEADER
     client.flushall()
-    assert "3 jobs set" in summary(shell.run("load", "-", input=dump))
+    assert "3 added" in summary(shell.run("load", "-", input=dump))
     again = shell.run("schedules", "--full").stdout
     assert sorted(again.splitlines()) == sorted(dump.splitlines())
     told = json.loads(shell.run("tell", "full:A").stdout)

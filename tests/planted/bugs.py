@@ -37,6 +37,7 @@ GIVEN = "tests/test_options.py"
 OWN = "tests/running/test_job_options.py"
 AT_WORK = "tests/working/test_job_options.py"
 ROWS = "tests/moving/test_rows.py"
+SYNC = "tests/syncing/test_sync.py"
 LOG = "tests/steering/test_log.py"
 LOGGED = "tests/state/test_log.py"
 PRESENCE = "tests/running/test_presence.py"
@@ -4055,7 +4056,138 @@ SEEN = [
     ),
 ]
 
+# The stored jobs become those of a file.
+SYNCED = [
+    Bug(
+        "a load sets also what is the same",
+        "syncing/comparing.py",
+        "    difference = Difference.CHANGED if parts else Difference.UNCHANGED\n",
+        "    difference = Difference.CHANGED\n",
+        f"{SYNC} -k 'not_touch or keeps'",
+    ),
+    Bug(
+        "another anchor makes another schedule",
+        "schedule/kinds.py",
+        "        if self.anchor_span is None:\n            return text == self.text\n        head",
+        "        if True:\n            return text == self.text\n        head",
+        f"{SYNC} -k not_touch",
+    ),
+    Bug(
+        "a one-off of a file runs again at each load",
+        "syncing/comparing.py",
+        "    return is_over and Membership.parse(stored.membership).one_off == schedule.text\n",
+        "    return False\n",
+        f"{SYNC} -k had_its_run",
+    ),
+    Bug(
+        "a one-off of a file that is to come is left stopped",
+        "syncing/comparing.py",
+        " and schedule.next(now) is None\n",
+        "\n",
+        f"{SYNC} -k before_its_time",
+    ),
+    Bug(
+        "a load removes what another file has",
+        "state/questions.py",
+        "if Membership.parse(record).group == group)",
+        "if record)",
+        f"{SYNC} -k only_what",
+    ),
+    Bug(
+        "what has become a row of another group meanwhile is unset",
+        "state/lua/unset.lua",
+        "if group and known > 0 and ",
+        "if false and ",
+        f"{MOVES} -k leave",
+    ),
+    Bug(
+        "an unset job stays a row of its file",
+        "state/lua/_notes.lua",
+        "options, data, groups, history}",
+        "options, data, history}",
+        f"{SYNC} -k nobodys",
+    ),
+    Bug(
+        "the row of a job is recorded although there is no such job",
+        "state/lua/own.lua",
+        "  elseif call('HEXISTS', schedules, job) == 1 then",
+        "  else",
+        f"{MOVES} -k own",
+    ),
+    Bug(
+        "what is refused becomes a row all the same",
+        "state/lua/set.lua",
+        "job.data ~= nil or job.group ~= nil then",
+        "job.data ~= nil then",
+        f"{SYNC} -k only_what",
+    ),
+    Bug(
+        "a file with a torn row removes jobs",
+        "syncing/syncer.py",
+        "        if wish.prune and unreadable:",
+        "        if wish.prune and unreadable < 0:",
+        f"{SYNC} -k without_an_id",
+    ),
+    Bug(
+        "a bad row removes its job",
+        "syncing/syncer.py",
+        "        if row.jobid:\n            found.add(row.jobid)",
+        "        if row.jobid and not error:\n            found.add(row.jobid)",
+        f"{SYNC} -k without_an_id",
+    ),
+    Bug(
+        "the later one of two rows of a job counts",
+        "syncing/syncer.py",
+        "            if row.jobid in found:",
+        "            if False:",
+        f"{SYNC} -k comes_twice",
+    ),
+    Bug(
+        "a dry run sets jobs",
+        "syncing/syncer.py",
+        "        if not wish.dry_run:\n            self._commit(",
+        "        if True:\n            self._commit(",
+        f"{SYNC} -k dry_run",
+    ),
+    Bug(
+        "a dry run removes jobs",
+        "syncing/syncer.py",
+        "            if not dry_run:\n",
+        "            if True:\n",
+        f"{SYNC} -k dry_run",
+    ),
+    Bug(
+        "files of the same name in two folders are one",
+        "syncing/changes.py",
+        "os.path.abspath(source)",
+        "os.path.basename(source)",
+        f"{SYNC} -k full_path",
+    ),
+    Bug(
+        "the log does not have what a load changed of each job",
+        "syncing/syncer.py",
+        "(self._noting, 1) if is_noted and self._store.who else",
+        "(self._quiet, 1) if is_noted and self._store.who else",
+        f"{SYNC} -k who_has_changed",
+    ),
+    Bug(
+        "data are compared without having been read",
+        "syncing/syncer.py",
+        "read_rows(jobids, with_data)",
+        "read_rows(jobids)",
+        f"{SYNC} -k not_touch",
+    ),
+    Bug(
+        "repair leaves the row of a job that is unset",
+        "keeping/correction.py",
+        'has_data=False, membership="", history',
+        "has_data=False, history",
+        f"{GIVEN} -k left",
+    ),
+]
+
 BUGS = [
+    *SYNCED,
     *SEEN,
     *REMEMBERED,
     *PRESENT,

@@ -43,7 +43,7 @@ def test_each_line_of_the_crontab_has_its_job_with_the_same_schedule_and_a_comma
 
 def test_the_example_is_loaded_and_its_quick_commands_run(company):
     done = company.run("load", "schedules.csv")
-    assert (done.returncode, done.stderr) == (0, "redbike: schedules.csv: 29 jobs set\n")
+    assert (done.returncode, done.stderr) == (0, "redbike: schedules.csv: 29 added\n")
     assert company.run("fsck").returncode == 0
     stored = dict(csv.reader(company.run("schedules").stdout.splitlines()))
     assert stored == {jobid: f"CRON_TZ=Europe/Berlin {text}" for jobid, text in rows().items()}

@@ -63,6 +63,7 @@ jobids = st.sampled_from(JOBIDS)
 owners = st.sampled_from(OWNERS)
 # None leaves what the job has.
 options = st.sampled_from([None, None, None, *OPTIONS])
+memberships = st.sampled_from([None, "", "a.csv", "b.csv", "a.csv\nNOW"])
 data = st.sampled_from([None, None, "", '{"a":1}'])
 delays = st.sampled_from([-3.0, 0.0, 1.0, 10.0, 40.0])
 turns = st.sampled_from([["work-A"], ["work-B"], ["work-A", "work-B"], ["work-B", "work-A", "work-A"]])
@@ -137,11 +138,12 @@ class Jobs(RuleBasedStateMachine):
         moves=st.sampled_from([False, False, False, True]),
         options=options,
         data=data,
+        group=memberships,
     )
-    def set_periodic(self, jobid, text, delay, keeps, elsewhere, moves, options, data):
+    def set_periodic(self, jobid, text, delay, keeps, elsewhere, moves, options, data, group):
         # Another worker class may have a queue of another name for it.
         queue = "work-B" if elsewhere else queue_for(jobid)
-        more = {"options": options, "data": data, "moves": moves}
+        more = {"options": options, "data": data, "moves": moves, "group": group}
         set_one(self.store.at(self.now), JobToSet(jobid, text, self.now + delay, False, queue, keeps, **more))
         self.model.set(self.now, jobid, text, self.now + delay, once=False, keeps=keeps, queue=queue, **more)
 
@@ -170,6 +172,16 @@ class Jobs(RuleBasedStateMachine):
             assert not known
         else:
             assert known
+
+    @rule(jobid=jobids, membership=memberships)
+    def own(self, jobid, membership):
+        self.store.jobs.own({jobid: membership or ""})
+        self.model.own(jobid, membership or "")
+
+    @rule(wanted=st.lists(jobids, unique=True, max_size=3), group=st.sampled_from(["a.csv", "b.csv"]))
+    def unset_rows(self, wanted, group):
+        gone = self.store.jobs.unset_rows(wanted, group)
+        assert sorted(gone) == sorted(jobid for jobid in wanted if self.model.unset_row(jobid, group))
 
     @rule(jobid=jobids)
     def run_explicitly(self, jobid):
@@ -500,7 +512,7 @@ class Jobs(RuleBasedStateMachine):
             pause = state.pause and (state.pause.since, state.pause.until)
             assert pause == (None if job.paused is None else (job.paused, job.until))
             assert state.skipped == job.skipped
-            assert (state.options, state.data) == (job.options, job.data)
+            assert (state.options, state.data, state.membership) == (job.options, job.data, job.membership)
             assert rounded(Streak.parse(state.streak)) == rounded(job.tries), state.streak
             assert (state.failure and (state.failure["due"], state.failure["attempt"])) == job.failure
             run, flight = state.run, job.flight

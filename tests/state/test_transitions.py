@@ -68,8 +68,8 @@ def mend(store: Store) -> bool:
 
 
 def note(store: Store, run: Run) -> None:
-    with store.at(NOW).log.note_when_done("load", "jobs.csv: ", "set", "bad") as tally:
-        tally.add(True)
+    with store.at(NOW).log.note_when_done("load", "jobs.csv: ") as tally:
+        tally.add("added", True)
 
 
 def archive(store: Store, run: Run) -> None:
@@ -86,6 +86,11 @@ def claim(store: Store, run: Run) -> None:
     assert len(list(store.at(NOW).untold.claim_all(["work-A"]))) == 1
 
 
+def own_and_unset(store: Store, own: str, group: str) -> None:
+    store.jobs.own({JOB: own})
+    store.at(NOW).jobs.unset_rows([JOB], group)
+
+
 VERBS: dict[str, Verb] = {
     "set now": lambda store, run: set_job(store.at(NOW), JOB, "NOW", "now", once=True),
     "set later": lambda store, run: set_job(store.at(NOW), JOB, NEW, LATER),
@@ -95,6 +100,9 @@ VERBS: dict[str, Verb] = {
     "set stop": lambda store, run: set_job(store.at(NOW), JOB, "STOP", None),
     "bad": lambda store, run: store.at(NOW).jobs.reject(JOB),
     "unset": lambda store, run: store.jobs.unset(JOB),
+    "own": lambda store, run: store.at(NOW).jobs.own({JOB: "a.csv"}),
+    "unset row": lambda store, run: own_and_unset(store, "a.csv", "a.csv"),
+    "leave other": lambda store, run: own_and_unset(store, "a.csv", "b.csv"),
     "run": lambda store, run: run_job(store.at(NOW), JOB),
     "cancel": lambda store, run: cancel_jobs(store.at(NOW), [JOB], Settings()),
     "dispatch": move_due,
@@ -152,6 +160,9 @@ TABLE = {
     "set stop":    ("STP",      "STP",      "STP",      "STP",      "flight",          "flight",          "flight",          "flight",          "flight",          "STP",      "STP", "STP", "STP", "flight", "flight", "STP"),
     "bad":         ("BAD",      "BAD",      "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "unset":       ("!",        "nothing",  "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "!",               "nothing",  "nothing", "nothing", "nothing", "flight", "flight", "nothing"),
+    "own":         ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "unset row":   ("=",        "=",        "nothing",  "nothing",  "flight",          "flight",          "flight",          "flight",          "=",               "nothing",  "nothing", "nothing", "nothing", "flight", "flight", "nothing"),
+    "leave other": ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
     "run":         ("!",        "!",        "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "!",               "queue",    "queue", "queue", "queue", "flight+owed", "flight+owed", "queue"),
     "cancel":      ("=",        "=",        "timeline", "timeline", "flight",          "flight+timeline", "flight+timeline", "flight+owed",     "=",               "=",        "=", "timeline", "=", "=", "=", "held"),
     "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "=", "queue", "=", "=", "=", "="),

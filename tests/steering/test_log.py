@@ -103,7 +103,7 @@ def test_a_file_is_one_entry_when_it_is_done(bike, tmp_path):
     path = tmp_path / "jobs{}\x1b.csv"
     path.write_text("".join(f"{n}:A,{HOURLY}\n" for n in range(1200)) + "bad:A,whenever\nno row\n")
     assert len(list(bike.load(str(path)))) == 1202
-    assert rows(bike) == [("load", "", f"{tmp_path}/jobs{{}}\\x1b.csv: 1200 set, 2 bad")]
+    assert rows(bike) == [("load", "", f"{tmp_path}/jobs{{}}\\x1b.csv: 1200 added, 2 bad")]
 
 
 def test_a_file_that_sets_nothing_is_not_noted(bike, tmp_path):
@@ -118,7 +118,7 @@ def test_a_load_that_is_interrupted_is_noted_with_what_it_has_set(bike):
     loading = bike.load(lines)
     next(loading)
     loading.close()
-    assert rows(bike) == [("load", "", "the open file: 500 set, 0 bad, interrupted")]
+    assert rows(bike) == [("load", "", "the open file: 500 added, interrupted")]
     assert len(list(bike.get_schedules())) == 500
 
 
@@ -225,7 +225,7 @@ def test_the_command_line_notes_who_and_shows_it(shell):
         ["", "queue work-A: at once 3"],
     ]
     assert shown[3][3:] == ["", "queue work-A: why, indeed"]
-    assert shown[-1][4] == "jobs.csv: 2 set, 0 bad"
+    assert shown[-1][4] == "jobs.csv: 2 added"
     assert "options changed: timeout; data changed" in shown[-2][4]
     assert "\\n" in shown[-2][4]
     assert "secret" not in str(shown)
@@ -243,5 +243,5 @@ def test_a_dispatcher_notes_its_file_and_nothing_more(shell):
     (shell.folder / "jobs.csv").write_text("one:A,EVERY:1h\nbad:A,whenever\n")
     dispatcher = shell.start("dispatch", "--schedules=jobs.csv")
     wait_until(lambda: shell.run("log").stdout)
-    assert shell.run("log").stdout.endswith(',load,,"jobs.csv: 1 set, 1 bad"\n')
+    assert shell.run("log").stdout.endswith(',load,,"jobs.csv: 1 added, 1 bad"\n')
     wait_until(lambda: shell.run("control", "HALT").returncode == 0 and dispatcher.poll() is not None)

@@ -96,6 +96,8 @@ local function own_timeout_of(text)  -- of the options of a job; and whether the
   return limit, limit and limit < SHORT or (found['on-lost'] or 'requeue') ~= 'requeue'
 end
 
+local function group_of(record) return string.match(record or '', '^[^\n]*') end  -- whose row a job is
+
 local function each_with(jobs, value)  -- pairs of a field and its value, for commands that take them
   local pairs = {}
   for i = 1, #jobs do pairs[2 * i - 1], pairs[2 * i] = jobs[i], value end

@@ -4,7 +4,7 @@
 --        record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
 --         left to the in-flight key of that tag, streak, skipped: [count, …], failure, pause (record), alarm (score),
---         options, data, has_data, history (in hexadecimal), now, worker: record of the process that runs it, if data
+--         options, data, has_data, group (record), history (in hexadecimal), now, worker: record of the process that runs it, if data
 --         are told, entries: how often it is in each list, dead: for each list 1 if it has a tombstone there}; what is
 --         not there is missing
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
@@ -21,6 +21,7 @@ return {'ok', cjson.encode({
   streak = call('HGET', streaks, job) or nil, skipped = call('HMGET', skipped, unpack(skip_fields(job))),
   pause = call('HGET', pauses, job) or nil, alarm = call('ZSCORE', alarms, 'job:' .. job) or nil,
   options = call('HGET', options, job) or nil, has_data = call('HEXISTS', data, job) == 1,
+  group = call('HGET', groups, job) or nil,
   history = past and past:gsub('.', function(byte) return string.format('%02x', byte:byte()) end) or nil,
   data = given.data and call('HGET', data, job) or nil,
   worker = given.data and record and tag and call('HGET', workers, owner_of(tag)) or nil,

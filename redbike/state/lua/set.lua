@@ -10,6 +10,7 @@
 --          stays as it is where it has failed for good, and where it is stopped and the schedule never runs
 --          known: the options for which its due time was computed; options: what becomes of them, or false;
 --          moves: whether that changes the due times of the schedule; data: the same as options, but unconditionally
+--          group: the record of whose row it is, or false
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
 -- returns {'ok', job, why, what, …}: those that were left as they are, because they have other options than known
 --         ('options', those), wait in another queue than their own ('queue', that), or are due by now ('due', '')
@@ -110,8 +111,8 @@ for i, job in ipairs(given.jobs) do
   if refused then
     note(reply, id, refused)
     reply[#reply + 1] = detail
-  elseif job.options ~= nil or job.data ~= nil then
-    for name, key in pairs({options = options, data = data}) do
+  elseif job.options ~= nil or job.data ~= nil or job.group ~= nil then
+    for name, key in pairs({options = options, data = data, group = groups}) do
       if job[name] then change('HSET', key, {id, job[name]}) elseif job[name] == false then change('HDEL', key, {id}) end
     end
   end

@@ -1,11 +1,13 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
--- given  job; queues: its own
--- returns {'ok'}, {'missing'}, or {'elsewhere', queue} when the job waits in another queue than the one declared
-local job = given.job
+-- given  job; queues: its own; group: whose row it must be, if that matters
+-- returns {'ok'}, also where a row is gone already, {'missing'}, {'foreign'} when it is no row of that group, or
+--         {'elsewhere', queue} when the job waits in another queue than the one declared
+local job, group = given.job, given.group
+local known = call('HEXISTS', schedules, job) + call('HEXISTS', statuses, job)
+if group and known > 0 and group_of(call('HGET', groups, job)) ~= group then return {'foreign'} end
 local _, home = waiting_of(call('HGET', queued, job))
 if home and home ~= queue[1].name then return {'elsewhere', home} end
-local known = call('HEXISTS', schedules, job) + call('HEXISTS', statuses, job)
 if home then change('SADD', queue[1].tombstones, {job}) end  -- nothing is looked for in a list: its entry stays there
 local record = call('HGET', running, job)
 local run = run_of(record)
@@ -19,4 +21,4 @@ change('HDEL', queued, {job})
 change('ZREM', timeline, {job})
 forget(job)
 if given.who and known > 0 then log_change('unset', {job}, clip(call('HGET', schedules, job) or '', 500)) end
-return write({known > 0 and 'ok' or 'missing'})
+return write({(known > 0 or group) and 'ok' or 'missing'})

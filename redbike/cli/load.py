@@ -1,0 +1,94 @@
+"""Run the command that makes the stored jobs those of a file: load."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import IO
+
+from redbike.cli.arguments import Arguments, Command, parse_time
+from redbike.cli.bike import open_bike
+from redbike.cli.messages import BAD, DONE, complain
+from redbike.cli.progress import open_progress
+from redbike.cli.rows import choose_format, print_rows
+from redbike.config import Config
+from redbike.errors import BadConfig
+from redbike.redbike import Redbike
+from redbike.syncing.changes import Change, describe_counts
+from redbike.words import Difference
+
+SHOWN = 50  # changes of a kind on a terminal
+FIELDS = ("difference", "jobid", "detail")
+
+
+def load_jobs(arguments: Arguments, config: Config) -> int:
+    """Make the stored jobs those of a CSV file, and print what differed; rows that are the same are only counted."""
+    choose_format(arguments)
+    after, tz = parse_time(arguments["--after"], config, arguments["--tz"]), arguments["--tz"]
+    bike = open_bike(config, needs_queues=True)
+    name, source = _find_source(arguments["<CSV>"])
+    counts: Counter[str] = Counter()
+    group, prune, dry_run = arguments["--group"], arguments["--prune"], arguments["--dry-run"]
+    with open_progress(in_bytes=True) as report:
+        changes = bike.sync_file(source, after, tz, group=group, prune=prune, dry_run=dry_run, report=report)
+        chosen: list[tuple[list[Change], int]] = []
+        differences = _list_differences(changes, name, counts)
+        print_rows(arguments, differences, FIELDS, lambda rows: chosen.append(choose_first(rows)))
+    for first, number in chosen:
+        _show(first, number)
+    return _conclude(name, counts, "; nothing was changed" if dry_run else "")
+
+
+def load_rows(bike: Redbike, csvfilename: str, after: float | None) -> int:
+    """Make the stored jobs those of a CSV file, print only what is wrong and how much, and return the exit status."""
+    name, source = _find_source(csvfilename)
+    counts: Counter[str] = Counter()
+    for _ in _list_differences(bike.sync_file(source, after), name, counts):
+        pass
+    return _conclude(name, counts)
+
+
+def _find_source(csvfilename: str) -> tuple[str, str | IO[bytes]]:
+    """Return the name of a file for messages, and the file; that is standard input for ``-``."""
+    if csvfilename != "-":
+        return csvfilename, csvfilename
+    if sys.stdin is None:
+        raise BadConfig("cannot read standard input: it is closed")
+    return "standard input", sys.stdin.buffer
+
+
+def _list_differences(changes: Iterable[Change], name: str, counts: Counter[str]) -> Iterator[Change]:
+    """Count all changes, print rows that are refused, and yield what was added, changed or removed."""
+    for change in changes:
+        counts[change.difference] += 1
+        if change.difference == Difference.BAD:
+            complain(f"{name} line {change.line}: {f'{change.jobid!r}: ' if change.jobid else ''}{change.error}")
+        elif change.difference != Difference.UNCHANGED:
+            yield change
+
+
+def choose_first(changes: Iterable[Change]) -> tuple[list[Change], int]:
+    """Return the first changes of each kind, in the order of kinds, and how many there are in all."""
+    kinds: dict[Difference, list[Change]] = {difference: [] for difference in Difference}
+    number = 0
+    for change in changes:
+        number += 1
+        if len(kinds[change.difference]) < SHOWN:
+            kinds[change.difference].append(change)
+    return list(chain(*kinds.values())), number
+
+
+def _show(first: list[Change], number: int) -> None:
+    # Imported here, as only a terminal needs the library for tables.
+    from redbike.cli.tables import show_changes
+
+    if first:
+        show_changes(first, number)
+
+
+def _conclude(name: str, counts: Counter[str], ending: str = "") -> int:
+    complain(f"{name}: {describe_counts(counts)}{ending}")
+    return BAD if counts[Difference.BAD] else DONE
+
+
+COMMANDS: dict[str, Command] = {"load": load_jobs}

@@ -1,0 +1,68 @@
+"""Remember the job ids of a file of any length, in bounded memory: a database of SQLite, which spills to the disk."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+from redbike.errors import RedbikeError
+
+MEMORY = 16 * 1024  # kilobytes of it that stay in memory
+MOST = 500  # ids in one question
+
+
+class SeenIds:
+    """The job ids that were seen so far. It is for one thread."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def find(self, jobids: Sequence[str]) -> set[str]:
+        """Return those of `jobids` that were seen."""
+        found: set[str] = set()
+        for first in range(0, len(jobids), MOST):
+            page = [_encode(jobid) for jobid in jobids[first : first + MOST]]
+            marks = ",".join("?" * len(page))
+            with _name_errors():
+                rows = self._database.execute(f"SELECT id FROM seen WHERE id IN ({marks})", page).fetchall()
+            found.update(_decode(row[0]) for row in rows)
+        return found
+
+    def add(self, jobids: Iterable[str]) -> None:
+        """Remember `jobids`."""
+        with _name_errors():
+            self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", [(_encode(each),) for each in jobids])
+
+
+@contextlib.contextmanager
+def open_seen() -> Iterator[SeenIds]:
+    """Give a memory that is empty, and forgotten at the end. Raise `RedbikeError` if it cannot be kept."""
+    with _name_errors():
+        # Without a name it is in a temporary file that nobody else sees; it may be used up by another thread.
+        database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    with contextlib.closing(database):
+        with _name_errors():
+            database.execute(f"PRAGMA cache_size = -{MEMORY}")
+            # What is lost in a crash is not needed any more.
+            database.execute("PRAGMA journal_mode = OFF")
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute("CREATE TABLE seen (id BLOB PRIMARY KEY) WITHOUT ROWID")
+            # One transaction for all: each takes longer than an id.
+            database.execute("BEGIN")
+        yield SeenIds(database)
+
+
+def _encode(jobid: str) -> bytes:
+    # An id that is refused may be no UTF-8.
+    return jobid.encode(errors="surrogatepass")
+
+
+def _decode(stored: bytes) -> str:
+    return stored.decode(errors="surrogatepass")
+
+
+@contextlib.contextmanager
+def _name_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise RedbikeError(f"cannot remember the ids of the jobs in a temporary file: {error}") from error

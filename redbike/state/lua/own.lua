@@ -1,0 +1,12 @@
+#!lua
+-- own: records whose rows jobs are; each stays where it is.
+-- given  jobs: {job: record, or false}
+-- returns {'ok'}
+for job, record in pairs(given.jobs) do
+  if not record then
+    change('HDEL', groups, {job})
+  elseif call('HEXISTS', schedules, job) == 1 then
+    change('HSET', groups, {job, record})
+  end
+end
+return write({'ok'})

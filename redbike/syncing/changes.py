@@ -1,0 +1,101 @@
+"""What a source says of jobs, how the stored jobs are to be made the same, and what becomes of them."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from redbike.errors import BadConfig
+from redbike.moving.rows import Source
+from redbike.options import OptionChanges
+from redbike.texts import escape
+from redbike.words import Difference
+
+MAX_GROUP = 4096  # bytes: as long as a path may be
+
+
+class Row(NamedTuple):
+    """What a file or a program says of a job."""
+
+    line: int  # in the file, or the number of the pair from 1
+    jobid: str  # "" if it cannot be read
+    schedule: str
+    changes: OptionChanges
+    error: ValueError | None = None  # why it is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one job, or would become of it."""
+
+    difference: Difference
+    jobid: str  # "" for a row whose id cannot be read
+    detail: str = ""  # the schedule of a job that was added or removed, or what was changed
+    line: int = 0  # of its row in the file, or the number of its pair, from 1; 0 for a job that was removed
+    error: ValueError | None = None  # why its row was refused
+
+
+@dataclass(slots=True)
+class Changes:
+    """What became of the jobs that a program wants, or would become of them."""
+
+    added: list[str] = field(default_factory=list)
+    changed: dict[str, str] = field(default_factory=dict)  # job id → what, such as ``NOW -> EVERY:1h@0``
+    unchanged: int = 0
+    removed: list[str] = field(default_factory=list)
+    bad: dict[str, ValueError] = field(default_factory=dict)  # job id → why it was refused
+
+    def add(self, change: Change) -> None:
+        """Count a change in."""
+        match change.difference:
+            case Difference.ADDED:
+                self.added.append(change.jobid)
+            case Difference.CHANGED:
+                self.changed[change.jobid] = change.detail
+            case Difference.UNCHANGED:
+                self.unchanged += 1
+            case Difference.REMOVED:
+                self.removed.append(change.jobid)
+            case _:
+                self.bad[change.jobid] = change.error or BadConfig(change.detail)
+
+    def __str__(self) -> str:
+        counts = len(self.added), len(self.changed), self.unchanged, len(self.removed), len(self.bad)
+        return describe_counts(Counter(dict(zip(Difference, counts, strict=True))))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How the stored jobs are to be made those of a source."""
+
+    group: str | None  # of which they are rows; None leaves that as it is
+    prune: bool = False
+    dry_run: bool = False  # nothing is changed
+    after: float | None = None  # from when occurrences count
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.prune and self.group is None:
+            raise BadConfig(
+                "nothing can be pruned without a group: the rows come from no file with a name, so name one (--group)"
+            )
+
+
+def describe_counts(counts: Counter[str]) -> str:
+    """Return how many jobs are what, in words."""
+    return ", ".join(f"{counts[word]} {word}" for word in Difference if counts[word]) or "no jobs"
+
+
+def check_group(name: object) -> str:
+    """Return the name of a group. Raise `BadConfig`."""
+    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name.encode(errors="replace")) <= MAX_GROUP:
+        raise BadConfig(f"bad group {name!r:.80}: one line of 1 to {MAX_GROUP} bytes is needed")
+    return name
+
+
+def name_group(source: Source) -> str | None:
+    """Return the group of the rows of a file: its full path; None for what is no regular file, such as a pipe."""
+    if not isinstance(source, str | Path) or not os.path.isfile(source):
+        return None
+    return escape(os.fsencode(os.path.abspath(source)))

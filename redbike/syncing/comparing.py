@@ -1,0 +1,53 @@
+"""Compare what a row says of a job with what is stored of it."""
+
+from collections.abc import Iterator
+
+from redbike.options import OptionChanges, parse_options, show_options
+from redbike.schedule.kinds import Schedule, Stop
+from redbike.state.questions import StoredRow
+from redbike.state.records import Membership
+from redbike.syncing.changes import Change, Row, Wish
+from redbike.words import Difference
+
+
+def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: float) -> Change:
+    """Return what becomes of a job that is `stored`, if its row says `schedule`."""
+    if stored.schedule is None:
+        return Change(Difference.ADDED, row.jobid, schedule.text, row.line)
+    parts = list(_list_differences(row.changes, stored))
+    if not (schedule.is_stored_as(stored.schedule) or _has_had_its_run(schedule, stored, now)):
+        parts.insert(0, f"{stored.schedule} -> {schedule.text}")
+    elif wish.after is not None and not schedule.never_runs:
+        parts.insert(0, "its occurrences count from another instant")
+    owner = Membership.parse(stored.membership).group
+    if owner and wish.group not in (None, owner):
+        parts.append(f"group: {owner} -> {wish.group}")
+    difference = Difference.CHANGED if parts else Difference.UNCHANGED
+    return Change(difference, row.jobid, "; ".join(parts), row.line)
+
+
+def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:
+    """Tell whether a one-off that is stored as stopped is the one of this row, and is not to come any more."""
+    is_over = stored.schedule == Stop.text and schedule.runs_once and schedule.next(now) is None
+    return is_over and Membership.parse(stored.membership).one_off == schedule.text
+
+
+def _list_differences(changes: OptionChanges, stored: StoredRow) -> Iterator[str]:
+    """Yield what differs of options and data, without what is secret of them."""
+    if not changes.options and changes.data is None:
+        return
+    wanted = changes.apply(stored.options) if changes.options else stored.options
+    before, after = parse_options(stored.options), parse_options(wanted)
+    shown, show = show_options(stored.options), show_options(wanted)
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield f"{name}: {shown.get(name, 'default')} -> {show.get(name, 'default')}"
+    if changes.data is not None and changes.data != stored.data:
+        yield "data changed" if stored.data and changes.data else "data added" if changes.data else "data removed"
+
+
+def make_membership(stored: StoredRow, schedule: Schedule, group: str | None) -> str | None:
+    """Return the record of whose row a job is; None if it is stored already."""
+    owner = Membership.parse(stored.membership).group if group is None else group
+    record = Membership(owner, schedule.text if schedule.runs_once else "").format()
+    return None if record == stored.membership else record

@@ -1,0 +1,96 @@
+"""The methods of `redbike.redbike.Redbike` that make the stored jobs those of a file, or of a program."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from redbike.errors import BadConfig
+from redbike.moving.rows import Row as FileRow
+from redbike.moving.rows import Source, get_name, read_entry, read_rows
+from redbike.options import NO_CHANGES, read_changes
+from redbike.schedule.parser import check_text
+from redbike.syncing.changes import Change, Changes, Row, Wish, check_group, name_group
+from redbike.syncing.syncer import Syncer
+
+# Job id and schedule, or job id, schedule and options, with data, by their names.
+Pair = tuple[str, str] | tuple[str, str, Mapping[str, Any]]
+
+PROGRAM = "sync"  # the group of the jobs of a program that names none
+
+
+class Syncing:
+    """Makes the jobs of a store those of files and programs."""
+
+    _syncer: Syncer
+
+    def load(
+        self, csvfilename: Source, after: float | None = None, tz: str | None = None, *,
+        group: str | None = None, prune: bool = False
+    ) -> Iterator[tuple[int, str, bool | ValueError]]:  # fmt: skip
+        """Make the stored jobs those of a CSV file; yield (line, job id, True or why not) of each row, streamed.
+
+        A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` it has a column for each of the
+        header's, which are options, and ``data``. A row with more or fewer columns gives a `BadConfig`, and so does
+        one with the id of an earlier row. A job that is the same already is not touched.
+        `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open. `group` and
+        `prune` are as with `sync`; the group of a file that is given by its name is its full path. Raises `BadConfig`
+        for a file that cannot be read, or has an unknown column.
+        """
+        changes = self.sync_file(csvfilename, after, tz, group=group, prune=prune)
+        return ((each.line, each.jobid, each.error or True) for each in changes if each.line)
+
+    def sync_file(
+        self, csvfilename: Source, after: float | None = None, tz: str | None = None, *,
+        group: str | None = None, prune: bool = False, dry_run: bool = False,
+        report: Callable[[int, int], None] | None = None
+    ) -> Iterator[Change]:  # fmt: skip
+        """`load`, but yield what becomes of each job: also of those that are removed, at the end.
+
+        With `dry_run` nothing is changed: that is what would become of them. `report` hears now and then how many bytes
+        of how many were read of a file that is given by its name.
+        """
+        name = name_group(csvfilename) if group is None else check_group(group)
+        wish = Wish(name, prune, dry_run, after, tz)
+        return self._syncer.sync(_read_file(csvfilename, report), wish, "load", f"{get_name(csvfilename)}: ")
+
+    def sync(
+        self, pairs: Iterable[Pair], prune: bool = False, *, group: str = PROGRAM, dry_run: bool = False,
+        after: float | None = None, tz: str | None = None
+    ) -> Changes:  # fmt: skip
+        """Make the stored jobs those of `pairs`, and return what became of each; what is the same is not touched.
+
+        A pair is (job id, schedule), or (job id, schedule, options) with options and ``data`` by the names that `set`
+        has for them; of its options a job keeps those that are not given. A job with a bad schedule, id or option is
+        left as it is, and so is one that comes twice. With `prune`, the jobs of this `group` that are not in `pairs`
+        are unset: those that an earlier call with this group has set. Jobs of other groups stay, and so do jobs that
+        were set by themselves. With `dry_run` nothing is changed. Raises `TypeError` for what is no pair, and
+        `BadConfig` for a bad group.
+        """
+        wish = Wish(check_group(group), prune, dry_run, after, tz)
+        changes = Changes()
+        for change in self._syncer.sync(_read_pairs(pairs), wish, "sync", f"{group}: "):
+            changes.add(change)
+        return changes
+
+
+def _read_file(source: Source, report: Callable[[int, int], None] | None) -> Iterator[Row]:
+    for line, row in read_rows(source, report):
+        try:
+            yield Row(line, *read_entry(row))
+        except BadConfig as error:
+            jobid = row.jobid if isinstance(row, FileRow) else ""
+            yield Row(line, jobid, "", NO_CHANGES, error)
+
+
+def _read_pairs(pairs: Iterable[Pair]) -> Iterator[Row]:
+    for number, pair in enumerate(pairs, 1):
+        if not isinstance(pair, tuple | list) or not 2 <= len(pair) <= 3 or not isinstance(pair[0], str):
+            raise TypeError(f"bad pair {pair!r:.80}: (job id, schedule) or (job id, schedule, options) is needed")
+        jobid, schedule, *options = pair
+        check_text(schedule)
+        if schedule is None:
+            raise TypeError(f"bad pair {pair!r:.80}: a schedule is needed; prune unsets a job that is left out")
+        try:
+            changes, error = read_changes(options[0]) if options else NO_CHANGES, None
+        except BadConfig as refused:
+            changes, error = NO_CHANGES, refused
+        yield Row(number, jobid, schedule, changes, error)

@@ -1,0 +1,145 @@
+"""Make the stored jobs those of a source. What is the same is not touched.
+
+1. A chunk of rows is compared with what is stored. Only what differs is set, by the same transition as ever, which sees
+   to it that a job keeps its place if its schedule is the same.
+2. Each job is recorded as a row of the group, which is mostly the path of the file. It is one of the last group that
+   has it.
+3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end. If a row has no id that can be
+   read, none is: it may be that of any of them.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from redbike.config import Settings, check_zone
+from redbike.errors import BadConfig, BadJobId, BadSchedule
+from redbike.moving.seen import SeenIds, open_seen
+from redbike.running.requests import Request
+from redbike.setter import CHUNK, Setter
+from redbike.state.keys import check_jobid
+from redbike.state.log import Tally
+from redbike.state.namespace import STEP
+from redbike.state.questions import StoredRow
+from redbike.state.store import Store
+from redbike.syncing.changes import Change, Row, Wish
+from redbike.syncing.comparing import compare, make_membership
+from redbike.words import Difference
+
+NOT_STORED = StoredRow(None, "", "")
+NOTED = 1000  # jobs of which the log has what was changed of each; it has the others as a number
+
+
+class _Plan(NamedTuple):
+    """What is to become of a row."""
+
+    change: Change
+    request: Request | None = None
+
+
+class Syncer:
+    """Makes the jobs of `store` those of sources."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._noting = Setter(store, settings)
+        self._quiet = Setter(store.noted_as(None), settings)
+
+    def sync(self, rows: Iterable[Row], wish: Wish, action: str, subject: str) -> Iterator[Change]:
+        """Yield what becomes of each job. The log has it as `action`, beginning with `subject`."""
+        if wish.tz is not None:
+            check_zone(wish.tz)
+        with self._store.log.note_when_done(action, subject) as tally, open_seen() as seen:
+            for changes in self._sync_all(iter(rows), wish, seen, tally):
+                for change in changes:
+                    is_done = change.difference not in (Difference.UNCHANGED, Difference.BAD)
+                    tally.add(change.difference, is_done and not wish.dry_run)
+                yield from changes
+
+    def _sync_all(self, rows: Iterator[Row], wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
+        """Yield what becomes of the jobs of each chunk, once that is done."""
+        unreadable = 0
+        while chunk := list(islice(rows, CHUNK)):
+            unreadable = unreadable or next((row.line for row in chunk if not row.jobid), 0)
+            yield self._sync_chunk(_check(chunk, seen), wish, tally)
+        if wish.prune and unreadable:
+            why = f"no job is removed, as the id of line {unreadable} cannot be read"
+            yield [Change(Difference.BAD, "", line=unreadable, error=BadConfig(why))]
+        elif wish.prune and wish.group is not None:
+            yield from self._prune(wish.group, wish.dry_run, seen, tally)
+
+    def _sync_chunk(self, chunk: list[Row], wish: Wish, tally: Tally) -> list[Change]:
+        now = self._quiet.read_clock()
+        since = self._quiet.compute_start(wish.after, now)
+        jobids = [row.jobid for row in chunk if not row.error]
+        with_data = any(row.changes.data is not None for row in chunk)
+        stored = dict(zip(jobids, self._store.questions.read_rows(jobids, with_data), strict=True))
+        plans = [self._plan(row, stored.get(row.jobid, NOT_STORED), wish, now, since) for row in chunk]
+        if not wish.dry_run:
+            self._commit(plans, since == now, tally)
+        return [plan.change for plan in plans]
+
+    def _plan(self, row: Row, stored: StoredRow, wish: Wish, now: float, since: float) -> _Plan:
+        zone = self._settings.timezone if wish.tz is None else wish.tz
+        try:
+            if row.error:
+                raise row.error
+            queue = self._store.queue_for(row.jobid)
+            schedule = self._quiet.parse(row.schedule, zone, row.jobid, now)
+        except ValueError as error:
+            return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
+        change = compare(row, schedule, stored, wish, now)
+        request = Request(row.jobid, schedule, queue, now, since, wish.after is not None, row.changes)
+        request.known, request.membership = stored.options, make_membership(stored, schedule, wish.group)
+        return _Plan(change, request)
+
+    def _commit(self, plans: list[_Plan], from_now: bool, tally: Tally) -> None:
+        tally.tried = True
+        requests: dict[Difference, dict[str, Request]] = {difference: {} for difference in Difference}
+        for change, request in plans:
+            if request:
+                requests[change.difference][change.jobid] = request
+            elif isinstance(change.error, BadSchedule):
+                self._store.jobs.reject(change.jobid)
+        self._quiet.set_requests(requests[Difference.ADDED], from_now)
+        # The log has what was changed of each, unless that is very much.
+        is_noted = tally.counts[Difference.CHANGED] + tally.counts[Difference.REMOVED] < NOTED
+        setter, step = (self._noting, 1) if is_noted and self._store.who else (self._quiet, STEP)
+        setter.set_requests(requests[Difference.CHANGED], from_now, step)
+        same = requests[Difference.UNCHANGED].values()
+        self._store.jobs.own({each.jobid: each.membership for each in same if each.membership is not None})
+
+    def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
+        """Unset the rows of `group` that were not seen."""
+        rows = self._store.questions.list_rows_of(group)
+        while page := list(islice(rows, CHUNK)):
+            # A scan may come upon one twice.
+            found = seen.find(page)
+            gone = [jobid for jobid in dict.fromkeys(page) if jobid not in found]
+            texts = dict(zip(gone, self._store.questions.read_rows(gone), strict=True))
+            if not dry_run:
+                is_noted = tally.counts[Difference.CHANGED] + tally.counts[Difference.REMOVED] < NOTED
+                jobs = self._store.jobs if is_noted else self._quiet.store.jobs
+                gone = jobs.unset_rows(gone, group)
+            seen.add(gone)
+            yield [Change(Difference.REMOVED, jobid, texts[jobid].schedule or "") for jobid in gone]
+
+
+def _check(chunk: list[Row], seen: SeenIds) -> list[Row]:
+    """Refuse each row with a bad id, or one that was there before; remember the ids."""
+    found, checked = seen.find([row.jobid for row in chunk]), []
+    for row in chunk:
+        error = row.error
+        try:
+            if row.jobid:
+                check_jobid(row.jobid)
+            if row.jobid in found:
+                error = BadConfig("another row before this one has the same job id")
+        except BadJobId as bad:
+            error = bad
+        checked.append(row._replace(error=error))
+        if row.jobid:
+            found.add(row.jobid)
+    seen.add(found)
+    return checked

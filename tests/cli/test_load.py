@@ -1,0 +1,79 @@
+"""`redbike load`: what it prints of a file that differs from what is stored, to whom, and how it ends."""
+
+import json
+
+from tests.commandline import Shell
+from tests.terminal import COLOUR, run_on_terminal
+
+HOURLY = "EVERY:1h@0"
+
+
+def write(shell: Shell, *rows: str) -> None:
+    (shell.folder / "jobs.csv").write_text("".join(f"{row}\n" for row in rows))
+
+
+def test_it_prints_what_differs_as_csv_and_counts_the_rest(shell):
+    write(shell, f"a:A,{HOURLY}", f"b:A,{HOURLY}", f"c:A,{HOURLY}")
+    done = shell.run("load", "jobs.csv")
+    assert (done.returncode, done.stderr) == (0, "redbike: jobs.csv: 3 added\n")
+    assert done.stdout == f"added,a:A,{HOURLY}\nadded,b:A,{HOURLY}\nadded,c:A,{HOURLY}\n"
+    write(shell, f"a:A,{HOURLY}", "b:A,EVERY:2h@0", "d:A,whenever")
+    wished = shell.run("load", "jobs.csv", "--prune", "--dry-run")
+    done = shell.run("load", "jobs.csv", "--prune")
+    assert wished.stdout == done.stdout == f"changed,b:A,{HOURLY} -> EVERY:2h@0\nremoved,c:A,{HOURLY}\n"
+    bad = "redbike: jobs.csv line 3: 'd:A': bad schedule 'whenever': no keyword, cron expression or rule\n"
+    summary = "redbike: jobs.csv: 1 changed, 1 unchanged, 1 removed, 1 bad"
+    assert (done.returncode, done.stderr) == (2, f"{bad}{summary}\n")
+    assert (wished.returncode, wished.stderr) == (2, f"{bad}{summary}; nothing was changed\n")
+
+
+def test_it_prints_json(shell):
+    write(shell, f"a:A,{HOURLY}")
+    done = shell.run("load", "jobs.csv", "--format=json")
+    assert json.loads(done.stdout) == [{"difference": "added", "jobid": "a:A", "detail": HOURLY}]
+    assert json.loads(shell.run("load", "jobs.csv", "--format=json").stdout) == []
+
+
+def test_rows_of_a_pipe_are_pruned_by_the_name_of_their_group_alone(shell):
+    assert shell.run("load", "-", "--group=x", input=f"a:A,{HOURLY}\nb:A,{HOURLY}\n").returncode == 0
+    done = shell.run("load", "-", "--prune", input=f"a:A,{HOURLY}\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nothing can be pruned without a group" in done.stderr
+    done = shell.run("load", "-", "--prune", "--group=x", input=f"a:A,{HOURLY}\n")
+    assert (done.returncode, done.stdout) == (0, f"removed,b:A,{HOURLY}\n")
+    assert shell.run("load", "-", "--group=", input="").returncode == 2
+
+
+def test_on_a_terminal_it_is_a_table_of_the_first_of_each_kind(shell):
+    write(shell, *(f"{n}:A,{HOURLY}" for n in range(70)), f"z:A,{HOURLY}")
+    assert COLOUR.sub("", run_on_terminal(shell, "load", "jobs.csv")).splitlines()[1:] == [
+        *(f"added  {n}:A   {HOURLY}" for n in range(10)),
+        *(f"added  {n}:A  {HOURLY}" for n in range(10, 50)),
+        "21 more: --format=csv prints them",
+        "redbike: jobs.csv: 71 added",
+    ]
+    write(shell, *(f"{n}:A,{HOURLY}" for n in range(70)))
+    shown = COLOUR.sub("", run_on_terminal(shell, "load", "jobs.csv", "--prune")).splitlines()
+    assert [line.split() for line in shown] == [
+        ["JOB", "WHAT"],
+        ["removed", "z:A", HOURLY],
+        ["redbike:", "jobs.csv:", "70", "unchanged,", "1", "removed"],
+    ]
+    assert run_on_terminal(shell, "load", "jobs.csv") == "redbike: jobs.csv: 70 unchanged\n"
+
+
+def test_a_long_file_shows_on_a_terminal_how_far_it_is(shell):
+    write(shell, *(f"{n:0400d}:A,{HOURLY}" for n in range(5000)))
+    shown = run_on_terminal(shell, "load", "jobs.csv", "--dry-run")
+    assert "jobs" in shown
+    assert "%" in shown
+    assert shown.endswith("redbike: jobs.csv: 5000 added; nothing was changed\n")
+    assert shell.run("schedules").stdout == ""
+
+
+def test_a_job_says_whose_row_it_is(shell):
+    write(shell, f"a:A,{HOURLY}")
+    shell.run("load", "jobs.csv")
+    path = str(shell.folder / "jobs.csv")
+    assert json.loads(shell.run("tell", "a:A").stdout)["group"] == path
+    assert ["group", path] in [line.split() for line in shell.run("show", "a:A").stdout.splitlines()]

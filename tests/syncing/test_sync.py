@@ -1,0 +1,364 @@
+"""The stored jobs become those of a file or a program: what is the same is not touched, what is not theirs stays."""
+
+import io
+import os
+import re
+
+import pytest
+
+from redbike import BadConfig, BadJobId, BadSchedule, Change, Changes, Difference, Redbike, RoundRobin
+from redbike.errors import RedbikeError
+from redbike.keeping.fsck import fsck
+from redbike.moving.seen import open_seen
+from tests.states import dump
+
+HOURLY = "EVERY:1h@0"
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(RoundRobin("A"), prefix, client)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes a file of rows, and returns its name."""
+
+    def write(*rows, name="jobs.csv"):
+        path = tmp_path / name
+        path.write_text("".join(f"{row}\n" for row in rows))
+        return str(path)
+
+    return write
+
+
+def words(changes):
+    return [(change.difference, change.jobid) for change in changes]
+
+
+def stored(bike):
+    return dict(bike.get_schedules())
+
+
+# What is the same
+
+
+SAME = [
+    ("a:A", "EVERY:1h"),
+    ("a:A", "EVERY:1h@0"),
+    ("a:A", "*/5 * * * *"),
+    ("a:A", "H H * * *"),
+    ("a:A", "FREQ=DAILY;INTERVAL=2"),
+    ("a:A", "DTSTART:20300101T090000Z\\nRRULE:FREQ=DAILY"),
+    ("a:A", "AT:4000000000"),
+    ("a:A", "STOP"),
+    ("a:A", "NOW"),
+    ("a:A", "CONTINUE"),
+    ("a:A", HOURLY, {"retries": 5, "spread": "1m"}),
+    ("a:A", HOURLY, {"data": {"x": [1, 2]}}),
+]
+
+
+@pytest.mark.parametrize("pair", SAME, ids=lambda pair: " ".join(map(str, pair[1:])))
+def test_it_does_not_touch_a_job_that_is_the_same(bike, pair):
+    assert bike.sync([pair]).added == ["a:A"]
+    before = dump(bike.store)
+    assert bike.sync([pair]) == Changes(unchanged=1)
+    assert dump(bike.store) == before
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("tz", [None, "America/New_York", "UTC"])
+@pytest.mark.parametrize("schedule", ["30 3 * * *", "RRULE:FREQ=DAILY", "AT:2040-01-01T00:00"])
+def test_it_compares_what_a_schedule_means_in_its_zone(client, prefix, zone, tz, schedule):
+    bike = Redbike(RoundRobin("A"), prefix, client, timezone=zone)
+    assert bike.sync([("a:A", schedule)], tz=tz).added == ["a:A"]
+    assert bike.sync([("a:A", schedule)], tz=tz).unchanged == 1
+    assert bike.sync([("a:A", schedule)], tz="Asia/Tokyo").changed.keys() == {"a:A"}
+
+
+def test_a_job_keeps_its_phase_its_place_its_pause_and_its_failure(bike, client):
+    pairs = [("every:A", "EVERY:1h"), ("paused:A", HOURLY), ("queued:A", HOURLY), ("dead:A", "EVERY:1h")]
+    bike.sync(pairs)
+    bike.pause("paused:A", reason="moving house")
+    bike.run("queued:A", "dead:A")
+    client.hset(bike.store.keys.statuses, "dead:A", "DIE:1")
+    before = [bike.tell(jobid) for jobid, _ in pairs]
+    assert bike.sync([*pairs[::-1], ("new:A", HOURLY)]).added == ["new:A"]
+    assert [bike.tell(jobid) for jobid, _ in pairs] == before
+
+
+def test_a_one_off_that_has_had_its_run_does_not_run_again(bike):
+    pairs = [("now:A", "NOW"), ("past:A", "AT:2020-01-01T00:00:00Z"), ("later:A", "AT:4000000000")]
+    bike.sync(pairs)
+    assert {bike.work_one(), bike.work_one(), bike.work_one()} == {"now:A", "past:A", None}
+    assert bike.sync(pairs) == Changes(unchanged=3)
+    assert bike.work_one() is None
+    # Another instant is another occurrence.
+    assert bike.sync([("past:A", "AT:2021-01-01T00:00:00Z")]).changed == {"past:A": "STOP -> AT:2021-01-01T00:00:00Z"}
+    assert bike.work_one() == "past:A"
+
+
+def test_a_one_off_that_was_stopped_before_its_time_is_set_again(bike):
+    bike.sync([("later:A", "AT:4000000000")])
+    bike.set("later:A", "STOP")
+    assert bike.sync([("later:A", "AT:4000000000")]).changed == {"later:A": "STOP -> AT:4000000000"}
+
+
+# What differs
+
+
+def test_it_says_what_differs_and_changes_only_that(bike):
+    bike.set("a:A", HOURLY, retries=3, timeout=60, data=1, ping_url="http://host/secret")
+    bike.set("b:A", "EVERY:1h", grace=7)
+    bike.set("c:A", HOURLY, data=1)
+    anchor = stored(bike)["b:A"]
+    found = bike.sync(
+        [
+            ("a:A", "EVERY:2h@0", {"retries": 5, "timeout": None, "data": 2, "ping_url": "http://host/other"}),
+            ("b:A", "EVERY:1h", {"retries": 1}),
+            ("c:A", HOURLY, {"data": None}),
+            ("d:A", HOURLY, {"data": 0}),
+        ]
+    )
+    assert found.changed["a:A"].startswith("EVERY:1h@0 -> EVERY:2h@0; ping-url: ")
+    assert found.changed["a:A"].endswith("; retries: 3 -> 5; timeout: 60 -> default; data changed")
+    assert "secret" not in found.changed["a:A"]
+    assert found.changed["b:A"] == "retries: default -> 1"
+    assert found.changed["c:A"] == "data removed"
+    assert found.added == ["d:A"]
+    # What is not given stays.
+    assert bike.tell("b:A")["options"] == {"grace": 7, "retries": 1}
+    assert stored(bike)["b:A"] == anchor
+    assert "data" not in bike.tell("c:A")
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(bike):
+    bike.sync([("a:A", HOURLY), ("b:A", HOURLY), ("gone:A", HOURLY)])
+    pairs = [("a:A", HOURLY), ("b:A", "EVERY:2h@0"), ("c:A", "NOW"), ("bad:A", "whenever")]
+    before = dump(bike.store)
+    wished = bike.sync(pairs, prune=True, dry_run=True)
+    assert dump(bike.store) == before
+    done = bike.sync(pairs, prune=True)
+    assert (str(wished), wished.changed, wished.removed) == (str(done), done.changed, done.removed)
+    assert str(done) == "1 added, 1 changed, 1 unchanged, 1 removed, 1 bad"
+
+
+def test_with_after_its_occurrences_count_from_there(bike):
+    bike.sync([("a:A", HOURLY), ("stopped:A", "STOP")])
+    due = bike.tell("a:A")["next_run"]
+    found = bike.sync([("a:A", HOURLY), ("stopped:A", "STOP")], after=due - 7300)
+    assert (found.changed, found.unchanged) == ({"a:A": "its occurrences count from another instant"}, 1)
+    assert bike.work_one() == "a:A"
+
+
+# What is bad
+
+
+def test_what_is_bad_is_told_and_changes_nothing_of_a_job_that_is_there(bike):
+    bike.set("a:A", HOURLY)
+    before = dump(bike.store)
+    found = bike.sync(
+        [
+            ("a:A", "whenever"),
+            ("a\n:A", HOURLY),
+            ("a:", HOURLY),
+            ("\udc80", HOURLY),
+            ("b:A", HOURLY, {"retries": "many"}),
+        ]
+    )
+    assert [type(error) for error in found.bad.values()] == [BadSchedule, BadJobId, BadJobId, BadJobId, BadConfig]
+    assert dump(bike.store) == before
+    assert bike.sync([("new:A", "whenever")]).bad.keys() == {"new:A"}
+    assert bike.tell("new:A")["status"].startswith("BAD:")
+
+
+def test_an_id_that_comes_twice_is_refused_the_second_time_also_much_later(bike):
+    pairs = [("a:A", HOURLY), ("a:A", "EVERY:2h@0"), *((f"{n}:A", HOURLY) for n in range(1100)), ("a:A", HOURLY)]
+    found = bike.sync(pairs)
+    assert "another row before this one has the same job id" in str(found.bad["a:A"])
+    assert (len(found.added), len(found.bad)) == (1101, 1)
+    assert stored(bike)["a:A"] == HOURLY
+
+
+@pytest.mark.parametrize(
+    "pair", ["a:A", ("a:A",), ("a:A", None), ("a:A", 7), (7, HOURLY), ("a:A", HOURLY, {}, 1), ("a:A", HOURLY, {"x": 1})]
+)
+def test_what_is_no_pair_is_a_type_error_and_sets_nothing(bike, pair):
+    with pytest.raises(TypeError):
+        bike.sync([("b:A", HOURLY), pair])
+    assert stored(bike) == {}
+
+
+@pytest.mark.parametrize("group", ["", "a\nb", "x" * 5000, 7, None])
+def test_a_group_is_one_line_of_text(bike, group):
+    with pytest.raises(BadConfig, match="bad group"):
+        bike.sync([], group=group)
+
+
+# Whose jobs are removed
+
+
+def test_only_what_the_same_group_has_set_is_removed(bike, file):
+    bike.set("mine:A", HOURLY)
+    bike.sync([("other:A", HOURLY)], group="other")
+    bike.sync([("a:A", HOURLY), ("b:A", HOURLY), ("taken:A", HOURLY)])
+    list(bike.load(file(f"taken:A,{HOURLY}", f"file:A,{HOURLY}")))
+    assert bike.sync([("a:A", HOURLY)]).removed == []
+    assert bike.sync([("a:A", HOURLY)], prune=True, dry_run=True).removed == ["b:A"]
+    assert bike.sync([("a:A", HOURLY)], prune=True).removed == ["b:A"]
+    assert stored(bike).keys() == {"mine:A", "other:A", "a:A", "taken:A", "file:A"}
+    assert bike.tell("a:A")["group"] == "sync"
+    assert "group" not in bike.tell("mine:A")
+    assert bike.sync([], prune=True, group="other").removed == ["other:A"]
+    assert list(fsck(bike.store)) == []
+
+
+def test_a_job_that_was_unset_and_set_by_hand_is_nobodys(bike):
+    bike.sync([("a:A", HOURLY), ("b:A", HOURLY)])
+    bike.unset("a:A")
+    bike.set("a:A", HOURLY)
+    bike.set("b:A", "EVERY:2h@0")
+    assert bike.sync([], prune=True).removed == ["b:A"]
+
+
+def test_who_takes_a_job_over_is_told(bike):
+    bike.sync([("a:A", HOURLY)], group="one")
+    assert bike.sync([("a:A", HOURLY)], group="two").changed == {"a:A": "group: one -> two"}
+    assert bike.sync([], group="one", prune=True).removed == []
+    assert bike.sync([], group="two", prune=True).removed == ["a:A"]
+
+
+def test_a_bad_row_keeps_its_job_and_one_without_an_id_keeps_all(bike, file):
+    list(bike.load(file(f"a:A,{HOURLY}", f"b:A,{HOURLY}")))
+    for rows in (["a:A,whenever"], ["jobid,schedule,retries", f"a:A,{HOURLY},many"]):
+        found = list(bike.sync_file(file(*rows), prune=True))
+        assert words(found) == [("bad", "a:A"), ("removed", "b:A")]
+        list(bike.load(file(f"b:A,{HOURLY}")))
+    found = list(bike.sync_file(file("a:A,NOW,"), prune=True))
+    assert words(found) == [("bad", ""), ("bad", "")]
+    assert "no job is removed, as the id of line 1 cannot be read" in str(found[-1].error)
+    assert stored(bike).keys() == {"a:A", "b:A"}
+
+
+def test_a_run_in_flight_completes_when_its_row_is_gone(client, prefix):
+    class Worker(RoundRobin):
+        def work(self, jobid):
+            assert bike.sync([], prune=True).removed == ["a:A"]
+
+    bike = Redbike(Worker("A"), prefix, client)
+    bike.sync([("a:A", "EVERY:1h@0")])
+    bike.run("a:A")
+    assert bike.work_one() == "a:A"
+    assert stored(bike) == {}
+    assert list(fsck(bike.store)) == []
+
+
+def test_many_jobs_of_a_group_are_removed(bike):
+    names = [f"{n}:A" for n in range(1700)]
+    bike.sync((jobid, HOURLY) for jobid in names)
+    assert sorted(bike.sync(((jobid, HOURLY) for jobid in names[::2]), prune=True).removed) == sorted(names[1::2])
+    assert stored(bike).keys() == set(names[::2])
+
+
+def test_a_job_that_waits_in_the_queue_of_another_class_is_removed(bike, client, prefix):
+    bike.sync([("a:A", HOURLY)])
+
+    class Other(RoundRobin):
+        def queue_for(self, jobid):
+            return "elsewhere"
+
+    other = Redbike(Other("A"), prefix, client)
+    other.run("a:A")
+    assert bike.sync([], prune=True).removed == ["a:A"]
+    assert list(fsck(bike.store)) == []
+
+
+# Files
+
+
+def test_a_file_is_its_full_path_and_a_pipe_is_nobody(bike, file, tmp_path, monkeypatch):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    first = file(f"a:A,{HOURLY}", name="one/jobs.csv")
+    list(bike.load(first))
+    # A file of the same name in another folder is another file.
+    list(bike.load(file(f"b:A,{HOURLY}", name="two/jobs.csv"), prune=True))
+    assert stored(bike).keys() == {"a:A", "b:A"}
+    monkeypatch.chdir(tmp_path / "one")
+    open("jobs.csv", "w").close()
+    assert words(bike.sync_file("jobs.csv", prune=True)) == [("removed", "a:A")]
+    with pytest.raises(BadConfig, match="nothing can be pruned without a group"):
+        bike.sync_file(io.StringIO(""), prune=True)
+    with pytest.raises(BadConfig, match="nothing can be pruned without a group"):
+        bike.load("/dev/null", prune=True)
+    assert words(bike.sync_file(io.StringIO(""), prune=True, group=str(tmp_path / "two" / "jobs.csv"))) == [
+        ("removed", "b:A")
+    ]
+
+
+def test_the_path_of_a_file_may_hold_anything(bike, tmp_path):
+    path = os.fsdecode(os.path.join(os.fsencode(tmp_path), b"a\nb\xff.csv"))
+    with open(path, "w") as out:
+        out.write(f"a:A,{HOURLY}\n")
+    list(bike.load(path))
+    assert bike.tell("a:A")["group"] == f"{tmp_path}/a\\nb\\xff.csv"
+    open(path, "w").close()
+    assert words(bike.sync_file(path, prune=True)) == [("removed", "a:A")]
+
+
+def test_a_change_names_its_line(bike, file):
+    [added, bad] = bike.sync_file(file("jobid,schedule", f"a:A,{HOURLY}", "b:A,whenever"))
+    assert added == Change(Difference.ADDED, "a:A", HOURLY, 2)
+    assert (bad.difference, bad.line, type(bad.error)) == (Difference.BAD, 3, BadSchedule)
+
+
+def test_a_full_disk_is_one_clear_error():
+    with open_seen() as ids:
+        ids._database.execute("PRAGMA max_page_count = 3")
+        with pytest.raises(RedbikeError, match=r"cannot remember the ids of the jobs in a temporary file: .* full"):
+            ids.add(f"{n:0500d}" for n in range(1000))
+
+
+def test_ids_that_were_seen_are_found_however_many():
+    with open_seen() as ids:
+        ids.add(["a", "é", "\udc80"])
+        assert ids.find(["b", *map(str, range(2000)), "é", "\udc80"]) == {"é", "\udc80"}
+
+
+# The log
+
+
+def test_the_log_has_who_has_changed_what_by_a_file(client, prefix, file):
+    bike = Redbike(RoundRobin("A"), prefix, client, noted_as="me@here")
+    name = file(f"a:A,{HOURLY}", f"b:A,{HOURLY}", f"c:A,{HOURLY}")
+    list(bike.load(name))
+    list(bike.load(file("a:A,EVERY:2h@0", "b:A,EVERY:3h@0"), prune=True))
+    found = [(entry.action, entry.jobid, entry.detail) for entry in bike.log()]
+    assert found == [
+        ("load", "", f"{name}: 2 changed, 1 removed"),
+        ("unset", "c:A", HOURLY),
+        ("set", "b:A", f"{HOURLY} -> EVERY:3h@0"),
+        ("set", "a:A", f"{HOURLY} -> EVERY:2h@0"),
+        ("load", "", f"{name}: 3 added"),
+    ]
+    # Where nothing is changed, nothing is noted.
+    list(bike.load(file("a:A,EVERY:2h@0", "b:A,EVERY:3h@0"), prune=True))
+    list(bike.sync_file(file("a:A,EVERY:4h@0"), prune=True, dry_run=True))
+    assert len(list(bike.log())) == len(found)
+
+
+def test_a_very_long_change_does_not_flood_the_log(client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, client, noted_as="me@here")
+    bike.sync((f"{n}:A", HOURLY) for n in range(2500))
+    bike.sync((f"{n}:A", "EVERY:2h@0") for n in range(2500))
+    entries = list(bike.log())
+    assert entries[0].detail == "sync: 2500 changed"
+    assert 1000 <= len([entry for entry in entries if entry.action == "set"]) < 1600
+
+
+def test_it_reads_what_others_left_damaged(bike, client):
+    bike.sync([("a:A", HOURLY)])
+    client.hset(bike.store.keys.options, "a:A", "garbage")
+    client.hset(bike.store.keys.schedules, "a:A", b"\xff")
+    assert re.match(r".* -> EVERY:1h@0", bike.sync([("a:A", HOURLY)]).changed["a:A"])
