@@ -96,8 +96,8 @@ SPLIT = [
     Bug(
         "a job is unset before it is set",
         "setter.py",
-        "        return self._set_jobs({jobid: request}, from_now=since == now)[jobid]",
-        "        self.unset(jobid)\n        return self._set_jobs({jobid: request}, from_now=since == now)[jobid]",
+        "        return self.set_requests({jobid: request}, from_now=since == now)[jobid]",
+        "        self.unset(jobid)\n        return self.set_requests({jobid: request}, from_now=since == now)[jobid]",
         f"{CRASHES} 'set and anew'",
     ),
     Bug(
@@ -217,8 +217,8 @@ STATUSES = [
     Bug(
         "a job that is unset keeps its status",
         "state/lua/_notes.lua",
-        "{schedules, statuses, streaks, failures, pauses, options, data, history}",
-        "{schedules, streaks, failures, pauses, options, data, history}",
+        "{schedules, statuses, streaks, failures, pauses, options, data, groups, history}",
+        "{schedules, streaks, failures, pauses, options, data, groups, history}",
         MOVES,
     ),
     Bug(
@@ -2686,15 +2686,15 @@ OPTIONS = [
     Bug(
         "a job that is unset keeps its options",
         "state/lua/_notes.lua",
-        "failures, pauses, options, data, history}",
-        "failures, pauses, data, history}",
+        "failures, pauses, options, data, groups, history}",
+        "failures, pauses, data, groups, history}",
         GIVEN,
     ),
     Bug(
         "a worker that unsets a job leaves its data",
         "state/lua/_notes.lua",
-        "failures, pauses, options, data, history}",
-        "failures, pauses, options, history}",
+        "failures, pauses, options, data, groups, history}",
+        "failures, pauses, options, groups, history}",
         GIVEN,
     ),
     Bug(
@@ -2968,9 +2968,9 @@ NOTING = [
     ),
     Bug(
         "each job of a file is noted",
-        "setter.py",
-        "quiet = Setter(self.store.noted_as(None), self.settings)",
-        "quiet = Setter(self.store, self.settings)",
+        "syncing/syncer.py",
+        "self._quiet = Setter(store.noted_as(None), settings)",
+        "self._quiet = Setter(store, settings)",
         f"{LOG} -k file",
     ),
     Bug(
