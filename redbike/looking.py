@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from redbike.config import Settings
+from redbike.conversion.instants import InstantLike, read_instant
 from redbike.errors import BadConfig
 from redbike.schedule.forecast import Clock
 from redbike.schedule.moments import END_OF_TIME
@@ -54,9 +55,9 @@ class Looking:
         """Whether a run of `jobid` is in flight."""
         return bool(self._inspect(jobid).to_dict()["working"])
 
-    def get_statuses(self, before: float | None = None) -> Iterator[tuple[str, str, int]]:
+    def get_statuses(self, before: InstantLike | None = None) -> Iterator[tuple[str, str, int]]:
         """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
-        return self.store.questions.list_events(before)
+        return self.store.questions.list_events(read_instant("before", before))
 
     def get_schedules(self) -> Iterator[tuple[str, str]]:
         """(job id, schedule in its complete form) of every job."""
@@ -88,28 +89,28 @@ class Looking:
     def _find_queue(self, name: str) -> str:
         return find_queue(self.worker, check_queue_name(name), self.store.gates.list_queues())
 
-    def why(self, jobid: str, at: float | None = None) -> str:
-        """One sentence: why `jobid` does not run now, or did not when it was due last, `at` or before (epoch seconds).
+    def why(self, jobid: str, at: InstantLike | None = None) -> str:
+        """One sentence: why `jobid` does not run now, or did not when it was due last, `at` or before.
 
         Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for an instant to come.
         """
-        return Reasons(self.store, self.settings.timezone).explain(jobid, at)
+        return Reasons(self.store, self.settings.timezone).explain(jobid, read_instant("at", at))
 
-    def runs(self, *patterns: str, since: float | None = None, failed: bool = False, limit: int = 100) -> list[PastRun]:
+    def runs(
+        self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100
+    ) -> list[PastRun]:
         """The last `limit` ended runs that are kept, the newest first: of all jobs, or of those that `patterns` name.
 
-        Only those that started at `since` (epoch seconds) or later, and with `failed` only those that went wrong. See
+        Only those that started at `since` or later, and with `failed` only those that went wrong. See
         the option ``history``. Raises `NoSuchJob` where nothing has that id or matches, `BadJobId` for a bad pattern,
         and `BadConfig` for another bad argument.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise BadConfig(f"bad limit {limit!r:.40}: a whole number from 1 is needed")
-        is_number = isinstance(since, int | float) and not isinstance(since, bool) and math.isfinite(since)
-        if since is not None and not is_number:
-            raise BadConfig(f"bad since {since!r:.40}: epoch seconds are needed")
+        start = read_instant("since", since)
         jobids = expand(self.store.questions, patterns) if patterns else None
         found = self.store.journal.list_runs(jobids)
-        wanted = (run for run in found if (since is None or run.started >= since) and (run.has_failed or not failed))
+        wanted = (run for run in found if (start is None or run.started >= start) and (run.has_failed or not failed))
         return heapq.nlargest(limit, wanted, key=_STARTED)
 
     def events(self) -> Iterator[PastRun | LogEntry]:
@@ -153,10 +154,10 @@ class Looking:
         return Figures(lambda: self.store).format()
 
     def agenda(
-        self, *patterns: str, hours: float = 24, after: float | None = None,
+        self, *patterns: str, hours: float = 24, after: InstantLike | None = None,
         report: Callable[[int, int], None] | None = None
     ) -> Agenda:  # fmt: skip
-        """What will run in the next `hours`, or from `after` (epoch seconds) on: by quarters, and the densest minutes.
+        """What will run in the next `hours`, or from `after` on: by quarters, and the densest minutes.
 
         Of all jobs, or of those that `patterns` name. It ends with a whole quarter of an hour. `report` hears now and
         then how many jobs of how many were looked at. Raises `NoSuchJob` where nothing has that id or matches,
@@ -164,9 +165,10 @@ class Looking:
         """
         if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= MOST_HOURS:
             raise BadConfig(f"bad hours {hours!r:.40}: a number up to {MOST_HOURS} is needed")
+        given = read_instant("after", after)
         now = self.store.timeline.read_now()
-        start = now if after is None else after
-        if isinstance(start, bool) or not isinstance(start, int | float) or not 0 <= start < END_OF_TIME:
+        start = now if given is None else given
+        if not 0 <= start < END_OF_TIME:
             raise BadConfig(f"bad after {after!r:.40}: an instant to come is needed, in epoch seconds")
         if start < now:
             raise BadConfig(

@@ -14,12 +14,14 @@ from typing import Any, Unpack
 import redis
 
 from redbike.config import Settings
+from redbike.conversion.instants import InstantLike, ZoneLike, read_instant, read_zone
+from redbike.conversion.schedules import ScheduleLike
 from redbike.errors import BadConfig, BadSchedule, ServerError
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
 from redbike.looking import Looking
 from redbike.moving.rows import Source, get_name
-from redbike.options import NO_CHANGES, JobOptions, OptionChanges, read_changes
+from redbike.options import JobOptions, read_changes
 from redbike.ping_urls import check_dispatcher_url
 from redbike.running.dispatcher import Dispatcher
 from redbike.serving.check import check_server, describe_address
@@ -155,39 +157,41 @@ class Redbike(Looking, Steering, Syncing):
     # Entering and removing jobs
 
     def set(
-        self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None,
+        self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
         **options: Unpack[JobOptions]
     ) -> bool:  # fmt: skip
         """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
 
-        `after` (epoch seconds) is from when occurrences count; `tz` is the zone of floating times. Of `options` and
-        data, the job keeps those that are not given; None takes one back. Raises `BadJobId`, `BadConfig` for a bad
-        option or data, and `TypeError` for a schedule that is not a text.
+        `schedule` is a text, an aware datetime, a timedelta, a rule of dateutil or a croniter. `after` is from when
+        occurrences count: epoch seconds, or an aware datetime. `tz` is the zone of floating times, also of a naive
+        datetime or rule. Of `options` and data, the job keeps those that are not given; None takes one back. Raises
+        `BadJobId`, `BadConfig` for a bad zone, option or data, and `TypeError` for anything that is no schedule.
         """
         try:
-            self._setter.set(jobid, schedule, after, tz, read_changes(options))
+            self._setter.set(jobid, schedule, read_instant("after", after), read_zone(tz), read_changes(options))
         except BadSchedule as error:
             log.error("%s: %s", jobid, error)
             return False
         return True
 
     def enter(
-        self, jobid: str, schedule: str | None, after: float | None = None, tz: str | None = None,
-        changes: OptionChanges = NO_CHANGES
+        self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
+        **options: Unpack[JobOptions]
     ) -> bool:  # fmt: skip
         """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
-        return self._setter.enter(jobid, schedule, after, tz, changes)
+        return self._setter.enter(jobid, schedule, read_instant("after", after), read_zone(tz), read_changes(options))
 
     def set_many(
-        self, pairs: Iterable[tuple[str, str | None]], after: float | None = None, tz: str | None = None
-    ) -> Iterator[tuple[str, bool | ValueError]]:
+        self, pairs: Iterable[tuple[str, ScheduleLike | None]],
+        after: InstantLike | None = None, tz: ZoneLike | None = None
+    ) -> Iterator[tuple[str, bool | ValueError]]:  # fmt: skip
         """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
 
         Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set. An
         unchanged job that has failed for good stays so; `set` lets it run again, and so does `run`.
-        Raises `TypeError` for a schedule that is not a text; then no job of its batch, up to 500, is set.
+        Raises `TypeError` for anything that is no schedule; then no job of its batch, up to 500, is set.
         """
-        return self._setter.set_many(pairs, after, tz)
+        return self._setter.set_many(pairs, read_instant("after", after), read_zone(tz))
 
     def unset(self, jobid: str) -> bool:
         """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
@@ -208,13 +212,14 @@ class Redbike(Looking, Steering, Syncing):
 
     # Running
 
-    def dispatch_due(self, now: float | None = None) -> int:
+    def dispatch_due(self, now: InstantLike | None = None) -> int:
         """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
+        moment = read_instant("now", now)
         with self._passing:
             if self._passes is None:
                 self._passes = Dispatcher(self.store, self.settings)
             try:
-                return self._passes.dispatch_due(now)
+                return self._passes.dispatch_due(moment)
             finally:
                 self._passes.close()
 
@@ -225,12 +230,14 @@ class Redbike(Looking, Steering, Syncing):
         return self._one.work_one()
 
     def dispatch(
-        self, after: float | None = None, csvfilename: Source | None = None, ping_url: str | None = None
+        self, after: InstantLike | None = None, csvfilename: Source | None = None, ping_url: str | None = None
     ) -> None:
         """Dispatch until halted; the rows of `csvfilename` are set first, a bad one is logged.
 
-        `ping_url` is called once a minute for as long as the dispatcher goes round. Raises `BadConfig` for a bad one.
+        The first pass moves what is due by `after`. `ping_url` is called once a minute for as long as the dispatcher
+        goes round. Raises `BadConfig` for a bad one.
         """
+        since = read_instant("after", after)
         if ping_url is not None:
             check_dispatcher_url(ping_url)
         self._check_rights("dispatcher", rights.DISPATCHER)
@@ -239,10 +246,10 @@ class Redbike(Looking, Steering, Syncing):
         if self.prefix != self._given_prefix:
             log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
         if csvfilename is not None:
-            for line, jobid, result in self.load(csvfilename, after):
+            for line, jobid, result in self.load(csvfilename, since):
                 if result is not True:
                     log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
-        dispatcher.dispatch(after)
+        dispatcher.dispatch(since)
 
     def work(self, concurrency: int | None = None) -> None:
         """Work until halted, `concurrency` jobs at once; None is as many as the worker class says, or else one."""

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from redbike.config import Settings, check_zone, override
+from redbike.conversion.schedules import ScheduleLike, check_schedule, format_schedule
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.options import NO_CHANGES, OptionChanges
 from redbike.running.occurrences import find_first_due
 from redbike.running.requests import Request
 from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import check_text, parse
+from redbike.schedule.parser import parse
 from redbike.state.inspected import JobState
 from redbike.state.jobs import Due, JobToSet
 from redbike.state.keys import check_jobid, check_known_jobid
@@ -42,7 +43,12 @@ class Setter:
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
     def enter(
-        self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: OptionChanges = NO_CHANGES
+        self,
+        jobid: str,
+        schedule: ScheduleLike | None,
+        after: float | None,
+        tz: str | None,
+        changes: OptionChanges = NO_CHANGES,
     ) -> bool:
         """`set`, and tell whether the job had a run to come."""
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
@@ -55,14 +61,19 @@ class Setter:
         return job is not None and not (job.due is None and state.has_event(Event.STP))
 
     def set(
-        self, jobid: str, schedule: str | None, after: float | None, tz: str | None, changes: OptionChanges = NO_CHANGES
+        self,
+        jobid: str,
+        schedule: ScheduleLike | None,
+        after: float | None,
+        tz: str | None,
+        changes: OptionChanges = NO_CHANGES,
     ) -> JobToSet | None:
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:
             self.unset(jobid)
             return None
         check_jobid(jobid)
-        check_text(schedule)
+        check_schedule(schedule, tz)
         queue = self.store.queue_for(jobid)
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
@@ -86,13 +97,13 @@ class Setter:
         return True
 
     def set_many(
-        self, pairs: Iterable[tuple[str, str | None]], after: float | None, tz: str | None
+        self, pairs: Iterable[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
     ) -> Iterator[tuple[str, bool | ValueError]]:
         """Set a stream of (job id, schedule), a batch in each round trip."""
         stream = iter(pairs)
         while chunk := list(islice(stream, CHUNK)):
             for _, schedule in chunk:
-                check_text(schedule)
+                check_schedule(schedule, tz)
             yield from self._set_chunk(chunk, after, tz)
 
     def compute_start(self, after: float | None, now: float) -> float:
@@ -111,7 +122,7 @@ class Setter:
         return find_first_due(schedule, since, now, override(self.settings, options))
 
     def _set_chunk(
-        self, chunk: list[tuple[str, str | None]], after: float | None, tz: str | None
+        self, chunk: list[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
@@ -141,9 +152,9 @@ class Setter:
         self.set_requests(jobs, from_now)
         return results
 
-    def parse(self, schedule: str, zone: str, jobid: str, now: float) -> Schedule:
+    def parse(self, schedule: ScheduleLike, zone: str, jobid: str, now: float) -> Schedule:
         """Return a schedule that is set `now`, in its complete form. Raise `BadSchedule`."""
-        parsed = parse(schedule, zone, jobid, now)
+        parsed = parse(format_schedule(schedule, zone), zone, jobid, now)
         if zone == "UTC" != self.settings.timezone:
             # Stored without a zone it would not mean the same when it is loaded again under these settings.
             return parsed.with_zone()

@@ -17,7 +17,7 @@ ROOMS = [
     {"durations", "errors", "texts", "words"},
     {"limits", "ping_urls", "schedule", "serving", "processes"},
     {"options"},
-    {"config", "moving"},
+    {"config", "conversion", "moving"},
     {"state"},
     {"running"},
     {"working", "keeping"},
@@ -49,6 +49,7 @@ MODULES = {
         {"line"},
     ],
     "processes": [{"__init__", "forks", "signals", "streams", "child", "watchdog"}, {"outlet"}, {"supervisor"}],
+    "conversion": [{"__init__", "instants"}, {"crons", "rules"}, {"schedules"}],
     "moving": [{"__init__", "rows", "seen"}],
     "state": [
         {"__init__", "history", "keys", "records", "rights", "run"},

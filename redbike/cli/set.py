@@ -1,11 +1,13 @@
 """Run the commands that enter and remove one job: set, unset."""
 
+from typing import Any, cast
+
 from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, complain
 from redbike.config import Config
 from redbike.errors import NoSuchJob
-from redbike.options import DATA, OPTIONS, OptionChanges, parse_data, read_changes
+from redbike.options import DATA, OPTIONS, JobOptions, parse_data
 from redbike.schedule.parser import parse
 
 
@@ -13,18 +15,19 @@ def set_job(arguments: Arguments, config: Config) -> int:
     """Set a job; print a message if its schedule has no run left."""
     bike = open_bike(config, needs_queues=True)
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
-    runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz, read_flags(arguments))
+    runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz, **read_flags(arguments))
     if not runs and not parse(schedule).never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
     return DONE
 
 
-def read_flags(arguments: Arguments) -> OptionChanges:
-    """Return the options and data that are given. Raise `BadConfig`."""
-    given = {name: arguments[f"--{name}"] for name in (*OPTIONS, DATA) if arguments[f"--{name}"] is not None}
-    if DATA in given:
-        given[DATA] = parse_data(given[DATA])
-    return read_changes(given)
+def read_flags(arguments: Arguments) -> JobOptions:
+    """Return the options and data that are given. Raise `BadConfig` for data that are not JSON."""
+    flags = {name: arguments[f"--{name}"] for name in (*OPTIONS, DATA) if arguments[f"--{name}"] is not None}
+    if DATA in flags:
+        flags[DATA] = parse_data(flags[DATA])
+    given: Any = {name.replace("-", "_"): value for name, value in flags.items()}
+    return cast(JobOptions, given)
 
 
 def unset_job(arguments: Arguments, config: Config) -> int:

@@ -50,13 +50,6 @@ def is_one_off(text: str) -> bool:
         return False
 
 
-def check_text(schedule: object) -> None:
-    """Raise `TypeError` for a schedule that is neither a text nor None."""
-    if not isinstance(schedule, str | None):
-        kind = type(schedule).__name__
-        raise TypeError(f"a schedule is a text, or None to unset the job, not {schedule!r:.80}, which is a {kind}")
-
-
 def _check_size(text: str) -> str:
     """Return `text` if it is UTF-8 of at most `MAX_TEXT` bytes, else raise `BadSchedule`."""
     try:

@@ -2,12 +2,14 @@
 
 Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; a backslash takes the next character literally.
 Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one that is invalid; then it has changed
-nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do.
+nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do. An instant is
+epoch seconds, or an aware datetime.
 """
 
 from typing import Unpack
 
 from redbike.config import Settings
+from redbike.conversion.instants import InstantLike, read_instant
 from redbike.state.gates import Gate
 from redbike.state.store import Store
 from redbike.steering.cancelling import cancel_jobs
@@ -45,28 +47,28 @@ class Steering:
         """
         return cancel_jobs(self._noted, list(expand(self.store.questions, patterns)), self.settings)
 
-    def pause(self, *patterns: str, until: float | None = None, reason: str = "") -> list[Steered]:
+    def pause(self, *patterns: str, until: InstantLike | None = None, reason: str = "") -> list[Steered]:
         """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
 
         The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
         """
-        return pause_jobs(self._noted, patterns, until, reason)
+        return pause_jobs(self._noted, patterns, read_instant("until", until), reason)
 
     def resume(self, *patterns: str) -> list[Steered]:
         """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
         return resume_jobs(self._noted, self.settings, patterns)
 
-    def pause_queue(self, queue: str, until: float | None = None, reason: str = "") -> bool:
+    def pause_queue(self, queue: str, until: InstantLike | None = None, reason: str = "") -> bool:
         """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
-        return self._gatekeeper.pause(self.find_queue(queue), until, reason)
+        return self._gatekeeper.pause(self.find_queue(queue), read_instant("until", until), reason)
 
     def resume_queue(self, queue: str) -> bool:
         """Resume a queue. Return False if it was not paused."""
         return self._gatekeeper.resume(self.find_queue(queue))
 
-    def pause_all(self, until: float | None = None, reason: str = "") -> bool:
+    def pause_all(self, until: InstantLike | None = None, reason: str = "") -> bool:
         """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already."""
-        return self._gatekeeper.pause("", until, reason)
+        return self._gatekeeper.pause("", read_instant("until", until), reason)
 
     def resume_all(self) -> bool:
         """Resume everything, but not what was paused by itself. Return False if it was not paused."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from redbike.conversion.schedules import ScheduleLike
 from redbike.errors import BadConfig
 from redbike.moving.rows import Source
 from redbike.options import OptionChanges
@@ -20,7 +21,7 @@ class Row(NamedTuple):
 
     line: int  # in the file, or the number of the pair from 1
     jobid: str  # "" if it cannot be read
-    schedule: str
+    schedule: ScheduleLike
     changes: OptionChanges
     error: ValueError | None = None  # why it is refused
 

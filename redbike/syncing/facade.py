@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from redbike.conversion.instants import InstantLike, ZoneLike, read_instant, read_zone
+from redbike.conversion.schedules import ScheduleLike, check_schedule
 from redbike.errors import BadConfig
 from redbike.moving.rows import Row as FileRow
 from redbike.moving.rows import Source, get_name, read_entry, read_rows
 from redbike.options import NO_CHANGES, read_changes
-from redbike.schedule.parser import check_text
 from redbike.syncing.changes import Change, Changes, Row, Wish, check_group, name_group
 from redbike.syncing.syncer import Syncer
 
 # Job id and schedule, or job id, schedule and options, with data, by their names.
-Pair = tuple[str, str] | tuple[str, str, Mapping[str, Any]]
+Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
 
 PROGRAM = "sync"  # the group of the jobs of a program that names none
 
@@ -23,7 +24,7 @@ class Syncing:
     _syncer: Syncer
 
     def load(
-        self, csvfilename: Source, after: float | None = None, tz: str | None = None, *,
+        self, csvfilename: Source, after: InstantLike | None = None, tz: ZoneLike | None = None, *,
         group: str | None = None, prune: bool = False
     ) -> Iterator[tuple[int, str, bool | ValueError]]:  # fmt: skip
         """Make the stored jobs those of a CSV file; yield (line, job id, True or why not) of each row, streamed.
@@ -39,7 +40,7 @@ class Syncing:
         return ((each.line, each.jobid, each.error or True) for each in changes if each.line)
 
     def sync_file(
-        self, csvfilename: Source, after: float | None = None, tz: str | None = None, *,
+        self, csvfilename: Source, after: InstantLike | None = None, tz: ZoneLike | None = None, *,
         group: str | None = None, prune: bool = False, dry_run: bool = False,
         report: Callable[[int, int], None] | None = None
     ) -> Iterator[Change]:  # fmt: skip
@@ -49,12 +50,12 @@ class Syncing:
         of how many were read of a file that is given by its name.
         """
         name = name_group(csvfilename) if group is None else check_group(group)
-        wish = Wish(name, prune, dry_run, after, tz)
+        wish = Wish(name, prune, dry_run, read_instant("after", after), read_zone(tz))
         return self._syncer.sync(_read_file(csvfilename, report), wish, "load", f"{get_name(csvfilename)}: ")
 
     def sync(
         self, pairs: Iterable[Pair], prune: bool = False, *, group: str = PROGRAM, dry_run: bool = False,
-        after: float | None = None, tz: str | None = None
+        after: InstantLike | None = None, tz: ZoneLike | None = None
     ) -> Changes:  # fmt: skip
         """Make the stored jobs those of `pairs`, and return what became of each; what is the same is not touched.
 
@@ -65,9 +66,9 @@ class Syncing:
         were set by themselves. With `dry_run` nothing is changed. Raises `TypeError` for what is no pair, and
         `BadConfig` for a bad group.
         """
-        wish = Wish(check_group(group), prune, dry_run, after, tz)
+        wish = Wish(check_group(group), prune, dry_run, read_instant("after", after), read_zone(tz))
         changes = Changes()
-        for change in self._syncer.sync(_read_pairs(pairs), wish, "sync", f"{group}: "):
+        for change in self._syncer.sync(_read_pairs(pairs, wish.tz), wish, "sync", f"{group}: "):
             changes.add(change)
         return changes
 
@@ -81,12 +82,12 @@ def _read_file(source: Source, report: Callable[[int, int], None] | None) -> Ite
             yield Row(line, jobid, "", NO_CHANGES, error)
 
 
-def _read_pairs(pairs: Iterable[Pair]) -> Iterator[Row]:
+def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:
     for number, pair in enumerate(pairs, 1):
         if not isinstance(pair, tuple | list) or not 2 <= len(pair) <= 3 or not isinstance(pair[0], str):
             raise TypeError(f"bad pair {pair!r:.80}: (job id, schedule) or (job id, schedule, options) is needed")
         jobid, schedule, *options = pair
-        check_text(schedule)
+        check_schedule(schedule, tz)
         if schedule is None:
             raise TypeError(f"bad pair {pair!r:.80}: a schedule is needed; prune unsets a job that is left out")
         try:

@@ -3,6 +3,8 @@
 import io
 import os
 import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -362,3 +364,13 @@ def test_it_reads_what_others_left_damaged(bike, client):
     client.hset(bike.store.keys.options, "a:A", "garbage")
     client.hset(bike.store.keys.schedules, "a:A", b"\xff")
     assert re.match(r".* -> EVERY:1h@0", bike.sync([("a:A", HOURLY)]).changed["a:A"])
+
+
+def test_what_python_has_for_a_schedule_is_one_here_too(bike):
+    moment = datetime(2090, 1, 1, tzinfo=UTC)
+    pairs = [("at:A", moment), ("every:A", timedelta(hours=1))]
+    assert bike.sync(pairs).added == ["at:A", "every:A"]
+    assert bike.sync(pairs, after=None, tz=ZoneInfo("Europe/Berlin")).unchanged == 2
+    assert stored(bike)["at:A"] == "AT:2090-01-01T00:00:00Z"
+    with pytest.raises(TypeError, match="naive"):
+        bike.sync([("at:A", datetime(2090, 1, 1))])
