@@ -5,7 +5,6 @@ instant. ``docs/architecture.rst`` shows the life of a job.
 """
 
 import logging
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from os import PathLike, fspath
@@ -16,10 +15,11 @@ import redis
 from redbike.config import Settings
 from redbike.conversion.instants import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.conversion.schedules import ScheduleLike
-from redbike.errors import BadConfig, BadSchedule, ServerError
+from redbike.errors import BadConfig, BadSchedule
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
 from redbike.looking import Looking
+from redbike.looping import Running
 from redbike.moving.rows import Source, get_name
 from redbike.options import JobOptions, read_changes
 from redbike.ping_urls import check_dispatcher_url
@@ -29,19 +29,17 @@ from redbike.serving.connection import aim_at, connect
 from redbike.setter import Setter
 from redbike.state import rights
 from redbike.state.log import check_who
-from redbike.state.store import Store
 from redbike.steering.facade import Steering
 from redbike.syncing.facade import Syncing
 from redbike.syncing.syncer import Syncer
-from redbike.working.worker import Worker
-from redbike.working.worker_class import WorkerClass, check_worker, read_concurrency
+from redbike.working.worker_class import WorkerClass, check_worker
 
 log = logging.getLogger("redbike")
 
 DEFAULTS = Settings()
 
 
-class Redbike(Looking, Steering, Syncing):
+class Redbike(Looking, Steering, Syncing, Running):
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
@@ -100,7 +98,7 @@ class Redbike(Looking, Steering, Syncing):
         # Before a server is started for it.
         check_worker(worker)
         check_who(noted_as)
-        self._begin(worker, settings, connect(redis_config), durable=True, noted_as=noted_as)
+        self._begin(worker, settings, connect(redis_config), durable=True, noted_as=noted_as, is_own=True)
 
     @classmethod
     def from_settings(
@@ -113,15 +111,21 @@ class Redbike(Looking, Steering, Syncing):
     ) -> "Redbike":
         """A Redbike from settings that are read already, and a client that `redbike.serving.connection.connect` made.
 
-        Without `durable` it does not matter whether the server keeps anything on disk.
+        `close` leaves this client open. Without `durable` it does not matter whether the server keeps anything on disk.
         """
         check_worker(worker)
         bike = cls.__new__(cls)
-        bike._begin(worker, settings, client, durable, check_who(noted_as))
+        bike._begin(worker, settings, client, durable, check_who(noted_as), is_own=False)
         return bike
 
     def _begin(
-        self, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool, noted_as: str | None
+        self,
+        worker: WorkerClass,
+        settings: Settings,
+        client: "redis.Redis",
+        durable: bool,
+        noted_as: str | None,
+        is_own: bool,
     ) -> None:
         self._given_prefix = settings.prefix
         self.settings = settings = replace(settings, prefix=aim_at(client, settings.prefix))
@@ -129,15 +133,14 @@ class Redbike(Looking, Steering, Syncing):
         self.client = client
         for warning in check_server(client, durable):
             log.warning("%s", warning)
-        self.store = Store(client, settings.prefix, worker.queue_for, settings.failures_limit, settings.history)
+        self._is_own = is_own
+        self.store = self._make_store()
         # Not for the loops: what a dispatcher or a worker changes is no change by a person.
         self._noted = self.store.noted_as(noted_as)
         self._setter = Setter(self._noted, settings)
         self._syncer = Syncer(self._noted, settings)
         self._control_at_start = self.store.read_control()
-        self._one: Worker | None = None
-        self._passes: Dispatcher | None = None
-        self._passing = threading.Lock()  # a dispatcher is for one thread
+        self._prepare()
 
     @property
     def prefix(self) -> str:
@@ -212,27 +215,10 @@ class Redbike(Looking, Steering, Syncing):
 
     # Running
 
-    def dispatch_due(self, now: InstantLike | None = None) -> int:
-        """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
-        moment = read_instant("now", now)
-        with self._passing:
-            if self._passes is None:
-                self._passes = Dispatcher(self.store, self.settings)
-            try:
-                return self._passes.dispatch_due(moment)
-            finally:
-                self._passes.close()
-
-    def work_one(self) -> str | None:
-        """Take and work at most one job, without waiting; its id, or None when every queue was empty."""
-        if self._one is None:
-            self._one = Worker(self.store, self.worker, self.settings)
-        return self._one.work_one()
-
     def dispatch(
         self, after: InstantLike | None = None, csvfilename: Source | None = None, ping_url: str | None = None
     ) -> None:
-        """Dispatch until halted; the rows of `csvfilename` are set first, a bad one is logged.
+        """Dispatch until halted or stopped; the rows of `csvfilename` are set first, a bad one is logged.
 
         The first pass moves what is due by `after`. `ping_url` is called once a minute for as long as the dispatcher
         goes round. Raises `BadConfig` for a bad one.
@@ -240,32 +226,20 @@ class Redbike(Looking, Steering, Syncing):
         since = read_instant("after", after)
         if ping_url is not None:
             check_dispatcher_url(ping_url)
-        self._check_rights("dispatcher", rights.DISPATCHER)
-        dispatcher = Dispatcher(self.store, self.settings, ping_url)
-        log.info("dispatches the prefix %r, on %s", self.prefix, describe_address(self.client))
-        if self.prefix != self._given_prefix:
-            log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
-        if csvfilename is not None:
-            for line, jobid, result in self.load(csvfilename, since):
-                if result is not True:
-                    log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
-        dispatcher.dispatch(since)
-
-    def work(self, concurrency: int | None = None) -> None:
-        """Work until halted, `concurrency` jobs at once; None is as many as the worker class says, or else one."""
-        self._check_rights("worker", rights.WORKER)
-        concurrency = read_concurrency(self.worker) if concurrency is None else concurrency
-        Worker(self.store, self.worker, self.settings, concurrency).work()
-
-    def _check_rights(self, role: str, needed: str) -> None:
-        """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""
-        if missing := self.store.questions.list_missing_rights(needed.split()):
-            user = self.client.connection_pool.connection_kwargs.get("username") or "default"
-            raise ServerError(rights.describe_missing(user, role, missing))
-        if self.store.questions.list_missing_rights([rights.PUBLISHING]):
-            log.warning(
-                "Redis does not let this %s publish to '&%s-*': nobody can listen to its runs", role, self.prefix
-            )
+        with self._loops.run() as stay:
+            if self._loops.is_stopped:
+                return
+            self._check_rights("dispatcher", rights.DISPATCHER)
+            dispatcher = Dispatcher(self._make_store(), self.settings, ping_url)
+            stay.attach(dispatcher.loop.stopping)
+            log.info("dispatches the prefix %r, on %s", self.prefix, describe_address(self.client))
+            if self.prefix != self._given_prefix:
+                log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
+            if csvfilename is not None:
+                for line, jobid, result in self.load(csvfilename, since):
+                    if result is not True:
+                        log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
+            dispatcher.dispatch(since)
 
     # Control
 

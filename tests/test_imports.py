@@ -25,7 +25,7 @@ ROOMS = [
     {"syncing"},
     {"why"},
     {"watching"},
-    {"looking"},
+    {"looking", "looping"},
     {"redbike"},
     {"redbike.__init__"},
     {"cli"},
@@ -63,7 +63,7 @@ MODULES = {
         {"store"},
     ],
     "running": [
-        {"__init__", "archiving", "occurrences", "pings", "schedules", "timefile", "wakeup"},
+        {"__init__", "archiving", "occurrences", "own_loops", "pings", "schedules", "timefile", "wakeup"},
         {"loop", "policies"},
         {"presence", "requests", "resuming", "skipping"},
         {"dispatcher"},

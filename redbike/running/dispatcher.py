@@ -78,10 +78,14 @@ class Dispatcher:
             finally:
                 self._keep_time_at_exit()
                 self.close()
-                self._pings.stop()
 
     def close(self) -> None:
-        """Give back the connection."""
+        """Give back the connection, and end the threads."""
+        self.rest()
+        self._pings.stop()
+
+    def rest(self) -> None:
+        """Give back the connection until the next pass."""
         self._pipeline.close()
 
     def dispatch_due(self, now: float | None = None) -> int:

@@ -54,6 +54,12 @@ class Coroutines:
                 loop, future = self._running[key]
                 loop.cancel(future)
 
+    def stop(self) -> None:
+        """End the thread; nothing runs in it any more."""
+        with self._changing:
+            if self._loop is not None and not self._loop.is_over:
+                self._loop.stop()
+
 
 class _Loop:
     """One event loop; `changing` guards what is pending in it."""
@@ -94,6 +100,11 @@ class _Loop:
             leave(jobid, failure)
         # Not at once: a coroutine that has stopped the loop has failed, whatever it returns.
         self._loop.call_soon(self._end, future, (result, failure))
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self.is_over = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     def cancel(self, future: "Future[Ending]") -> None:
         """Cancel what was started; if it is over, nothing happens."""

@@ -45,6 +45,11 @@ def current_run() -> Run:
     return run
 
 
+def is_in_run() -> bool:
+    """Tell whether the caller is ``work``, or what that calls."""
+    return _current.get(None) is not None
+
+
 class Runner:
     """Runs jobs, from any thread; coroutines in an event loop of its own."""
 
@@ -59,6 +64,10 @@ class Runner:
         self._takes_data = takes_data(worker)
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
+
+    def stop(self) -> None:
+        """End the thread for coroutines."""
+        self._coroutines.stop()
 
     def settings_for(self, run: Run) -> Settings:
         """Return the settings of one run: the options of its job override those of the worker class, if it has some."""

@@ -64,10 +64,15 @@ class Worker:
                 self.loop.run(self._turn, self.teller.stop)
             else:
                 Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.teller).work()
+        self.close()
+
+    def close(self) -> None:
+        """End the threads, and give the connection back."""
         self.batches.stop()
         self.heartbeat.stop()
         self.ends.run_log.stop()
         self.pings.stop()
+        self.runner.stop()
         self.source.close()
 
     def _introduce(self) -> None:

@@ -56,6 +56,10 @@ EVENTS = "tests/state/test_events.py"
 DEPTHS = "tests/state/test_depths.py"
 JOURNAL = "tests/state/test_journal.py"
 REMEMBERING = "tests/running/test_remembering.py"
+RULES = "tests/conversion/test_rules.py"
+CRONS = "tests/conversion/test_crons.py"
+OBJECTS = "tests/conversion/test_schedules.py"
+STOPPING = "tests/test_stopping.py"
 
 
 class Bug(NamedTuple):
@@ -4186,8 +4190,61 @@ SYNCED = [
     ),
 ]
 
+EMBEDDED = [
+    Bug(
+        "the end of an aware rule is in its local time",
+        "conversion/rules.py",
+        "rule._until.astimezone(UTC) if is_aware else rule._until",
+        "rule._until",
+        f"{RULES} -k 'aware_start or same_instants'",
+    ),
+    Bug(
+        "the exceptions of a set are forgotten",
+        "conversion/rules.py",
+        '(("RDATE", rules._rdate), ("EXDATE", rules._exdate))',
+        '(("RDATE", rules._rdate),)',
+        f"{RULES} -k exceptions",
+    ),
+    Bug(
+        "the fields of a croniter are taken as they were written",
+        "conversion/crons.py",
+        "_has_same_times(fields, cron) and _has_same_days(fields.days, cron)",
+        "True",
+        f"{CRONS} -k 'instants or hash_id'",
+    ),
+    Bug(
+        "a naive datetime is in the zone of the settings",
+        "conversion/schedules.py",
+        "        if tz is None:\n            check_aware(schedule)\n",
+        "        pass\n",
+        f"{OBJECTS} -k anything_else",
+    ),
+    Bug(
+        "a loop that begins after stop goes on",
+        "running/own_loops.py",
+        "        self.is_stopped = True\n",
+        "",
+        f"{STOPPING} -k after_stop",
+    ),
+    Bug(
+        "close does not wait for the loops of other threads",
+        "running/own_loops.py",
+        "                stay.over.wait()\n",
+        "                pass\n",
+        f"{STOPPING} -k close_waits",
+    ),
+    Bug(
+        "close in a job leaves the connections open",
+        "running/own_loops.py",
+        "            del self._stays[id(stay)]\n            self._release_if_over()\n",
+        "            del self._stays[id(stay)]\n",
+        f"{STOPPING} -k close_in_a_job",
+    ),
+]
+
 BUGS = [
     *SYNCED,
+    *EMBEDDED,
     *SEEN,
     *REMEMBERED,
     *PRESENT,

@@ -1,0 +1,111 @@
+"""The methods of `redbike.redbike.Redbike` that run jobs and loops, stop them, and close what was opened."""
+
+import logging
+import threading
+from typing import Self
+
+import redis
+
+from redbike.config import Settings
+from redbike.conversion.instants import InstantLike, read_instant
+from redbike.errors import ServerError
+from redbike.running.dispatcher import Dispatcher
+from redbike.running.own_loops import OwnLoops
+from redbike.state import rights
+from redbike.state.store import Store
+from redbike.working.runner import is_in_run
+from redbike.working.worker import Worker
+from redbike.working.worker_class import WorkerClass, read_concurrency
+
+log = logging.getLogger("redbike")
+
+
+class Running:
+    """Runs dispatchers and workers for the jobs of `store`."""
+
+    store: Store
+    settings: Settings
+    worker: WorkerClass
+    client: "redis.Redis"
+    _is_own: bool  # whether `client` was made here
+
+    def _prepare(self) -> None:
+        self._one: Worker | None = None
+        self._passes: Dispatcher | None = None
+        self._passing = threading.Lock()  # a dispatcher is for one thread
+        self._loops = OwnLoops(self._release)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the loops, wait for them, and close the connections. Twice does no harm; then do not use it any more.
+
+        A job, and a signal handler in the thread of a loop, do not wait: the loop that ends last closes them. A client
+        that you have passed stays open, and the embedded server goes on.
+        """
+        self._loops.close(waits=not is_in_run())
+
+    def stop(self) -> None:
+        """Stop what `dispatch` and `work` of this object run, in any thread, each after its current job.
+
+        It returns at once. Signal handlers, other threads and jobs may call it, also twice. It is for good: `dispatch`
+        and `work` that are called later return at once.
+        """
+        self._loops.stop()
+
+    def dispatch_due(self, now: InstantLike | None = None) -> int:
+        """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
+        moment = read_instant("now", now)
+        with self._loops.run(), self._passing:
+            passes = self._passes = self._passes or Dispatcher(self.store, self.settings)
+            try:
+                return passes.dispatch_due(moment)
+            finally:
+                passes.rest()
+
+    def work_one(self) -> str | None:
+        """Take and work at most one job, without waiting; its id, or None when every queue was empty."""
+        with self._loops.run():
+            one = self._one = self._one or Worker(self.store, self.worker, self.settings)
+            return one.work_one()
+
+    def work(self, concurrency: int | None = None) -> None:
+        """Work until halted or stopped, `concurrency` jobs at once; None is what the worker class says, or else one."""
+        concurrency = read_concurrency(self.worker) if concurrency is None else concurrency
+        with self._loops.run() as stay:
+            if self._loops.is_stopped:
+                return
+            self._check_rights("worker", rights.WORKER)
+            worker = Worker(self._make_store(), self.worker, self.settings, concurrency)
+            stay.attach(worker.loop.stopping)
+            worker.work()
+
+    def _make_store(self) -> Store:
+        # A loop has one of its own: what stops it must not hurry the others.
+        settings = self.settings
+        return Store(self.client, settings.prefix, self.worker.queue_for, settings.failures_limit, settings.history)
+
+    def _check_rights(self, role: str, needed: str) -> None:
+        """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""
+        if missing := self.store.questions.list_missing_rights(needed.split()):
+            user = self.client.connection_pool.connection_kwargs.get("username") or "default"
+            raise ServerError(rights.describe_missing(user, role, missing))
+        if self.store.questions.list_missing_rights([rights.PUBLISHING]):
+            channels = f"'&{self.settings.prefix}-*'"
+            log.warning("Redis does not let this %s publish to %s: nobody can listen to its runs", role, channels)
+
+    def _release(self) -> None:
+        """Close what was opened."""
+        one, passes = self._one, self._passes
+        self._one = self._passes = None
+        if one is not None:
+            one.close()
+        if passes is not None:
+            passes.close()
+        self.store.scripts.drop_idle_connections()
+        if self._is_own:
+            self.client.close()

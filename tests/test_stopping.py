@@ -1,0 +1,264 @@
+"""`stop` ends the loops of one object, each after its current job; `close` and ``with`` close what it opened."""
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import redis
+
+from redbike import Redbike, RoundRobin, Unreachable
+from redbike.serving.embedded import EmbeddedServer
+from tests.commandline import ROOT
+from tests.waiting import wait_until
+
+
+class Gate(RoundRobin):
+    """Works jobs that end when `opened` is set."""
+
+    def __init__(self):
+        super().__init__("A")
+        self.begun, self.opened = threading.Event(), threading.Event()
+        self.worked = []
+
+    def work(self, jobid):
+        self.begun.set()
+        assert self.opened.wait(20)
+        self.worked.append(jobid)
+
+
+class Stopper(RoundRobin):
+    """Works jobs that call `act`."""
+
+    act = None
+
+    def work(self, jobid):
+        self.act()
+
+
+@pytest.fixture
+def named(server, prefix):
+    """Make a Redbike whose connections have the name of its prefix on the server."""
+
+    def make(worker, name="own"):
+        return Redbike(worker, prefix, {"unix_socket_path": str(server.socket), "client_name": name})
+
+    return make
+
+
+def connections(client, name="own"):
+    return [each for each in client.client_list() if each["name"] == name]
+
+
+def start(*calls):
+    """Run each call in a thread of its own; the threads, and what the calls have raised."""
+    raised = []
+
+    def run(call):
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    return threads, raised
+
+
+def join(threads):
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concurrency):
+    worker = Gate()
+    bike, other = Redbike(worker, prefix, client), Redbike(Gate(), prefix, client)
+    threads, raised = start(bike.dispatch, lambda: bike.work(concurrency))
+    others, _ = start(other.dispatch)
+    wait_until(lambda: len(bike.workers()) == 3)
+    bike.set("job:A", "AT:1")
+    assert worker.begun.wait(20)
+    bike.stop()
+    bike.stop()
+    join(threads[:1])
+    assert threads[1].is_alive()
+    worker.opened.set()
+    join(threads)
+    assert (worker.worked, raised) == (["job:A"], [])
+    assert bike.tell("job:A")["status"].startswith("STP:")
+    assert others[0].is_alive()
+    assert len(other.workers()) == 1
+    other.stop()
+    join(others)
+
+
+def test_a_job_may_stop_its_own_loop(client, prefix):
+    worker = Stopper("A")
+    bike = Redbike(worker, prefix, client)
+    worker.act = bike.stop
+    bike.set("job:A", "CONTINUE")
+    threads, raised = start(bike.work)
+    join(threads)
+    assert raised == []
+    assert bike.tell("job:A")["working"] is False
+
+
+def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
+    worker = Gate()
+    worker.opened.set()
+    bike = Redbike(worker, prefix, client)
+    bike.set("job:A", "NOW")
+    bike.stop()
+    threads, raised = start(bike.dispatch, bike.work)
+    join(threads)
+    assert (raised, worker.worked) == ([], [])
+    # Single turns are no loops.
+    assert bike.work_one() == "job:A"
+
+
+def test_stop_waits_for_no_server(tmp_path, prefix, caplog):
+    server = EmbeddedServer(tmp_path)
+    server.start()
+    bike = Redbike(Gate(), prefix, f"unix://{server.socket}")
+    try:
+        threads, raised = start(bike.dispatch, bike.work)
+        wait_until(lambda: len(bike.workers()) == 2)
+        server.stop()
+        wait_until(lambda: sum("waiting for it" in message for message in caplog.messages) >= 2)
+        bike.stop()
+        join(threads)
+        assert raised == []
+        with pytest.raises(Unreachable):
+            bike.work_one()
+    finally:
+        server.stop()
+
+
+HANDLER = """
+import signal, sys, threading
+from redbike import Redbike, RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print("begun", flush=True)
+        sys.stdin.readline()
+        print("ended", flush=True)
+
+bike = Redbike(Worker("A"), sys.argv[2], sys.argv[1])
+signal.signal(signal.SIGUSR1, lambda *_: (bike.stop(), print("stopped", flush=True)))
+other = threading.Thread(target=bike.dispatch)
+other.start()
+bike.set("job:A", "NOW")
+bike.work()
+other.join()
+print("over", flush=True)
+"""
+
+
+def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(server_url, client, prefix):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANDLER, server_url, prefix],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "stopped\n"
+        out, _ = process.communicate("\n", timeout=30)
+        assert (out, process.returncode) == ("ended\nover\n", 0)
+    finally:
+        process.kill()
+        process.wait()
+
+
+# Closing
+
+
+def test_with_closes_the_connections_and_only_these(client, named):
+    with named(Gate(), "other") as other, named(Gate()) as bike:
+        bike.set("job:A", "EVERY:1h")
+        bike.worker.opened.set()
+        bike.dispatch_due()
+        bike.work_one()
+        assert connections(client)
+        other.set("job:A", "EVERY:1h")
+        bike.close()
+        wait_until(lambda: not connections(client))
+        assert connections(client, "other")
+    bike.close()
+    wait_until(lambda: not connections(client, "other"))
+    assert client.ping()
+
+
+def test_a_client_of_the_user_stays_open(server, client, prefix):
+    own = redis.Redis(unix_socket_path=str(server.socket), client_name="given")
+    own.ping()
+    with Redbike(Gate(), prefix, own) as bike:
+        bike.set("job:A", "EVERY:1h")
+        assert len(connections(client, "given")) > 1
+    wait_until(lambda: len(connections(client, "given")) == 1)
+    with Redbike.from_settings(Gate(), bike.settings, own) as bike:
+        bike.get_schedules()
+    assert own.ping()
+    own.close()
+
+
+def test_close_waits_for_the_loops_of_other_threads(client, named):
+    worker = Gate()
+    with named(worker) as bike:
+        threads, raised = start(bike.dispatch, lambda: bike.work(2))
+        bike.set("job:A", "NOW")
+        assert worker.begun.wait(20)
+        closing, _ = start(bike.close)
+        join(threads[:1])
+        assert closing[0].is_alive()
+        worker.opened.set()
+    assert worker.worked == ["job:A"]
+    join([*threads, *closing])
+    assert raised == []
+    wait_until(lambda: not connections(client))
+
+
+@pytest.mark.parametrize("concurrency", [None, 1, 2])
+def test_close_in_a_job_does_not_wait_for_itself(client, named, concurrency):
+    worker = Stopper("A")
+    bike = named(worker)
+    worker.act = bike.close
+    bike.set("job:A", "NOW")
+    threads, raised = start(bike.work_one if concurrency is None else lambda: bike.work(concurrency))
+    join(threads)
+    assert raised == []
+    wait_until(lambda: not connections(client))
+    assert Redbike(worker, bike.prefix, client).tell("job:A")["status"].startswith("STP:")
+
+
+def test_the_threads_of_single_turns_end(client, named):
+    class Async(RoundRobin):
+        async def work(self, jobid):
+            pass
+
+    before = set(threading.enumerate())
+    with named(Async("A")) as bike:
+        bike.set("job:A", "NOW")
+        assert bike.work_one() == "job:A"
+        assert set(threading.enumerate()) - before
+    wait_until(lambda: not set(threading.enumerate()) - before)
+
+
+def test_the_embedded_server_outlives_the_object(tmp_path, prefix):
+    folder = tmp_path / "server"
+    try:
+        with Redbike(Gate(), prefix, f"embedded:{folder}") as bike:
+            bike.set("job:A", "EVERY:1h")
+        assert EmbeddedServer(folder).status()["running"]
+        with Redbike(Gate(), prefix, f"embedded:{folder}") as bike:
+            assert [jobid for jobid, _ in bike.get_schedules()] == ["job:A"]
+    finally:
+        EmbeddedServer(folder).stop()
