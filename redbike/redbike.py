@@ -13,6 +13,7 @@ from typing import Any, Unpack
 import redis
 
 from redbike.config import Settings
+from redbike.consuming import Results
 from redbike.conversion.instants import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.conversion.schedules import ScheduleLike
 from redbike.errors import BadConfig, BadSchedule
@@ -187,14 +188,14 @@ class Redbike(Looking, Steering, Syncing, Running):
     def set_many(
         self, pairs: Iterable[tuple[str, ScheduleLike | None]],
         after: InstantLike | None = None, tz: ZoneLike | None = None
-    ) -> Iterator[tuple[str, bool | ValueError]]:  # fmt: skip
+    ) -> Results[tuple[str, bool | ValueError]]:  # fmt: skip
         """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
 
-        Gives (job id, True), or in place of True the `BadSchedule` or `BadJobId` because of which it was not set. An
-        unchanged job that has failed for good stays so; `set` lets it run again, and so does `run`.
-        Raises `TypeError` for anything that is no schedule; then no job of its batch, up to 500, is set.
+        It happens as the results are read: (job id, True), or in place of True the `BadSchedule` or `BadJobId` because
+        of which it was not set. An unchanged job that has failed for good stays so; `set` lets it run again, and so
+        does `run`. Raises `TypeError` for anything that is no schedule; then no job of its batch, up to 500, is set.
         """
-        return self._setter.set_many(pairs, read_instant("after", after), read_zone(tz))
+        return Results("set_many()", self._setter.set_many(pairs, read_instant("after", after), read_zone(tz)))
 
     def unset(self, jobid: str) -> bool:
         """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from redbike.consuming import Results
 from redbike.conversion.instants import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.conversion.schedules import ScheduleLike, check_schedule
 from redbike.errors import BadConfig
@@ -26,7 +27,7 @@ class Syncing:
     def load(
         self, csvfilename: Source, after: InstantLike | None = None, tz: ZoneLike | None = None, *,
         group: str | None = None, prune: bool = False
-    ) -> Iterator[tuple[int, str, bool | ValueError]]:  # fmt: skip
+    ) -> Results[tuple[int, str, bool | ValueError]]:  # fmt: skip
         """Make the stored jobs those of a CSV file; yield (line, job id, True or why not) of each row, streamed.
 
         A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` it has a column for each of the
@@ -36,22 +37,28 @@ class Syncing:
         `prune` are as with `sync`; the group of a file that is given by its name is its full path. Raises `BadConfig`
         for a file that cannot be read, or has an unknown column.
         """
-        changes = self.sync_file(csvfilename, after, tz, group=group, prune=prune)
-        return ((each.line, each.jobid, each.error or True) for each in changes if each.line)
+        changes = self._sync_file(csvfilename, after, tz, group, prune)
+        return Results("load()", ((each.line, each.jobid, each.error or True) for each in changes if each.line))
 
     def sync_file(
         self, csvfilename: Source, after: InstantLike | None = None, tz: ZoneLike | None = None, *,
         group: str | None = None, prune: bool = False, dry_run: bool = False,
         report: Callable[[int, int], None] | None = None
-    ) -> Iterator[Change]:  # fmt: skip
+    ) -> Results[Change]:  # fmt: skip
         """`load`, but yield what becomes of each job: also of those that are removed, at the end.
 
         With `dry_run` nothing is changed: that is what would become of them. `report` hears now and then how many bytes
         of how many were read of a file that is given by its name.
         """
-        name = name_group(csvfilename) if group is None else check_group(group)
+        return Results("sync_file()", self._sync_file(csvfilename, after, tz, group, prune, dry_run, report))
+
+    def _sync_file(
+        self, source: Source, after: InstantLike | None, tz: ZoneLike | None, group: str | None,
+        prune: bool, dry_run: bool = False, report: Callable[[int, int], None] | None = None
+    ) -> Iterator[Change]:  # fmt: skip
+        name = name_group(source) if group is None else check_group(group)
         wish = Wish(name, prune, dry_run, read_instant("after", after), read_zone(tz))
-        return self._syncer.sync(_read_file(csvfilename, report), wish, "load", f"{get_name(csvfilename)}: ")
+        return self._syncer.sync(_read_file(source, report), wish, "load", f"{get_name(source)}: ")
 
     def sync(
         self, pairs: Iterable[Pair], prune: bool = False, *, group: str = PROGRAM, dry_run: bool = False,

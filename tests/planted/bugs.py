@@ -60,6 +60,7 @@ RULES = "tests/conversion/test_rules.py"
 CRONS = "tests/conversion/test_crons.py"
 OBJECTS = "tests/conversion/test_schedules.py"
 STOPPING = "tests/test_stopping.py"
+CONSUMING = "tests/test_consuming.py"
 
 
 class Bug(NamedTuple):
@@ -4239,6 +4240,13 @@ EMBEDDED = [
         "            del self._stays[id(stay)]\n            self._release_if_over()\n",
         "            del self._stays[id(stay)]\n",
         f"{STOPPING} -k close_in_a_job",
+    ),
+    Bug(
+        "results that were read in part are forgotten silently",
+        "consuming.py",
+        "        self._number += 1\n",
+        "        self._number, self._is_over = self._number + 1, True\n",
+        f"{CONSUMING} -k middle",
     ),
 ]
 

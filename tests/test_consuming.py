@@ -1,0 +1,77 @@
+"""What works while its results are read cannot be dropped silently."""
+
+import io
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.consuming import Results
+from tests.commandline import ROOT
+
+PAIRS = [("a:A", "EVERY:1h"), ("b:A", "EVERY:1h"), ("c:A", "EVERY:1h")]
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(RoundRobin("A"), prefix, client)
+
+
+def calls(bike):
+    rows = "".join(f"{jobid},{schedule}\n" for jobid, schedule in PAIRS)
+    return {"set_many()": lambda: bike.set_many(PAIRS), "load()": lambda: bike.load(io.StringIO(rows))}
+
+
+@pytest.mark.parametrize("name", ["set_many()", "load()"])
+def test_what_was_never_read_is_a_warning_and_a_line_of_log(bike, name, caplog):
+    text = f"{name} was never read: nothing was done"
+    with pytest.warns(RuntimeWarning) as warned:
+        calls(bike)[name]()
+    assert [str(each.message) for each in warned] == [text]
+    assert caplog.messages == [f"{text}; read its results to the end, as with list()"]
+    assert list(bike.get_schedules()) == []
+
+
+@pytest.mark.parametrize("name", ["set_many()", "load()"])
+def test_what_is_dropped_in_the_middle_is_one_too(bike, name, caplog):
+    with pytest.warns(RuntimeWarning, match="was dropped after 2 results: the rest was not done"):
+        for _ in zip(range(2), calls(bike)[name](), strict=False):
+            pass
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize("name", ["set_many()", "load()"])
+def test_what_is_read_to_its_end_or_closed_is_none(bike, name, caplog):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(calls(bike)[name]())) == 3
+        results = calls(bike)[name]()
+        assert iter(results) is results
+        next(results)
+        results.close()
+        results.close()
+        with pytest.raises(StopIteration):
+            next(results)
+        del results
+        calls(bike)[name]().close()
+        assert list(bike.set_many([])) == []
+    assert caplog.messages == []
+
+
+def test_an_error_that_was_raised_is_enough(bike, caplog):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TypeError, match="a schedule is a text"):
+            list(bike.set_many([("job:A", 7)]))
+        with pytest.raises(ZeroDivisionError):
+            list(Results("call()", (1 // number for number in (1, 0, 1))))
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(("read", "said"), [("list(results)", 0), ("next(results)", 1), ("", 1)])
+def test_it_is_said_also_where_the_program_ends_but_not_after_the_last_result(read, said):
+    code = f"from redbike.consuming import Results\nresults = Results('call()', iter('ab'))\n{read}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.count("RuntimeWarning: call() was") == said
