@@ -10,7 +10,7 @@ from redbike.config import Settings
 from redbike.conversion.instants import InstantLike, read_instant
 from redbike.errors import ServerError
 from redbike.running.dispatcher import Dispatcher
-from redbike.running.own_loops import OwnLoops
+from redbike.running.own_loops import OwnLoops, Stay
 from redbike.state import rights
 from redbike.state.store import Store
 from redbike.working.runner import is_in_run
@@ -75,14 +75,17 @@ class Running:
 
     def work(self, concurrency: int | None = None) -> None:
         """Work until halted or stopped, `concurrency` jobs at once; None is what the worker class says, or else one."""
-        concurrency = read_concurrency(self.worker) if concurrency is None else concurrency
         with self._loops.run() as stay:
-            if self._loops.is_stopped:
-                return
-            self._check_rights("worker", rights.WORKER)
-            worker = Worker(self._make_store(), self.worker, self.settings, concurrency)
-            stay.attach(worker.loop.stopping)
-            worker.work()
+            self._work(stay, concurrency)
+
+    def _work(self, stay: Stay, concurrency: int | None) -> None:
+        concurrency = read_concurrency(self.worker) if concurrency is None else concurrency
+        if stay.is_stopped:
+            return
+        self._check_rights("worker", rights.WORKER)
+        worker = Worker(self._make_store(), self.worker, self.settings, concurrency)
+        stay.attach(worker.loop.stopping)
+        worker.work()
 
     def _make_store(self) -> Store:
         # A loop has one of its own: what stops it must not hurry the others.

@@ -25,6 +25,7 @@ from redbike.moving.rows import Source, get_name
 from redbike.options import JobOptions, read_changes
 from redbike.ping_urls import check_dispatcher_url
 from redbike.running.dispatcher import Dispatcher
+from redbike.running.own_loops import Stay
 from redbike.serving.check import check_server, describe_address
 from redbike.serving.connection import aim_at, connect
 from redbike.setter import Setter
@@ -224,23 +225,28 @@ class Redbike(Looking, Steering, Syncing, Running):
         The first pass moves what is due by `after`. `ping_url` is called once a minute for as long as the dispatcher
         goes round. Raises `BadConfig` for a bad one.
         """
+        with self._loops.run() as stay:
+            self._dispatch(stay, after, csvfilename, ping_url)
+
+    def _dispatch(
+        self, stay: Stay, after: InstantLike | None, csvfilename: Source | None, ping_url: str | None
+    ) -> None:
         since = read_instant("after", after)
         if ping_url is not None:
             check_dispatcher_url(ping_url)
-        with self._loops.run() as stay:
-            if self._loops.is_stopped:
-                return
-            self._check_rights("dispatcher", rights.DISPATCHER)
-            dispatcher = Dispatcher(self._make_store(), self.settings, ping_url)
-            stay.attach(dispatcher.loop.stopping)
-            log.info("dispatches the prefix %r, on %s", self.prefix, describe_address(self.client))
-            if self.prefix != self._given_prefix:
-                log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
-            if csvfilename is not None:
-                for line, jobid, result in self.load(csvfilename, since):
-                    if result is not True:
-                        log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
-            dispatcher.dispatch(since)
+        if stay.is_stopped:
+            return
+        self._check_rights("dispatcher", rights.DISPATCHER)
+        dispatcher = Dispatcher(self._make_store(), self.settings, ping_url)
+        stay.attach(dispatcher.loop.stopping)
+        log.info("dispatches the prefix %r, on %s", self.prefix, describe_address(self.client))
+        if self.prefix != self._given_prefix:
+            log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
+        if csvfilename is not None:
+            for line, jobid, result in self.load(csvfilename, since):
+                if result is not True:
+                    log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
+        dispatcher.dispatch(since)
 
     # Control
 

@@ -1,13 +1,17 @@
 """What programs see: the signature, and mistakes in a program that are told at once."""
 
 import dataclasses
+import functools
 import inspect
+import os
 import subprocess
 import sys
+import typing
 
 import pytest
 
-from redbike import BadConfig, Redbike, RoundRobin
+import redbike
+from redbike import AsyncRedbike, BadConfig, Redbike, RoundRobin
 from redbike.config import CHOICES, Settings
 from tests.commandline import ROOT
 
@@ -60,6 +64,34 @@ class Partial:
         return "work-A"
 
 
+class Fitting(RoundRobin):
+    def __init__(self, **methods):
+        super().__init__("A")
+        self.__dict__.update(methods)
+
+
+class Static:
+    queue_for = staticmethod(lambda jobid: "work-A")
+    queue_names = classmethod(lambda cls: ["work-A"])
+    timeout = staticmethod(lambda queue_name, factor=2: None)
+
+    async def work(self, jobid, data=None, *more, **others):
+        pass
+
+
+class Called(Static):
+    class Work:
+        def __call__(self, jobid, data):
+            pass
+
+    work = Work()
+
+
+@pytest.mark.parametrize("worker", [Static(), Called(), Fitting(work=print), Fitting(work=functools.partial(print, 1))])
+def test_a_worker_may_have_its_methods_in_any_form(client, prefix, worker):
+    assert Redbike(worker, prefix, client).worker is worker
+
+
 @pytest.mark.parametrize(
     ("worker", "said"),
     [
@@ -67,13 +99,35 @@ class Partial:
         (Partial(), r"Partial has no method queue_names\(\)"),
         (None, "NoneType has no method"),
         ("jobs:Worker('A')", "str has no method"),
+        (Fitting(timeout=5), r"Fitting has no method timeout\(\)"),
+        (Fitting(work=lambda: None), r"Fitting.work\(jobid\) is what is called, but too many positional arguments"),
+        (Fitting(work=lambda jobid, data, more: None), r"Fitting.work\(jobid, data\) is .*: 'more'"),
+        (Fitting(work=lambda jobid, *, more: None), r"Fitting.work\(jobid\) is .*: 'more'"),
+        (Fitting(queue_for=lambda: "A"), r"Fitting.queue_for\(jobid\) is what is called, but"),
+        (Fitting(queue_for=lambda jobid, more: "A"), r"Fitting.queue_for\(jobid\) is .*: 'more'"),
+        (Fitting(queue_names=lambda more: ["A"]), r"Fitting.queue_names\(\) is .*: 'more'"),
+        (Fitting(timeout=lambda: 5), r"Fitting.timeout\(queue_name\) is what is called, but"),
     ],
 )
 def test_what_is_no_worker_is_refused_at_once(client, prefix, worker, said):
-    with pytest.raises(BadConfig, match=said):
-        Redbike(worker, prefix, client)
-    with pytest.raises(BadConfig, match=said):
-        Redbike.from_settings(worker, Settings(prefix=prefix), client)
+    calls = [
+        lambda: Redbike(worker, prefix, client),
+        lambda: Redbike.from_settings(worker, Settings(prefix=prefix), client),
+        lambda: AsyncRedbike(worker, prefix, client),
+        lambda: AsyncRedbike.from_settings(worker, Settings(prefix=prefix), client),
+    ]
+    for call in calls:
+        with pytest.raises(BadConfig, match=said):
+            call()
+
+
+def test_a_worker_that_cannot_be_called_is_refused_by_the_command_line(shell):
+    (shell.folder / "jobs.py").write_text(
+        "import redbike\nclass Wrong(redbike.RoundRobin):\n    def work(self):\n        pass\n"
+    )
+    done = shell.run("work", "jobs:Wrong('A')")
+    assert done.returncode == 2
+    assert "bad worker: Wrong.work(jobid) is what is called, but too many positional arguments" in done.stderr
 
 
 @pytest.mark.parametrize("schedule", [7, 1.5, b"NOW", ["NOW"], {}, False])
@@ -92,3 +146,192 @@ def test_none_still_unsets(bike):
     bike.set("job:A", "EVERY:1h")
     assert list(bike.set_many([("job:A", None)])) == [("job:A", True)]
     assert list(bike.get_schedules()) == []
+
+
+# What is exported
+
+
+def list_names(hint):
+    """What a type names, in brackets too."""
+    if isinstance(hint, list | tuple):
+        return [name for each in hint for name in list_names(each)]
+    if typing.get_args(hint):
+        return list_names((typing.get_origin(hint), *typing.get_args(hint)))
+    return [hint]
+
+
+def list_functions(name):
+    """The public functions of an exported name, with what each is called."""
+    found = getattr(redbike, name)
+    if not inspect.isclass(found):
+        return {name: found} if inspect.isfunction(found) else {}
+    members = inspect.getmembers(found)
+    functions = {each: value.fget if isinstance(value, property) else value for each, value in members}
+    return {
+        f"{name}.{each}": value
+        for each, value in functions.items()
+        if (each == "__init__" or not each.startswith("_")) and (inspect.isfunction(value) or inspect.ismethod(value))
+        # Python makes those of enums and protocols, and nobody else makes asynchronous results.
+        if value.__module__.startswith("redbike") and f"{name}.{each}" != "AsyncResults.__init__"
+    }
+
+
+@pytest.mark.parametrize("name", redbike.__all__)
+def test_all_that_a_signature_names_is_exported(name):
+    found = getattr(redbike, name)
+    hints = {each: typing.get_type_hints(function) for each, function in list_functions(name).items()}
+    if inspect.isclass(found) and (dataclasses.is_dataclass(found) or issubclass(found, tuple | dict)):
+        hints[name] = typing.get_type_hints(found)
+    elif not inspect.isclass(found) and typing.get_args(found):
+        hints[name] = {"": found}
+    named = {(each, kind) for each, hint in hints.items() for kind in list_names(tuple(hint.values()))}
+    own = {(each, kind) for each, kind in named if getattr(kind, "__module__", "").split(".")[0] == "redbike"}
+    exported = [getattr(redbike, each) for each in redbike.__all__]
+    assert [each for each in own if each[1] not in exported and not isinstance(each[1], typing.TypeVar)] == []
+    others = {str(getattr(kind, "__module__", "builtins")).split(".")[0] for _, kind in named - own}
+    assert others <= {*sys.stdlib_module_names, "redis"}
+
+
+@pytest.mark.parametrize("name", redbike.__all__)
+def test_all_that_is_exported_has_a_docstring_and_types(name):
+    found = getattr(redbike, name)
+    if inspect.isclass(found):
+        assert found.__doc__
+        assert not found.__doc__.startswith(f"{name}("), "made by dataclasses"
+    for each, function in list_functions(name).items():
+        # Constructors are described by their classes, and what an exception inherits by Python.
+        assert function.__doc__ or each.endswith("__init__")
+        if not inspect.isclass(found) or not issubclass(found, BaseException):
+            parameters = [*inspect.signature(function).parameters.values()]
+            assert [each for each in parameters if each.annotation is each.empty and each.name != "self"] == []
+            loose = [each for each in parameters if each.kind is each.VAR_KEYWORD and each.annotation is typing.Any]
+            assert not loose or each == "RoundRobin.work" or each == "Priority.work"
+
+
+def list_methods(kind):
+    return {name for name, value in inspect.getmembers(kind, callable) if not name.startswith("_")}
+
+
+def test_async_redbike_has_every_method_with_the_same_arguments():
+    assert list_methods(AsyncRedbike) == list_methods(Redbike)
+    for name in ("__init__", *list_methods(Redbike)):
+        mine, its = (inspect.signature(getattr(kind, name)) for kind in (AsyncRedbike, Redbike))
+        assert [*mine.parameters.values()] == [*its.parameters.values()], name
+        if name not in ("__init__", "from_settings", "stop") and "Iterator" not in str(its.return_annotation):
+            is_read = its.return_annotation.__module__ == "redbike.consuming" if its.return_annotation else False
+            assert is_read or inspect.iscoroutinefunction(getattr(AsyncRedbike, name)), name
+
+
+PROGRAM = """
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from croniter import croniter
+from dateutil.rrule import DAILY, rrule, rruleset
+
+import redbike
+from redbike import (
+    Again, AsyncRedbike, AsyncResults, End, Gate, InstantLike, JobOptions, Limit, Limits, PastRun, Redbike, Results,
+    RoundRobin, Run, ScheduleLike, ServerError, Settings, Source, Steered, WorkerClass, ZoneLike, current_run,
+)
+
+
+class Own:
+    def queue_for(self, jobid: str) -> str:
+        return "own"
+
+    def queue_names(self) -> Iterable[str]:
+        return ["own"]
+
+    async def work(self, jobid: str, data: object) -> None:
+        run: Run = current_run()
+        if run.attempt < 2:
+            raise Again(after=5)
+
+    def timeout(self, queue_name: str) -> float | None:
+        return None
+
+    def ended(self, run: Run, end: End) -> None:
+        print(run.jobid, end.event, end.error)
+
+    def limits(self) -> dict[str, Limit]:
+        return {"own": Limit(at_once=3, rate="5/s")}
+
+
+def schedule(bike: Redbike, when: ScheduleLike, after: InstantLike, tz: ZoneLike, rows: Source) -> None:
+    options: JobOptions = {"timeout": "5m", "on_error": "retry"}
+    bike.set("job:A", when, after, tz, **options)
+    bike.set("job:A", timedelta(hours=1), retries=3, data={"any": ["JSON"]})
+    bike.set("job:A", datetime.now(UTC), after=5)
+    bike.set("job:A", rrule(DAILY), tz=ZoneInfo("Europe/Berlin"))
+    bike.set("job:A", rruleset(), tz=UTC)
+    bike.enter("job:A", croniter("0 3 * * *"))
+    results: Results[tuple[str, bool | ValueError]] = bike.set_many([("a", "NOW"), ("b", timedelta(1)), ("c", None)])
+    refused: list[str] = [jobid for jobid, result in results if result is not True]
+    for line, jobid, result in bike.load(rows):
+        print(line, refused, jobid, result)
+    steered: list[Steered] = bike.pause("*", until=datetime.now(UTC))
+    limits: Limits = {"at_once": 5}
+    gate: Gate = bike.limit("A", **limits)
+    print(steered, gate.rate, bike.agenda().densest, bike.health().problems)
+
+
+def work() -> None:
+    workers: list[WorkerClass] = [Own(), RoundRobin("A")]
+    for worker in workers:
+        with Redbike(worker, timezone="Europe/Berlin", redis_config={"host": "localhost"}) as bike:
+            schedule(bike, "NOW", 0, "UTC", Path("jobs.csv"))
+            settings: Settings = bike.settings
+            try:
+                bike.work(concurrency=2)
+            except ServerError as error:
+                print(error, settings.timezone)
+            bike.stop()
+
+
+async def main() -> None:
+    async with AsyncRedbike(Own(), on_error="stop") as bike:
+        loops = [asyncio.create_task(bike.dispatch()), asyncio.create_task(bike.work(5))]
+        is_set: bool = await bike.set("job:A", timedelta(days=1), retries=3, tz="UTC")
+        set_: AsyncResults[tuple[str, bool | ValueError]] = bike.set_many([("a", "NOW")])
+        async for jobid, result in set_:
+            print(jobid, result, is_set)
+        runs: list[PastRun] = await bike.runs(since=datetime.now(UTC))
+        async for event in bike.events():
+            print(event, runs)
+            break
+        for loop in loops:
+            loop.cancel()
+    print(redbike.__version__)
+"""
+MISTAKES = {
+    'bike.set("job:A", 7)': "incompatible type",
+    'bike.set("job:A", "NOW", retreis=3)': 'Unexpected keyword argument "retreis"',
+    'bike.set("job:A", "NOW", retries="three")': "incompatible type",
+    'bike.set("job:A", "NOW", after="2030")': "incompatible type",
+    'bike.set("job:A", "NOW", tz=7)': "incompatible type",
+    'bike.limit("A", at_onse=3)': 'Unexpected keyword argument "at_onse"',
+    "bike.nothing()": 'has no attribute "nothing"',
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_strict_program_passes_and_its_mistakes_do_not(tmp_path, is_async):
+    begin = "async def act(bike: AsyncRedbike)" if is_async else "def act(bike: Redbike)"
+    call = "await " if is_async else ""
+    lines = "".join(f"    {call}{mistake}\n" for mistake in MISTAKES)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "wrong.py").write_text(f"from redbike import AsyncRedbike, Redbike\n{begin} -> None:\n{lines}")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run([*command, "wrong.py", "program.py"], cwd=tmp_path, env={**os.environ, "MYPYPATH": str(ROOT)},
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    # Dateutil and croniter have no stubs here.
+    assert [line for line in errors if line.startswith("program.py") and "import-untyped" not in line] == []
+    wrong = [line for line in errors if line.startswith("wrong.py")]
+    assert len(wrong) == len(MISTAKES)
+    for line, said in zip(wrong, MISTAKES.values(), strict=True):
+        assert said in line

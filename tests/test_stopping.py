@@ -139,7 +139,7 @@ def test_stop_waits_for_no_server(tmp_path, prefix, caplog):
 
 
 HANDLER = """
-import signal, sys, threading
+import os, signal, sys, threading
 from redbike import Redbike, RoundRobin
 
 class Worker(RoundRobin):
@@ -149,7 +149,7 @@ class Worker(RoundRobin):
         print("ended", flush=True)
 
 bike = Redbike(Worker("A"), sys.argv[2], sys.argv[1])
-signal.signal(signal.SIGUSR1, lambda *_: (bike.stop(), print("stopped", flush=True)))
+signal.signal(signal.SIGUSR1, lambda *_: (bike.stop(), os.write(1, b"stopped\\n")))
 other = threading.Thread(target=bike.dispatch)
 other.start()
 bike.set("job:A", "NOW")

@@ -13,6 +13,7 @@ from redbike.cli.progress import open_progress
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config import Config
 from redbike.errors import BadConfig
+from redbike.processes import streams
 from redbike.redbike import Redbike
 from redbike.syncing.changes import Change, describe_counts
 from redbike.words import Difference
@@ -27,6 +28,8 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
     after, tz = parse_time(arguments["--after"], config, arguments["--tz"]), arguments["--tz"]
     bike = open_bike(config, needs_queues=True)
     name, source = _find_source(arguments["<CSV>"])
+    # A reader that goes away, such as head, must not end it half-way.
+    streams.forgive_output()
     counts: Counter[str] = Counter()
     group, prune, dry_run = arguments["--group"], arguments["--prune"], arguments["--dry-run"]
     with open_progress(in_bytes=True) as report:

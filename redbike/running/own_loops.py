@@ -15,49 +15,53 @@ log = logging.getLogger("redbike")
 
 
 class Stay:
-    """A call that runs a loop, or one turn of it, in the thread that makes this."""
+    """A call that runs a loop, or one turn of it."""
 
-    def __init__(self, loops: "OwnLoops") -> None:
-        self._loops = loops
-        self._flag: StopFlag | None = None
-        self.thread = threading.get_ident()
+    def __init__(self) -> None:
+        self.is_stopped = False
+        self.thread = 0  # the one that runs it
         self.over = threading.Event()
+        self._flag: StopFlag | None = None
 
     def attach(self, flag: StopFlag) -> None:
-        """Let `OwnLoops.stop` set the flag of this loop; set it at once if that was called before."""
+        """Let `stop` set the flag of this loop; set it at once if that was called before."""
         self._flag = flag
-        if self._loops.is_stopped:
+        if self.is_stopped:
             flag.set()
 
+    @property
+    def is_stopped_loop(self) -> bool:
+        """Tell whether it runs a loop that was stopped."""
+        return self.is_stopped and self._flag is not None
+
     def stop(self) -> None:
-        """Set the flag, if there is one."""
+        """Let the loop end after its current job."""
+        self.is_stopped = True
         if self._flag is not None:
             self._flag.set()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Tell whether its flag is set."""
-        return self._flag is not None and self._flag.is_set()
 
 
 class OwnLoops:
     """The calls that run. `release` is called once they are over, after `close`."""
 
     def __init__(self, release: Callable[[], None]) -> None:
-        self.is_stopped = False
+        self._is_stopped = False
         self._is_closing = False
         self._release = release
         self._stays: dict[int, Stay] = {}
 
     @contextmanager
-    def run(self) -> Iterator[Stay]:
-        """Count a call while the ``with`` lasts. It ends without an error if Redis is away when its loop is stopped."""
-        stay = Stay(self)
+    def run(self, stay: Stay | None = None) -> Iterator[Stay]:
+        """Count a call while the ``with`` lasts. A loop that is stopped while Redis is away ends without an error."""
+        stay = stay or Stay()
+        stay.thread = threading.get_ident()
         self._stays[id(stay)] = stay
+        if self._is_stopped:
+            stay.stop()
         try:
             yield stay
         except Unreachable:
-            if not stay.is_stopped:
+            if not stay.is_stopped_loop:
                 raise
             log.warning("stopped while Redis was away")
         finally:
@@ -67,7 +71,7 @@ class OwnLoops:
 
     def stop(self) -> None:
         """Stop the loops that run, and those that are still to begin."""
-        self.is_stopped = True
+        self._is_stopped = True
         for stay in list(self._stays.values()):
             stay.stop()
 

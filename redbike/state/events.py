@@ -15,7 +15,7 @@ from redbike.state.log import LogEntry, parse_entry
 from redbike.state.namespace import Namespace
 from redbike.state.records import decode
 
-LOOK = 1.0  # seconds after which a listener looks whether it was closed
+LOOK = 1.0  # seconds after which a listener looks whether it is over
 REST = 0.1  # seconds for which it does not listen to runs that nobody wants
 
 
@@ -25,8 +25,12 @@ class Events:
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
 
-    def listen(self, wants: Callable[[], bool] | None = None) -> Iterator[PastRun | LogEntry]:
-        """Listen from now on; yield what happens, without end. Raise `Unreachable` where the server is away.
+    def listen(
+        self, wants: Callable[[], bool] | None = None, is_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[PastRun | LogEntry]:
+        """Listen from now on; yield what happens, until `is_over`, which is asked each `LOOK` seconds at least.
+
+        Raise `Unreachable` where the server is away.
 
         `wants` is asked before it reads runs that have ended together. After a no, it does not listen to runs for
         `REST` seconds. Those that end meanwhile are not heard, and cost nobody anything.
@@ -40,13 +44,15 @@ class Events:
             for _ in channels:
                 # Only what happens after the server has said so is heard.
                 subscription.parse_response()
-        return self._receive(subscription, wants)
+        return self._receive(subscription, wants, is_over)
 
-    def _receive(self, subscription: Any, wants: Callable[[], bool] | None) -> Iterator[PastRun | LogEntry]:
+    def _receive(
+        self, subscription: Any, wants: Callable[[], bool] | None, is_over: Callable[[], bool]
+    ) -> Iterator[PastRun | LogEntry]:
         journal, is_resting = self._namespace.keys.journal, False
         try:
             with translate_errors():
-                while True:
+                while not is_over():
                     message = subscription.get_message(timeout=LOOK)
                     if not message:
                         continue

@@ -8,6 +8,7 @@ from redbike.errors import BadConfig, BadJobId
 from redbike.state.keys import check_queue_name
 
 METHODS = ("queue_for", "queue_names", "work", "timeout")
+_ARGUMENTS = {"queue_for": ("jobid",), "queue_names": (), "work": ("jobid",), "timeout": ("queue_name",)}
 MOST_AT_ONCE = 1000  # jobs in one process
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -127,19 +128,46 @@ def read_concurrency(worker: WorkerClass) -> int:
 def takes_data(worker: WorkerClass) -> bool:
     """Tell whether `work` has a second parameter, which is for the data of the job."""
     try:
-        parameters = [*inspect.signature(worker.work).parameters.values()]
+        return _has_second(inspect.signature(worker.work))
     except (TypeError, ValueError):
         return False
+
+
+def _has_second(signature: inspect.Signature) -> bool:
+    parameters = [*signature.parameters.values()]
     return len(parameters) > 1 and parameters[1].kind in _POSITIONAL
 
 
-def check_worker(worker: object) -> None:
-    """Raise `BadConfig` for a worker that lacks a method of a worker class, or is the class in place of an instance."""
+def check_worker(worker: Any) -> None:
+    """Raise `BadConfig` for anything but a worker: also for the class in place of an instance.
+
+    It lacks a method of a worker class, or has one that cannot be called with its arguments.
+    """
     if isinstance(worker, type):
         name = worker.__name__
         raise BadConfig(f"bad worker: {name} is a class, an instance is needed, such as {name}('A')")
     if missing := find_missing_method(worker):
         raise BadConfig(f"bad worker: {type(worker).__name__} has no method {missing}()")
+    for name, arguments in _ARGUMENTS.items():
+        if name == "work" and takes_data(worker):
+            arguments = (*arguments, "data")
+        if why := _find_mismatch(getattr(worker, name), arguments):
+            called = f"{type(worker).__name__}.{name}({', '.join(arguments)})"
+            raise BadConfig(f"bad worker: {called} is what is called, but {why}")
+
+
+def _find_mismatch(method: Callable[..., Any], arguments: tuple[str, ...]) -> str:
+    """Return why `method` cannot be called with these arguments; "" if it can."""
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):
+        # Some callables in C do not tell.
+        return ""
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def find_missing_method(worker: object) -> str | None:

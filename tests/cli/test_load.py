@@ -1,6 +1,8 @@
 """`redbike load`: what it prints of a file that differs from what is stored, to whom, and how it ends."""
 
 import json
+import shlex
+import subprocess
 
 from tests.commandline import Shell
 from tests.terminal import COLOUR, run_on_terminal
@@ -25,6 +27,21 @@ def test_it_prints_what_differs_as_csv_and_counts_the_rest(shell):
     summary = "redbike: jobs.csv: 1 changed, 1 unchanged, 1 removed, 1 bad"
     assert (done.returncode, done.stderr) == (2, f"{bad}{summary}\n")
     assert (wished.returncode, wished.stderr) == (2, f"{bad}{summary}; nothing was changed\n")
+
+
+def test_a_reader_that_goes_away_does_not_end_it_half_way(shell):
+    write(shell, *(f"{n}:A,{HOURLY}" for n in range(3000)))
+    command = " ".join(map(shlex.quote, shell.command(("load", "jobs.csv"))))
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | head -n 1"],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (f"added,0:A,{HOURLY}\n", "redbike: jobs.csv: 3000 added\n")
+    assert len(shell.run("schedules").stdout.splitlines()) == 3000
 
 
 def test_it_prints_json(shell):

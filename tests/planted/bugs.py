@@ -61,6 +61,8 @@ CRONS = "tests/conversion/test_crons.py"
 OBJECTS = "tests/conversion/test_schedules.py"
 STOPPING = "tests/test_stopping.py"
 CONSUMING = "tests/test_consuming.py"
+PUBLIC = "tests/test_public.py"
+ASYNCHRONOUS = "tests/test_asynchronous.py"
 
 
 class Bug(NamedTuple):
@@ -4223,7 +4225,7 @@ EMBEDDED = [
     Bug(
         "a loop that begins after stop goes on",
         "running/own_loops.py",
-        "        self.is_stopped = True\n",
+        "        if self._is_stopped:\n            stay.stop()\n",
         "",
         f"{STOPPING} -k after_stop",
     ),
@@ -4247,6 +4249,41 @@ EMBEDDED = [
         "        self._number += 1\n",
         "        self._number, self._is_over = self._number + 1, True\n",
         f"{CONSUMING} -k middle",
+    ),
+    Bug(
+        "a worker whose work takes no job id is taken",
+        "working/worker_class.py",
+        "        signature.bind(*arguments)\n",
+        "        pass\n",
+        f"{PUBLIC} -k is_no_worker",
+    ),
+    Bug(
+        "a task that is cancelled while it waits loses a page",
+        "async_results.py",
+        "            page = await asyncio.shield(pull)\n",
+        "            self._pull = None\n            page = await asyncio.shield(pull)\n            self._pull = pull\n",
+        f"{ASYNCHRONOUS} -k loses_no_result",
+    ),
+    Bug(
+        "a cancelled loop does not wait for its current job",
+        "asynchronous.py",
+        "            await asyncio.wait([done])\n",
+        "",
+        f"{ASYNCHRONOUS} -k is_cancelled_ends",
+    ),
+    Bug(
+        "a call blocks the event loop",
+        "asynchronous.py",
+        "        context = copy_context()\n        loop =",
+        "        return action(self._open())\n        context = copy_context()\n        loop =",
+        f"{ASYNCHRONOUS} -k does_not_answer",
+    ),
+    Bug(
+        "those who listen to events hold up calls",
+        "asynchronous.py",
+        "        return AsyncResults(self._call_alone, self._discard, reader)\n",
+        "        return AsyncResults(self._call, self._discard, reader)\n",
+        f"{ASYNCHRONOUS} -k hold_nothing_up",
     ),
 ]
 
