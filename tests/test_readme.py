@@ -1,5 +1,6 @@
-"""What README.rst and docs/first-steps.rst show is what happens, and so are the examples of docs/schedules.rst."""
+"""What README.rst and docs/first-steps.rst show is what happens; so are the examples of other pages."""
 
+import os
 import re
 import shlex
 import shutil
@@ -17,6 +18,7 @@ from tests.waiting import wait_until
 README = (ROOT / "README.rst").read_text()
 FIRST_STEPS = (ROOT / "docs" / "first-steps.rst").read_text()
 SCHEDULES = (ROOT / "docs" / "schedules.rst").read_text()
+PYTHON = (ROOT / "docs" / "python.rst").read_text()
 
 
 def section(title: str, page: str) -> str:
@@ -162,6 +164,31 @@ def test_the_library_is_used_as_shown(tmp_path):
     check = "import redbike; print(all(hasattr(redbike.Redbike, n) for n in " + repr(names) + "))"
     done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+def test_the_page_for_programmers_shows_what_happens(tmp_path):
+    found = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PYTHON, re.MULTILINE)
+    code = "\n".join(line[3:] for block in found for line in block.splitlines())
+    assert len(found) == 5
+    (tmp_path / "program.py").write_text(code)
+    shell = Shell(tmp_path, None)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-W", "error::RuntimeWarning", "program.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    finally:
+        shell.run("server", "stop")
+        shell.close()
+    # Whether the thread that works gets to it before it is stopped is not said.
+    shown = re.findall(r"# prints: (.*)", code)
+    assert [line for line in done.stdout.splitlines() if line != "working hello:A"] == shown[1:]
+    assert done.stdout.startswith(f"{shown[0]}\n")
+    assert "RuntimeWarning" not in done.stderr
 
 
 def test_the_wheel_works_in_a_clean_environment(tmp_path):
