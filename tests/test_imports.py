@@ -36,6 +36,7 @@ MODULES = {
     "schedule": [
         {"bits", "crontab", "zones"},
         {"cron", "moments", "rrule"},
+        {"amendments"},
         {"explain"},
         {"kinds"},
         {"forecast", "parser", "spread"},

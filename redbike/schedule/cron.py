@@ -20,7 +20,7 @@ from math import floor
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.bits import find_lowest
 from redbike.schedule.crontab import DayFields, parse_expression
-from redbike.schedule.zones import AHEAD, EPOCH_DAY, Offsets
+from redbike.schedule.zones import AHEAD, EPOCH_DAY, Offsets, find_gap_end, resolve
 
 _FIRST = (date(2, 1, 1).toordinal() - EPOCH_DAY) * 86400  # not the first day, as offsets are added
 _LAST = (date(9999, 12, 24).toordinal() - EPOCH_DAY) * 86400
@@ -34,20 +34,22 @@ _NEAR = 200_000  # seconds; only a change of offset within them can repeat a loc
 class Cron:
     """A cron expression in `zone`; the values of ``H`` are hashed from `jobid`.
 
-    `fields` is the parsed expression. Raise `BadSchedule`, which quotes the invalid part.
+    On the days `closed`, local days since 1970-01-01, no time matches. `fields` is the parsed expression. Raise
+    `BadSchedule`, which quotes the invalid part.
     """
 
-    def __init__(self, expression: str, zone: Offsets, jobid: str = "") -> None:
+    def __init__(self, expression: str, zone: Offsets, jobid: str = "", closed: frozenset[int] = frozenset()) -> None:
         fields = self.fields = parse_expression(expression, jobid)
         self._zone = zone
         self._seconds = fields.seconds
         self._minutes = sum(fields.minutes << hour * 60 for hour in range(24) if fields.hours >> hour & 1)
         self._first_second = find_lowest(fields.seconds)
         self._first_of_day = find_lowest(self._minutes) * 60 + self._first_second
-        self._dates = _get_dates(fields.days, fields.years)
-        self._is_daily = self._dates.is_every_day
+        dates = _get_dates(fields.days, fields.years)
+        self._dates: Dates | OpenDates = OpenDates(dates, closed) if closed else dates
+        self._is_daily = dates.is_every_day and not closed
         self._search = self._search_by_clock if fields.follows_clock else self._search_fixed
-        if self._dates.is_empty:
+        if dates.is_empty:
             raise BadSchedule(f"bad cron {quoted(expression)}: there is no such day, it can never run")
 
     def next(self, after: float) -> float | None:
@@ -56,6 +58,16 @@ class Cron:
             return None
         # A conditional takes a third of the time of max(), and schedulers spend most of their time here.
         return self._search(floor(after) if after > _FIRST else _FIRST)
+
+    def resolve(self, wall: int) -> int | None:
+        """Return the instant of a local time, the first one if it is repeated.
+
+        In a gap, it is the instant of its run; None if it has no run.
+        """
+        gap_end = find_gap_end(wall, self._zone)
+        if gap_end is None:
+            return resolve(wall, self._zone)
+        return None if self.fields.follows_clock or self._find_wall(wall - 1) != wall else gap_end
 
     def _search_fixed(self, after: int) -> float | None:
         """Search for fixed times: each local time has one instant, its first one, or in a gap the end of the gap."""
@@ -177,6 +189,23 @@ class Dates:
         if mask is None:
             mask = self._months[shape] = _match_month(self._days, *shape)
         return mask if self._has_year(year) else 0
+
+
+class OpenDates:
+    """The dates of `dates` without the days `closed`. Neighbours among these are skipped in one step."""
+
+    def __init__(self, dates: Dates, closed: frozenset[int]) -> None:
+        self._dates = dates
+        self._reopens: dict[int, int] = {}  # for each closed day, the first open day after it
+        for day in sorted(closed, reverse=True):
+            self._reopens[day] = self._reopens.get(day + 1, day + 1)
+
+    def find_day(self, day: int) -> int | None:
+        """Return the first matching day from `day` on."""
+        found = self._dates.find_day(day)
+        while found is not None and found in self._reopens:
+            found = self._dates.find_day(self._reopens[found])
+        return found
 
 
 @lru_cache(1024)

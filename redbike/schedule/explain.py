@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
+from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.crontab import CronFields, DayFields
 from redbike.schedule.rrule.days import complete_days
 from redbike.schedule.rrule.recurrence import Recurrence
@@ -98,12 +99,27 @@ def _join_any(weekly: str) -> str:
     return f"{'' if weekly.startswith('the ') else 'a '}{weekly.replace(' and ', ' or ')}"
 
 
+def explain_amendments(source: AmendedCron) -> str:
+    """Explain the dates that amend a cron expression, as the end of its sentence."""
+    parts = []
+    if source.closed or source.cancelled:
+        days = [_format_day(_make_local(day * 86400)) for day in source.closed]
+        parts.append(f", but not {_list_or_count([*days, *map(_format_wall, source.cancelled)])}")
+    if source.added:
+        parts.append(f", and also {_list_or_count(list(map(_format_wall, source.added)))}")
+    return "".join(parts)
+
+
+def _list_or_count(dates: list[str]) -> str:
+    return f"on {_join(dates) if len(dates) <= MAX_LISTED else f'{len(dates)} dates'}"
+
+
 # Recurrence rules.
 
 
 def explain_recurrence(source: Recurrence) -> str:
     """Explain a set of rules and dates, without its zone."""
-    start = datetime(1970, 1, 1) + timedelta(seconds=source.start.wall)
+    start = _make_local(source.start.wall)
     parts = [_capitalize("; and ".join(_describe_rule(rule, start) for rule in source.rules))] if source.rules else []
     if source.dates:
         parts.append(f"{'also ' if parts else 'On '}{_describe_dates(source.dates, 'on ' if parts else '')}")
@@ -176,8 +192,8 @@ def _describe_at(unit: str, values: Sequence[int]) -> str:
 
 def _describe_until(text: str) -> str:
     moment = parse_moment(text, text, last=NO_END)
-    local = _format_local(datetime(1970, 1, 1) + timedelta(seconds=moment.wall))
-    return local.rpartition(" at ")[0] if moment.is_date else local + " UTC" * moment.is_utc
+    local = _make_local(moment.wall)
+    return _format_day(local) if moment.is_date else _format_local(local) + " UTC" * moment.is_utc
 
 
 def _describe_dates(instants: Sequence[int], on: str) -> str:
@@ -242,8 +258,19 @@ def format_moment(instant: float) -> str:
 
 
 def _format_local(moment: datetime) -> str:
-    clock = _format_time(moment.hour, moment.minute, moment.second)
-    return f"{MONDAY_FIRST[moment.weekday()]}, {moment.day} {MONTHS[moment.month - 1]} {moment.year} at {clock}"
+    return f"{_format_day(moment)} at {_format_time(moment.hour, moment.minute, moment.second)}"
+
+
+def _format_wall(wall: int) -> str:
+    return _format_local(_make_local(wall))
+
+
+def _format_day(moment: datetime) -> str:
+    return f"{MONDAY_FIRST[moment.weekday()]}, {moment.day} {MONTHS[moment.month - 1]} {moment.year}"
+
+
+def _make_local(wall: int) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(seconds=wall)
 
 
 def format_duration(seconds: float) -> str:

@@ -9,9 +9,16 @@ from abc import ABC, abstractmethod
 from datetime import UTC, datetime
 from typing import Self
 
+from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
-from redbike.schedule.explain import explain_cron, explain_recurrence, format_duration, format_moment
-from redbike.schedule.moments import END_OF_TIME, EPOCH, parse_duration, parse_timestamp
+from redbike.schedule.explain import (
+    explain_amendments,
+    explain_cron,
+    explain_recurrence,
+    format_duration,
+    format_moment,
+)
+from redbike.schedule.moments import END_OF_TIME, EPOCH, check_size, parse_duration, parse_timestamp
 from redbike.schedule.rrule.recurrence import Recurrence
 
 
@@ -213,10 +220,10 @@ class Every(Keyword):
 
 
 class CronSchedule(Schedule):
-    """Run as `cron` says, in the zone `timezone`."""
+    """Run as `cron` says, which may be amended by dates, in the zone `timezone`."""
 
-    def __init__(self, text: str, cron: Cron, timezone: str) -> None:
-        self.text = text
+    def __init__(self, text: str, cron: Cron | AmendedCron, timezone: str) -> None:
+        self.text = check_size(text)  # the complete text is longer than what the user gave
         self.timezone = timezone
         self._cron = cron
 
@@ -226,7 +233,10 @@ class CronSchedule(Schedule):
 
     def explain(self) -> str:
         """Return a sentence in plain English that says when it runs."""
-        return f"{explain_cron(self._cron.fields)}, {self.timezone} time."
+        words = explain_cron(self._cron.fields)
+        if isinstance(self._cron, AmendedCron):
+            words += explain_amendments(self._cron)
+        return f"{words}, {self.timezone} time."
 
     def with_zone(self) -> Schedule:
         """Return the same schedule with its zone in its text, even if that is UTC."""
@@ -239,7 +249,7 @@ class RecurrenceSchedule(Schedule):
     """Run as `recurrence` says, a set of iCal rules and dates."""
 
     def __init__(self, recurrence: Recurrence) -> None:
-        self.text = recurrence.text
+        self.text = check_size(recurrence.text)
         self.timezone = recurrence.timezone
         self._recurrence = recurrence
 

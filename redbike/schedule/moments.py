@@ -1,4 +1,4 @@
-"""Parse what schedules and options have in common: instants and durations."""
+"""Parse what schedules and options have in common: instants and durations. Limit the size of a text."""
 
 import re
 from datetime import datetime
@@ -7,9 +7,21 @@ from redbike.durations import measure_duration
 from redbike.errors import BadSchedule
 from redbike.schedule.zones import load_zone_info
 
+MAX_TEXT = 8192  # bytes of UTF-8 of a schedule
 END_OF_TIME = 253402300800.0  # the year 10000
 
 EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
+
+
+def check_size(text: str) -> str:
+    """Return `text` if it is UTF-8 of at most `MAX_TEXT` bytes, else raise `BadSchedule`."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadSchedule(f"bad schedule {text!r:.80}: not UTF-8") from None
+    if size > MAX_TEXT:
+        raise BadSchedule(f"bad schedule {text[:40]!r}…: it has {size} bytes, {MAX_TEXT} are allowed")
+    return text
 
 
 def parse_timestamp(text: str, timezone: str = "UTC") -> float:

@@ -4,13 +4,13 @@ import re
 from functools import lru_cache
 
 from redbike.errors import BadSchedule
+from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
 from redbike.schedule.kinds import KEYWORDS, CronSchedule, Keyword, RecurrenceSchedule, Schedule
-from redbike.schedule.moments import END_OF_TIME
+from redbike.schedule.moments import END_OF_TIME, check_size
 from redbike.schedule.rrule.recurrence import Recurrence
+from redbike.schedule.rrule.rule import unfold
 from redbike.schedule.zones import find_zone
-
-MAX_TEXT = 8192  # bytes of UTF-8
 
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
@@ -28,7 +28,7 @@ def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | Non
     """
     if not (isinstance(text, str) and isinstance(timezone, str) and isinstance(jobid, str)):
         raise BadSchedule(f"bad schedule {text!r:.80}: it, its zone and its job id must be texts")
-    text = _check_size(text).strip(_BLANKS)
+    text = check_size(text).strip(_BLANKS)
     # The cache key contains only the arguments that matter for this text.
     since = float(anchor or 0) if _needs_anchor(text) else 0.0
     if not 0 <= since < END_OF_TIME:
@@ -48,17 +48,6 @@ def is_one_off(text: str) -> bool:
         return parse_stored(text).runs_once
     except BadSchedule:
         return False
-
-
-def _check_size(text: str) -> str:
-    """Return `text` if it is UTF-8 of at most `MAX_TEXT` bytes, else raise `BadSchedule`."""
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise BadSchedule(f"bad schedule {text!r:.80}: not UTF-8") from None
-    if size > MAX_TEXT:
-        raise BadSchedule(f"bad schedule {text[:40]!r}…: it has {size} bytes, {MAX_TEXT} are allowed")
-    return text
 
 
 def _find_kind(text: str) -> tuple[type[Keyword] | None, str]:
@@ -94,15 +83,19 @@ def _parse_recurrence(text: str, timezone: str, anchor: float) -> Schedule:
 
 
 def _parse_cron(text: str, timezone: str, jobid: str) -> Schedule:
-    found = _CRON_ZONE.match(text)
+    first, *lines = unfold(text) if "\n" in text or "\\" in text else [text]
+    found = _CRON_ZONE.match(first)
     name = found[1] if found else timezone
-    expression = (text[found.end() :] if found else text).replace("\t", " ")
+    expression = (first[found.end() :] if found else first).replace("\t", " ")
     if (
         not expression.isascii()
         or not expression.isprintable()
         or (len(expression.split()) < 2 and expression[:1] != "@")
     ):
         raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
-    cron = Cron(expression, find_zone(name), jobid)
-    full = cron.fields.text
-    return CronSchedule(f"CRON_TZ={name} {full}" if found or name != "UTC" else full, cron, name)
+    zoned = f"CRON_TZ={name} " if found or name != "UTC" else ""
+    if not lines:
+        cron = Cron(expression, find_zone(name), jobid)
+        return CronSchedule(f"{zoned}{cron.fields.text}", cron, name)
+    amended = AmendedCron(expression, lines, name, jobid, find_zone)
+    return CronSchedule("\n".join((f"{zoned}{amended.fields.text}", *map(str, amended.lines))), amended, name)

@@ -100,10 +100,22 @@ def _get_utc(instant: int) -> Segment:
 
 def resolve(wall: int, zone: Offsets) -> int:
     """Return the instant of a local time (RFC 5545, 3.3.5): the first of two; in a gap, by the offset before it."""
+    begin, _, offset, reached = _find_segment(wall, zone)
+    return wall - offset if wall - offset >= begin else begin + wall - reached - 1
+
+
+def find_gap_end(wall: int, zone: Offsets) -> int | None:
+    """Return the first instant after the gap that contains a local time; None if the local time exists."""
+    begin, _, offset, _ = _find_segment(wall, zone)
+    return None if wall - offset >= begin else begin
+
+
+def _find_segment(wall: int, zone: Offsets) -> Segment:
+    """Return the first segment that reaches a local time."""
     begin, end, offset, reached = zone(wall - AHEAD)
     while wall - offset >= end:
         begin, end, offset, reached = zone(end)
-    return wall - offset if wall - offset >= begin else begin + wall - reached - 1
+    return begin, end, offset, reached
 
 
 def load_zone_info(name: str) -> ZoneInfo:

@@ -18,6 +18,7 @@ OUTCOME = "tests/running/test_policies.py"
 ROTATION = "tests/working/test_queues.py"
 SCHEDULE = "tests/schedule/test_schedule.py"
 RULE = "tests/schedule/test_rrule.py"
+AMENDED = "tests/schedule/test_amendments.py"
 POLICIES = "tests/commands/test_policies.py"
 PROCESSES = "tests/commands/test_processes.py"
 SIGNALS = "tests/processes/test_signals.py"
@@ -948,6 +949,48 @@ PLACES = [
 ]
 
 CALENDAR = [
+    Bug(
+        "an EXDATE in a gap is read as a rule reads it",
+        "schedule/cron.py",
+        "        gap_end = find_gap_end(wall, self._zone)\n        if gap_end is None:\n",
+        "        gap_end = find_gap_end(wall, self._zone)\n        if True:\n",
+        AMENDED,
+    ),
+    Bug(
+        "an RDATE runs on an excluded day",
+        "schedule/amendments.py",
+        " if self._to_wall(instant) // 86400 not in closed)",
+        ")",
+        AMENDED,
+    ),
+    Bug(
+        "only the first of some cancelled runs in a row is left out",
+        "schedule/amendments.py",
+        "        while due in self._cancelled and due is not None:\n",
+        "        if due in self._cancelled and due is not None:\n",
+        AMENDED,
+    ),
+    Bug(
+        "the search hangs at an excluded day",
+        "schedule/cron.py",
+        "            found = self._dates.find_day(self._reopens[found])\n",
+        "            found = self._dates.find_day(found)\n",
+        AMENDED,
+    ),
+    Bug(
+        "a cron expression without runs is taken",
+        "schedule/amendments.py",
+        "        if self.next(FIRST) is None:\n",
+        "        if False:\n",
+        AMENDED,
+    ),
+    Bug(
+        "the complete text may be too long to be read again",
+        "schedule/kinds.py",
+        "self.text = check_size(text)  #",
+        "self.text = text  #",
+        AMENDED,
+    ),
     Bug(
         "a month that begins on a Sunday stands for all others",
         "schedule/cron.py",

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
 from redbike.schedule.kinds import Every
-from redbike.schedule.moments import parse_timestamp
-from redbike.schedule.parser import MAX_TEXT, parse
+from redbike.schedule.moments import MAX_TEXT, parse_timestamp
+from redbike.schedule.parser import parse
 from tests.cases import instant, sections
 
 NOON = instant("2026-06-01T12:00:00")

@@ -35,6 +35,7 @@ from redbike.schedule.rrule.rule import (
     Rule,
     parse_line,
     parse_moment,
+    parse_moments,
     parse_rule,
     unfold,
 )
@@ -42,6 +43,7 @@ from redbike.schedule.rrule.subdaily import SubdailyEvaluator
 from redbike.schedule.zones import EPOCH_DAY, Offsets, resolve
 
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule
+MAX_ZONES = 16  # zones that its other lines name
 _MAX_EXCLUDED = 3000  # occurrences that are cancelled in a row, for a schedule of one rule: about 10 ms
 _SPARSE = 20 * 86400  # seconds; a step that is longer costs more, as years and offsets are not cached
 
@@ -60,8 +62,8 @@ class Recurrence:
         self.zone = zones(self.timezone)
         others = [_add_times(line) for line in others] if self.start.is_date else others
         self.text = "\n".join(map(str, (_format_start(self.timezone, self.start.wall), *others)))
-        if len({line.tzid for line in others}) > MAX_RULES:
-            raise BadSchedule(f"bad rule {quoted(text)}: it has more than {MAX_RULES} time zones")
+        if len({line.tzid for line in others}) > MAX_ZONES:
+            raise BadSchedule(f"bad rule {quoted(text)}: it has more than {MAX_ZONES} time zones")
         self.rules = [parse_rule(line) for line in others if line.name == "RRULE"]
         self.exrules = [parse_rule(line) for line in others if line.name == "EXRULE"]
         self.dates = sorted(_parse_dates("RDATE", others, self.zone, zones))
@@ -155,8 +157,7 @@ def _parse_dates(name: str, lines: Iterable[Line], zone: Offsets, zones: Callabl
 def _parse_instants(line: Line, zone: Offsets, zones: Callable[[str], Offsets]) -> Iterator[int]:
     """Yield the instants of RDATE or EXDATE; of a period, its start."""
     zone = zones(line.tzid) if line.tzid else zone
-    for value in line.value.split(","):
-        moment = parse_moment(value.partition("/")[0], str(line))
+    for moment in parse_moments(line):
         if moment.is_date:
-            raise BadSchedule(f"bad rule: {quoted(value)} in {quoted(str(line))} needs a time, as DTSTART has one")
+            raise BadSchedule(f"bad rule: each date in {quoted(str(line))} needs a time, as DTSTART has one")
         yield moment.wall if moment.is_utc else resolve(moment.wall, zone)

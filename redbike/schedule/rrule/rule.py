@@ -1,6 +1,7 @@
 """Parse the content lines of a recurrence (RFC 5545, 3.1, 3.3.10, 3.8.2.4, 3.8.5); nothing is computed here."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
@@ -126,9 +127,15 @@ def parse_moment(text: str, where: str, last: int = LAST) -> Moment:
             raise ValueError
     except ValueError:
         raise BadSchedule(
-            f"bad rule: {quoted(text)} in {quoted(where)} is no date and time from the year 3 to 23 December 9999"
+            f"bad schedule: {quoted(text)} in {quoted(where)} is no date and time from the year 3 to 23 December 9999"
         ) from None
     return Moment(wall, found[7] == "Z", found[4] is None)
+
+
+def parse_moments(line: Line) -> Iterator[Moment]:
+    """Yield the moments of an RDATE or EXDATE; of a period, its start. Raise `BadSchedule`."""
+    for value in line.value.split(","):
+        yield parse_moment(value.partition("/")[0], str(line))
 
 
 def resolve_until(rule: Rule, zone: Offsets) -> int:
