@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -12,6 +12,11 @@ install: ## a virtual environment in .venv with all that development needs
 
 test: ## the test suite, on a server that it starts itself
 	$(PYTHON) -m pytest
+
+calendars: ## imported calendars beside a package that asks for an older dateutil than Redbike, and works with its own
+	$(PYTHON) -m pip install --quiet click
+	$(PYTHON) -m pip install --quiet --no-deps 'recurring-ical-events >= 3.8' 'x-wr-timezone >= 2.0'
+	$(PYTHON) -m pytest -q tests/moving/test_calendars.py
 
 exhaustive: ## 100,000 random schedules and every change of clocks from 2020 to 2037, by brute force (half an hour)
 	$(PYTHON) -m tests.exhaustive

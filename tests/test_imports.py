@@ -42,7 +42,7 @@ MODULES = {
         {"forecast", "parser", "spread"},
         {"__init__"},
     ],
-    "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator"}, {"daily", "subdaily"}, {"recurrence"}],
+    "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator", "writing"}, {"daily", "subdaily"}, {"recurrence"}],
     "serving": [
         {"__init__", "binary", "cluster", "private_folder", "probe", "sentinels", "urls"},
         {"embedded", "options", "refusals"},
@@ -52,7 +52,7 @@ MODULES = {
     ],
     "processes": [{"__init__", "forks", "signals", "streams", "child", "watchdog"}, {"outlet"}, {"supervisor"}],
     "conversion": [{"__init__", "instants"}, {"crons", "rules"}, {"schedules"}],
-    "moving": [{"__init__", "rows", "seen"}],
+    "moving": [{"__init__", "rows", "seen", "vtimezones"}, {"calendar"}, {"events"}, {"holidays"}],
     "state": [
         {"__init__", "history", "keys", "records", "rights", "run"},
         {"entries", "texts"},
@@ -89,8 +89,8 @@ MODULES = {
     "watching": [{"__init__", "counting", "glance", "metrics", "server"}, {"agenda", "health"}],
     "cli": [
         {"arguments", "examples", "messages", "progress", "tables", "usage"},
-        {"bike", "diagnosis", "help", "rows"},
-        {"chart", "screen", "set"},
+        {"bike", "calendars", "diagnosis", "help", "rows"},
+        {"chart", "importing", "screen", "set"},
         {"load"},
         {"agenda", "keep", "list", "look", "next", "run", "show", "steer", "tail", "top", "watch"},
         {"entry"},
@@ -109,8 +109,11 @@ REQUIRED = {
     "rich": "rich",
     "tzdata": None,
 }
-# The modules that need what an extra of their name installs.
-EXTRAS = {"metrics": "prometheus_client"}
+# For each extra, the package that it installs, and the one module that needs it.
+EXTRAS = {
+    "ics": ("icalendar", "redbike.moving.calendar"),
+    "metrics": ("prometheus_client", "redbike.watching.metrics"),
+}
 
 TREES = {
     ".".join(("redbike", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
@@ -185,12 +188,12 @@ def foreign(tree: ast.Module) -> set[str]:
 
 def test_nothing_is_installed_with_it_that_it_does_not_use():
     others = {name.partition(".")[0] for tree in TREES.values() for name in foreign(tree)} - {*sys.stdlib_module_names}
-    assert others == {*filter(None, REQUIRED.values()), *EXTRAS.values()}
+    assert others == {*filter(None, REQUIRED.values()), *(package for package, _ in EXTRAS.values())}
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    for module, package in EXTRAS.items():
+    for extra, (package, module) in EXTRAS.items():
         users = [name for name, tree in TREES.items() if package in {each.partition(".")[0] for each in foreign(tree)}]
-        assert users == [f"redbike.watching.{module}"], "all else works without it"
-        assert package in setup["options.extras_require"][module].replace("-", "_")
+        assert users == [module], "all else works without it"
+        assert package in setup["options.extras_require"][extra].replace("-", "_")
     required = setup["options"]["install_requires"].split("\n")
     assert {line.split(" ")[0] for line in required if line} == set(REQUIRED)

@@ -5,17 +5,18 @@ Usage:
                         [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
                         [--on-lost=<POLICY>] [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>]
                         [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--history=<N>]
-                        [--ping-url=<URL>] [--] <JOBID> <SCHEDULE>
+                        [--ping-url=<URL>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load [--prune] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>] [--tz=<ZONE>]
                          [--format=<FORMAT>] <CSV>
+  redbike [options] import ics [--queue=<QUEUE>] [--tz=<ZONE>] [--except=<ICS>] [--out=<FILE>] [--] <FILE>
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>] [--ping-url=<URL>]
   redbike [options] work [<WORKER>] [--concurrency=<N>] [--processes=<N>]
   redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>] [--ping-url=<URL>]
   redbike [options] statuses [--before=<TIMESTAMP>]
   redbike [options] schedules [--full]
   redbike [options] tell [--] <JOBID>
-  redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--] <SCHEDULE>
+  redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--except=<ICS>] [--] <SCHEDULE>
   redbike [options] failures
   redbike [options] jobs [--queue=<QUEUE>] [--status=<CODE>] [--failed] [--paused] [--overdue] [--never-ran]
                          [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
@@ -50,6 +51,7 @@ Commands:
   load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE, or of - for standard input, and print
              what differs. What is the same is not touched; bad rows are named. Under a header as schedules --full
              prints it, the further columns are options and data.
+  import     Print a row for load for each event of a calendar (import ics), with its rule, zone and exceptions.
   dispatch   Move due jobs to their queues, until halted.
   work       Work the jobs in the queues, until halted.
   up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
@@ -104,6 +106,8 @@ Options:
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   --history=<N>            How many ended runs are kept.
   --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
+  --except=<ICS>           Leave out the days of a calendar of holidays, such as holidays.ics: its all-day events of the
+                           next two years. For cron and rules.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
   --format=<FORMAT>        csv or json; without it text for people on a terminal, otherwise csv. show is always a page.
@@ -120,7 +124,9 @@ Options:
   --hours=<N>              How far to look ahead, up to 168 [default is 24].
   --limit=<N>              How many rows [default is 100 for runs, and for jobs on a terminal]; with tail how many
                            events a second [default is 1000].
-  --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do.
+  --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do. With import the
+                           end of each job id [default is calendar].
+  --out=<FILE>             Where to write the rows; without it to standard output.
   --all                    Everything: no job is enqueued, and none is taken.
   --until=<TIME>           When the pause ends by itself.
   --reason=<TEXT>          Why, for whoever looks at it.
@@ -172,6 +178,7 @@ COMMANDS = {
     "set": "set",
     "unset": "set",
     "load": "load",
+    "import": "importing",
     "dispatch": "run",
     "work": "run",
     "up": "run",
@@ -258,6 +265,8 @@ def _import_family(family: str) -> "Mapping[str, Command]":
             from redbike.cli.set import COMMANDS as commands
         case "load":
             from redbike.cli.load import COMMANDS as commands
+        case "importing":
+            from redbike.cli.importing import COMMANDS as commands
         case "run":
             from redbike.cli.run import COMMANDS as commands
         case "look":

@@ -6,6 +6,7 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("redbike set sync:A EVERY:15m --timeout=5m --on-error=retry", "Every 15 minutes; retry it if it fails."),
         ("redbike set mail:B AT:2030-01-01T09:00:00Z --data='{\"to\": 7}'", "Once, with data for its worker."),
         ("redbike set disk:A '0 4 * * *' --ping-url=https://hc-ping.com/UUID", "Be told if it does not run."),
+        ("redbike set post:B '0 9 * * mon-fri' --except=holidays.ics", "Not on the days of a calendar."),
         ("redbike set report:B 'RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17'", "On the last Friday of each month."),
     ],
     "unset": [("redbike unset mail:B", "It will not run again.")],
@@ -13,6 +14,10 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("redbike load jobs.csv", "Set each row that differs: a job id, a comma, and a schedule."),
         ("redbike load jobs.csv --prune --dry-run", "What would be set, and what would be unset as its row is gone."),
         ("redbike schedules --full | redbike load -", "Read a backup."),
+    ],
+    "import": [
+        ("redbike import ics team.ics --out=team.csv", "A job for each event, in a file that load reads."),
+        ("redbike import ics - --queue=A --tz=Europe/Berlin < team.ics", "With midnight of Berlin for days."),
     ],
     "dispatch": [("redbike dispatch", "With the worker that the config file names.")],
     "work": [

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
+from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
 from redbike.config import Config, check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
@@ -20,9 +21,12 @@ def print_next(arguments: Arguments, config: Config) -> int:
     after = parse_time(arguments["--after"], config, arguments["--tz"])
     count = parse_count(arguments, "--count", 5)
     stored, state = None, ""
+    days = find_holidays(arguments["--except"], now)
     try:
-        schedule = parse(text, zone, anchor=now)
+        schedule = parse(exclude_days(text, days, zone, "", now), zone, anchor=now)
     except BadSchedule as error:
+        if days:
+            raise
         job = _find_job(text, config, error)
         stored, (state, goes_on) = job["next_run"], describe_job(job, Clock(now, config.settings.timezone))
         if not goes_on:

@@ -1,11 +1,13 @@
 """Run the commands that enter and remove one job: set, unset."""
 
+import time
 from typing import Any, cast
 
 from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
+from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
-from redbike.config import Config
+from redbike.config import Config, check_zone
 from redbike.errors import NoSuchJob
 from redbike.options import DATA, OPTIONS, JobOptions, parse_data
 from redbike.schedule.parser import parse
@@ -15,6 +17,9 @@ def set_job(arguments: Arguments, config: Config) -> int:
     """Set a job; print a message if its schedule has no run left."""
     bike = open_bike(config, needs_queues=True)
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
+    now = time.time()
+    zone = config.settings.timezone if tz is None else check_zone(tz)
+    schedule = exclude_days(schedule, find_holidays(arguments["--except"], now), zone, jobid, now)
     runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz, **read_flags(arguments))
     if not runs and not parse(schedule).never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")

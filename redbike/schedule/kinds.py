@@ -6,9 +6,11 @@ same instants wherever and whenever it is set again. `redbike.schedule.parser` m
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Self
 
+from redbike.errors import BadSchedule, quoted
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
 from redbike.schedule.explain import (
@@ -18,8 +20,12 @@ from redbike.schedule.explain import (
     format_duration,
     format_moment,
 )
-from redbike.schedule.moments import END_OF_TIME, EPOCH, check_size, parse_duration, parse_timestamp
+from redbike.schedule.moments import END_OF_TIME, EPOCH, MAX_TEXT, check_size, parse_duration, parse_timestamp
 from redbike.schedule.rrule.recurrence import Recurrence
+from redbike.schedule.rrule.writing import format_day, write_dates
+from redbike.schedule.zones import resolve
+
+EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 
 
 class Schedule(ABC):
@@ -66,6 +72,13 @@ class Schedule(ABC):
             and text[:head] == self.text[:head]
             and (not tail or text[-tail:] == self.text[-tail:])
         )
+
+    def exclude(self, days: Iterable[int]) -> str:
+        """Return a text of the same schedule without its runs on these days (since 1970-01-01), in its zone.
+
+        Raise `BadSchedule` if it follows no calendar, or has too many such runs.
+        """
+        raise BadSchedule(f"bad schedule {quoted(self.text)}: only cron and rules can leave out days")
 
 
 class Keyword(Schedule):
@@ -244,6 +257,10 @@ class CronSchedule(Schedule):
             return self
         return CronSchedule(f"CRON_TZ={self.timezone} {self.text}", self._cron, self.timezone or "UTC")
 
+    def exclude(self, days: Iterable[int]) -> str:
+        """Return a text with a line of EXDATE that has these days."""
+        return f"{self.text}\nEXDATE:{','.join(map(format_day, days))}"
+
 
 class RecurrenceSchedule(Schedule):
     """Run as `recurrence` says, a set of iCal rules and dates."""
@@ -260,6 +277,18 @@ class RecurrenceSchedule(Schedule):
     def explain(self) -> str:
         """Return a sentence in plain English that says when it runs."""
         return f"{explain_recurrence(self._recurrence)}, {self.timezone} time."
+
+    def exclude(self, days: Iterable[int]) -> str:
+        """Return a text with lines of EXDATE that have the runs on these days. Raise `BadSchedule` for too many."""
+        zone, runs = self._recurrence.zone, list[int]()
+        for day in days:
+            due, end = self.next(resolve(day * 86400, zone) - 1), resolve((day + 1) * 86400, zone)
+            while due is not None and due < end:
+                runs.append(int(due))
+                if len(runs) > MAX_TEXT // EXDATE_SIZE:
+                    raise BadSchedule(f"bad schedule {quoted(self.text)}: it has too many runs on these days")
+                due = self.next(due)
+        return "\n".join((self.text, *write_dates("EXDATE", runs, zone)))
 
 
 # How `redbike.schedule.parser` finds the class of a text that begins with a keyword.

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import redbike
-from redbike.cli import agenda, entry, keep, load, look, run, show, steer, tail, top, watch
+from redbike.cli import agenda, entry, importing, keep, load, look, run, show, steer, tail, top, watch
 from redbike.cli import list as list_
 from redbike.cli import next as next_
 from redbike.cli import set as set_
@@ -17,6 +17,7 @@ HEAVY = {"asyncio", "email", "importlib.metadata", "importlib.resources", "redis
 ANY_COMMAND = {"durations", "options", "cli", "config", "errors", "ping_urls", "processes", "texts", "words"}
 FAMILIES = {
     "agenda": agenda,
+    "importing": importing,
     "keep": keep,
     "list": list_,
     "load": load,

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 
@@ -18,6 +19,7 @@ from redbike.cli.entry import __doc__ as text
 from redbike.cli.examples import EXAMPLES
 from redbike.cli.usage import Usage
 from redbike.schedule.kinds import KEYWORDS
+from tests.cases.calendars import answers
 from tests.cli.test_tail import listeners
 from tests.commandline import ROOT
 from tests.servers import free_ports
@@ -81,6 +83,9 @@ def test_each_example_runs(shell, client):
         "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n"
     )
     (shell.folder / "jobs.csv").write_text("load:A,EVERY:1h\n")
+    for name in ("holidays", "team"):
+        text = (answers.FOLDER / "apple.ics").read_text()
+        (shell.folder / f"{name}.ics").write_text(text.replace(":2026", f":{datetime.now(UTC).year}"))
     (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: app:Worker('A:B')\n")
     script = shell.folder / "redbike"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n')

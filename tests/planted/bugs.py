@@ -19,6 +19,7 @@ ROTATION = "tests/working/test_queues.py"
 SCHEDULE = "tests/schedule/test_schedule.py"
 RULE = "tests/schedule/test_rrule.py"
 AMENDED = "tests/schedule/test_amendments.py"
+CALENDARS = "tests/moving/test_calendars.py"
 POLICIES = "tests/commands/test_policies.py"
 PROCESSES = "tests/commands/test_processes.py"
 SIGNALS = "tests/processes/test_signals.py"
@@ -4330,9 +4331,76 @@ EMBEDDED = [
     ),
 ]
 
+IMPORTED = [
+    Bug(
+        "an occurrence that is moved runs at its old time too",
+        "moving/events.py",
+        "        self._excluded |= before - {after}\n",
+        "",
+        CALENDARS,
+    ),
+    Bug(
+        "an occurrence that is moved to a cancelled one does not run",
+        "moving/events.py",
+        "        excluded = self._excluded - self._moved\n",
+        "        excluded = self._excluded\n",
+        CALENDARS,
+    ),
+    Bug(
+        "an older version of an event counts",
+        "moving/events.py",
+        "versions[key].sequence <= event.sequence",
+        "True",
+        CALENDARS,
+    ),
+    Bug(
+        "a first occurrence that the rule does not have is left out",
+        "moving/events.py",
+        "            self._added.add(start)\n",
+        "            pass\n",
+        CALENDARS,
+    ),
+    Bug(
+        "the last of some whole days is left out",
+        "moving/events.py",
+        '[_UNTIL.sub(r"\\1", rule) for rule in self._rules]',
+        "self._rules",
+        CALENDARS,
+    ),
+    Bug(
+        "a calendar that is cut off is an empty one",
+        "moving/calendar.py",
+        "    if not found:\n",
+        "    if False:\n",
+        CALENDARS,
+    ),
+    Bug(
+        "any zone will do for a zone of the calendar's own",
+        "moving/vtimezones.py",
+        "    return all(datetime",
+        "    return any(datetime",
+        CALENDARS,
+    ),
+    Bug(
+        "of a holiday of several days only the first counts",
+        "moving/holidays.py",
+        "min(first + length, today + AHEAD)",
+        "min(first + 1, today + AHEAD)",
+        CALENDARS,
+    ),
+    Bug(
+        "a holiday is a day in UTC",
+        "schedule/kinds.py",
+        "self.next(resolve(day * 86400, zone) - 1), resolve((day + 1) * 86400, zone)",
+        "self.next(day * 86400 - 1), (day + 1) * 86400",
+        "tests/schedule/test_schedule.py -k excluded",
+    ),
+]
+
 BUGS = [
     *SYNCED,
     *EMBEDDED,
+    *IMPORTED,
     *SEEN,
     *REMEMBERED,
     *PRESENT,

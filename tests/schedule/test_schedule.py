@@ -355,3 +355,26 @@ def test_at_comes_once_also_as_redis_keeps_it(text):
     schedule = parse(text)
     due = float(f"{schedule.next(0):.6f}")
     assert schedule.next(due) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "excluded"),
+    [
+        ("CRON_TZ=Asia/Tokyo 0 3,22 * * *", "\nEXDATE:20260601,20260602"),
+        (
+            "DTSTART;TZID=Asia/Tokyo:20260101T030000\nRRULE:FREQ=DAILY;BYHOUR=3,22",
+            "\nEXDATE:20260601T030000,20260601T220000,20260602T030000,20260602T220000",
+        ),
+        ("DTSTART;TZID=Asia/Tokyo:20260101T030000\nRRULE:FREQ=YEARLY", ""),
+    ],
+)
+def test_days_are_excluded_in_the_zone_of_the_schedule(text, excluded):
+    days = [int(instant(f"2026-06-0{day}") // 86400) for day in (1, 2)]
+    assert parse(text).exclude(days) == text + excluded
+    assert parse(text + excluded).text == text + excluded
+
+
+@pytest.mark.parametrize("text", ["NOW", "AT:0", "CONTINUE", "STOP", "EVERY:1d@0"])
+def test_days_cannot_be_excluded_from_what_follows_no_calendar(text):
+    with pytest.raises(BadSchedule, match="only cron and rules can leave out days"):
+        parse(text).exclude([20000])

@@ -21,7 +21,6 @@ before a weekday is then ignored. DTSTART is an occurrence only if it matches.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date
 from math import floor
 
 from redbike.errors import BadSchedule, quoted
@@ -40,7 +39,8 @@ from redbike.schedule.rrule.rule import (
     unfold,
 )
 from redbike.schedule.rrule.subdaily import SubdailyEvaluator
-from redbike.schedule.zones import EPOCH_DAY, Offsets, resolve
+from redbike.schedule.rrule.writing import format_wall
+from redbike.schedule.zones import Offsets, resolve
 
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule
 MAX_ZONES = 16  # zones that its other lines name
@@ -135,9 +135,7 @@ def _read_start(
 
 
 def _format_start(timezone: str, wall: int) -> Line:
-    day, second = divmod(wall, 86400)
-    text = f"{date.fromordinal(day + EPOCH_DAY):%Y%m%d}T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}"
-    text = text.rjust(15, "0")
+    text = format_wall(wall)
     return Line("DTSTART", "", f"{text}Z") if timezone == "UTC" else Line("DTSTART", timezone, text)
 
 

@@ -1,0 +1,134 @@
+"""Find the IANA zone that a calendar means: by its name, by a name of Microsoft, or by the rules of a VTIMEZONE."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from typing import NamedTuple
+from zoneinfo import available_timezones
+
+from redbike.errors import BadSchedule, quoted
+from redbike.schedule.parser import parse
+from redbike.schedule.zones import load_zone_info
+
+_BEFORE = 400 * 86400  # seconds; a rule of each year changes the offset within them
+_AFTER = 5 * 366 * 86400  # seconds for which a zone must agree with the rules
+_STEP = 10 * 86400  # seconds between two instants that are compared
+_MOST = 64  # changes of each rule; more are not a zone
+
+
+class Onsets(NamedTuple):
+    """When an offset begins to hold: the STANDARD or DAYLIGHT part of a VTIMEZONE. Offsets are in seconds east."""
+
+    start: str  # a local time, as DTSTART has it
+    before: int
+    offset: int
+    lines: tuple[str, ...]  # RRULE and RDATE
+
+
+class ZoneNames:
+    """Finds the IANA name for the TZID of a calendar.
+
+    `definitions` are its VTIMEZONE components, `locations` the IANA names that they claim. `known` has other names of
+    zones, such as those of Microsoft. A zone with other rules must agree with these from `now` (epoch seconds) on.
+    """
+
+    def __init__(
+        self,
+        definitions: Mapping[str, tuple[Onsets, ...]],
+        locations: Mapping[str, str],
+        known: Mapping[str, str],
+        now: float,
+    ) -> None:
+        self._definitions = definitions
+        self._locations = locations
+        self._known = known
+        self._now = int(now)
+        self._found: dict[str, str | None] = {}
+
+    def find(self, tzid: str) -> str:
+        """Return the IANA name. Raise `BadSchedule` if there is none."""
+        if tzid not in self._found:
+            named = (name for name in self._list_names(tzid) if _exists(name))
+            self._found[tzid] = next(named, None) or self._find_equal(tzid)
+        found = self._found[tzid]
+        if found is None:
+            why = "no zone of IANA has its rules" if self._definitions.get(tzid) else "the calendar does not define it"
+            raise BadSchedule(f"unknown time zone {quoted(tzid)}: {why}")
+        return found
+
+    def _list_names(self, tzid: str) -> Iterator[str]:
+        """Yield the names to try: its own, with and without what is before it, and those that others give it."""
+        clean = tzid.strip("/")
+        yield clean
+        yield self._known.get(clean, "")
+        yield self._locations.get(tzid, "")
+        if tzid.startswith("/"):
+            parts = clean.split("/")
+            yield from ("/".join(parts[start:]) for start in range(max(1, len(parts) - 3), len(parts)))
+
+    def _find_equal(self, tzid: str) -> str | None:
+        """Return the first zone that has the offsets of a definition."""
+        try:
+            changes = sorted(_list_changes(self._definitions.get(tzid, ()), self._now))
+        except (BadSchedule, OverflowError):
+            return None
+        if not changes:
+            return None
+        # The first change of the last year: before it, a rule of each year does not say which offset held.
+        begin = min((at for at, _ in changes if at >= self._now - _BEFORE), default=self._now)
+        offsets = {offset for _, offset in changes}
+        fixed = [_name_fixed(*offsets)] if len(offsets) == 1 else []
+        samples = list(_sample(changes, min(begin, self._now), self._now + _AFTER))
+        # Of several zones with these rules, one whose city the name has: "(UTC+01:00) Amsterdam, Berlin, Bern".
+        names = [*self._known.values(), *sorted(available_timezones())]
+        names.sort(key=lambda name: _get_city(name) not in tzid)
+        return next((name for name in (*fixed, *names) if _exists(name) and _agrees(name, samples)), None)
+
+
+def _list_changes(parts: Iterable[Onsets], now: int) -> Iterator[tuple[int, int]]:
+    """Yield (instant, offset from then on) for each change of the next years, and the first one of each part."""
+    for part in parts:
+        lines = part.lines or (f"RDATE:{part.start}Z",)
+        schedule = parse("\n".join((f"DTSTART:{part.start}Z", *lines)))
+        first, due = schedule.next(-1e11), schedule.next(now - _BEFORE)
+        yield from [] if first is None else [(int(first) - part.before, part.offset)]
+        for _ in range(_MOST):
+            if due is None or due > now + _AFTER:
+                break
+            yield int(due) - part.before, part.offset
+            due = schedule.next(due)
+        else:
+            raise BadSchedule("it changes too often for a zone")
+
+
+def _sample(changes: list[tuple[int, int]], begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield (instant, offset) from before and after each change, and for some instants between them."""
+    for number, (since, offset) in enumerate(changes):
+        until = changes[number + 1][0] if number + 1 < len(changes) else end
+        if until > begin:
+            since = max(since, begin)
+            yield from ((instant, offset) for instant in (*range(since, until, _STEP), until - 1) if instant >= since)
+
+
+def _agrees(name: str, samples: Iterable[tuple[int, int]]) -> bool:
+    info = load_zone_info(name)
+    return all(datetime.fromtimestamp(at, info).utcoffset() == timedelta(seconds=offset) for at, offset in samples)
+
+
+def _get_city(name: str) -> str:
+    return name.rpartition("/")[2].replace("_", " ")
+
+
+def _name_fixed(offset: int) -> str:
+    """Return the name of the zone of a fixed offset; no zone has this name if it is not in whole hours."""
+    hours, rest = divmod(offset, 3600)
+    return "UTC" if not offset else "" if rest else f"Etc/GMT{-hours:+d}"
+
+
+@cache
+def _exists(name: str) -> bool:
+    try:
+        load_zone_info(name)
+    except BadSchedule:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Calendars as three programs write them, and when their events occur."""

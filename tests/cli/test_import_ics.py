@@ -1,0 +1,200 @@
+"""``import ics``, and calendars of holidays for ``--except``, as a user types them."""
+
+import csv
+import io
+import json
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from redbike.schedule.parser import parse
+from tests.cases.calendars import answers
+
+TODAY = datetime.now(UTC)
+NEXT_YEAR = TODAY.year + 1
+
+
+def make_calendar(*events: str) -> str:
+    body = "".join(f"BEGIN:VEVENT\n{event}\nEND:VEVENT\n" for event in events)
+    return f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//test//EN\n{body}END:VCALENDAR\n"
+
+
+GOOD = f"UID:one\nSUMMARY:Nightly, report\nDTSTART;TZID=Europe/Berlin:{NEXT_YEAR}0601T030000\nRRULE:FREQ=DAILY"
+BAD = "UID:two\nSUMMARY:No zone\nDTSTART;TZID=Middle Earth:20200101T090000\nRRULE:FREQ=DAILY"
+
+
+def name_day(number: int) -> str:
+    """A day that many days after the tests were loaded, which may have been yesterday."""
+    return (TODAY + timedelta(number)).strftime("%Y%m%d")
+
+
+@pytest.fixture
+def holidays(shell):
+    """A calendar with two days in a row, in three days, and one that is long past."""
+    event = f"UID:1\nSUMMARY:Feast\nDTSTART;VALUE=DATE:{name_day(3)}\nDTEND;VALUE=DATE:{name_day(5)}"
+    (shell.folder / "holidays.ics").write_text(make_calendar(event, "UID:2\nDTSTART;VALUE=DATE:20200101"))
+    return {name_day(3), name_day(4)}
+
+
+def test_the_rows_are_what_load_reads(shell):
+    (shell.folder / "team.ics").write_bytes((answers.FOLDER / "google.ics").read_bytes())
+    done = shell.run("import", "ics", "team.ics", "--queue=A")
+    rows = list(csv.reader(io.StringIO(done.stdout)))
+    assert rows
+    assert all(row[0].endswith(":A") and parse(row[1]).text == row[1] for row in rows)
+    assert done.returncode == 0
+    assert " jobs written, " in done.stderr
+    assert "1 VALARM ignored" in done.stderr
+    written = shell.run("import", "ics", "team.ics", "--queue=A", "--out=jobs.csv")
+    assert (written.returncode, written.stdout) == (0, "")
+    assert (shell.folder / "jobs.csv").read_text() == done.stdout
+    assert shell.run("load", "jobs.csv").returncode == 0
+    stored = dict(csv.reader(io.StringIO(shell.run("schedules").stdout)))
+    assert {jobid: text for jobid, text in rows if text[:3] != "AT:"}.items() <= stored.items()
+
+
+def test_a_row_is_read_with_line_ends_or_with_backslashes(shell):
+    text = "0 9 * * *\nEXDATE:20301225,20301226\nRDATE:20301224T120000"
+    rows = io.StringIO()
+    csv.writer(rows).writerows([("one:A", text), ("two:A", text.replace("\n", "\\n"))])
+    (shell.folder / "jobs.csv").write_text(rows.getvalue())
+    assert shell.run("load", "jobs.csv").returncode == 0
+    assert dict(csv.reader(io.StringIO(shell.run("schedules").stdout))) == {"one:A": text, "two:A": text}
+    assert "but not on Wednesday, 25 December 2030 and Thursday" in shell.run("show", "one:A").stdout
+    assert "and also on Tuesday, 24 December 2030 at 12:00" in shell.run("next", "two:A").stdout
+
+
+def test_what_cannot_be_imported_is_named_and_the_others_are_written(shell):
+    done = shell.run("import", "ics", "-", input=make_calendar(GOOD, BAD))
+    assert done.returncode == 2
+    assert done.stdout.startswith("nightly-report-")
+    [first, second] = done.stderr.splitlines()
+    assert first.startswith("redbike: standard input: event 'No zone': unknown time zone 'Middle Earth'")
+    assert second == "redbike: standard input: 1 job written, 1 event refused"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "cannot read 'it.ics': it is no calendar, as it has no BEGIN:VCALENDAR"),
+        (make_calendar(GOOD)[:-14], "it seems to be cut off"),
+        (make_calendar(GOOD).replace("END:VEVENT", "END:\ud8ff"), "line 9 is not UTF-8"),
+    ],
+)
+def test_what_is_no_calendar_is_refused_in_one_line(shell, text, message):
+    (shell.folder / "it.ics").write_bytes(text.encode(errors="surrogatepass"))
+    for command in (["import", "ics", "it.ics"], ["set", "job:A", "@daily", "--except=it.ics"]):
+        done = shell.run(*command)
+        assert (done.returncode, done.stdout) == (2, "")
+        [line] = done.stderr.splitlines()
+        assert message in line
+    assert shell.run("schedules").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.ics"], "cannot read 'nowhere.ics': No such file or directory"),
+        (["."], "cannot read '.': Is a directory"),
+        (["team.ics", "--queue=a:b"], "bad --queue 'a:b'"),
+        (["team.ics", "--queue="], "bad --queue ''"),
+        (["team.ics", "--tz=Nowhere"], "bad timezone 'Nowhere'"),
+        (["team.ics", "--out=no/where.csv"], "cannot write 'no/where.csv': No such file or directory"),
+        (["team.ics", "--except=nowhere.ics"], "cannot read 'nowhere.ics'"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_line(shell, arguments, message):
+    (shell.folder / "team.ics").write_text(make_calendar(GOOD))
+    done = shell.run("import", "ics", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert message in line
+
+
+def test_a_zone_whose_rules_change_each_second_does_not_hang(shell):
+    zone = "BEGIN:VTIMEZONE\nTZID:Fast\n" + "".join(
+        f"BEGIN:{kind}\nDTSTART:00040101T000000\nTZOFFSETFROM:+0100\nTZOFFSETTO:+0{number}00\n"
+        f"RRULE:FREQ=SECONDLY\nEND:{kind}\n"
+        for number, kind in enumerate(("STANDARD", "DAYLIGHT"))
+    )
+    event = BAD.replace("Middle Earth", "Fast") + "\nRDATE;TZID=Fast;VALUE=PERIOD:20300101T000000/20300102T000000"
+    text = make_calendar(GOOD, event).replace("BEGIN:VEVENT", f"{zone}END:VTIMEZONE\nBEGIN:VEVENT", 1)
+    done = shell.run("import", "ics", "-", input=text)
+    assert done.returncode == 2
+    assert "event 'No zone': unknown time zone 'Fast': no zone of IANA has its rules" in done.stderr
+
+
+def test_without_the_package_it_says_what_to_install(shell, holidays):
+    (shell.folder / "icalendar.py").write_text("raise ModuleNotFoundError(\"No module named 'icalendar'\")\n")
+    shell.environment["PYTHONPATH"] = f"{shell.folder}:{shell.environment['PYTHONPATH']}"
+    for command in (["import", "ics", "team.ics"], ["set", "job:A", "@daily", "--except=holidays.ics"]):
+        done = shell.run(*command)
+        assert done.returncode == 1
+        assert done.stderr.endswith("needs a package (No module named 'icalendar'): pip install 'redbike[ics]'\n")
+    assert shell.run("set", "job:A", "@daily").returncode == 0
+
+
+def count_days(shell, jobid: str) -> list[str]:
+    """The days of the next runs of a job."""
+    text, due = json.loads(shell.run("tell", jobid).stdout)["schedule"], time.time()
+    schedule, found = parse(text), list[str]()
+    while len(found) < 6:
+        due = schedule.next(due)
+        found.append(datetime.fromtimestamp(due, UTC).strftime("%Y%m%d"))
+    return found
+
+
+@pytest.mark.parametrize("schedule", ["0 0 * * *", "h 0 * * *", "RRULE:FREQ=DAILY;BYHOUR=12;BYMINUTE=0"])
+def test_set_leaves_out_holidays(shell, holidays, schedule):
+    assert shell.run("set", "job:A", schedule, "--except=holidays.ics").returncode == 0
+    found = count_days(shell, "job:A")
+    assert holidays & set(found) == set()
+    assert {name_day(2), name_day(5)} <= set(found)
+    assert "EXDATE" in shell.run("schedules").stdout
+
+
+def test_a_holiday_is_a_day_in_the_zone_of_the_schedule(shell, holidays):
+    shell.run("set", "job:A", "0 3 * * *", "--tz=Asia/Tokyo", "--except=holidays.ics")
+    found = parse(json.loads(shell.run("tell", "job:A").stdout)["schedule"])
+    tokyo = [
+        datetime.strptime(f"{day}T03+0900", "%Y%m%dT%H%z").timestamp()
+        for day in (name_day(2), *sorted(holidays), name_day(5))
+    ]
+    assert [found.next(at - 1) == at for at in tokyo] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("schedule", ["EVERY:1h", "NOW", "AT:2040-01-01", "CONTINUE", "STOP"])
+def test_only_calendars_have_holidays(shell, holidays, schedule):
+    for command in (["set", "job:A"], ["next"]):
+        done = shell.run(*command, schedule, "--except=holidays.ics")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.endswith("only cron and rules can leave out days\n")
+    assert shell.run("schedules").stdout == ""
+
+
+def test_too_many_runs_on_holidays_are_refused(shell, holidays):
+    done = shell.run("set", "job:A", "RRULE:FREQ=MINUTELY", "--except=holidays.ics")
+    assert done.returncode == 2
+    assert "it has too many runs on these days" in done.stderr
+    assert shell.run("set", "job:A", "* * * * *", "--except=holidays.ics").returncode == 0
+
+
+def test_next_shows_what_holidays_leave_out(shell, holidays):
+    done = shell.run("next", "0 0 * * *", "--except=holidays.ics", "--count=6")
+    assert done.returncode == 0
+    assert "every day, but not on " in done.stdout
+    shown = {line.split()[0].replace("-", "") for line in done.stdout.splitlines()[1:]}
+    assert len(shown) == 6
+    assert holidays & shown == set()
+
+
+def test_import_leaves_out_holidays_but_no_single_event(shell, holidays):
+    series = f"UID:1\nSUMMARY:Series\nDTSTART:{name_day(1)}T235959Z\nRRULE:FREQ=DAILY"
+    single = f"UID:2\nSUMMARY:Single\nDTSTART:{name_day(3)}T120000Z"
+    done = shell.run("import", "ics", "-", "--except=holidays.ics", input=make_calendar(series, single))
+    assert (done.returncode, done.stderr) == (0, "redbike: standard input: 2 jobs written\n")
+    rows = {row[0].partition("-")[0]: row[1] for row in csv.reader(io.StringIO(done.stdout))}
+    lines = rows["series"].splitlines()
+    assert lines[-1] == f"EXDATE:{','.join(f'{day}T235959' for day in sorted(holidays))}"
+    assert rows["single"].startswith("AT:")

@@ -1,0 +1,296 @@
+"""The events of calendars as jobs: the same instants as another implementation has, and what cannot be imported."""
+
+import io
+import time
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from redbike.errors import BadConfig, BadSchedule
+from redbike.moving.calendar import MAX_SIZE, MICROSOFT, read_calendar
+from redbike.moving.events import Importer, Job, make_jobid
+from redbike.moving.holidays import read_holidays
+from redbike.moving.vtimezones import Onsets, ZoneNames
+from redbike.schedule.parser import parse
+from tests.cases import instant
+from tests.cases.calendars import answers
+
+NOW = answers.NOW.timestamp()
+END = (answers.NOW + answers.YEARS).timestamp()
+EVENT = "UID:one\nSUMMARY:One\nDTSTART;TZID=Europe/Berlin:20261102T090000\n"
+DAILY = f"{EVENT}RRULE:FREQ=DAILY\n"
+MANY = ",".join(f"2027{month:02}01T00{minute:02}00Z" for month in range(1, 13) for minute in range(60))
+DAY = "UID:one\nSUMMARY:One\nDTSTART;VALUE=DATE:20261102\n"
+
+
+def make_calendar(*events: str, head: str = "") -> str:
+    body = "".join(f"BEGIN:VEVENT\n{event.rstrip()}\nEND:VEVENT\n" for event in events)
+    return f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//test//EN\n{head}{body}END:VCALENDAR\n"
+
+
+def read(text: str, zone: str | None = "Europe/Berlin") -> tuple[Importer, list[Job]]:
+    importer = Importer(read_calendar(io.BytesIO(text.encode()), "it"), "calendar", zone, "UTC", NOW)
+    return importer, list(importer.list_jobs())
+
+
+def walk(text: str, number: int = 100_000) -> list[float]:
+    schedule, found = parse(text), list[float]()
+    due = schedule.next(NOW)
+    while due is not None and due <= END and len(found) < number:
+        found.append(due)
+        due = schedule.next(due)
+    return found
+
+
+def list_runs(*events: str, number: int = 4, head: str = "") -> list[str]:
+    """The first runs of the only job, in UTC."""
+    _, [job] = read(make_calendar(*events, head=head))
+    assert job.schedule is not None, job.problem
+    return [datetime.fromtimestamp(run, UTC).strftime("%m%dT%H%M") for run in walk(job.schedule.text, number)]
+
+
+def import_file(name: str) -> dict[str, list[float]]:
+    """The instants of each event of a file, by its UID."""
+    calendar = read_calendar(io.BytesIO((answers.FOLDER / f"{name}.ics").read_bytes()), name)
+    jobs = {job.jobid: job for job in Importer(calendar, "A", answers.ZONE, "UTC", NOW).list_jobs()}
+    found = {}
+    for event in calendar.events:
+        job = None if event.replaces else jobs.get(make_jobid(event, "A"))
+        if job and job.schedule:
+            found[event.uid] = walk(job.schedule.text)
+    assert len(found) == len(jobs)
+    return found
+
+
+@pytest.mark.parametrize("name", answers.NAMES)
+def test_it_has_the_instants_of_another_implementation(name):
+    expected = answers.read(name)
+    assert len(expected) >= 3
+    assert import_file(name) == expected
+
+
+@pytest.mark.parametrize("name", answers.NAMES)
+def test_these_instants_are_those_of_the_package(name):
+    """Where it is installed: see `tests.cases.calendars.answers`."""
+    pytest.importorskip("recurring_ical_events")
+    assert answers.compute(name) == answers.read(name)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([DAILY], "1102T0800 1103T0800 1104T0800 1105T0800"),
+        ([f"{DAILY}EXDATE;TZID=Europe/Berlin:20261103T090000"], "1102T0800 1104T0800 1105T0800 1106T0800"),
+        ([f"{DAILY}EXDATE;VALUE=DATE:20261103"], "1102T0800 1104T0800 1105T0800 1106T0800"),
+        ([f"{DAILY}EXDATE:20261103T080000Z\nRDATE:20261103T100000Z"], "1102T0800 1103T1000 1104T0800 1105T0800"),
+        ([f"{DAILY}RDATE;VALUE=PERIOD:20261103T100000Z/PT1H"], "1102T0800 1103T0800 1103T1000 1104T0800"),
+        # A start that the rule does not have is an occurrence all the same.
+        ([f"{EVENT}RRULE:FREQ=WEEKLY;BYDAY=WE"], "1102T0800 1104T0800 1111T0800 1118T0800"),
+        ([f"{EVENT}RDATE;TZID=Europe/Berlin:20261105T100000"], "1102T0800 1105T0900"),
+        ([f"{EVENT}RDATE:20261105T090000Z\nEXDATE;TZID=Europe/Berlin:20261102T090000"], "1105T0900"),
+        # Two occurrences that change places, and one that goes where another is cancelled.
+        (
+            [
+                DAILY,
+                f"{EVENT}RECURRENCE-ID:20261103T080000Z\nDTSTART:20261104T080000Z".replace(
+                    "DTSTART;TZID=Europe/Berlin:20261102T090000\n", ""
+                ),
+                "UID:one\nRECURRENCE-ID:20261104T080000Z\nSTATUS:CANCELLED",
+            ],
+            "1102T0800 1104T0800 1105T0800 1106T0800",
+        ),
+        # The newest version counts.
+        (
+            [
+                f"{DAILY}SEQUENCE:2",
+                "UID:one\nSEQUENCE:4\nRECURRENCE-ID:20261103T080000Z\nDTSTART:20261103T120000Z",
+                "UID:one\nSEQUENCE:3\nRECURRENCE-ID:20261103T080000Z\nDTSTART:20261103T110000Z",
+                f"{EVENT}SEQUENCE:1",
+            ],
+            "1102T0800 1103T1200 1104T0800 1105T0800",
+        ),
+        # An occurrence of a series that is not there.
+        (["UID:one\nRECURRENCE-ID:20261103T080000Z\nDTSTART:20261103T120000Z"], "1103T1200"),
+        # Days are midnight, until the end of the last one.
+        ([f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T000000Z"], "1101T2300 1102T2300 1103T2300"),
+        ([f"{DAY}RRULE:FREQ=DAILY", "UID:one\nRECURRENCE-ID:20261103T000000Z\nSTATUS:CANCELLED"], None),
+        ([DAY], "1101T2300"),
+        (["UID:one\nDTSTART:20261102T090000"], "1102T0800"),
+        # Clocks change on 28 March: the start is in the gap, but those before it are not.
+        (
+            ["UID:one\nDTSTART;TZID=Europe/Berlin:20270328T023000\nRRULE:FREQ=DAILY;COUNT=3"],
+            "0328T0130 0329T0030 0330T0030",
+        ),
+    ],
+)
+def test_it_has_the_exceptions_of_the_event(events, expected):
+    assert list_runs(*events) == (expected or "1101T2300 1103T2300 1104T2300 1105T2300").split()
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ("UID:one\nSUMMARY:One\nRRULE:FREQ=DAILY", "no DTSTART"),
+        ("UID:one\nDTSTART:20260230T090000Z", "DTSTART: Wrong"),
+        ("UID:one\nDTSTART:yesterday", "DTSTART: "),
+        (f"{EVENT}RRULE:FREQ=DAILY;COUNT=x", "RRULE: "),
+        (f"{EVENT}RRULE:FREQ=FORTNIGHTLY", "FORTNIGHTLY"),
+        (f"{EVENT}RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "it can never occur"),
+        (f"{DAILY}EXDATE:never", "EXDATE: "),
+        ("UID:one\nDTSTART;TZID=Middle Earth:20261102T090000", "unknown time zone 'Middle Earth': the calendar does"),
+        ("UID:one\nRECURRENCE-ID;RANGE=THISANDFUTURE:20261103T080000Z\nDTSTART:20261103T120000Z", "RANGE"),
+        (f"{EVENT}RRULE:FREQ=SECONDLY\nEXDATE;VALUE=DATE:20261103", "more than 100 occurrences"),
+        (
+            f"{DAILY}RDATE:{','.join(f'2027{month:02}01T{n:04}00Z' for month in range(1, 10) for n in range(60))}",
+            "8192",
+        ),
+    ],
+)
+def test_what_cannot_be_imported_is_named_and_the_others_are_not(event, message):
+    _, jobs = read(make_calendar(event, "UID:two\nSUMMARY:Two\nDTSTART:20261103T080000Z"))
+    assert [job.schedule is None for job in jobs] == [True, False]
+    assert message in jobs[0].problem
+    assert jobs[0].problem.isprintable()
+
+
+def test_what_has_no_run_to_come_is_left_out():
+    importer, jobs = read(
+        make_calendar(
+            "UID:past\nDTSTART:20200101T090000Z",
+            "UID:old\nDTSTART:19500101T090000Z",
+            "UID:ended\nDTSTART:20200101T090000Z\nRRULE:FREQ=DAILY;COUNT=3",
+            f"{DAILY}STATUS:CANCELLED",
+            "UID:none\nDTSTART:20261103T080000Z\nEXDATE:20261103T080000Z",
+        )
+    )
+    assert jobs == []
+    assert dict(importer.left_out) == {"past": 3, "cancelled": 2}
+
+
+def test_a_second_is_often_but_no_reason_to_hang():
+    began = time.process_time()
+    assert list_runs(f"{EVENT}RRULE:FREQ=SECONDLY", number=2) == ["1102T0800", "1102T0800"]
+    assert time.process_time() - began < 5
+
+
+def test_past_exceptions_give_way_if_the_text_would_be_too_long():
+    days = [date(2024, 1, 1) + timedelta(number) for number in range(600)]
+    past = ",".join(f"{day:%Y%m%d}T080000Z" for day in days)
+    start = "UID:one\nDTSTART;TZID=Europe/Berlin:20200101T090000\nRRULE:FREQ=DAILY\n"
+    _, [job] = read(make_calendar(f"{start}EXDATE:{past},20261103T080000Z"))
+    assert job.schedule is not None
+    assert job.schedule.text.endswith("\nEXDATE:20261103T090000")
+
+
+def test_the_id_is_the_same_again_and_a_job_id():
+    _, [first] = read(make_calendar("UID:a@b\nSUMMARY:Réport\\, the: Ωne\nDTSTART:20261103T080000Z"))
+    _, [again] = read(make_calendar("UID:a@b\nSUMMARY:Réport\\, the: Ωne\nDTSTART:20271103T080000Z\nSEQUENCE:3"))
+    _, [other] = read(make_calendar("UID:c@b\nSUMMARY:Réport\\, the: Ωne\nDTSTART:20261103T080000Z"))
+    assert first.jobid == again.jobid != other.jobid
+    assert first.jobid.startswith("réport-the-ωne-")
+    assert first.jobid.count(":") == 1
+    assert read(make_calendar("DTSTART:20261103T080000Z"))[1][0].jobid.startswith("event-")
+
+
+@pytest.mark.parametrize(
+    ("zone", "head", "expected"),
+    [
+        ("Asia/Tokyo", "X-WR-TIMEZONE:America/New_York\n", "1101T1500"),
+        (None, "X-WR-TIMEZONE:America/New_York\n", "1102T0500"),
+        (None, "X-WR-TIMEZONE:W. Europe Standard Time\n", "1101T2300"),
+        (None, "", "1102T0000"),
+    ],
+)
+def test_days_are_midnight_where_the_user_or_the_calendar_says(zone, head, expected):
+    _, [job] = read(make_calendar(DAY, head=head), zone)
+    assert job.schedule is not None
+    assert job.schedule.next(NOW) == instant(f"2026-{expected[:2]}-{expected[2:]}")
+
+
+def test_a_calendar_in_an_unknown_zone_is_refused():
+    with pytest.raises(BadSchedule, match="unknown time zone 'Middle Earth'"):
+        read(make_calendar(DAY, head="X-WR-TIMEZONE:Middle Earth\n"), None)
+
+
+BERLIN = (
+    Onsets("16011028T030000", 7200, 3600, ("RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10",)),
+    Onsets("16010325T020000", 3600, 7200, ("RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3",)),
+)
+
+
+@pytest.mark.parametrize("now", ["2026-01-15", "2026-07-15", "2026-11-23"])
+@pytest.mark.parametrize(
+    ("tzid", "parts", "expected"),
+    [
+        ("Europe/Berlin", (), "Europe/Berlin"),
+        ("/example.org/20260101/Europe/Berlin", (), "Europe/Berlin"),
+        ("/America/Argentina/Buenos_Aires", (), "America/Argentina/Buenos_Aires"),
+        ("W. Europe Standard Time", BERLIN, "Europe/Berlin"),
+        ("Here", (), None),
+        ("(UTC+01:00) Amsterdam, Bern", BERLIN, "Europe/Amsterdam"),
+        ("Fixed", (Onsets("16010101T000000", 19800, 19800, ()),), "Asia/Calcutta"),
+        ("Fixed", (Onsets("16010101T000000", 7200, 7200, ()),), "Etc/GMT-2"),
+        ("Fixed", (Onsets("16010101T000000", 0, 0, ()),), "UTC"),
+        ("Odd", (Onsets("16010101T000000", 1234, 1234, ()),), None),
+        ("Odd", (BERLIN[0], BERLIN[1]._replace(lines=("RRULE:FREQ=YEARLY;BYDAY=2SU;BYMONTH=5",))), None),
+        ("Odd", (BERLIN[0]._replace(lines=("RRULE:FREQ=SECONDLY",)), BERLIN[1]), None),
+        ("Odd", (BERLIN[0]._replace(lines=("RRULE:FREQ=NEVER",)), BERLIN[1]), None),
+    ],
+)
+def test_a_zone_is_known_by_its_name_or_by_its_rules(tzid, parts, expected, now):
+    names = ZoneNames({tzid: parts}, {}, MICROSOFT, instant(now))
+    if expected:
+        assert names.find(tzid) == expected
+    else:
+        with pytest.raises(BadSchedule, match=f"unknown time zone '{tzid}'"):
+            names.find(tzid)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "it is no calendar"),
+        (b"jobid,schedule\n", "it is no calendar"),
+        (bytes(range(128)) * 10, "it is no calendar"),
+        (bytes(range(256)), "line 2 is not UTF-8"),
+        (make_calendar(DAILY.replace("One", "Äpfel")).encode("latin-1"), "line 6 is not UTF-8"),
+        (make_calendar(DAILY).encode("utf-16"), "line 1 is not UTF-8"),
+        (make_calendar(DAILY)[:-15].encode(), "it seems to be cut off"),
+        (make_calendar(DAILY)[:100].encode(), "cut off"),
+        (b"BEGIN:VCALENDAR\n" + b"BEGIN:VEVENT\n" * 5000, "cut off"),
+        (b"BEGIN:VCALENDAR\nno line\nEND:VCALENDAR\n", "could not be parsed"),
+        (b"BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nBEGIN:STANDARD\nEND:STANDARD\nEND:VTIMEZONE\nEND:VCALENDAR", None),
+        (b"BEGIN:VCALENDAR\n" + b" x" * (MAX_SIZE // 2), "more than 32 MiB"),
+    ],
+)
+def test_what_is_no_calendar_is_refused_in_one_line(data, message):
+    if message is None:
+        assert read_calendar(io.BytesIO(data), "it").events == []
+        return
+    with pytest.raises(BadConfig, match=f"cannot read 'it': .*{message}") as refused:
+        read_calendar(io.BytesIO(data), "it")
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 250
+
+
+def list_holidays(*events: str) -> list[str]:
+    found = read_holidays(io.BytesIO(make_calendar(*events).encode()), "it", NOW)
+    return [datetime.fromtimestamp(day * 86400, UTC).strftime("%Y%m%d") for day in found]
+
+
+def test_holidays_are_the_all_day_events_of_two_years():
+    assert list_holidays(
+        "UID:1\nDTSTART;VALUE=DATE:20261225\nDTEND;VALUE=DATE:20261227",
+        "UID:2\nDTSTART;VALUE=DATE:20200101\nRRULE:FREQ=YEARLY",
+        "UID:3\nDTSTART;VALUE=DATE:20261030\nDURATION:P4D",
+        "UID:4\nDTSTART;VALUE=DATE:20290101",
+        "UID:5\nDTSTART:20261111T090000Z",
+        "UID:6\nDTSTART;VALUE=DATE:20261212\nSTATUS:CANCELLED",
+    ) == ["20261031", "20261101", "20261102", "20261225", "20261226", "20270101", "20280101"]
+
+
+def test_a_calendar_without_holidays_is_refused():
+    with pytest.raises(BadConfig, match="it has no all-day event in the next two years"):
+        list_holidays("UID:5\nDTSTART:20261111T090000Z")
+    with pytest.raises(BadConfig, match="event 'One': RRULE: "):
+        list_holidays(f"{DAY}RRULE:FREQ=YEARLY;COUNT=x")
