@@ -15,6 +15,7 @@ from redbike.errors import BadSchedule, quoted
 from redbike.moving.calendar import MICROSOFT, RULES, Calendar, Event
 from redbike.moving.vtimezones import ZoneNames
 from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import MAX_TEXT
 from redbike.schedule.parser import parse
 from redbike.schedule.rrule.rule import Line, Moment, parse_moment, parse_moments
 from redbike.schedule.rrule.writing import format_wall, write_dates
@@ -85,12 +86,12 @@ class Importer:
                 raise BadSchedule(event.problem)
             if event.is_range:
                 raise BadSchedule("it changes an occurrence and all later ones (RANGE), which is not supported")
+        master = None if events[-1].replaces else events[-1]
         changes = [event for event in events if event.replaces]
-        master = next((event for event in reversed(events) if not event.replaces), None)
         if master is not None and master.is_cancelled:
             return None
         series = _Series(self, master)
-        for event in changes:
+        for event in sorted(changes, key=lambda event: event.sequence):
             series.change(event)
         return series.make_schedule(self._now)
 
@@ -112,8 +113,8 @@ class _Series:
         self._is_date = False
         self._plain: Schedule | None = None  # its rules alone
         self._added: set[int] = set()
-        self._moved: set[int] = set()
         self._excluded: set[int] = set()
+        self._changes: dict[int, int | None] = {}  # where an occurrence is moved to; None if it is cancelled
         if master is not None:
             self._begin(master)
 
@@ -140,44 +141,42 @@ class _Series:
                 self._excluded.update(due for moment in parse_moments(line) for due in self._expand(line, moment))
 
     def change(self, event: Event) -> None:
-        """Cancel or move an occurrence."""
+        """Cancel or move an occurrence. A later change of the same one counts."""
         assert event.replaces is not None
         before = set(self._expand(event.replaces, parse_moment(event.replaces.value, "RECURRENCE-ID")))
         if event.is_cancelled:
-            self._excluded |= before
+            self._changes |= dict.fromkeys(before)
             return
         if event.start is None:
             raise BadSchedule(f"its occurrence of {event.replaces.value} has no DTSTART")
         after = self._resolve(event.start, parse_moment(event.start.value, "DTSTART"))
-        self._excluded |= before - {after}
-        self._moved.add(after)
+        self._changes |= dict.fromkeys(before or {after}, after)
 
     def make_schedule(self, now: float) -> Schedule | None:
         """Return the schedule; None if no occurrence is left. Of one that is too long, leave out past dates."""
         # In the place of an occurrence that is moved away, another one may be moved.
-        excluded = self._excluded - self._moved
-        added = self._moved | self._added - excluded
+        moved = {after for after in self._changes.values() if after is not None}
+        excluded = (self._excluded | self._changes.keys()) - moved
+        added = moved | self._added - excluded
         if self._plain is None:
             return self._make_dates(added) if added else None
         added = {due for due in added if self._plain.next(due - 1) != due}
-        try:
-            return self._make_series(added, excluded)
-        except BadSchedule as error:
-            if "allowed" not in str(error):
-                raise
-        return self._make_series({due for due in added if due > now}, {due for due in excluded if due > now})
+        text = self._format(added, excluded)
+        if len(text) > MAX_TEXT:
+            text = self._format({due for due in added if due > now}, {due for due in excluded if due > now})
+        return parse(text)
 
-    def _make_series(self, added: Iterable[int], excluded: Iterable[int]) -> Schedule:
+    def _format(self, added: Iterable[int], excluded: Iterable[int]) -> str:
         zone = find_zone(self._timezone)
         dates = (*write_dates("RDATE", added, zone), *write_dates("EXDATE", excluded, zone))
-        return parse("\n".join((self._format_start(), *self._rules, *dates)))
+        return "\n".join((self._format_start(), *self._rules, *dates))
 
     def _make_dates(self, added: set[int]) -> Schedule:
         first = min(added)
         if len(added) == 1:
             return parse(f"AT:{datetime.fromtimestamp(max(first, 0), UTC):%Y-%m-%dT%H:%M:%SZ}")
         self._wall = first + find_zone(self._timezone)(first)[2]
-        return self._make_series(added, ())
+        return parse(self._format(added, ()))
 
     def _format_start(self) -> str:
         if self._timezone == "UTC":
@@ -194,18 +193,19 @@ class _Series:
             yield resolve(moment.wall // 86400 * 86400, find_zone(self._timezone))
         elif not moment.is_date:
             yield self._resolve(line, moment)
-        elif self._plain is not None:
-            yield from self._list_day(self._plain, moment)
+        else:
+            zone = find_zone(self._timezone)
+            yield from self._list_day(resolve(moment.wall, zone), resolve(moment.wall + 86400, zone))
 
-    def _list_day(self, plain: Schedule, moment: Moment) -> list[int]:
-        """Return the occurrences of the rules on a day."""
-        zone, found = find_zone(self._timezone), list[int]()
-        due, end = plain.next(resolve(moment.wall, zone) - 1), resolve(moment.wall + 86400, zone)
-        while due is not None and due < end:
+    def _list_day(self, begin: int, end: int) -> list[int]:
+        """Return the occurrences from `begin` until `end`. Raise `BadSchedule` if there are too many."""
+        found = [due for due in self._added if begin <= due < end]
+        due = self._plain.next(begin - 1) if self._plain else None
+        while self._plain and due is not None and due < end:
             found.append(int(due))
             if len(found) > _MOST:
-                raise BadSchedule(f"an EXDATE excludes a day with more than {_MOST} occurrences")
-            due = plain.next(due)
+                raise BadSchedule(f"a day with more than {_MOST} occurrences is to be left out")
+            due = self._plain.next(due)
         return found
 
 

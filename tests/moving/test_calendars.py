@@ -109,6 +109,16 @@ def test_these_instants_are_those_of_the_package(name):
             ],
             "1102T0800 1103T1200 1104T0800 1105T0800",
         ),
+        # Also if an older version names the same occurrence in another zone.
+        (
+            [
+                DAILY,
+                "UID:one\nSEQUENCE:2\nRECURRENCE-ID:20261103T080000Z\nDTSTART:20261103T120000Z",
+                "UID:one\nSEQUENCE:1\nRECURRENCE-ID;TZID=Asia/Tokyo:20261103T170000\nDTSTART:20261103T110000Z",
+            ],
+            "1102T0800 1103T1200 1104T0800 1105T0800",
+        ),
+        ([f"{EVENT}RDATE:20261105T090000Z\nEXDATE;VALUE=DATE:20261102"], "1105T0900"),
         # An occurrence of a series that is not there.
         (["UID:one\nRECURRENCE-ID:20261103T080000Z\nDTSTART:20261103T120000Z"], "1103T1200"),
         # Days are midnight, until the end of the last one.

@@ -4335,15 +4335,15 @@ IMPORTED = [
     Bug(
         "an occurrence that is moved runs at its old time too",
         "moving/events.py",
-        "        self._excluded |= before - {after}\n",
-        "",
+        "(self._excluded | self._changes.keys()) - moved",
+        "self._excluded - moved",
         CALENDARS,
     ),
     Bug(
         "an occurrence that is moved to a cancelled one does not run",
         "moving/events.py",
-        "        excluded = self._excluded - self._moved\n",
-        "        excluded = self._excluded\n",
+        "(self._excluded | self._changes.keys()) - moved",
+        "self._excluded | self._changes.keys()",
         CALENDARS,
     ),
     Bug(
