@@ -80,7 +80,7 @@ def test_python_and_the_command_line_take_each_option_by_its_name():
     for option in OPTIONS.values():
         words = f"{option.help}: {', '.join(option.choices)}" if option.choices else option.help
         assert usage.options[f"--{option.name}"].text == f"{words}."
-    others = {"--after", "--tz", "--data", *GENERAL}
+    others = {"--after", "--tz", "--data", "--except", *GENERAL}
     assert [name for name in usage.get_options("set") if name not in others] == [f"--{name}" for name in OPTIONS]
 
 

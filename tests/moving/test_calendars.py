@@ -217,6 +217,12 @@ def test_days_are_midnight_where_the_user_or_the_calendar_says(zone, head, expec
     assert job.schedule.next(NOW) == instant(f"2026-{expected[:2]}-{expected[2:]}")
 
 
+def test_whole_days_end_with_the_day_of_until_wherever_that_is():
+    _, [job] = read(make_calendar(f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T000000Z"), "America/New_York")
+    assert job.schedule is not None
+    assert walk(job.schedule.text) == [instant(f"2026-11-0{day}T05:00") for day in (2, 3, 4)]
+
+
 def test_a_calendar_in_an_unknown_zone_is_refused():
     with pytest.raises(BadSchedule, match="unknown time zone 'Middle Earth'"):
         read(make_calendar(DAY, head="X-WR-TIMEZONE:Middle Earth\n"), None)
