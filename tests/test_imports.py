@@ -78,7 +78,7 @@ MODULES = {
         {"worker"},
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
-    "commands": [{"file", "output", "process_group"}, {"job_lock"}, {"worker"}, {"__init__"}],
+    "commands": [{"environment", "output", "process_group"}, {"file"}, {"job_lock"}, {"worker"}, {"__init__"}],
     "steering": [
         {"__init__", "operator", "patterns"},
         {"cancelling", "gates", "matching", "pausing", "rerunning"},

@@ -17,7 +17,8 @@ If the config file names the INI file by a relative name, Redbike looks for it i
 relative name on the command line or in Python is looked for in the current folder. A worker reads the file once, when
 it starts. Commands that only set or dispatch jobs do not read it.
 
-A section with the name of a command may have:
+A section with the name of a command may have the keys below. The section ``[*]`` holds for all commands that do not
+have the same key in a section of their own.
 
 - ``timeout``: how long it may take, in seconds or as ``1h30m``. The default is no limit.
 - ``on-error``: what happens after a failure: ``reschedule`` (the job runs again at its next occurrence), ``stop``
@@ -31,11 +32,19 @@ A section with the name of a command may have:
 - ``cwd``: the folder to run it in, relative to the folder of the INI file. The default is the worker's current
   folder. A program such as ``./run`` is looked for there.
 - ``env.NAME``: an environment variable, in addition to those of the worker.
+- ``env``: ``worker``, the default, or ``cron``. With ``cron``, a command has none of the worker's variables. It has
+  those that cron sets: HOME, LOGNAME, PATH (``/usr/bin:/bin``) and SHELL. ``env.NAME`` overrides them, but for LOGNAME.
+  The default of ``cwd`` is HOME then.
+- ``shell``: the path of a shell, such as ``/bin/sh``. It gets the command line as it is: ``/bin/sh -c LINE``.
+- ``input``: the standard input. Without it, the standard input is empty.
 - ``backoff``: the pause after exit status 75 with ``CONTINUE``, in seconds or as ``5m``. The default is 60 seconds.
 
-A command line is split into words like in a shell, but no shell runs it. So ``~``, ``$NAME``, ``*``, ``|`` and ``>``
-have no special meaning, neither there nor in ``cwd`` and ``env.NAME``. To use them, write ``sh -c '…'``. ``%`` has no
-special meaning either: write ``%`` for the ``\\%`` of a crontab.
+Blanks at the ends of a value are not part of it. ``json.`` before a key means that the value is a JSON string, and so
+exact: ``json.input = "  one line\\nanother\\n"``.
+
+Without ``shell``, a command line is split into words like in a shell, but no shell runs it. So ``~``, ``$NAME``,
+``*``, ``|`` and ``>`` have no special meaning, neither there nor in ``cwd`` and ``env.NAME``. To use them, name a
+``shell``, or write ``sh -c '…'``. ``%`` has no special meaning either: write ``%`` for the ``\\%`` of a crontab.
 
 A command gets its job id and due time (epoch seconds) as the environment variables ``REDBIKE_JOBID`` and
 ``REDBIKE_DUE``. No part of a job id becomes part of a command line, so a shell never reads one as code. The variables

@@ -1,12 +1,14 @@
 """Read the INI file of `redbike.commands.Commands`: its commands, and the settings of each."""
 
 import configparser
+import json
 import os
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from redbike.commands.environment import CRON, WORKER, make_environment
 from redbike.config import CHOICES
 from redbike.errors import BadConfig
 from redbike.options import read_choice
@@ -14,7 +16,9 @@ from redbike.options import read_choice
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE")
 MAX_SECONDS = 1e8
 MAX_RETRIES = 1_000_000
-KEYS = ("timeout", "on-error", "on-timeout", "retries", "cwd", "backoff")
+KEYS = ("timeout", "on-error", "on-timeout", "retries", "cwd", "backoff", "shell", "env", "input")
+COMMANDS, ALL = "commands", "*"  # the section of the command lines, and the one that holds for all commands
+JSON = "json."  # before a key whose value is a JSON string
 
 DURATION = re.compile(r"(?=\d)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
@@ -34,6 +38,8 @@ class Command:
     timeout: float | None = None
     cwd: bytes | None = None
     env: Mapping[bytes, bytes] = field(default_factory=dict)
+    inherits: bool = True  # also the variables of the worker
+    input: bytes = b""
     backoff: float = 60.0
     on_error: str | None = None
     on_timeout: str | None = None
@@ -54,22 +60,55 @@ class IniParser(configparser.ConfigParser):
 def read_commands(filename: str) -> dict[str, Command]:
     """Return the commands of an INI file by name. Raise `BadConfig`, with the invalid text in one line."""
     parser = parse_ini(filename)
-    if not parser.has_section("commands"):
+    if not parser.has_section(COMMANDS):
         raise BadConfig(f"{filename}: a section [commands] is needed")
-    lines = parser["commands"]
+    lines = parser[COMMANDS]
     folder = os.path.dirname(os.path.abspath(filename))
     for section in parser.sections():
-        if section != "commands" and section not in lines:
+        if section not in (COMMANDS, ALL) and section not in lines:
             raise BadConfig(f"{filename}: section {section!r:.80} has no command of that name in [commands]")
     commands = {}
     for name, line in lines.items():
-        # A command named "commands" cannot have settings.
-        options = parser[name] if name != "commands" and parser.has_section(name) else {}
         try:
-            commands[name] = make_command(name, line, options, folder)
+            commands[name] = make_command(name, line, get_options(parser, name), folder)
         except BadConfig as error:
             raise BadConfig(f"{filename}: command {name!r:.80}: {error}") from None
     return commands
+
+
+def get_options(parser: IniParser, name: str) -> dict[str, str]:
+    """Return the keys of the command's section, and those of ``[*]`` that this does not have. Raise `BadConfig`."""
+    if name == ALL:
+        raise BadConfig("the section [*] is for all commands, so none can have this name")
+    # A command named "commands" cannot have settings of its own.
+    sections = (ALL, name) if name != COMMANDS else (ALL,)
+    options: dict[str, str] = {}
+    for section in sections:
+        if parser.has_section(section):
+            options |= decode_options(parser[section])
+    return options
+
+
+def decode_options(section: Mapping[str, str]) -> dict[str, str]:
+    """Return keys and values; ``json.KEY`` becomes ``KEY``, with the text of its JSON string. Raise `BadConfig`."""
+    options = {}
+    for key, value in section.items():
+        name = key.removeprefix(JSON)
+        if name in options:
+            raise BadConfig(f"{name!r:.80} is there twice, with and without {JSON!r}")
+        options[name] = value if name == key else parse_json(key, value)
+    return options
+
+
+def parse_json(key: str, text: str) -> str:
+    """Return the text of a JSON string. Raise `BadConfig`."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, str):
+        raise BadConfig(f'bad {key} {text!r:.80}: a JSON string such as "a\\nb" is needed')
+    return value
 
 
 def parse_ini(filename: str) -> IniParser:
@@ -94,17 +133,36 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
     for key in options:
         if key not in (*KEYS, *env):
             raise BadConfig(f"unknown key {key!r:.80}")
+    variables = dict(parse_variable(key, value) for key, value in env.items())
+    inherits = read_choice("env", options.get("env", WORKER), (WORKER, CRON)) == WORKER
+    if not inherits:
+        variables = make_environment(variables, options.get("shell"))
+    home = None if inherits else variables[b"HOME"].decode(errors="surrogateescape")
+    cwd = options.get("cwd", home)
     return Command(
         name,
-        argv=split_command_line(line),
+        argv=make_argv(line, options.get("shell")),
         timeout=parse_duration("timeout", options["timeout"], minimum=0.001) if "timeout" in options else None,
-        cwd=encode(os.path.join(folder, options["cwd"])) if "cwd" in options else None,
-        env=dict(parse_variable(key, value) for key, value in env.items()),
+        cwd=None if cwd is None else encode(os.path.join(folder, cwd)),
+        env=variables,
+        inherits=inherits,
+        input=encode(options.get("input", "")),
         backoff=parse_duration("backoff", options.get("backoff", "60"), minimum=0),
         on_error=get_choice("on-error", options),
         on_timeout=get_choice("on-timeout", options),
         retries=parse_count("retries", options["retries"]) if "retries" in options else None,
     )
+
+
+def make_argv(line: str, shell: str | None) -> tuple[bytes, ...]:
+    """Return the words to run: those of the line, or those that give the line to a shell. Raise `BadConfig`."""
+    if shell is None:
+        return split_command_line(line)
+    if "/" not in shell:
+        raise BadConfig(f"bad shell {shell!r:.80}: a path such as /bin/sh is needed")
+    if not line:
+        raise BadConfig("bad command line '': it is empty")
+    return encode(shell), b"-c", encode(line)
 
 
 def split_command_line(line: str) -> tuple[bytes, ...]:

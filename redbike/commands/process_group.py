@@ -38,6 +38,7 @@ class ProcessGroup:
         env: Mapping[bytes, bytes],
         cwd: bytes | None,
         descriptors: Sequence[int] = (),
+        stdin: int = subprocess.DEVNULL,
     ) -> None:
         self.process: subprocess.Popen[bytes]
         self._is_told = False  # by SIGTERM, to end
@@ -47,7 +48,7 @@ class ProcessGroup:
             try:
                 self.process = subprocess.Popen(
                     argv,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     bufsize=0,

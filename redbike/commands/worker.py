@@ -1,11 +1,15 @@
 """Run command lines as jobs; see `redbike.commands` for how to use this worker."""
 
+import contextlib
 import dataclasses
 import logging
 import math
 import os
 import signal
+import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from functools import cached_property
 
 from redbike.commands.file import Command, read_commands
@@ -149,14 +153,29 @@ def start_command(command: Command, jobid: str, due: float, lock: JobLock) -> Pr
     """Start `command`, which inherits `lock`. Raise `CommandFailed` if it cannot be started."""
     ensure_reaping()
     own = {b"REDBIKE_JOBID": jobid.encode(), b"REDBIKE_DUE": format_timestamp(due).encode()}
-    inherited = {name: value for name, value in os.environb.items() if name not in SECRETS}
+    inherited = {name: value for name, value in os.environb.items() if command.inherits and name not in SECRETS}
+    env = {**inherited, **command.env, **own}
     try:
-        group = ProcessGroup(command.argv, {**inherited, **command.env, **own}, command.cwd, lock.descriptors)
+        with open_input(command.input) as stdin:
+            group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin)
     except OSError as error:
         path = os.fsdecode(error.filename or command.argv[0])
         raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {path!r}") from None
     lock.record_group(group.pgid)
     return group
+
+
+@contextlib.contextmanager
+def open_input(data: bytes) -> Iterator[int]:
+    """Yield a descriptor from which a process reads `data`. Raise `OSError`."""
+    if not data:
+        yield subprocess.DEVNULL
+        return
+    # A file and not a pipe: nobody needs to write while the command reads, or does not.
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
 
 
 def ensure_reaping() -> None:

@@ -26,6 +26,7 @@ SIGNALS = "tests/processes/test_signals.py"
 FORKS = "tests/processes/test_forks.py"
 SUPERVISOR = "tests/processes/test_supervisor.py"
 OUTPUT = "tests/commands/test_output.py"
+CRON_STYLE = "tests/commands/test_cron_style.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
 PAUSES = "tests/state/test_pauses.py"
 RESUMING = "tests/running/test_resuming.py"
@@ -1159,9 +1160,30 @@ COMMANDS = [
     Bug(
         "a command does not hold the lock of its job",
         "commands/worker.py",
-        "command.cwd, lock.descriptors)",
-        "command.cwd, [])",
+        "command.cwd, lock.descriptors, stdin)",
+        "command.cwd, [], stdin)",
         f"{PROCESSES} -k next_run",
+    ),
+    Bug(
+        "the environment of cron has the variables of the worker",
+        "commands/worker.py",
+        "if command.inherits and name not in SECRETS",
+        "if name not in SECRETS",
+        f"{CRON_STYLE} -k environment",
+    ),
+    Bug(
+        "a crontab may change LOGNAME",
+        "commands/environment.py",
+        'return {**given, **variables, b"LOGNAME": os.fsencode(user.pw_name)}',
+        'return {**given, b"LOGNAME": os.fsencode(user.pw_name), **variables}',
+        f"{CRON_STYLE} -k environment",
+    ),
+    Bug(
+        "a JSON string in the file of commands is taken as it is written",
+        "commands/file.py",
+        "value if name == key else parse_json(key, value)",
+        "value",
+        f"{CRON_STYLE} -k 'input or text'",
     ),
     Bug(
         "a command in time leaves its lock to what it left behind",
