@@ -52,7 +52,12 @@ MODULES = {
     ],
     "processes": [{"__init__", "forks", "signals", "streams", "child", "watchdog"}, {"outlet"}, {"supervisor"}],
     "conversion": [{"__init__", "instants"}, {"crons", "rules"}, {"schedules"}],
-    "moving": [{"__init__", "rows", "seen", "vtimezones"}, {"calendar"}, {"events"}, {"holidays"}],
+    "moving": [
+        {"__init__", "crontab_fields", "crontab_units", "local_system", "rows", "seen", "vtimezones"},
+        {"calendar", "crontab_lines"},
+        {"crontab_names", "events"},
+        {"crontab", "holidays"},
+    ],
     "state": [
         {"__init__", "history", "keys", "records", "rights", "run"},
         {"entries", "texts"},
@@ -88,8 +93,8 @@ MODULES = {
     "why": [{"__init__", "situation"}, {"now"}, {"past"}, {"reasons"}],
     "watching": [{"__init__", "counting", "glance", "metrics", "server"}, {"agenda", "health"}],
     "cli": [
-        {"arguments", "examples", "messages", "progress", "tables", "usage"},
-        {"bike", "calendars", "diagnosis", "help", "rows"},
+        {"arguments", "examples", "messages", "new_files", "progress", "tables", "usage"},
+        {"bike", "calendars", "diagnosis", "help", "import_crontab", "rows"},
         {"chart", "importing", "screen", "set"},
         {"load"},
         {"agenda", "keep", "list", "look", "next", "run", "show", "steer", "tail", "top", "watch"},

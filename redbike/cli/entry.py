@@ -9,7 +9,8 @@ Usage:
   redbike [options] unset [--] <JOBID>
   redbike [options] load [--prune] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>] [--tz=<ZONE>]
                          [--format=<FORMAT>] <CSV>
-  redbike [options] import ics [--queue=<QUEUE>] [--tz=<ZONE>] [--except=<ICS>] [--out=<FILE>] [--] <FILE>
+  redbike [options] import crontab [--system] [--queue=<QUEUE>] [--out=<PATH>] [--force] [--] [<FILE>]
+  redbike [options] import ics [--queue=<QUEUE>] [--tz=<ZONE>] [--except=<ICS>] [--out=<PATH>] [--] <FILE>
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>] [--ping-url=<URL>]
   redbike [options] work [<WORKER>] [--concurrency=<N>] [--processes=<N>]
   redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>] [--ping-url=<URL>]
@@ -51,7 +52,9 @@ Commands:
   load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE, or of - for standard input, and print
              what differs. What is the same is not touched; bad rows are named. Under a header as schedules --full
              prints it, the further columns are options and data.
-  import     Print a row for load for each event of a calendar (import ics), with its rule, zone and exceptions.
+  import     crontab: write schedules.csv, commands.ini and .redbike.conf, which run a crontab as cron did: that of the
+             user, or FILE, - for standard input. What a person must decide is marked in them with DECIDE:.
+             ics: print a row for load for each event of a calendar, with its rule, zone and exceptions.
   dispatch   Move due jobs to their queues, until halted.
   work       Work the jobs in the queues, until halted.
   up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
@@ -125,8 +128,11 @@ Options:
   --limit=<N>              How many rows [default is 100 for runs, and for jobs on a terminal]; with tail how many
                            events a second [default is 1000].
   --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do. With import the
-                           end of each job id [default is calendar].
-  --out=<FILE>             Where to write the rows; without it to standard output.
+                           end of each job id [default is cron, and calendar for calendars].
+  --system                 The lines of the crontab name a user, as in /etc/crontab and /etc/cron.d.
+  --out=<PATH>             Where import crontab writes its files [default is the current folder], and import ics its
+                           rows [default is standard output].
+  --force                  Replace files that are there.
   --all                    Everything: no job is enqueued, and none is taken.
   --until=<TIME>           When the pause ends by itself.
   --reason=<TEXT>          Why, for whoever looks at it.
@@ -285,6 +291,8 @@ def _import_family(family: str) -> "Mapping[str, Command]":
             from redbike.cli.top import COMMANDS as commands
         case "agenda":
             from redbike.cli.agenda import COMMANDS as commands
+        case "importing":
+            from redbike.cli.importing import COMMANDS as commands
         case "steer":
             from redbike.cli.steer import COMMANDS as commands
         case _:

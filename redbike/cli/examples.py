@@ -16,6 +16,8 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("redbike schedules --full | redbike load -", "Read a backup."),
     ],
     "import": [
+        ("redbike import crontab --out=jobs", "Your own crontab."),
+        ("redbike import crontab --system /etc/crontab --out=system", "One whose lines name users."),
         ("redbike import ics team.ics --out=team.csv", "A job for each event, in a file that load reads."),
         ("redbike import ics - --queue=A --tz=Europe/Berlin < team.ics", "With midnight of Berlin for days."),
     ],

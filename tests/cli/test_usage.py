@@ -90,11 +90,15 @@ def test_each_example_runs(shell, client):
     script = shell.folder / "redbike"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n')
     script.chmod(0o755)
+    (shell.folder / "crontab").write_text("#!/bin/sh\necho '0 3 * * * backup'\n")
+    (shell.folder / "crontab").chmod(0o755)
+    (shell.folder / "etc").mkdir()
+    (shell.folder / "etc" / "crontab").write_text("0 3 * * * root backup\n")
     shell.environment["PATH"] = f"{shell.folder}:{os.environ['PATH']}"
     [port] = free_ports(1)
     for command, examples in EXAMPLES.items():
         for line, _ in examples:
-            line = line.replace("--listen=9199", f"--listen={port}")
+            line = line.replace("--listen=9199", f"--listen={port}").replace(" /etc/", " etc/")
             if command in ("server", "top"):
                 continue  # see tests/serving/test_embedded.py, as another server is configured here, and test_top.py
             if command in ("dispatch", "work", "up", "tail") or "--listen" in line:

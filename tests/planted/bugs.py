@@ -41,6 +41,9 @@ OWN = "tests/running/test_job_options.py"
 AT_WORK = "tests/working/test_job_options.py"
 ROWS = "tests/moving/test_rows.py"
 SYNC = "tests/syncing/test_sync.py"
+CRONTAB = "tests/moving/test_crontab.py"
+CRONTAB_LINES = "tests/moving/test_crontab_lines.py"
+IMPORT_CRONTAB = "tests/cli/test_import_crontab.py"
 LOG = "tests/steering/test_log.py"
 LOGGED = "tests/state/test_log.py"
 PRESENCE = "tests/running/test_presence.py"
@@ -4419,6 +4422,65 @@ IMPORTED = [
     ),
 ]
 
+MOVING_IN = [
+    Bug(
+        "a variable of a crontab holds for the lines above it",
+        "moving/crontab_lines.py",
+        "variables = {**variables, read.name: read.value}",
+        "variables[read.name] = read.value",
+        f"{CRONTAB_LINES} -k below",
+    ),
+    Bug(
+        "a percent sign with a backslash begins the input",
+        "moving/crontab_lines.py",
+        'if is_escaped and char in "%\\\\":',
+        'if is_escaped and char in "\\\\":',
+        f"{CRONTAB_LINES} -k percent",
+    ),
+    Bug(
+        "what cron ignores behind an item of a field is kept",
+        "moving/crontab_fields.py",
+        "items.append(found[0])",
+        "items.append(text[position:])",
+        f"{CRONTAB_LINES} -k what_cron_reads",
+    ),
+    Bug(
+        "the id of an imported job depends on its schedule",
+        "moving/crontab_names.py",
+        "_hash(entry.user, entry.command, entry.input)",
+        "_hash(entry.schedule, entry.command, entry.input)",
+        f"{CRONTAB} -k 'does_not_depend'",
+    ),
+    Bug(
+        "a line that is not imported leaves no mark",
+        "moving/crontab.py",
+        'yield f"# {MARK} line {line.number} is not imported: {_write_comment(line.reason)}"',
+        'yield f"# line {line.number} is not imported: {_write_comment(line.reason)}"',
+        f"{CRONTAB} -k decided",
+    ),
+    Bug(
+        "a setting that only some commands have is that of all",
+        "moving/crontab.py",
+        "if all(key in settings for settings in all_settings)",
+        "if all_settings",
+        f"{CRONTAB} -k others",
+    ),
+    Bug(
+        "an import replaces files that are there",
+        "cli/new_files.py",
+        "if there and not may_replace:",
+        "if len(there) == len(files) and not may_replace:",
+        f"{IMPORT_CRONTAB} -k replaces",
+    ),
+    Bug(
+        "all users can read the files of an imported crontab",
+        "cli/new_files.py",
+        "os.fchmod(file.fileno(), 0o600)",
+        "pass",
+        f"{IMPORT_CRONTAB} -k writes_the_files",
+    ),
+]
+
 BUGS = [
     *SYNCED,
     *EMBEDDED,
@@ -4449,4 +4511,5 @@ BUGS = [
     *STEERING,
     *OPTIONS,
     *NOTING,
+    *MOVING_IN,
 ]

@@ -1,0 +1,91 @@
+"""Import a crontab: read it, and write the files that run it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from redbike.cli.arguments import Arguments
+from redbike.cli.messages import BAD, DONE, complain
+from redbike.cli.new_files import write_files
+from redbike.config import Config
+from redbike.errors import BadConfig, RedbikeError
+from redbike.moving.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
+from redbike.moving.local_system import find_timezone, read_variables
+
+QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
+
+
+def import_crontab(arguments: Arguments, config: Config) -> int:
+    """Write the files for a crontab; name the lines that are not imported, and what must be decided."""
+    queue, folder = arguments["--queue"] or "cron", arguments["--out"] or os.curdir
+    if not QUEUE.fullmatch(queue):
+        raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
+    name, text = _read(arguments["<FILE>"], arguments["--system"])
+    host = Host(find_timezone(), read_variables(), os.path.abspath(folder), _find_program())
+    imported = convert(text, host, queue, arguments["--system"])
+    if not imported.jobs and not imported.refused:
+        raise BadConfig(f"{name}: there is no line that runs a command")
+    # Only its user can read a crontab: there may be passwords in it. All can read those of the system.
+    write_files(folder, imported.files, arguments["--force"], is_private=not arguments["--system"])
+    return _report(name, folder, imported)
+
+
+def _read(filename: str | None, has_users: bool) -> tuple[str, str]:
+    """Return what the crontab is called, and its text. Raise `BadConfig` or `RedbikeError`."""
+    if filename is None:
+        if has_users:
+            raise BadConfig("--system needs a FILE, such as /etc/crontab")
+        return "your crontab", _decode(_list_crontab())
+    if filename == "-":
+        if sys.stdin is None:
+            raise BadConfig("cannot read standard input: it is closed")
+        return "standard input", _decode(sys.stdin.buffer.read())
+    try:
+        with open(filename, "rb") as file:
+            return filename, _decode(file.read())
+    except (OSError, ValueError) as error:
+        raise BadConfig(f"cannot read {filename!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _list_crontab() -> bytes:
+    """Return the crontab of this user."""
+    try:
+        done = subprocess.run(["crontab", "-l"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        raise RedbikeError(f"cannot run 'crontab -l': {error.strerror}; name a FILE, or - for standard input") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="backslashreplace").strip() or f"exit status {done.returncode}"
+        raise RedbikeError(f"'crontab -l' failed: {said}")
+    return done.stdout
+
+
+def _find_program() -> str:
+    """Return the path of this program; the name if it was started in another way."""
+    return shutil.which(os.path.abspath(sys.argv[0])) or shutil.which("redbike") or "redbike"
+
+
+def _report(name: str, folder: str, imported: Imported) -> int:
+    wrong = 0
+    for line in imported.refused:
+        wrong += line.is_wrong
+        complain(f"{name} line {line.number}: not imported: {line.reason}: {line.text[:200]!r}")
+    for user, jobs in imported.users.items():
+        complain(f"user {user}: {', '.join(job.jobid for job in jobs)}")
+    for unit in (each for each in imported.files if each.endswith(".service")):
+        complain(f"{os.path.join(folder, unit)}: a unit for systemd; it runs as {_find_user(imported.files[unit])}")
+    number, marks = len(imported.jobs), imported.decisions
+    complain(f"{name}: {number} job{'s' * (number != 1)} in {os.path.join(folder, SCHEDULES)}")
+    if marks:
+        what = "one thing is" if marks == 1 else f"{marks} things are"
+        complain(f"{what} yours to decide: look for {MARK} in {os.path.join(folder, COMMANDS)} and the files beside it")
+    return BAD if wrong else DONE
+
+
+def _find_user(unit: str) -> str:
+    return next((line.removeprefix("User=") for line in unit.splitlines() if line.startswith("User=")), "")

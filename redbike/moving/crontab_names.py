@@ -1,0 +1,73 @@
+"""Name the jobs of a crontab by what they run, so that a line has the same id whenever it is imported."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from redbike.moving.crontab_lines import Entry
+
+MAX_LENGTH = 30  # characters of the words of a name
+MAX_WORDS = 2
+# What begins a condition or a preparation, and what only changes how a program runs.
+GUARDS = {"test", "[", "[[", "cd", "command", "export", "if", "set", "sleep", "source", ".", ":", "true", "umask"}
+WRAPPERS = {"then", "else", "do", "exec", "env", "nice", "ionice", "nohup", "sudo", "chronic", "setsid", "time", "!"}
+PARTS = re.compile(r"&&|\|\||[;|&(){}\n]")
+SUBSTITUTION = re.compile(r"\$\([^()]*\)")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+BEGINS = re.compile(r"[A-Za-z_/.~]", re.ASCII)
+OTHERS = re.compile(r"[^a-z0-9]+")
+
+
+class Names:
+    """Gives the names of commands and the ids of jobs, for the lines of one crontab in their order.
+
+    A name has some words of the command, and a hash of the command and its input. If a line has the same command as one
+    before it, a hash of its schedule is added.
+    """
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def name(self, entry: Entry) -> str:
+        """Return a name that no other line has."""
+        words = "-".join(_find_words(entry.command))[:MAX_LENGTH].strip("-") or "job"
+        name = f"{words}-{_hash(entry.user, entry.command, entry.input)}"
+        if name in self._given:
+            name += f"-{_hash(entry.schedule)}"
+        first, number = name, 1
+        while name in self._given:
+            # The same line once more; such lines are interchangeable.
+            number += 1
+            name = f"{first}-{number}"
+        self._given.add(name)
+        return name
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:4]
+
+
+def _find_words(command: str) -> list[str]:
+    """Return the program of a command line and its first arguments that are not options, as words of a name."""
+    parts = [words for words in map(_read_part, PARTS.split(SUBSTITUTION.sub("$", command))) if words]
+    best = next((words for words in parts if words[0] not in GUARDS), parts[0] if parts else [])
+    plain = (OTHERS.sub("-", PurePosixPath(word).name.lower()).strip("-") for word in best if BEGINS.match(word))
+    return [word for word in plain if word][:MAX_WORDS]
+
+
+def _read_part(part: str) -> list[str]:
+    return list(_skip_wrappers(part.replace('"', " ").replace("'", " ").split()))
+
+
+def _skip_wrappers(words: list[str]) -> Iterator[str]:
+    has_begun = False
+    wrapped = False
+    for word in words:
+        if not has_begun and (ASSIGNMENT.match(word) or word in WRAPPERS):
+            wrapped = True
+        elif not has_begun and wrapped and (word.startswith("-") or word.isdecimal()):
+            continue
+        else:
+            has_begun = True
+            yield word

@@ -1,0 +1,139 @@
+"""The command ``import crontab``, in real processes."""
+
+import csv
+import json
+import os
+import pwd
+import stat
+
+import pytest
+
+from tests.waiting import wait_until
+
+FILES = [".redbike.conf", "commands.ini", "schedules.csv"]
+TEXT = "# A job.\n0 3 * * * backup --all\n"
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def crontab(shell):
+    """Have `text` as a file, and import it into the folder ``jobs``."""
+
+    def run(text, *arguments, name="mine"):
+        (shell.folder / name).write_text(text, newline="")
+        return shell.run("import", "crontab", name, "--out=jobs", *arguments)
+
+    return run
+
+
+def test_it_writes_the_files_and_says_so(shell, crontab):
+    done = crontab(TEXT)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "redbike: mine: 1 job in jobs/schedules.csv\n"
+    assert files(shell.folder / "jobs") == FILES
+    # There may be passwords in a crontab.
+    assert {stat.S_IMODE((shell.folder / "jobs" / name).stat().st_mode) for name in FILES} == {0o600}
+
+
+def test_it_replaces_no_file_unless_it_is_told_to(shell, crontab):
+    assert crontab(TEXT).returncode == 0
+    (shell.folder / "jobs/schedules.csv").unlink()
+    before = (shell.folder / "jobs/commands.ini").read_text()
+    done = crontab(TEXT.replace("backup", "other"))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "'jobs/.redbike.conf'" in done.stderr or "'jobs/commands.ini'" in done.stderr
+    assert files(shell.folder / "jobs") == FILES[:2]
+    assert (shell.folder / "jobs/commands.ini").read_text() == before
+    assert crontab(TEXT.replace("backup", "other"), "--force").returncode == 0
+    assert "other --all" in (shell.folder / "jobs/commands.ini").read_text()
+    assert files(shell.folder / "jobs") == FILES
+
+
+def test_lines_that_cron_refuses_are_named_and_the_others_imported(shell, crontab):
+    done = crontab("61 * * * * a\n0 3 * * * b\n@reboot c\n")
+    assert done.returncode == 2
+    first, second, *rest = done.stderr.splitlines()
+    assert first == "redbike: mine line 1: not imported: cron refuses '61': bad minute: '61 * * * * a'"
+    assert second.startswith("redbike: mine line 3: not imported: cron runs it when the machine starts")
+    assert rest[0] == "redbike: mine: 1 job in jobs/schedules.csv"
+    assert rest[1].startswith("redbike: 2 things are yours to decide: look for DECIDE: in jobs/commands.ini")
+    # What cron runs, but Redbike cannot, is no error of the file.
+    assert crontab("0 3 * * * b\n@reboot c\n", "--force").returncode == 0
+
+
+def test_it_reads_standard_input(shell):
+    done = shell.run("import", "crontab", "-", input=TEXT)
+    assert (done.returncode, done.stderr) == (0, "redbike: standard input: 1 job in ./schedules.csv\n")
+    assert set(FILES) <= set(files(shell.folder))
+
+
+def test_without_a_file_it_asks_crontab_for_that_of_the_user(shell, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/crontab").write_text('#!/bin/sh\n[ "$*" = -l ] && cat "$HOME/mine"\n')
+    (tmp_path / "bin/crontab").chmod(0o755)
+    (tmp_path / "mine").write_text(TEXT)
+    shell.environment["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
+    done = shell.run("import", "crontab", "--out=jobs", "--queue=night")
+    assert (done.returncode, done.stderr) == (0, "redbike: your crontab: 1 job in jobs/schedules.csv\n")
+    assert (tmp_path / "jobs/schedules.csv").read_text().endswith(":night,0 3 * * *\n")
+    (tmp_path / "bin/crontab").write_text("#!/bin/sh\necho 'no crontab for me' >&2\nexit 1\n")
+    done = shell.run("import", "crontab", "--out=other")
+    assert (done.returncode, done.stderr) == (1, "redbike: 'crontab -l' failed: no crontab for me\n")
+    shell.environment["PATH"] = str(tmp_path / "none")
+    done = shell.run("import", "crontab", "--out=other")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "cannot run 'crontab -l'" in done.stderr
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "quoted"),
+    [
+        (("--system",), "--system needs a FILE"),
+        (("missing",), "'missing'"),
+        ((".",), "'.'"),
+        (("--queue=a:b", "mine"), "'a:b'"),
+        (("--queue=a'b", "mine"), "bad --queue"),
+        (("empty",), "empty: there is no line that runs a command"),
+    ],
+)
+def test_what_cannot_be_imported_is_refused_in_one_line(shell, arguments, quoted):
+    (shell.folder / "mine").write_text(TEXT)
+    (shell.folder / "empty").write_text("# nothing\nA=1\n")
+    done = shell.run("import", "crontab", "--out=jobs", *arguments)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert quoted in done.stderr
+    assert not (shell.folder / "jobs").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_in_one_line(shell):
+    (shell.folder / "mine").write_text(TEXT)
+    done = shell.run("import", "crontab", "mine", "--out=mine/jobs")
+    assert (done.returncode, done.stderr) == (1, "redbike: cannot write to 'mine/jobs': Not a directory\n")
+
+
+def test_users_of_the_system_are_named_with_their_units(shell, crontab):
+    done = crontab("0 1 * * * root a\n0 2 * * * www-data b\n", "--system")
+    assert done.returncode == 0
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("redbike: user root: a-")
+    assert lines[1].startswith("redbike: user www-data: b-")
+    assert "redbike: jobs/redbike-cron-www-data.service: a unit for systemd; it runs as www-data" in lines
+    assert len(files(shell.folder / "jobs")) == 6
+
+
+def test_what_was_imported_runs_as_cron_ran_it(shell, crontab):
+    text = f'HOME={shell.folder}\nPATH=/bin:/usr/bin\n0 3 * * * read a; echo "$a $PATH $LOGNAME" > out%in%\n'
+    assert crontab(text).returncode == 0
+    [[jobid, _]] = csv.reader((shell.folder / "jobs/schedules.csv").open(newline=""))
+    conf = "--config=jobs/.redbike.conf"
+    assert shell.run(conf, "load", "jobs/schedules.csv").returncode == 0
+    assert shell.run(conf, "run", jobid).returncode == 0
+    shell.start(conf, "up")
+    wait_until(lambda: json.loads(shell.run("tell", jobid).stdout).get("runs"), timeout=30)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    assert (shell.folder / "out").read_text() == f"in /bin:/usr/bin {user}\n"
+    assert json.loads(shell.run("tell", jobid).stdout)["next_run"]

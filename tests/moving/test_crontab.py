@@ -1,0 +1,234 @@
+"""What becomes of a crontab: the files, and that they say what the crontab says."""
+
+import csv
+import json
+import os
+import pwd
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redbike.commands.file import read_commands
+from redbike.config import load
+from redbike.moving.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
+from redbike.moving.crontab_lines import Entry, read_lines
+from redbike.moving.local_system import find_timezone, read_variables
+from redbike.schedule.parser import parse
+from tests.commandline import ROOT
+
+CRONTABS = ROOT / "tests" / "cases" / "crontabs"
+HOST = Host("Europe/Berlin", {"LANG": "C.UTF-8"}, "/srv/jobs", "/usr/bin/redbike")
+USER = pwd.getpwuid(os.geteuid())
+
+
+def write(folder, imported):
+    for name, text in imported.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return read_commands(str(folder / COMMANDS)), list(csv.reader((folder / SCHEDULES).open(newline="")))
+
+
+def text_of(name):
+    return (CRONTABS / name).read_text()
+
+
+def ids(text, **how):
+    return [job.jobid for job in convert(text, HOST, **how).jobs]
+
+
+def test_sixty_lines_become_sixty_jobs(tmp_path):
+    imported = convert(text_of("sixty"), HOST)
+    commands, rows = write(tmp_path, imported)
+    entries = [line for line in read_lines(text_of("sixty")) if isinstance(line, Entry)]
+    assert len(entries) == len(rows) == len(commands) == 60
+    assert imported.refused == ()
+    assert len({jobid for jobid, _ in rows}) == 60
+    for entry, (jobid, schedule), command in zip(entries, rows, commands.values(), strict=True):
+        assert jobid == f"{command.name}:cron"
+        assert schedule == entry.schedule
+        assert parse(schedule, "Europe/Berlin", jobid).next(0) is not None
+        shell = entry.variables.get("SHELL", "/bin/sh").encode()
+        assert command.argv == (shell, b"-c", entry.command.encode())
+        assert command.input == entry.input.encode()
+        cron = {"HOME": USER.pw_dir, "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "LANG": "C.UTF-8"}
+        env = {**cron, **entry.variables, "LOGNAME": USER.pw_name}
+        assert {name.decode(): value.decode() for name, value in command.env.items()} == env
+        assert command.cwd == env["HOME"].encode()
+        assert not command.inherits
+        assert (command.timeout, command.on_error, command.retries) == (None, None, None)
+
+
+def test_the_input_of_one_command_is_not_that_of_others(tmp_path):
+    commands, _ = write(tmp_path, convert("0 0 * * * cat%a\n0 1 * * * cat b\n", HOST))
+    assert [command.input for command in commands.values()] == [b"a\n", b""]
+
+
+def test_the_config_is_that_of_cron(tmp_path, monkeypatch):
+    write(tmp_path, convert(text_of("sixty"), HOST, queue="night"))
+    settings = load(str(tmp_path / CONFIG), {}).settings
+    assert settings.worker == "redbike.commands:Commands('night', 'commands.ini')"
+    assert (settings.timezone, settings.catchup, settings.on_error) == ("Europe/Berlin", "none", "reschedule")
+    assert (settings.on_timeout, settings.overlap) == ("reschedule", "skip")
+
+
+@pytest.mark.parametrize(
+    ("name", "schedules", "words"),
+    [
+        ("crontab", ["17 * * * *", "25 6 * * *", "47 6 * * 7", "52 6 1 * *"], "run-parts-cron-hourly"),
+        ("certbot", ["0 */12 * * *"], "perl-"),
+        ("e2scrub_all", ["30 3 * * 0", "10 3 * * *"], "e2scrub-all"),
+        ("mdadm", ["57 0 * * 0"], "checkarray"),
+        ("sysstat", ["5-55/10 * * * *", "59 23 * * *"], "debian-sa1"),
+    ],
+)
+def test_the_crontabs_of_debian_become_jobs_of_root(tmp_path, name, schedules, words):
+    imported = convert(text_of(name), HOST, has_users=True)
+    _, rows = write(tmp_path, imported)
+    assert [schedule for _, schedule in rows] == schedules
+    assert (imported.refused, imported.decisions, list(imported.users)) == ((), 0, ["root"])
+    assert any(jobid.startswith(words) and jobid.endswith(":cron-root") for jobid, _ in rows)
+    unit = imported.files["redbike-cron-root.service"]
+    assert "User=root\nWorkingDirectory=/srv/jobs\nExecStart=/usr/bin/redbike up\n" in unit
+    assert load(str(tmp_path / CONFIG), {}).settings.worker == "redbike.commands:Commands('cron-root', 'commands.ini')"
+
+
+def test_each_user_of_several_has_a_unit_and_a_queue(tmp_path):
+    text = "0 1 * * * root a\n0 2 * * * www-data b\n0 3 * * * root c\n"
+    imported = convert(text, HOST, has_users=True)
+    assert {user: [job.entry.command for job in jobs] for user, jobs in imported.users.items()} == {
+        "root": ["a", "c"],
+        "www-data": ["b"],
+    }
+    assert [job.jobid.split(":")[-1] for job in imported.jobs] == ["cron-root", "cron-www-data", "cron-root"]
+    units = [name for name in imported.files if name.endswith(".service")]
+    assert units == ["redbike-cron-root.service", "redbike-cron-www-data.service", "redbike-cron-dispatch.service"]
+    worker = "work \"redbike.commands:Commands('cron-www-data', 'commands.ini')\"\n"
+    assert f"User=www-data\nWorkingDirectory=/srv/jobs\nExecStart=/usr/bin/redbike {worker}" in imported.files[units[1]]
+    write(tmp_path, imported)
+    assert load(str(tmp_path / CONFIG), {}).settings.worker is None
+    # No user can reach the embedded server of another.
+    assert imported.decisions == 1
+
+
+# Ids
+
+
+def test_an_id_is_the_same_whatever_else_is_in_the_crontab():
+    text = text_of("sixty")
+    first = ids(text)
+    assert ids(text) == first
+    more = "# a comment\n0 0 * * * another thing\n" + text.replace(
+        "*/2 * * * * flock", "0 0 * * * x\n*/2 * * * * flock"
+    )
+    assert [jobid for jobid in ids(more) if jobid in first] == first
+    lines = text.split("\n")
+    less = [
+        jobid for number in range(0, len(lines), 7) for jobid in ids("\n".join(lines[:number] + lines[number + 1 :]))
+    ]
+    assert set(less) == set(first)
+
+
+def test_an_id_does_not_depend_on_the_time_of_a_command():
+    assert ids("0 3 * * * backup --all\n") == ids("X=1\n\n30 4 * * 1-5 backup --all\n")
+
+
+def test_the_same_command_twice_has_two_ids():
+    one, two, three = ids("0 3 * * * a b\n0 4 * * * a b\n0 4 * * * a b\n")
+    assert len({one, two, three}) == 3
+    assert ids("0 3 * * * a b\n5 5 * * * c\n0 4 * * * a b\n")[::2] == [one, two]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("/usr/local/bin/backup.sh --full", "backup-sh"),
+        ("cd /srv && php artisan schedule:run >> /dev/null 2>&1", "php-artisan"),
+        ("test -x /usr/sbin/x || { run-parts /etc/cron.daily; }", "run-parts-cron-daily"),
+        ("FOO=1 nice -n 19 /opt/x/Update-Search", "update-search"),
+        ("if [ -x /a ] && [ 1 ]; then /usr/lib/clean; fi", "clean"),
+        ("[ -e /tmp/x ]", "x"),
+        ("%", None),
+        ("$X > a", "a"),
+        ("ü", "job"),
+    ],
+)
+def test_an_id_begins_with_words_of_the_command(command, words):
+    for jobid in ids(f"0 0 * * * {command}\n"):
+        assert words is not None
+        assert jobid.rpartition("-")[0] == words
+
+
+# What a person must know
+
+
+def test_what_must_be_decided_is_marked_where_it_was(tmp_path):
+    text = (
+        "# Mail.\nMAILTO=a@example.org\n0 0 * * * a\n@reboot b\n# Zones.\nCRON_TZ=Asia/Tokyo\n0 1 * * mon#1 c\n"
+        "LOGNAME=root\nSHELL=zsh\nA-B=1\n61 * * * * d\n0 2 * * * e"
+    )
+    imported = convert(text, HOST)
+    lines = imported.files[COMMANDS].splitlines()
+    marks = [number for number, line in enumerate(lines) if line.startswith("# DECIDE: ")]
+    assert len(marks) == imported.decisions == 8
+    # Each is above what it is about, in the order of the crontab.
+    said = [lines[number] for number in marks]
+    words = ["last line had no end", "MAILTO", "line 4 ", "CRON_TZ", "'0 1 * * mon#1'", "'zsh'", "'A-B'", "line 11 "]
+    for line, word in zip(said, words, strict=True):
+        assert word in line if word != "MAILTO" else "'a@example.org'" in line
+    assert lines[marks[2] + 1] == "# @reboot b"
+    assert lines[marks[2] + 2] == "# Zones."
+    assert lines[marks[7] + 1] == "# 61 * * * * d"
+    assert [(line.number, line.is_wrong) for line in imported.refused] == [(4, False), (11, True)]
+    commands, rows = write(tmp_path, imported)
+    assert [schedule for _, schedule in rows] == ["0 0 * * *", "0 1 * * mon", "0 2 * * *"]
+    assert [command.argv[0] for command in commands.values()] == [b"/bin/sh"] * 3
+
+
+def test_a_day_that_does_not_exist_is_named():
+    imported = convert("0 0 30 2 * x\n", HOST)
+    assert imported.jobs == ()
+    assert "0 0 30 2 *" in imported.refused[0].reason
+
+
+def test_a_zone_that_is_not_known_must_be_decided(tmp_path):
+    imported = convert("0 0 * * * x\n", Host(None))
+    write(tmp_path, imported)
+    assert imported.decisions == 1
+    assert load(str(tmp_path / CONFIG), {}).settings.timezone == "UTC"
+
+
+def test_the_system_tells_its_zone_and_its_variables(tmp_path):
+    (tmp_path / "etc/default").mkdir(parents=True)
+    assert find_timezone(str(tmp_path)) is None
+    assert read_variables(str(tmp_path)) == {}
+    (tmp_path / "usr/share/zoneinfo/Asia").mkdir(parents=True)
+    (tmp_path / "usr/share/zoneinfo/Asia/Tokyo").touch()
+    (tmp_path / "etc/localtime").symlink_to(tmp_path / "usr/share/zoneinfo/Asia/Tokyo")
+    assert find_timezone(str(tmp_path)) == "Asia/Tokyo"
+    (tmp_path / "etc/timezone").write_text("Europe/Paris\n")
+    assert find_timezone(str(tmp_path)) == "Europe/Paris"
+    (tmp_path / "etc/timezone").write_text("../../etc/passwd\n")
+    assert find_timezone(str(tmp_path)) == "Asia/Tokyo"
+    (tmp_path / "etc/environment").write_text("# no\nLANG=C\nA='b c'\n")
+    (tmp_path / "etc/default/locale").write_text('export LANG="de_DE.UTF-8"\n')
+    assert read_variables(str(tmp_path)) == {"LANG": "de_DE.UTF-8", "A": "b c"}
+
+
+TIMES = st.sampled_from(["* * * * *", "0 3 * * mon", "@daily", "@reboot", "5#2 * * * *", "61 * * * *", "1-"])
+WORDS = st.text(st.sampled_from("ab %\\'\"#;[]=:$\t\r\x00\x0b\x85\udcff\u2028ü€\n"), max_size=20)
+
+
+@given(st.lists(st.tuples(TIMES, WORDS) | st.tuples(st.sampled_from(["A", "SHELL", "HOME", "#", "[x]", ""]), WORDS)))
+def test_any_crontab_is_read_back_as_it_was_understood(tmp_path_factory, lines):
+    text = "".join(f"{first}{' ' if first[:1] in '0*@561' else '='}{rest}\n" for first, rest in lines)
+    imported = convert(text, HOST)
+    commands, rows = write(tmp_path_factory.mktemp("crontab"), imported)
+    assert [jobid.partition(":")[0] for jobid, _ in rows] == list(commands)
+    for job, command in zip(imported.jobs, commands.values(), strict=True):
+        assert command.argv[2] == job.entry.command.encode()
+        assert command.input == job.entry.input.encode()
+        for name, value in job.entry.variables.items():
+            is_usable = name.isidentifier() and name.isascii() and name not in ("SHELL", "LOGNAME")
+            if is_usable and not {"\udcff", "\0"} & set(value):
+                assert command.env[name.encode()] == value.encode()
+    json.dumps(imported.files).encode()
