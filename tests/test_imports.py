@@ -83,7 +83,14 @@ MODULES = {
         {"worker"},
     ],
     "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
-    "commands": [{"environment", "output", "process_group"}, {"file"}, {"job_lock"}, {"worker"}, {"__init__"}],
+    "commands": [
+        {"environment", "output", "process_group"},
+        {"file", "job_lock"},
+        {"start"},
+        {"on_failure"},
+        {"worker"},
+        {"__init__"},
+    ],
     "steering": [
         {"__init__", "operator", "patterns"},
         {"cancelling", "gates", "matching", "pausing", "rerunning"},

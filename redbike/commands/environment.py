@@ -11,7 +11,7 @@ CRON_PATH = "/usr/bin:/bin"
 CRON_SHELL = "/bin/sh"
 
 
-def make_environment(variables: Mapping[bytes, bytes], shell: str | None) -> dict[bytes, bytes]:
+def make_small_environment(variables: Mapping[bytes, bytes], shell: str | None) -> dict[bytes, bytes]:
     """Return `variables` with those that cron sets: HOME, LOGNAME, PATH and SHELL. Only LOGNAME cannot be overridden.
 
     They are those of the user of this process. Raise `BadConfig` if the system does not know that user.

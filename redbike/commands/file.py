@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from redbike.commands.environment import CRON, WORKER, make_environment
+from redbike.commands.environment import CRON, WORKER, make_small_environment
 from redbike.config import CHOICES
 from redbike.errors import BadConfig
 from redbike.options import read_choice
@@ -16,7 +16,7 @@ from redbike.options import read_choice
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE")
 MAX_SECONDS = 1e8
 MAX_RETRIES = 1_000_000
-KEYS = ("timeout", "on-error", "on-timeout", "retries", "cwd", "backoff", "shell", "env", "input")
+KEYS = ("timeout", "on-error", "on-timeout", "retries", "cwd", "backoff", "shell", "env", "input", "on-failure")
 COMMANDS, ALL = "commands", "*"  # the section of the command lines, and the one that holds for all commands
 JSON = "json."  # before a key whose value is a JSON string
 
@@ -44,6 +44,7 @@ class Command:
     on_error: str | None = None
     on_timeout: str | None = None
     retries: int | None = None
+    on_failure: tuple[bytes, ...] = ()  # the words of another command; none for no command
 
 
 class IniParser(configparser.ConfigParser):
@@ -136,7 +137,7 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
     variables = dict(parse_variable(key, value) for key, value in env.items())
     inherits = read_choice("env", options.get("env", WORKER), (WORKER, CRON)) == WORKER
     if not inherits:
-        variables = make_environment(variables, options.get("shell"))
+        variables = make_small_environment(variables, options.get("shell"))
     home = None if inherits else variables[b"HOME"].decode(errors="surrogateescape")
     cwd = options.get("cwd", home)
     return Command(
@@ -151,6 +152,7 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
         on_error=get_choice("on-error", options),
         on_timeout=get_choice("on-timeout", options),
         retries=parse_count("retries", options["retries"]) if "retries" in options else None,
+        on_failure=make_argv(options["on-failure"], options.get("shell")) if "on-failure" in options else (),
     )
 
 

@@ -1,21 +1,21 @@
 """Run command lines as jobs; see `redbike.commands` for how to use this worker."""
 
-import contextlib
 import dataclasses
 import logging
 import math
 import os
 import signal
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
 
+from redbike.commands import on_failure
 from redbike.commands.file import Command, read_commands
 from redbike.commands.job_lock import JobLock, hold_lock, make_name
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
+from redbike.commands.start import make_environment, open_input
 from redbike.config import Settings, override
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.options import parse_options
@@ -24,12 +24,13 @@ from redbike.schedule.parser import parse_stored
 from redbike.state.run import Run
 from redbike.texts import escape_lines
 from redbike.working.runner import current_run
+from redbike.working.telling import End
 from redbike.working.worker_class import RoundRobin
 
 log = logging.getLogger("redbike.commands")
 
-SECRETS = (b"REDBIKE_URL", b"REDIS_URL", b"REDBIKE_DISPATCHER_PING_URL")
 NO_TIMEOUT = 1e9  # seconds: the longest timeout that a queue may have
+MOST_OUTPUTS = 1000  # of failed runs that have not been told yet
 
 
 class Commands(RoundRobin):
@@ -48,6 +49,7 @@ class Commands(RoundRobin):
             raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
         self._filename = filename
         self._groups: dict[tuple[str, str], ProcessGroup] = {}  # of the commands that run, by tag and job id
+        self._outputs: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # of runs that have failed, in the same way
         self.use_folder(os.getcwd())
 
     def use_folder(self, folder: str) -> None:
@@ -98,6 +100,8 @@ class Commands(RoundRobin):
                 lock.keep()
         if run.cancelled:
             raise CommandFailed("it was cancelled")
+        if not is_in_time or group.process.returncode:
+            self._keep_output(run, command, output)
         if not is_in_time:
             raise Overrun(f"not done after {seconds:g} s", "\n".join(escape_lines(output.tail)))
         return check_status(command, group.process.returncode, output, parse_stored(run.schedule).allows_pause)
@@ -106,6 +110,24 @@ class Commands(RoundRobin):
         """End the command of `run` and its children, with SIGTERM, and with SIGKILL after `grace` seconds."""
         if group := self._groups.get((run.tag, run.jobid)):
             group.end(self.grace, time.sleep)
+
+    @property
+    def ended(self) -> Callable[[Run, End], None] | None:
+        """What hears of each run that has ended; None if no command has ``on-failure``, so that it costs nothing."""
+        return self._hear if any(command.on_failure for command in self._commands.values()) else None
+
+    def _hear(self, run: Run, end: End) -> None:
+        output = self._outputs.pop((run.tag, run.jobid), b"")
+        command = self._commands.get(_get_command_name(run.jobid))
+        if command and command.on_failure and end.event in on_failure.FAILED:
+            on_failure.start(command, run, end, output)
+
+    def _keep_output(self, run: Run, command: Command, output: Output) -> None:
+        """Keep the output for ``on-failure``, until the end of the run is told."""
+        if command.on_failure:
+            self._outputs[run.tag, run.jobid] = output.tail
+            while len(self._outputs) > MOST_OUTPUTS:
+                self._outputs.popitem(last=False)
 
     def abort(self) -> None:
         """End every command that runs, and its children, within about a second: this process is about to end."""
@@ -152,9 +174,7 @@ def _get_command_name(jobid: str) -> str:
 def start_command(command: Command, jobid: str, due: float, lock: JobLock) -> ProcessGroup:
     """Start `command`, which inherits `lock`. Raise `CommandFailed` if it cannot be started."""
     ensure_reaping()
-    own = {b"REDBIKE_JOBID": jobid.encode(), b"REDBIKE_DUE": format_timestamp(due).encode()}
-    inherited = {name: value for name, value in os.environb.items() if command.inherits and name not in SECRETS}
-    env = {**inherited, **command.env, **own}
+    env = make_environment(command, jobid, due)
     try:
         with open_input(command.input) as stdin:
             group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin)
@@ -165,30 +185,12 @@ def start_command(command: Command, jobid: str, due: float, lock: JobLock) -> Pr
     return group
 
 
-@contextlib.contextmanager
-def open_input(data: bytes) -> Iterator[int]:
-    """Yield a descriptor from which a process reads `data`. Raise `OSError`."""
-    if not data:
-        yield subprocess.DEVNULL
-        return
-    # A file and not a pipe: nobody needs to write while the command reads, or does not.
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
-        yield file.fileno()
-
-
 def ensure_reaping() -> None:
     """Undo an ignored SIGCHLD: with it, every exit status reads as 0. Raise `CommandFailed` if that is impossible."""
     try:
         reap_children()
     except ValueError:
         raise CommandFailed("SIGCHLD is ignored in this process, so no exit status can be read") from None
-
-
-def format_timestamp(due: float) -> str:
-    """Return epoch seconds as a shell can calculate with them: a whole number has no fraction."""
-    return f"{due:.6f}".rstrip("0").rstrip(".")
 
 
 def check_status(command: Command, status: int, output: Output, allows_pause: bool) -> float | None:

@@ -26,6 +26,7 @@ SIGNALS = "tests/processes/test_signals.py"
 FORKS = "tests/processes/test_forks.py"
 SUPERVISOR = "tests/processes/test_supervisor.py"
 OUTPUT = "tests/commands/test_output.py"
+ON_FAILURE = "tests/commands/test_on_failure.py"
 CRON_STYLE = "tests/commands/test_cron_style.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
 PAUSES = "tests/state/test_pauses.py"
@@ -1187,6 +1188,20 @@ COMMANDS = [
         "value if name == key else parse_json(key, value)",
         "value",
         f"{CRON_STYLE} -k 'input or text'",
+    ),
+    Bug(
+        "on-failure runs before a retry, too",
+        "commands/on_failure.py",
+        "FAILED = (Outcome.FAILED,",
+        "FAILED = (Outcome.RETRY, Outcome.FAILED,",
+        f"{ON_FAILURE} -k last_try",
+    ),
+    Bug(
+        "the end of a run waits for on-failure",
+        "commands/on_failure.py",
+        'threading.Thread(target=_run, args=(command, run, end, output), name="redbike-on-failure").start()',
+        "_run(command, run, end, output)",
+        f"{ON_FAILURE} -k delay",
     ),
     Bug(
         "a command in time leaves its lock to what it left behind",

@@ -1,0 +1,60 @@
+"""Run the command ``on-failure`` after a run that has failed, in a thread of its own: its job waits for nothing."""
+
+import logging
+import threading
+import time
+
+from redbike.commands.file import Command
+from redbike.commands.output import Output
+from redbike.commands.process_group import ProcessGroup
+from redbike.commands.start import make_environment, open_input
+from redbike.state.run import Run
+from redbike.words import Outcome
+from redbike.working.telling import End
+
+log = logging.getLogger("redbike.commands")
+
+TIMEOUT = 60.0  # seconds
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL
+MOST = 20  # that run at once in a process
+FAILED = (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST)
+
+_free = threading.BoundedSemaphore(MOST)
+
+
+def start(command: Command, run: Run, end: End, output: bytes) -> None:
+    """Run it beside the worker, with `output` as its standard input. If too many run, log that, and run none.
+
+    A process that ends in order waits for it.
+    """
+    if not _free.acquire(blocking=False):
+        log.error("%s: on-failure was not run, as %d of them run", run.jobid, MOST)
+        return
+    threading.Thread(target=_run, args=(command, run, end, output), name="redbike-on-failure").start()
+
+
+def _run(command: Command, run: Run, end: End, output: bytes) -> None:
+    try:
+        status = _run_to_end(command, run, end, output)
+        if status:
+            log.error("%s: on-failure failed: %s", run.jobid, status)
+    except Exception as error:
+        # Whatever it is, the worker goes on.
+        log.error("%s: on-failure cannot be run: %s", run.jobid, getattr(error, "strerror", None) or error)
+    finally:
+        _free.release()
+
+
+def _run_to_end(command: Command, run: Run, end: End, output: bytes) -> str:
+    """Return what went wrong; "" for nothing."""
+    env = make_environment(command, run.jobid, run.due)
+    env |= {b"REDBIKE_OUTCOME": str(end.event.value).encode(), b"REDBIKE_ERROR": end.error.encode(errors="replace")}
+    with (
+        open_input(output) as stdin,
+        ProcessGroup(command.on_failure, env, command.cwd, stdin=stdin) as group,
+        Output(group.process, run.jobid) as printed,
+    ):
+        if printed.read_until_exit(time.monotonic() + TIMEOUT):
+            return f"exit status {group.process.returncode}" if group.process.returncode else ""
+        group.end(GRACE, printed.read)
+        return f"not done after {TIMEOUT:g} s"

@@ -1,0 +1,101 @@
+"""What a failed run starts: ``on-failure``, with a real server and real processes."""
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import redbike.commands.on_failure
+from redbike.commands.worker import Commands
+from redbike.config import Settings
+from redbike.state.store import Store
+from redbike.working.worker import Worker
+from tests.verbs import set_job
+from tests.waiting import wait_until
+
+HOURLY = "EVERY:3600@0.0"
+SAY = '{ echo "$REDBIKE_JOBID|$REDBIKE_OUTCOME|$REDBIKE_ERROR"; cat; } > said.new; mv said.new said'
+
+Works = Callable[..., Path]
+
+
+@pytest.fixture
+def works(client, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Works:
+    """Works x:A once, by a command `line` with `options`; returns the file that ``on-failure`` is to write."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def working(line: str, options: str = "", on_failure: str = SAY) -> Path:
+        text = f"[commands]\nx = {line}\n[*]\nshell = /bin/sh\ncwd = .\non-failure = {on_failure}\n[x]\n{options}\n"
+        (tmp_path / "commands.ini").write_text(text)
+        handler = Commands("A", str(tmp_path / "commands.ini"))
+        store = Store(client, prefix, handler.queue_for)
+        set_job(store, "x:A", HOURLY, "now")
+        assert Worker(store, handler, Settings()).work_one() == "x:A"
+        return tmp_path / "said"
+
+    return working
+
+
+def test_it_gets_the_output_and_the_error_of_the_run(works: Works) -> None:
+    said = works("echo one; echo two >&2; exit 3")
+    wait_until(said.exists)
+    assert said.read_text() == "x:A|failed|exit status 3: two\none\ntwo\n"
+
+
+def test_it_runs_after_a_timeout(works: Works) -> None:
+    said = works("echo one; sleep 300", "timeout = 0.5")
+    wait_until(said.exists)
+    assert said.read_text().startswith("x:A|overrun|")
+    assert said.read_text().endswith("\none\n")
+
+
+def test_it_does_not_run_after_a_success_or_before_the_last_try(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(redbike.commands.on_failure, "start", lambda *given: started.append(given))
+    works("true")
+    works("false", "retries = 3")
+    assert started == []
+    works("false")
+    assert len(started) == 1
+
+
+def test_a_run_that_ends_well_needs_no_further_step_without_it(tmp_path: Path) -> None:
+    (tmp_path / "commands.ini").write_text("[commands]\nx = true\n")
+    assert Commands("A", str(tmp_path / "commands.ini")).ended is None
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "message"),
+    [
+        ("exit 4", "x:A: on-failure failed: exit status 4"),
+        ("echo hello; exit 4", "x:A: hello"),
+        ("sleep 300", "x:A: on-failure failed: not done after 0.5 s"),
+    ],
+)
+def test_what_becomes_of_it_is_logged(
+    works: Works, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, on_failure: str, message: str
+) -> None:
+    monkeypatch.setattr(redbike.commands.on_failure, "TIMEOUT", 0.5 if "sleep" in on_failure else 30.0)
+    caplog.set_level(logging.INFO, "redbike.commands")
+    works("false", on_failure=on_failure)
+    wait_until(lambda: message in [record.getMessage() for record in caplog.records])
+
+
+def test_it_does_not_delay_the_end_of_the_run(works: Works, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    # It waits for the test, which comes to the next line only if the end of the run did not wait for it.
+    said = works("false", on_failure="read line < gate; echo $line > said.new; mv said.new said")
+    (tmp_path / "gate").write_text("go\n")
+    wait_until(said.exists)
+    assert said.read_text() == "go\n"
+
+
+def test_not_too_many_run_at_once(works: Works, caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
+    monkeypatch.setattr(redbike.commands.on_failure, "_free", threading.BoundedSemaphore(1))
+    redbike.commands.on_failure._free.acquire()
+    works("false")
+    assert "x:A: on-failure was not run, as 20 of them run" in [record.getMessage() for record in caplog.records]
