@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -46,6 +46,9 @@ chaos-quick: ## the same with 240 faults (four minutes)
 deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four minutes; as root)
 	$(PYTHON) -m pip install --quiet --editable '.[deploy]'
 	$(PYTHON) -m tests.deploy
+
+beside-cron: ## imported crontabs beside a real cron, for two weeks with a clock change (20 minutes; as root, with cron and faketime)
+	$(PYTHON) -m tests.beside_cron
 
 chaos-servers: ## 500 faults with Sentinel and 500 with a cluster, whose masters die, hang and are replaced (15 minutes)
 	mkdir -p build

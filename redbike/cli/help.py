@@ -31,7 +31,9 @@ def explain(usage: Usage, command: str) -> str:
 def show_usage(usage: Usage, commands: list[str], stream: TextIO) -> list[str]:
     """Return the lines of the usage of `commands`, as wide as `stream` permits."""
     width = _measure(stream)
-    return ["Usage:", *(line for command in commands for line in _fold(usage.lines[command], width, "  ", "      "))]
+    # A command may have several forms.
+    forms = (form for command in commands for form in re.split(" (?=redbike )", usage.lines[command]))
+    return ["Usage:", *(line for form in forms for line in _fold(form, width, "  ", "      "))]
 
 
 def _measure(stream: TextIO) -> int:
