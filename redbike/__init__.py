@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from redbike.watching.agenda import Agenda, Minute, Plan, Quarter, Relief, Share
     from redbike.watching.health import Health
     from redbike.words import Difference, Event, Outcome
+    from redbike.working.functions import Jobs
     from redbike.working.runner import current_run
     from redbike.working.telling import End
     from redbike.working.worker_class import Priority, RoundRobin, WorkerClass
@@ -71,6 +72,7 @@ __all__ = [
     "InstantLike",
     "Job",
     "JobOptions",
+    "Jobs",
     "Limit",
     "Limits",
     "LogEntry",
@@ -124,6 +126,7 @@ _PLACES = {
     "InstantLike": "redbike.conversion.instants",
     "Job": "redbike.state.overview",
     "JobOptions": "redbike.options",
+    "Jobs": "redbike.working.functions",
     "Limit": "redbike.limits",
     "Limits": "redbike.steering.gates",
     "LogEntry": "redbike.state.log",

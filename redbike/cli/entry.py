@@ -155,7 +155,7 @@ Words:
   SCHEDULE   NOW, AT:<TIMESTAMP>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields of cron, which
              lines of EXDATE and RDATE may follow, or the lines of an iCal RRULE.
   TIMESTAMP  Epoch seconds or ISO 8601.
-  WORKER     package.module:Class('init string').
+  WORKER     package.module:Class('init string'), or package.module:jobs for an instance, as of redbike.Jobs.
 
 Exit status: 0 done, 1 failed, 2 bad usage or bad input.
 """

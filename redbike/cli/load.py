@@ -13,10 +13,13 @@ from redbike.cli.progress import open_progress
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config import Config
 from redbike.errors import BadConfig
+from redbike.options import COLUMNS
 from redbike.processes import streams
 from redbike.redbike import Redbike
 from redbike.syncing.changes import Change, describe_counts
 from redbike.words import Difference
+from redbike.working.functions import Jobs
+from redbike.working.loader import quote_spec
 
 SHOWN = 50  # changes of a kind on a terminal
 FIELDS = ("difference", "jobid", "detail")
@@ -49,6 +52,22 @@ def load_rows(bike: Redbike, csvfilename: str, after: float | None) -> int:
     for _ in _list_differences(bike.sync_file(source, after), name, counts):
         pass
     return _conclude(name, counts)
+
+
+def set_schedules(bike: Redbike, spec: str) -> None:
+    """Make the jobs that a worker made of functions has in its code as they are there, with no other options.
+
+    Print what differed. Raise `BadConfig` for one that cannot be set, once the others are.
+    """
+    if not isinstance(bike.worker, Jobs):
+        return
+    rows = bike.worker.schedules()
+    defaults = dict.fromkeys(COLUMNS[2:])
+    group = quote_spec(spec)
+    changes = bike.sync(((jobid, text, {**defaults, **options}) for jobid, text, options in rows), group=group)
+    complain(f"{group}: {changes}")
+    for jobid, error in changes.bad.items():
+        raise BadConfig(f"{group}: {jobid!r}: {error}")
 
 
 def _find_source(csvfilename: str) -> tuple[str, str | IO[bytes]]:

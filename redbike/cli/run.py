@@ -6,7 +6,7 @@ from pathlib import Path
 
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import find_embedded_server, open_bike
-from redbike.cli.load import load_rows
+from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE
 from redbike.config import Config
 from redbike.errors import BadConfig
@@ -14,7 +14,7 @@ from redbike.ping_urls import check_dispatcher_url
 from redbike.processes import streams, supervisor, watchdog
 from redbike.processes.child import watch_parent
 from redbike.redbike import Redbike
-from redbike.working.loader import check_spec, load_worker
+from redbike.working.loader import check_spec, load_worker, may_name_instance
 
 PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret
 
@@ -52,13 +52,15 @@ def run_all(arguments: Arguments, config: Config) -> int:
     """Run a dispatcher and workers, until halted. Start the embedded server if that is the configured one."""
     processes = parse_count(arguments, "--processes")
     watchdog.enable(os.environ, feeds=False)
-    _require_worker(config)
+    spec = _require_worker(config)
     _find_ping_url(arguments)
     streams.forgive_output()
     server = find_embedded_server(config)
     is_started = server.start() if server else False
     try:
-        bike = open_bike(config, needs_queues=bool(arguments["--schedules"]))
+        # The schedules of a class are in a file. Those of an instance are known as soon as it is imported.
+        bike = open_bike(config, needs_queues=bool(arguments["--schedules"]) or may_name_instance(spec))
+        set_schedules(bike, spec)
         if arguments["--schedules"]:
             load_rows(bike, arguments["--schedules"], None)
         dispatcher = {"dispatch": _make_command(arguments, "dispatch")}

@@ -1,6 +1,5 @@
 """Run command lines as jobs; see `redbike.commands` for how to use this worker."""
 
-import dataclasses
 import logging
 import math
 import os
@@ -23,6 +22,7 @@ from redbike.processes.signals import reap_children
 from redbike.schedule.parser import parse_stored
 from redbike.state.run import Run
 from redbike.texts import escape_lines
+from redbike.working.cron_policies import go_on_as_cron
 from redbike.working.runner import current_run
 from redbike.working.telling import End
 from redbike.working.worker_class import RoundRobin
@@ -68,16 +68,17 @@ class Commands(RoundRobin):
         If none has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
         """
         own = parse_options(run.options)
-        settings = override(settings, run.options)
         command = self._commands.get(_get_command_name(run.jobid), Command("", ()))
-        default = "stop" if parse_stored(run.schedule).runs_once else "reschedule"
-        on_error = str(own.get("on-error") or command.on_error or settings.on_error or default)
-        number = own.get("retries", command.retries)
-        retries = settings.retries if number is None else int(number)
-        if number is not None and run.failures < retries:
-            on_error = "retry"
-        on_timeout = str(own.get("on-timeout") or command.on_timeout or settings.on_timeout or default)
-        return dataclasses.replace(settings, on_error=on_error, retries=retries, on_timeout=on_timeout)
+        on_error = own.get("on-error") or command.on_error
+        on_timeout = own.get("on-timeout") or command.on_timeout
+        retries = own.get("retries", command.retries)
+        return go_on_as_cron(
+            run,
+            override(settings, run.options),
+            None if on_error is None else str(on_error),
+            None if on_timeout is None else str(on_timeout),
+            None if retries is None else int(retries),
+        )
 
     def work(self, jobid: str) -> float | None:
         """Run the command of `jobid` to its end. Return its backoff in seconds for exit status 75 with ``CONTINUE``.

@@ -1,4 +1,7 @@
-"""From a worker specification, ``package.module:Class('init string')``, to a worker, or to what names its queues."""
+"""From a worker specification to a worker, or to what names its queues.
+
+It is ``package.module:Class('init string')``, or ``package.module:name`` for an instance that the module has.
+"""
 
 import ast
 import importlib
@@ -8,7 +11,7 @@ import re
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from redbike.errors import BadConfig, RedbikeError
 from redbike.texts import describe
@@ -17,8 +20,20 @@ from redbike.working.worker_class import find_missing_method
 PLACING = ("queue_for", "name_queue")  # the methods of the stock worker that name a queue
 
 
+class _Found(NamedTuple):
+    """A worker class with its arguments, or an instance, which has none."""
+
+    worker: Any
+    arguments: list[Any]
+    keywords: dict[str, Any]
+
+    @property
+    def is_instance(self) -> bool:
+        return not isinstance(self.worker, type)
+
+
 def load_worker(spec: str, folder: str | None = None) -> Any:
-    """Make the worker that `spec`, ``package.module:Class('init string')``, describes.
+    """Make the worker that `spec` describes, or find the instance that it names.
 
     Modules in the current folder are found. `spec` is never evaluated as code: the module is imported, and the class
     called with the literal arguments. Raises `BadConfig` if that fails, or if the class lacks one of the methods of a
@@ -26,10 +41,11 @@ def load_worker(spec: str, folder: str | None = None) -> Any:
 
     A worker class with a method ``use_folder`` is given `folder`, where its relative file names are to be looked for.
     """
-    maker, arguments, keywords = _find_class(spec)
+    found = _find_worker(spec)
+    arguments, keywords = found.arguments, found.keywords
     wrong = f"bad worker {quote_spec(spec)!r}"
     try:
-        worker = maker(*arguments, **keywords)
+        worker = found.worker if found.is_instance else found.worker(*arguments, **keywords)
         if folder is not None and callable(getattr(worker, "use_folder", None)):
             worker.use_folder(folder)
     except RedbikeError as error:
@@ -45,8 +61,12 @@ def load_placer(spec: str, folder: str | None, stock: type) -> Any:
 
     That is an instance of `stock` where the class has the `queue_for` of `stock`, or one that needs no instance. So a
     class that binds a port, or opens a file for itself alone, is made by those who work, and by nobody beside them.
+    An instance is there as soon as its module is imported.
     """
-    maker, _, _ = _find_class(spec)
+    found = _find_worker(spec)
+    if found.is_instance:
+        return load_worker(spec, folder)
+    maker = found.worker
     own = inspect.getattr_static(maker, "queue_for")
     if all(inspect.getattr_static(maker, name, None) is getattr(stock, name) for name in PLACING):
         return stock("A")
@@ -67,8 +87,13 @@ def check_spec(spec: str) -> None:
     _parse_worker(spec)
 
 
-def _find_class(spec: str) -> tuple[type, list[Any], dict[str, Any]]:
-    """The class that `spec` names, and its arguments."""
+def may_name_instance(spec: str) -> bool:
+    """Tell whether `spec` has no arguments, as the name of an instance has none. Raise `BadConfig`."""
+    return _parse_worker(spec)[2] is None
+
+
+def _find_worker(spec: str) -> _Found:
+    """Return what `spec` names: a class with its arguments, or an instance."""
     module_name, name, arguments, keywords = _parse_worker(spec)
     wrong = f"bad worker {quote_spec(spec)!r}"
     _find_local_modules()
@@ -78,13 +103,16 @@ def _find_class(spec: str) -> tuple[type, list[Any], dict[str, Any]]:
         # The module is the user's own: it may raise anything.
         reason = _explain_hidden(module_name) or f"importing {module_name} fails: {describe(error)}"
         raise BadConfig(f"{wrong}: {reason}") from error
-    maker = getattr(module, name, None)
+    found = getattr(module, name, None)
+    missing = find_missing_method(found)
     # Nothing but a worker class is ever called: os:system('…') is an import path and a literal too.
-    if not isinstance(maker, type):
+    if not isinstance(found, type) and missing:
         raise BadConfig(f"{wrong}: {_explain_hidden(module_name) or f'{module_name} has no class {name!r}'}")
-    if missing := find_missing_method(maker):
+    if missing:
         raise BadConfig(f"{wrong}: {name} has no method {missing}()")
-    return maker, arguments, keywords
+    if arguments is not None and not isinstance(found, type):
+        raise BadConfig(f"{wrong}: {name} is an instance, which takes no arguments: '{module_name}:{name}' names it")
+    return _Found(found, arguments or [], keywords)
 
 
 def _find_local_modules() -> None:
@@ -129,7 +157,8 @@ def _leave_out(message: str, values: list[Any]) -> str:
     return message
 
 
-def _parse_worker(spec: str) -> tuple[str, str, list[Any], dict[str, Any]]:
+def _parse_worker(spec: str) -> tuple[str, str, list[Any] | None, dict[str, Any]]:
+    """Return the module, the name, and the arguments; None in their place if there are no parentheses."""
     wrong = BadConfig(f"bad worker {quote_spec(spec)!r}: package.module:Class('init string') is needed")
     module_name, colon, call = spec.partition(":")
     if not colon or not all(part.isidentifier() for part in module_name.split(".")):
@@ -137,7 +166,7 @@ def _parse_worker(spec: str) -> tuple[str, str, list[Any], dict[str, Any]]:
     try:
         node = ast.parse(call.strip(), mode="eval").body
         if isinstance(node, ast.Name):
-            return module_name, node.id, [], {}
+            return module_name, node.id, None, {}
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             raise wrong
         arguments = [ast.literal_eval(argument) for argument in node.args]

@@ -1149,8 +1149,8 @@ CALENDAR = [
 COMMANDS = [
     Bug(
         "a failure ends a recurring command",
-        "commands/worker.py",
-        'default = "stop" if parse_stored(run.schedule).runs_once else "reschedule"',
+        "working/cron_policies.py",
+        'default = "stop" if is_one_off(run.schedule) else "reschedule"',
         'default = "stop"',
         POLICIES,
     ),
