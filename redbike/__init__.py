@@ -15,6 +15,7 @@ from redbike.errors import (
     RedbikeError,
     ServerError,
     StopWork,
+    TooManyRuns,
     Unreachable,
     UnsetJob,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "Source",
     "Steered",
     "StopWork",
+    "TooManyRuns",
     "Unreachable",
     "UnsetJob",
     "WorkerClass",

@@ -33,6 +33,10 @@ class NoSuchJob(RedbikeError, LookupError):
     """No job of that id has been set."""
 
 
+class TooManyRuns(RedbikeError):
+    """More runs were due in a test than it allows: perhaps a job runs again and again."""
+
+
 class StopWork(Exception):
     """Raised by a worker's ``work``: the job's schedule becomes ``STOP``."""
 

@@ -166,7 +166,7 @@ class Looking:
         if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= MOST_HOURS:
             raise BadConfig(f"bad hours {hours!r:.40}: a number up to {MOST_HOURS} is needed")
         given = read_instant("after", after)
-        now = self.store.timeline.read_now()
+        now = self.store.timeline.read_clock()
         start = now if given is None else given
         if not 0 <= start < END_OF_TIME:
             raise BadConfig(f"bad after {after!r:.40}: an instant to come is needed, in epoch seconds")

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 import redis
 
@@ -110,7 +110,7 @@ class Redbike(Looking, Steering, Syncing, Running):
         client: "redis.Redis",
         durable: bool = True,
         noted_as: str | None = None,
-    ) -> "Redbike":
+    ) -> Self:
         """A Redbike from settings that are read already, and a client that `redbike.serving.connection.connect` made.
 
         `close` leaves this client open. Without `durable` it does not matter whether the server keeps anything on disk.

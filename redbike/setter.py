@@ -186,6 +186,8 @@ class Setter:
 
     def read_clock(self) -> float:
         """Return Redis' clock, which is asked for at most once a second."""
+        if (now := self.store.stopped_at) is not None:
+            return now
         asked = time.monotonic()
         if self._read is None or asked - self._read[1] > CLOCK:
             self._read = self.store.timeline.read_clock(), asked

@@ -29,6 +29,7 @@ ROOMS = [
     {"redbike", "async_results"},
     {"asynchronous"},
     {"redbike.__init__"},
+    {"testing"},
     {"cli"},
     {"redbike.__main__"},
 ]
@@ -110,6 +111,7 @@ MODULES = {
     "syncing": [{"__init__", "changes"}, {"comparing"}, {"syncer"}, {"facade"}],
     "why": [{"__init__", "situation"}, {"now"}, {"past"}, {"reasons"}],
     "watching": [{"__init__", "counting", "glance", "metrics", "server"}, {"agenda", "health"}],
+    "testing": [{"clock", "server", "worker"}, {"simulated"}, {"fixture"}, {"__init__", "plugin"}],
     "cli": [
         {"arguments", "examples", "messages", "new_files", "progress", "tables", "usage"},
         {"bike", "calendars", "diagnosis", "help", "import_crontab", "rows"},
@@ -137,6 +139,8 @@ EXTRAS = {
     "ics": ("icalendar", "redbike.moving.calendar"),
     "metrics": ("prometheus_client", "redbike.watching.metrics"),
 }
+# Only pytest imports this module.
+PLUGIN, RUNNER = "redbike.testing.plugin", "pytest"
 
 TREES = {
     ".".join(("redbike", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
@@ -211,7 +215,8 @@ def foreign(tree: ast.Module) -> set[str]:
 
 def test_nothing_is_installed_with_it_that_it_does_not_use():
     others = {name.partition(".")[0] for tree in TREES.values() for name in foreign(tree)} - {*sys.stdlib_module_names}
-    assert others == {*filter(None, REQUIRED.values()), *(package for package, _ in EXTRAS.values())}
+    assert others == {*filter(None, REQUIRED.values()), *(package for package, _ in EXTRAS.values()), RUNNER}
+    assert [name for name, tree in TREES.items() if RUNNER in foreign(tree)] == [PLUGIN]
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     for extra, (package, module) in EXTRAS.items():

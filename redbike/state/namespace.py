@@ -28,21 +28,27 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """The keys under one prefix of one server. With `now` the clock of all scripts is stopped at that instant.
+    """The keys under one prefix of one server.
 
-    `who` is the person who changes something, whose changes are noted in the log; None for a program.
+    `clock` says which instant (epoch seconds) it is for all that happens here; None: the server's own clock does. `who`
+    is the person who changes something, whose changes are noted in the log; None for a program.
     """
 
     client: "redis.Redis"
     keys: Keys
     scripts: Scripts
-    now: float | None = None
+    clock: Callable[[], float] | None = None
     who: str | None = None
+
+    @property
+    def now(self) -> float | None:
+        """The instant at which everything happens here; None: the server's own clock says that."""
+        return None if self.clock is None else self.clock()
 
     def pack(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Call:
         """Return the call of a script, with what it is given, by name, and with the keys of `queues`."""
-        if self.now is not None:
-            given.setdefault("now", self.now)
+        if self.clock is not None:
+            given.setdefault("now", self.clock())
         names = tuple(queues)
         if names:
             given["queues"] = names

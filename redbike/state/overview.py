@@ -74,7 +74,7 @@ class Overview:
         self._questions = Questions(namespace)
         self._journal = Journal(namespace)
         self._gates = gates.Gates(namespace)
-        self._read_now = Timeline(namespace).read_now
+        self._read_now = Timeline(namespace).read_clock
 
     def list_jobs(
         self,

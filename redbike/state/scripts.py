@@ -82,11 +82,15 @@ class Scripts:
             else:
                 pipeline.close()
 
-    def drop_idle_connections(self) -> None:
-        """Disconnect what nobody uses: after a failover it may lead to a server that is only a replica now."""
+    def close(self) -> None:
+        """Give back the connections that are kept for the next scripts."""
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()
+
+    def drop_idle_connections(self) -> None:
+        """Disconnect what nobody uses: after a failover it may lead to a server that is only a replica now."""
+        self.close()
         drop_idle_connections(self.client)
 
 

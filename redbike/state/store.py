@@ -106,7 +106,16 @@ class Store:
 
     def at(self, now: float) -> "Store":
         """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""
-        return self._copy(replace(self._namespace, now=now))
+        return self.follow(lambda: now)
+
+    def follow(self, clock: Callable[[], float]) -> "Store":
+        """Return this store with another clock than the server's, for tests. It shares the connections."""
+        return self._copy(replace(self._namespace, clock=clock))
+
+    @property
+    def stopped_at(self) -> float | None:
+        """The instant at which the clock of this store is stopped; None if it is the server's own."""
+        return self._namespace.now
 
     def noted_as(self, who: str | None) -> "Store":
         """Return this store, whose changes are noted in the log as those of `who`; None for no notes."""
@@ -121,7 +130,7 @@ class Store:
     def hold_connection(self) -> Iterator["Store"]:
         """Give this store with one connection, for scans; it fails if the connection is lost, or the keys move."""
         with hold_connection(self.client, self.keys.schedules) as client:
-            yield self._copy(replace(self._namespace, client=client, now=None))
+            yield self._copy(replace(self._namespace, client=client, clock=None))
 
     def _copy(self, namespace: Namespace) -> "Store":
         other = Store.__new__(type(self))

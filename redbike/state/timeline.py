@@ -165,20 +165,19 @@ class Timeline:
         self._namespace.run("advance", now=until, ahead=was_ahead)
 
     def read_clock(self) -> float:
-        """Return Redis' clock, in epoch seconds."""
+        """Return Redis' clock, in epoch seconds; with a clock of its own, what that says."""
+        if (now := self._namespace.now) is not None:
+            return now
         with translate_errors():
             seconds, micros = self._namespace.client.time()
         return float(seconds + micros / 1e6)
 
-    def read_now(self) -> float:
-        """Return the instant at which a test looks, or else Redis' clock."""
-        return self.read_clock() if self._namespace.now is None else self._namespace.now
-
     def read_dispatched(self) -> tuple[float, float | None]:
-        """Return Redis' clock, and the instant up to which all is dispatched; None if there was no dispatcher yet."""
+        """Return what `read_clock` does, and until when all is dispatched; None if there was no dispatcher yet."""
         with translate_errors():
             pipeline = self._namespace.client.pipeline(transaction=False)
             pipeline.time()
             pipeline.zscore(self._namespace.keys.dispatched, "until")
             (seconds, micros), dispatched = pipeline.execute()
-        return seconds + micros / 1e6, dispatched
+        now = self._namespace.now
+        return seconds + micros / 1e6 if now is None else now, dispatched

@@ -43,7 +43,7 @@ class Untold:
 
     def claim_all(self, queues: Collection[str]) -> Iterator[Claim]:
         """Yield what nobody has told in time of runs of these queues. The caller is to tell it, and `forget` it."""
-        now = self._timeline.read_now()
+        now = self._timeline.read_clock()
         for name, value in list(self._scan()):
             moment = _read_time(value)
             runs = tuple(run for run in read_entry(value.partition(b"\n")[2]) or () if isinstance(run, EntryRun))

@@ -78,7 +78,7 @@ class Workers:
         namespace = self._namespace
         found = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
         seen = self._read_seen(list(found))
-        now = self._timeline.read_now()
+        now = self._timeline.read_clock()
         known = {owner: record for owner, record in found.items() if now - seen.get(owner, 0.0) <= KEPT}
         jobs: dict[str, list[str]] = {owner: [] for owner in known}
         if jobs:

@@ -91,9 +91,9 @@ class Jobs:
         """Add the function below to the jobs, which stays as it is, and may be ``async``.
 
         It has a schedule of one kind: `every` (seconds, a duration such as ``"1h"``, or a timedelta), `cron`, `rrule`,
-        `at` (epoch seconds, ISO 8601, or an aware datetime), or any other that `Redbike.set` takes as `schedule`. `tz` is the zone of its
-        times; without it that is the setting ``timezone``. Without a schedule, the function works jobs that are set
-        elsewhere. `queue` names another queue, as ``A`` for ``work-A``. `options` are those of `Redbike.set`.
+        `at` (epoch seconds, ISO 8601, or an aware datetime), or as `schedule` any that `Redbike.set` takes. `tz` is the
+        zone of its times; without it that is the setting ``timezone``. Without a schedule, the function works jobs that
+        are set elsewhere. `queue` names another queue, as ``A`` for ``work-A``. `options` are those of `Redbike.set`.
 
         The function is called with the parameters that it has: ``jobid``, ``data``, both or none.
 

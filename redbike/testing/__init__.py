@@ -1,0 +1,39 @@
+"""Test jobs: a pytest plugin with the fixture ``redbike``, and a facade whose clock stands still.
+
+::
+
+    def test_the_backup_runs_each_hour(redbike):
+        bike = redbike(jobs)
+        bike.set("backup", "EVERY:1h")
+        runs = bike.run_due(timedelta(hours=3))
+        assert [run.jobid for run in runs] == ["backup"] * 3
+
+pytest finds the plugin where Redbike is installed. ``docs/testing.rst`` tells more.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from redbike.errors import TooManyRuns
+    from redbike.testing.fixture import MakeRedbike
+    from redbike.testing.simulated import BikeSettings, SimulatedRedbike
+
+__all__ = ["BikeSettings", "MakeRedbike", "SimulatedRedbike", "TooManyRuns"]
+
+pytest_plugins = ("redbike.testing.plugin",)
+
+# pytest imports this module in every folder where Redbike is installed: so the rest waits until it is asked for.
+_PLACES = {
+    "BikeSettings": "redbike.testing.simulated",
+    "MakeRedbike": "redbike.testing.fixture",
+    "SimulatedRedbike": "redbike.testing.simulated",
+    "TooManyRuns": "redbike.errors",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+
+    def __getattr__(name: str) -> object:
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_PLACES[name]), name)

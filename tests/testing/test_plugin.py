@@ -1,0 +1,208 @@
+"""The plugin, in processes of pytest as users start them: the server, the prefixes, and what ends with them."""
+
+import configparser
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.commandline import ROOT
+from tests.waiting import wait_until
+
+SUITE = """
+from datetime import timedelta
+
+import pytest
+
+from redbike import Jobs
+from redbike.testing import MakeRedbike
+
+jobs = Jobs()
+ran: list[str] = []
+
+@jobs.job("backup", every="1h")
+def backup() -> None:
+    ran.append("backup")
+
+@pytest.mark.parametrize("number", range(6))
+def test_each_has_an_empty_prefix(redbike: MakeRedbike, number: int) -> None:
+    bike = redbike(jobs)
+    assert list(bike.get_schedules()) == []
+    assert redbike.prefix.startswith("redbike-test-")
+    for jobid, schedule, options in jobs.schedules():
+        bike.set(jobid, schedule, **options)
+    ran.clear()
+    assert len(bike.run_due(timedelta(days=1))) == 24
+    assert len(ran) == 24
+    print("URL", redbike.url, redbike.prefix)
+"""
+
+SLOW = """
+import time
+
+def test_it_is_killed(redbike):
+    print("URL", redbike.url, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """A folder with tests, and a function that runs them."""
+    (tmp_path / "test_jobs.py").write_text(SUITE)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
+    environment |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "REDBIKE_URL": "redis://nowhere.example.org:1"}
+    (tmp_path / ".redbike.conf").write_text("[redbike]\nprefix: mine\nworker: nowhere:Worker\n")
+
+    def run(*arguments, **more):
+        return subprocess.run(
+            [*command(), *arguments],
+            cwd=tmp_path,
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    run.folder, run.environment = tmp_path, environment
+    return run
+
+
+def command():
+    return [sys.executable, "-m", "pytest", "-p", "redbike.testing", "-p", "no:cacheprovider", "-rA", "--timeout=90"]
+
+
+def folders(suite):
+    return list(suite.folder.glob("redbike-test-*"))
+
+
+def urls(done):
+    return re.findall(r"^URL (\S+) (\S+)", done.stdout, re.MULTILINE)
+
+
+def test_each_test_has_the_server_of_its_process_and_a_prefix_of_its_own(suite):
+    done = suite()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout
+    assert "warning" not in done.stdout.lower(), done.stdout
+    found = urls(done)
+    assert len({url for url, _ in found}) == 1
+    assert len({prefix for _, prefix in found}) == 6
+    assert folders(suite) == []
+
+
+def test_with_xdist_each_process_has_its_own_server(suite):
+    done = suite("-n2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout
+    assert len({url for url, _ in urls(done)}) == 2
+    assert folders(suite) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_server_ends_with_its_process_however_that_ends(suite, number):
+    (suite.folder / "test_jobs.py").write_text(SLOW)
+    with open(suite.folder / "log", "w") as log:
+        process = subprocess.Popen(
+            [*command(), "-s"], cwd=suite.folder, env=suite.environment, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        wait_until(lambda: "URL" in (suite.folder / "log").read_text(), 60)
+        [folder] = folders(suite)
+        server = int((folder / "server.pid").read_text())
+        os.killpg(process.pid, number)
+        process.wait(60)
+        wait_until(lambda: not os.path.exists(f"/proc/{server}"), 30)
+        wait_until(lambda: folders(suite) == [], 30)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_a_server_that_is_there_is_used_and_keeps_all_else(suite, client, server_url):
+    client.set("precious", 1)
+    client.hset("redbike-schedules", "job:A", "EVERY:1h")
+    done = suite(REDBIKE_TEST_URL=server_url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {url for url, _ in urls(done)} == {server_url}
+    assert sorted(client.keys("*")) == [b"precious", b"redbike-schedules"]
+    assert folders(suite) == []
+
+
+def test_a_server_that_cannot_be_reached_is_one_clear_line(suite):
+    for url in ("redis://:hunter2@127.0.0.1:1", "nowhere://:hunter2@host"):
+        done = suite("-k", "0", REDBIKE_TEST_URL=url)
+        assert done.returncode == 1
+        assert len(re.findall(r"^no server for the tests: .+", done.stdout, re.MULTILINE)) == 1, done.stdout
+        assert "Traceback" not in done.stdout
+        assert "hunter2" not in done.stdout
+
+
+def test_no_failure_shows_the_password_of_the_server(suite, client, server_url):
+    (suite.folder / "test_jobs.py").write_text(
+        "from redbike import RoundRobin\n"
+        "def test_it(redbike):\n"
+        "    bike = redbike(RoundRobin('A'))\n"
+        "    bike.set('job:A', 'NOW')\n"
+        "    bike.run_due()\n"
+    )
+    client.acl_setuser("tester", enabled=True, passwords=["+hunter2"], keys=["*"], channels=["*"], commands=["+@all"])
+    try:
+        done = suite("-l", REDBIKE_TEST_URL=server_url.replace("unix://", "unix://tester:hunter2@"))
+    finally:
+        client.acl_deluser("tester")
+    assert "NotImplementedError: RoundRobin has no work() of its own" in done.stdout
+    assert "in the run of the job 'job:A' that was due at " in done.stdout
+    assert "hunter2" not in done.stdout
+
+
+def test_unused_the_plugin_starts_nothing_and_imports_next_to_nothing(suite):
+    (suite.folder / "test_jobs.py").write_text(
+        "import sys\ndef test_it():\n    assert not {'redis', 'redbike.redbike'} & {*sys.modules}\n"
+    )
+    done = suite()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert folders(suite) == []
+
+
+def test_where_it_is_installed_pytest_finds_it_once(suite):
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    installed = suite.folder / "site" / "redbike-9.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: redbike\nVersion: 9.0\n")
+    (installed / "entry_points.txt").write_text(f"[pytest11]{setup['options.entry_points']['pytest11']}\n")
+    for named in ([], ["-p", "redbike.testing"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *named],
+            cwd=suite.folder,
+            env=suite.environment | {"PYTHONPATH": f"{installed.parent}:{ROOT}"},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert "6 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_redbike_is_imported_without_pytest(tmp_path):
+    program = "import sys; sys.modules['pytest'] = None; import redbike; redbike.Redbike; redbike.Jobs"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_tests_pass_a_strict_type_check(suite):
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(suite.folder / "cache"), "test_jobs.py"],
+        cwd=suite.folder,
+        env={"MYPYPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,358 @@
+"""Tests of jobs as users write them: the clock stands still, and moves from one due time to the next."""
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from redbike import (
+    Again,
+    BadConfig,
+    Jobs,
+    Limit,
+    RedbikeError,
+    RoundRobin,
+    StopWork,
+    TooManyRuns,
+    UnsetJob,
+    current_run,
+)
+from redbike.errors import Overrun
+from redbike.testing.fixture import PREFIX, MakeRedbike
+from redbike.testing.server import Served
+from tests.waiting import wait_until
+
+BERLIN = ZoneInfo("Europe/Berlin")
+START = 1_790_000_000.0
+
+
+class Worker(RoundRobin):
+    """Does what a test says."""
+
+    def __init__(self, action=lambda run: None, queues="A"):
+        super().__init__(queues)
+        self.action = action
+
+    def work(self, jobid):
+        return self.action(current_run())
+
+
+def times(runs, since=START):
+    """When each was due."""
+    return [round(run.due - since, 6) for run in runs]
+
+
+def test_two_weeks_of_nightly_reports_take_no_two_weeks(redbike):
+    jobs, sent = Jobs(), []
+
+    @jobs.job("report", cron="0 2 * * *", tz="Europe/Berlin")
+    def report():
+        sent.append(datetime.fromtimestamp(current_run().due, BERLIN))
+
+    bike = redbike(jobs, now=datetime(2026, 10, 18, 12, tzinfo=BERLIN))
+    for jobid, schedule, options in jobs.schedules():
+        bike.set(jobid, schedule, **options)
+    began = time.monotonic()
+    runs = bike.run_due(timedelta(days=14))
+    assert time.monotonic() - began < 60
+    # On the 25th the clocks go back at three: all that is at two o'clock is once a day.
+    assert [(when.day, when.hour) for when in sent] == [(day, 2) for day in [*range(19, 32), 1]]
+    assert [run.jobid for run in runs] == ["report"] * 14
+    assert "skipped" not in bike.tell("report")
+    assert bike.now == datetime(2026, 11, 1, 10, tzinfo=UTC).timestamp()
+    assert bike.tell("report")["next_run"] == datetime(2026, 11, 2, 1, tzinfo=UTC).timestamp()
+
+
+def test_a_reminder_comes_once_and_not_before_its_time(redbike):
+    jobs, mails = Jobs(), []
+
+    @jobs.job("remind")
+    def remind(jobid, data):
+        mails.append((jobid, data))
+
+    bike = redbike(jobs)
+    bike.set("remind:anna", f"AT:{bike.now + 3600}", data={"text": "call Bob"})
+    assert bike.run_due() == []
+    assert bike.run_due(timedelta(minutes=59)) == []
+    [run] = bike.run_due(timedelta(minutes=1))
+    assert (run.jobid, run.due, mails) == ("remind:anna", bike.now, [("remind:anna", {"text": "call Bob"})])
+    assert bike.run_due(timedelta(days=1000)) == []
+
+
+def test_what_fails_is_raised_and_tried_again_at_its_time(redbike):
+    def fails(run):
+        raise OSError(f"try {run.attempt}")
+
+    bike = redbike(Worker(fails), now=START, on_error="retry", retries=2, backoff=10)
+    bike.set("upload:A", "EVERY:1h")
+    for number, at in ((1, 3600), (2, 3610), (3, 3630)):
+        with pytest.raises(OSError, match=f"try {number}") as raised:
+            bike.run_due(timedelta(days=1))
+        assert bike.now == START + at
+        assert raised.value.__notes__ == ["in the run of the job 'upload:A' that was due at 2026-09-21T15:13:20Z"]
+    assert bike.tell("upload:A")["status"].startswith("DIE:")
+    assert bike.run_due(timedelta(days=1)) == []
+
+
+def test_without_raising_the_policies_are_all_that_counts(redbike):
+    def fails(run):
+        raise OSError("no luck")
+
+    bike = redbike(Worker(fails), now=START, on_error="retry", retries=2, backoff=10)
+    bike.set("upload:A", "AT:5")
+    runs = bike.run_due(timedelta(days=1), reraise=False)
+    assert [run.attempt for run in runs] == [1, 2, 3]
+    assert [run.start - START for run in runs] == [0, 10, 30]
+    assert [run.outcome for run in bike.runs()] == ["failed", "retry", "retry"]
+
+
+def test_each_job_runs_at_its_due_time_in_order(redbike):
+    starts = []
+    bike = redbike(Worker(lambda run: starts.append((run.jobid, run.start - START))), now=START)
+    bike.set("often:A", f"EVERY:20m@{START}")
+    bike.set("seldom:A", f"EVERY:30m@{START}")
+    runs = bike.run_due(timedelta(hours=1))
+    expected = [("often:A", 1200), ("seldom:A", 1800), ("often:A", 2400), ("often:A", 3600), ("seldom:A", 3600)]
+    assert sorted(starts, key=lambda each: each[::-1]) == expected
+    assert starts[:3] == expected[:3]
+    assert times(runs) == [1200, 1800, 2400, 3600, 3600]
+
+
+def test_what_is_set_counts_from_where_the_clock_stands(redbike):
+    bike = redbike(Worker(lambda run: run.jobid == "first:A" and bike.set("second:A", "EVERY:10m")), now=START)
+    bike.set("first:A", "AT:5")
+    assert times(bike.run_due(timedelta(hours=1)))[1:] == [600, 1200, 1800, 2400, 3000, 3600]
+    bike.unset("second:A")
+    bike.set("third:A", "EVERY:10m")
+    bike.set("fourth:A", "EVERY:10m")
+    assert times(bike.run_due(timedelta(minutes=20))) == [4200, 4200, 4800, 4800]
+
+
+def test_a_job_that_runs_for_ever_is_an_error_and_names_it(redbike):
+    bike = redbike(Worker(), now=START)
+    bike.set("poll:A", "CONTINUE")
+    bike.set("other:A", "AT:5")
+    with pytest.raises(
+        TooManyRuns, match=r"more than 20 runs were due by 2026-09-21T14:13:20Z: the job 'poll:A' alone"
+    ):
+        bike.run_due(limit=20)
+    # A pause lets it run from one to the next.
+    bike.worker.action = lambda run: 60
+    bike.run_due()
+    assert times(bike.run_due(timedelta(minutes=3)))[-3:] == [60, 120, 180]
+    with pytest.raises(TooManyRuns):
+        bike.run_due(timedelta(minutes=3), limit=2)
+    assert len(bike.run_due(timedelta(minutes=3), limit=3)) == 3
+
+
+def test_rates_of_queues_and_pauses_take_their_time(redbike):
+    jobs = Jobs(limits={"mail": Limit(rate="2/m")})
+    jobs.job("mail")(lambda: None)
+    bike = redbike(jobs, now=START)
+    for number in range(5):
+        bike.set(f"mail:{number}", "NOW")
+    runs = bike.run_due(timedelta(hours=1))
+    assert [run.start - START for run in runs] == [0, 0, 30, 60, 90]
+    bike.set("mail:late", "EVERY:1h")
+    bike.pause("mail:late", until=bike.now + 5400)
+    [run] = bike.run_due(timedelta(minutes=100))
+    assert (run.due, run.start) == (START + 7200, START + 9000)
+    bike.pause_queue("mail", until=bike.now + 86400)
+    [run] = bike.run_due(timedelta(days=1))
+    assert run.start == bike.now
+
+
+def test_a_run_that_takes_too_long_is_raised(redbike):
+    def sleep(run):
+        wait_until(lambda: time.monotonic() > run.received + run.timeout + 0.05)
+
+    bike = redbike(Worker(sleep), default_timeout=0.05)
+    bike.set("slow:A", "NOW")
+    with pytest.raises(Overrun, match=r"it overran its timeout of 0\.05 s"):
+        bike.run_due()
+    assert bike.tell("slow:A")["status"].startswith("DIE:")
+    [past] = bike.runs()
+    assert past.outcome == "overrun"
+
+
+def test_coroutines_run_and_are_cancelled_at_their_deadline(redbike):
+    jobs, loops = Jobs(), []
+
+    @jobs.job("quick", every="1h")
+    async def quick():
+        loops.append(asyncio.get_running_loop())
+
+    @jobs.job("slow", at=0, timeout=0.05)
+    async def slow():
+        await asyncio.sleep(60)
+
+    bike = redbike(jobs)
+    for jobid, schedule, options in jobs.schedules():
+        bike.set(jobid, schedule, **options)
+    with pytest.raises(Overrun, match="cancelled at its deadline"):
+        bike.run_due()
+    bike.run_due(timedelta(hours=3))
+    # What is kept between runs, such as a connection, is bound to its loop.
+    assert len(loops) == 3
+    assert len(set(loops)) == 1
+
+
+@pytest.mark.parametrize("error", [StopWork("enough"), UnsetJob("gone")])
+def test_what_is_no_failure_is_not_raised(redbike, error):
+    def stop(run):
+        raise error
+
+    bike = redbike(Worker(stop))
+    bike.set("job:A", "EVERY:1h")
+    assert len(bike.run_due(timedelta(days=1))) == 1
+
+
+def test_again_is_no_failure_and_comes_at_its_time(redbike):
+    def again(run):
+        if run.attempt < 3:
+            raise Again(after=60)
+
+    bike = redbike(Worker(again), now=START)
+    bike.set("job:A", "AT:5")
+    assert [run.start - START for run in bike.run_due(timedelta(hours=1))] == [0, 60, 120]
+
+
+def test_a_failed_assertion_in_a_job_fails_the_test(redbike):
+    bike = redbike(Worker(lambda run: pytest.fail("not today")))
+    bike.set("job:A", "NOW")
+    with pytest.raises(pytest.fail.Exception, match="not today"):
+        bike.run_due()
+
+
+def test_a_run_that_was_not_to_begin_is_not_among_the_runs(redbike):
+    bike = redbike(Worker(), now=START, catchup="none")
+    bike.set("job:A", f"EVERY:1h@{START}")
+    bike.pause_queue("A", until=START + 4000)
+    assert times(bike.run_due(timedelta(hours=2))) == [7200]
+    assert bike.tell("job:A")["skipped"] == {"paused": 1}
+
+
+def test_ended_is_called_for_each_run(redbike):
+    heard = []
+
+    class Told(Worker):
+        def ended(self, run, end):
+            heard.append((run.jobid, end.event, end.next_run))
+
+    bike = redbike(Told(), now=START)
+    bike.set("job:A", "EVERY:1h")
+    bike.run_due(timedelta(hours=2))
+    assert heard == [("job:A", "ok", START + 7200), ("job:A", "ok", START + 10800)]
+
+
+def test_queues_that_come_and_go_are_worked(redbike):
+    tenants = ["A", "B"]
+
+    class Tenants(Worker):
+        def queue_names(self):
+            return [f"work-{tenant}" for tenant in tenants]
+
+    bike = redbike(Tenants())
+    for tenant in "ABC":
+        bike.set(f"job:{tenant}", "EVERY:1h")
+    assert len(bike.run_due(timedelta(hours=1))) == 2
+    tenants[:] = ["C", "D", "E"]
+    assert [run.jobid for run in bike.run_due()] == ["job:C"]
+
+
+def test_all_facades_of_a_test_share_its_jobs_and_its_clock(redbike):
+    first, second = redbike(Worker(), now=START), redbike(Worker())
+    first.set("job:A", "EVERY:1h")
+    assert times(second.run_due(timedelta(hours=1))) == [3600]
+    assert first.now == second.now == START + 3600
+    assert first.run_due() == []
+    assert redbike(Worker(), now=datetime.fromtimestamp(START + 7200, UTC)).now == first.now == START + 7200
+    with pytest.raises(BadConfig, match="only goes forward"):
+        redbike(Worker(), now=START)
+
+
+def test_without_an_instant_the_clock_stands_at_this_second(redbike, client):
+    before = client.time()[0]
+    bike = redbike(Worker())
+    assert before <= bike.now <= client.time()[0]
+    assert bike.now == bike.store.timeline.read_clock()
+    assert bike.now.is_integer()
+
+
+@pytest.mark.parametrize(
+    ("until", "error", "said"),
+    [
+        (datetime(2026, 1, 1), TypeError, "has no zone"),
+        ("tomorrow", TypeError, "'tomorrow' is no instant"),
+        (True, TypeError, "True is no instant"),
+        (START - 1, BadConfig, "only goes forward: 2026-09-21T14:13:19Z is before 2026-09-21T14:13:20Z"),
+        (timedelta(seconds=-1), BadConfig, "only goes forward"),
+        (1e15, BadConfig, "before 1970 or after 9999"),
+    ],
+)
+def test_a_bad_until_is_refused_and_nothing_runs(redbike, until, error, said):
+    bike = redbike(Worker(), now=START)
+    bike.set("job:A", "NOW")
+    with pytest.raises(error, match=said):
+        bike.run_due(until)
+    assert (bike.now, len(bike.run_due())) == (START, 1)
+
+
+def test_the_loops_are_refused_as_the_clock_stands_still(redbike):
+    bike = redbike(Worker())
+    for loop in (bike.work, bike.dispatch):
+        with pytest.raises(RedbikeError, match=r"call run_due\(\)"):
+            loop()
+
+
+def test_settings_and_arguments_are_checked(redbike):
+    with pytest.raises(BadConfig, match="bad retries"):
+        redbike(Worker(), retries=-1)
+    with pytest.raises(TypeError, match="prefix"):
+        redbike(Worker(), prefix="redbike")
+    with pytest.raises(BadConfig, match="is a class"):
+        redbike(RoundRobin)
+
+
+def test_no_keys_are_deleted_but_those_of_the_test(client, server_url):
+    client.set("precious", 1)
+    client.set(f"{PREFIX}other-schedules", 1)
+    maker = MakeRedbike(Served(server_url, client))
+    bike = maker(Worker())
+    bike.set("job:A", "EVERY:1h")
+    bike.set("bad:A", "NOW")
+    bike.dispatch_due()
+    assert {key.decode().startswith(maker.prefix) for key in client.keys(f"{maker.prefix}*")} == {True}
+    maker.close()
+    assert sorted(client.keys("*")) == [b"precious", f"{PREFIX}other-schedules".encode()]
+    client.set("redbike-schedules", 1)
+    maker.prefix = "redbike"
+    with pytest.raises(BadConfig, match="not one of a test"):
+        maker.close()
+    assert client.get("redbike-schedules") == b"1"
+
+
+def test_nothing_is_left_of_a_test_in_its_process(client, server_url):
+    async def work(run):
+        await asyncio.sleep(0)
+
+    def run_one():
+        maker = MakeRedbike(Served(server_url, client))
+        bike = maker(Worker(work))
+        bike.set("job:A", "NOW")
+        assert len(bike.run_due()) == 1
+        maker.close()
+        del maker, bike
+        gc.collect()
+
+    run_one()
+    for _ in range(3):
+        threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+        run_one()
+        wait_until(lambda threads=threads: threading.active_count() <= threads)
+        wait_until(lambda files=files: len(os.listdir("/proc/self/fd")) <= files)
