@@ -26,7 +26,7 @@ from redbike.conversion.instants import ZoneLike
 from redbike.conversion.schedules import CronLike, RuleLike, ScheduleLike
 from redbike.errors import BadConfig, BadQueueName, CommandFailed
 from redbike.limits import Limit
-from redbike.options import JobOptions, OptionChanges, Value, format_options, parse_options, read_changes
+from redbike.options import JobOptions, Value, format_options, parse_options, read_changes
 from redbike.state.keys import check_jobid, check_queue_name
 from redbike.state.run import Run
 from redbike.working.cron_policies import go_on_as_cron
@@ -113,7 +113,7 @@ class Jobs:
                 names = _name(self._functions[jobid].call), _name(function)
                 raise BadConfig(f"the job id {jobid!r} is there twice: for {names[0]} and for {names[1]}")
             takes = find_parameters(function)
-            self._functions[jobid] = _Function(function, takes, place, text, options, _list_own(changes))
+            self._functions[jobid] = _Function(function, takes, place, text, options, _list_own(changes.options))
             return function
 
         return add
@@ -210,5 +210,5 @@ def _check_own(jobid: str, options: JobOptions) -> None:
             raise BadConfig(f"job {jobid!r}: it has no schedule here, so {name!r} is to be set with each of its jobs")
 
 
-def _list_own(changes: OptionChanges) -> dict[str, Value]:
-    return {name: value for name, value in changes.options.items() if value is not None and name in _OF_WORKERS}
+def _list_own(options: Mapping[str, Value | None]) -> dict[str, Value]:
+    return {name: value for name, value in options.items() if value is not None and name in _OF_WORKERS}

@@ -70,6 +70,9 @@ STOPPING = "tests/test_stopping.py"
 CONSUMING = "tests/test_consuming.py"
 PUBLIC = "tests/test_public.py"
 ASYNCHRONOUS = "tests/test_asynchronous.py"
+FUNCTIONS = "tests/working/test_functions.py"
+RUN_DUE = "tests/testing/test_run_due.py"
+PLUGIN = "tests/testing/test_plugin.py"
 
 
 class Bug(NamedTuple):
@@ -4496,10 +4499,182 @@ MOVING_IN = [
     ),
 ]
 
+PROGRAMS = [
+    Bug(
+        "a function is given its arguments by their order",
+        "working/functions.py",
+        "function.call(**{name: given[name] for name in function.takes})",
+        "function.call(*(given[name] for name in GIVEN[:len(function.takes)]))",
+        f"{FUNCTIONS} -k what_its_parameters",
+    ),
+    Bug(
+        "a generator is taken for a function",
+        "working/functions.py",
+        "if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):",
+        "if inspect.isasyncgenfunction(function):",
+        f"{FUNCTIONS} -k where_it_is_decorated",
+    ),
+    Bug(
+        "the first part of a job id goes before the whole id",
+        "working/functions.py",
+        'self._functions.get(jobid) or self._functions.get(jobid.partition(":")[0])',
+        'self._functions.get(jobid.partition(":")[0]) or self._functions.get(jobid)',
+        f"{FUNCTIONS} -k begin_with_its_name",
+    ),
+    Bug(
+        "a second function of the same job id replaces the first",
+        "working/functions.py",
+        "            if jobid in self._functions:\n",
+        "            if None in self._functions:\n",
+        f"{FUNCTIONS} -k there_twice",
+    ),
+    Bug(
+        "the options of a function are only for its scheduled jobs",
+        "working/functions.py",
+        "given = {**(function.own if function else {}), **parse_options(run.options)}",
+        "given = dict(parse_options(run.options))",
+        f"{FUNCTIONS} -k options_of_a_function",
+    ),
+    Bug(
+        "the options of a function count more than those of its job",
+        "working/functions.py",
+        "given = {**(function.own if function else {}), **parse_options(run.options)}",
+        "given = {**parse_options(run.options), **(function.own if function else {})}",
+        f"{FUNCTIONS} -k options_of_a_function",
+    ),
+    Bug(
+        "the zone of a function's schedule is dropped",
+        "working/function_schedules.py",
+        "    if parsed.anchor_span is None:\n        return parsed.with_zone().text\n",
+        "",
+        f"{FUNCTIONS} -k kind_of_schedule",
+    ),
+    Bug(
+        "an instance of a worker is called",
+        "working/loader.py",
+        "found.worker if found.is_instance else",
+        "None if found.is_instance else",
+        f"{FUNCTIONS} -k taken_as_it_is",
+    ),
+    Bug(
+        "arguments behind an instance are ignored",
+        "working/loader.py",
+        "if arguments is not None and not isinstance(found, type):",
+        "if False:",
+        f"{FUNCTIONS} -k refused_and_not_called",
+    ),
+    Bug(
+        "what is no worker is taken for an instance of one",
+        "working/loader.py",
+        "    if not isinstance(found, type) and missing:\n",
+        "    if False:\n",
+        f"{FUNCTIONS} -k refused_and_not_called",
+    ),
+    Bug(
+        "up sets no schedules of functions",
+        "cli/run.py",
+        "        set_schedules(bike, spec)\n",
+        "",
+        f"{FUNCTIONS} -k one_command",
+    ),
+    Bug(
+        "up leaves options that the code does not have any more",
+        "cli/set.py",
+        "{**dict.fromkeys(COLUMNS[2:]), **options}",
+        "options",
+        f"{FUNCTIONS} -k takes_back",
+    ),
+    Bug(
+        "a test's clock goes on between two readings",
+        "setter.py",
+        "        if (now := self.store.stopped_at) is not None:\n            return now\n",
+        "",
+        f"{RUN_DUE} -k counts_from_where",
+    ),
+    Bug(
+        "a test's clock is not that of the scripts",
+        "state/namespace.py",
+        '            given.setdefault("now", self.clock())\n',
+        "            pass\n",
+        f"{RUN_DUE} -k two_weeks",
+    ),
+    Bug(
+        "run_due knows of no pauses and rates",
+        "testing/simulated.py",
+        "moments = (survey.next_due, survey.next_alarm)",
+        "moments = (survey.next_due,)",
+        f"{RUN_DUE} -k rates_of_queues",
+    ),
+    Bug(
+        "run_due dispatches all that is due by its end at once",
+        "testing/simulated.py",
+        "        moment: float | None = self.now\n",
+        "        moment: float | None = end\n",
+        f"{RUN_DUE} -k order",
+    ),
+    Bug(
+        "run_due raises before the run has ended",
+        "testing/worker.py",
+        "            self.raised = error\n",
+        "            raise error\n",
+        f"{RUN_DUE} -k tried_again",
+    ),
+    Bug(
+        "run_due takes no notice of a run that takes too long",
+        "testing/worker.py",
+        "run.began and not run.was_in_time",
+        "False",
+        f"{RUN_DUE} -k takes_too_long",
+    ),
+    Bug(
+        "run_due goes on for ever",
+        "testing/simulated.py",
+        "                if len(runs) > limit:\n",
+        "                if False:\n",
+        f"{RUN_DUE} -k for_ever",
+    ),
+    Bug(
+        "the names of queues are kept for a while in a test",
+        "testing/worker.py",
+        "lambda: float(next(seconds))",
+        "lambda: float(next(seconds)) / 1e6",
+        f"{RUN_DUE} -k come_and_go",
+    ),
+    Bug(
+        "the event loop of a test's coroutines is never ended",
+        "testing/worker.py",
+        "        self.runner.close()\n",
+        "",
+        f"{RUN_DUE} -k nothing_is_left",
+    ),
+    Bug(
+        "the keys of any prefix are deleted after a test",
+        "testing/fixture.py",
+        'if not self.prefix.removeprefix("{").startswith(PREFIX):',
+        "if False:",
+        f"{RUN_DUE} -k no_keys_are_deleted",
+    ),
+    Bug(
+        "nobody stops the server of a test process that is killed",
+        "testing/server.py",
+        "    sys.stdin.buffer.read(1)\n",
+        "    if not sys.stdin.buffer.read(1):\n        return\n",
+        f"{PLUGIN} -k however_that_ends",
+    ),
+    Bug(
+        "a failure in a test shows the password of the server",
+        "testing/server.py",
+        "    url: str = field(repr=False)\n",
+        "    url: str\n",
+        f"{PLUGIN} -k shows_the_password",
+    ),
+]
+
 BUGS = [
     *SYNCED,
     *EMBEDDED,
     *IMPORTED,
+    *PROGRAMS,
     *SEEN,
     *REMEMBERED,
     *PRESENT,
