@@ -14,7 +14,7 @@ from redbike.ping_urls import check_dispatcher_url
 from redbike.processes import streams, supervisor, watchdog
 from redbike.processes.child import watch_parent
 from redbike.redbike import Redbike
-from redbike.working.loader import check_spec, load_worker, may_name_instance
+from redbike.working.loader import check_spec, find_instance, load_worker
 
 PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret
 
@@ -53,13 +53,14 @@ def run_all(arguments: Arguments, config: Config) -> int:
     processes = parse_count(arguments, "--processes")
     watchdog.enable(os.environ, feeds=False)
     spec = _require_worker(config)
+    # The schedules of a class are in a file. Those of an instance are known as soon as it is imported.
+    is_instance = find_instance(spec) is not None
     _find_ping_url(arguments)
     streams.forgive_output()
     server = find_embedded_server(config)
     is_started = server.start() if server else False
     try:
-        # The schedules of a class are in a file. Those of an instance are known as soon as it is imported.
-        bike = open_bike(config, needs_queues=bool(arguments["--schedules"]) or may_name_instance(spec))
+        bike = open_bike(config, needs_queues=bool(arguments["--schedules"]) or is_instance)
         set_schedules(bike, spec)
         if arguments["--schedules"]:
             load_rows(bike, arguments["--schedules"], None)

@@ -87,9 +87,15 @@ def check_spec(spec: str) -> None:
     _parse_worker(spec)
 
 
-def may_name_instance(spec: str) -> bool:
-    """Tell whether `spec` has no arguments, as the name of an instance has none. Raise `BadConfig`."""
-    return _parse_worker(spec)[2] is None
+def find_instance(spec: str) -> Any:
+    """Return the instance that `spec` names; None if it is of a class. Only without arguments it may be an instance.
+
+    Raise `BadConfig` if there is neither.
+    """
+    if _parse_worker(spec)[2] is not None:
+        return None
+    found = _find_worker(spec)
+    return found.worker if found.is_instance else None
 
 
 def _find_worker(spec: str) -> _Found:

@@ -1,0 +1,56 @@
+"""A web app that reminds its users. Run ``redbike up reminders:jobs``, and beside it ``uvicorn reminders:app``."""
+
+from functools import lru_cache
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, HTTPException
+from pydantic import AwareDatetime, BaseModel
+
+from redbike import Jobs, Redbike
+
+app = FastAPI()
+jobs = Jobs()
+
+
+class Reminder(BaseModel):
+    """What a user asks for."""
+
+    at: AwareDatetime
+    text: str
+
+
+@lru_cache
+def get_bike() -> Redbike:
+    """Connect once, at the first request."""
+    return Redbike(jobs)
+
+
+Bike = Annotated[Redbike, Depends(get_bike)]
+
+
+@jobs.job("remind", timeout="30s", retries=3)
+def remind(jobid: str, data: dict[str, str]) -> None:
+    """Send a reminder; here, print it."""
+    print(jobid.partition(":")[2], "is reminded of", data["text"])
+
+
+@app.put("/reminders/{user}", status_code=204)
+def set_reminder(user: str, reminder: Reminder, bike: Bike) -> None:
+    """Set the reminder of a user, or change it."""
+    bike.set(f"remind:{user}", f"AT:{reminder.at.timestamp()}", data={"text": reminder.text})
+
+
+@app.get("/reminders/{user}")
+def get_reminder(user: str, bike: Bike) -> dict[str, float | None]:
+    """Say when a user will be reminded."""
+    job = bike.tell(f"remind:{user}")
+    if job["status"] is None:
+        raise HTTPException(404, f"no reminder for {user}")
+    return {"next_run": job["next_run"]}
+
+
+@app.delete("/reminders/{user}", status_code=204)
+def delete_reminder(user: str, bike: Bike) -> None:
+    """Forget the reminder of a user."""
+    if not bike.unset(f"remind:{user}"):
+        raise HTTPException(404, f"no reminder for {user}")
