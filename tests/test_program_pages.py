@@ -66,7 +66,7 @@ def test_the_program_of_functions_runs_with_one_command(shell):
     check_types(shell, "app.py", "reminders.py", "deployment.py")
     [command] = re.findall(r"^ {3}\$ redbike (up .*)", JOBS, re.MULTILINE)
     up = shell.start(*command.split())
-    wait_until(lambda: "redbike: app:jobs: 2 jobs set" in shell.log(), 30)
+    wait_until(lambda: "redbike: app:jobs: 2 added" in shell.log(), 30)
     wait_until(lambda: "works work-backup, work-report, work-remind" in shell.log(), 30)
     for command in re.findall(r"^ {3}\$ redbike ((?:run|jobs).*)", JOBS, re.MULTILINE):
         assert shell.run(*command.split()).returncode == 0

@@ -310,7 +310,7 @@ def test_what_is_no_instance_of_a_worker_is_refused_and_not_called(tmp_path, mon
 def test_one_command_runs_a_program_and_sets_its_schedules(shell):
     (shell.folder / "app.py").write_text(PROGRAM)
     up = shell.start("up", "app:jobs")
-    wait_until(lambda: "redbike: app:jobs: 1 job set" in shell.log(), 30)
+    wait_until(lambda: "redbike: app:jobs: 1 added" in shell.log(), 30)
     wait_until(lambda: "works work-hello, work-greet" in shell.log(), 30)
     # What is scheduled in code has its queue from its id: every command finds it, also without a config file.
     assert shell.run("run", "hello").returncode == 0
@@ -329,7 +329,7 @@ def test_up_takes_back_what_an_option_was_and_leaves_what_is_unchanged(shell):
     assert shell.run("load", "jobs.csv").returncode == 0
     assert shell.run("pause", "hello").returncode == 0
     up = shell.start("up", "app:jobs")
-    wait_until(lambda: "redbike: app:jobs: 1 job set" in shell.log(), 30)
+    wait_until(lambda: "redbike: app:jobs: 1 added" in shell.log(), 30)
     up.terminate()
     assert up.wait(timeout=30) == 0
     told = Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"]).tell("hello")
