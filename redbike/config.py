@@ -4,7 +4,7 @@ import configparser
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -75,6 +75,16 @@ class Config:
     folder: str | None = None  # the folder of the config file, if that file names the worker
 
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A config with defaults in place of what is bad, and all that is wrong with it."""
+
+    config: Config
+    problems: tuple[str, ...]
+    bad: frozenset[str]  # the names of the settings that are bad
+    servers: tuple[tuple[str, str | dict[str, str]], ...]  # who names a server, and which; the first one counts
+
+
 def load(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Config:
     """Return the config: that of the file at `path`, overridden by `environ`, `url` and `overrides`.
 
@@ -82,16 +92,68 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
     those that are not given. Raise `BadConfig`.
     """
     parser = _read_file(path)
-    given = {name: value for name, value in overrides.items() if value is not None}
-    settings = Settings(**(_get_settings(parser) | given))
-    server = url or environ.get("REDBIKE_URL") or environ.get("REDIS_URL") or _get_server(parser)
-    is_from_file = given.get("worker") is None and settings.worker is not None
+    servers = _list_servers(parser, path, environ, url)
+    # A conflict in the file does not matter where the server is named elsewhere.
+    is_elsewhere = len(servers) > 1
+    for problem in (*_list_unknown(parser), *(() if is_elsewhere else _list_conflicts(parser))):
+        raise BadConfig(problem)
+    settings = Settings(**(_get_settings(parser) | _leave_out_none(overrides)))
+    return _make_config(parser, path, settings, servers, overrides)
+
+
+def examine(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Examined:
+    """Return what `load` would return, and everything that is wrong with it, where `load` raises the first."""
+    problems: list[str] = []
+    good: dict[str, Any] = {}
+    parser = _read_leniently(path, problems)
+    problems += [*_list_unknown(parser), *_list_conflicts(parser)]
+    known = {field.name for field in dataclasses.fields(Settings)}
+    given = {name: value for name, value in _get_settings(parser).items() if name in known} | _leave_out_none(overrides)
+    for name, value in given.items():
+        try:
+            good[name] = _check_setting(name, value)
+        except BadConfig as error:
+            problems.append(str(error))
+    servers = _list_servers(parser, path, environ, url)
+    config = _make_config(parser, path, Settings(**good), servers, overrides)
+    return Examined(config, tuple(problems), frozenset(given.keys() - good.keys()), tuple(servers))
+
+
+def _read_leniently(path: str | None, problems: list[str]) -> configparser.ConfigParser:
+    """Return what can be read of a config file, and add what is wrong with it to `problems`."""
+    try:
+        return _read_file(path)
+    except BadConfig as error:
+        problems.append(str(error))
+    try:
+        # What is there twice is no reason to look no further.
+        return _read_file(path, strict=False)
+    except BadConfig:
+        return _make_parser(strict=True)
+
+
+def _leave_out_none(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in overrides.items() if value is not None}
+
+
+def _make_config(
+    parser: configparser.ConfigParser,
+    path: str | None,
+    settings: Settings,
+    servers: Sequence[tuple[str, str | dict[str, str]]],
+    overrides: Mapping[str, Any],
+) -> Config:
+    is_from_file = overrides.get("worker") is None and settings.worker is not None
     folder = os.path.dirname(os.path.abspath(DEFAULT_FILE if path is None else path)) if is_from_file else None
-    return Config(settings, server, tuple(_warn_of_sections(parser)), folder)
+    return Config(settings, servers[0][1] if servers else None, tuple(_warn_of_sections(parser)), folder)
 
 
-def _read_file(path: str | None) -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None, default_section="", strict=True)
+def _make_parser(strict: bool) -> configparser.ConfigParser:
+    return configparser.ConfigParser(interpolation=None, default_section="", strict=strict)
+
+
+def _read_file(path: str | None, strict: bool = True) -> configparser.ConfigParser:
+    parser = _make_parser(strict)
     name = DEFAULT_FILE if path is None else path
     if path is None and not os.path.exists(name):
         return parser
@@ -103,8 +165,10 @@ def _read_file(path: str | None) -> configparser.ConfigParser:
         raise BadConfig(f"cannot read the config file {name!r}: it is not UTF-8") from None
     except configparser.ParsingError as error:
         # Do not quote the line: it may contain a password.
-        number = getattr(error, "lineno", None) or error.errors[0][0]
-        reason = f"line {number} is neither a [section] nor a 'key: value' in one"
+        # An error of a line before the first section has no list of lines.
+        numbers = [number for number, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 0)]
+        lines = f"line {numbers[0]} is" if len(numbers) == 1 else f"the lines {', '.join(map(str, numbers))} are"
+        reason = f"{lines} neither a [section] nor a 'key: value' in one"
         raise BadConfig(f"bad config file {name!r}: {reason}") from None
     except configparser.Error as error:
         raise BadConfig(f"bad config file {name!r}: {' '.join(str(error).split())}") from None
@@ -120,27 +184,48 @@ def _warn_of_sections(parser: configparser.ConfigParser) -> Iterator[str]:
             yield f"the section {section!r} of the config file is ignored; is {similar[0]!r} meant?"
 
 
-def _get_settings(parser: configparser.ConfigParser) -> dict[str, str]:
-    if not parser.has_section(SETTINGS_SECTION):
-        return {}
+def _list_unknown(parser: configparser.ConfigParser) -> Iterator[str]:
+    """Yield a complaint about each key of our section that is no setting."""
     names = [field.name.replace("_", "-") for field in dataclasses.fields(Settings)]
-    for key in parser[SETTINGS_SECTION]:
+    for key in parser[SETTINGS_SECTION] if parser.has_section(SETTINGS_SECTION) else ():
         if key not in names:
             similar = difflib.get_close_matches(key, names, 1)
             hint = f"; is {similar[0]!r} meant?" if similar else ""
-            raise BadConfig(f"unknown setting {key!r} in [{SETTINGS_SECTION}]{hint}")
+            yield f"unknown setting {key!r} in [{SETTINGS_SECTION}]{hint}"
+
+
+def _get_settings(parser: configparser.ConfigParser) -> dict[str, str]:
+    if not parser.has_section(SETTINGS_SECTION):
+        return {}
     # An empty value means that the setting is not given.
     return {key.replace("-", "_"): value for key, value in parser[SETTINGS_SECTION].items() if value}
 
 
+def _list_servers(
+    parser: configparser.ConfigParser, path: str | None, environ: Mapping[str, str], url: str | None
+) -> list[tuple[str, str | dict[str, str]]]:
+    """Return who names a server, and which one; the first one counts."""
+    place = f"[{REDIS_SECTION}] in {DEFAULT_FILE if path is None else path!r}"
+    variables = ((name, environ.get(name)) for name in ("REDBIKE_URL", "REDIS_URL"))
+    named = (("--url", url), *variables, (place, _get_server(parser)))
+    return [(source, server) for source, server in named if server]
+
+
 def _get_server(parser: configparser.ConfigParser) -> str | dict[str, str] | None:
+    given = _get_connection(parser)
+    return given.get("url") or given or None
+
+
+def _get_connection(parser: configparser.ConfigParser) -> dict[str, str]:
     if not parser.has_section(REDIS_SECTION):
-        return None
-    given = {key: value for key, value in parser[REDIS_SECTION].items() if value}
-    url = given.pop("url", None)
-    if url and given:
-        raise BadConfig(f"[{REDIS_SECTION}] has a url and also {sorted(given)[0]!r}: one or the other")
-    return url or given or None
+        return {}
+    return {key: value for key, value in parser[REDIS_SECTION].items() if value}
+
+
+def _list_conflicts(parser: configparser.ConfigParser) -> Iterator[str]:
+    given = sorted(_get_connection(parser).keys() - {"url"})
+    if given and "url" in _get_connection(parser):
+        yield f"[{REDIS_SECTION}] has a url and also {given[0]!r}: one or the other"
 
 
 def _check_setting(name: str, value: Any) -> Any:

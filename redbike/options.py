@@ -191,6 +191,20 @@ def is_readable(stored: str) -> bool:
     return not stored or _parse_object(stored) is not None
 
 
+def find_bad_options(stored: str) -> list[str]:
+    """Return what is wrong with options that are stored, a line for each: those do not count."""
+    found = _parse_object(stored) if stored else {}
+    if found is None:
+        return [f"its options cannot be read: {stored!r:.80}"]
+    problems = [f"its option {name!r:.80} is unknown" for name in found if name not in OPTIONS]
+    for name in found.keys() & OPTIONS.keys():
+        try:
+            OPTIONS[name].read(found[name])
+        except BadConfig as error:
+            problems.append(f"its option cannot be read: {error}")
+    return problems
+
+
 def _parse_object(stored: str) -> dict[str, Any] | None:
     try:
         found = json.loads(stored)

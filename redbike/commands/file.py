@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from redbike.commands.environment import CRON, WORKER, make_small_environment
@@ -60,21 +60,33 @@ class IniParser(configparser.ConfigParser):
 
 def read_commands(filename: str) -> dict[str, Command]:
     """Return the commands of an INI file by name. Raise `BadConfig`, with the invalid text in one line."""
-    parser = parse_ini(filename)
-    if not parser.has_section(COMMANDS):
-        raise BadConfig(f"{filename}: a section [commands] is needed")
+    commands = {}
+    for found in list_commands(filename):
+        if isinstance(found, BadConfig):
+            raise found
+        commands[found.name] = found
+    return commands
+
+
+def list_commands(filename: str) -> Iterator[Command | BadConfig]:
+    """Yield the commands of an INI file, and all that is wrong with it."""
+    try:
+        parser = parse_ini(filename)
+        if not parser.has_section(COMMANDS):
+            raise BadConfig(f"{filename}: a section [commands] is needed")
+    except BadConfig as error:
+        yield error
+        return
     lines = parser[COMMANDS]
     folder = os.path.dirname(os.path.abspath(filename))
     for section in parser.sections():
         if section not in (COMMANDS, ALL) and section not in lines:
-            raise BadConfig(f"{filename}: section {section!r:.80} has no command of that name in [commands]")
-    commands = {}
+            yield BadConfig(f"{filename}: section {section!r:.80} has no command of that name in [commands]")
     for name, line in lines.items():
         try:
-            commands[name] = make_command(name, line, get_options(parser, name), folder)
+            yield make_command(name, line, get_options(parser, name), folder)
         except BadConfig as error:
-            raise BadConfig(f"{filename}: command {name!r:.80}: {error}") from None
-    return commands
+            yield BadConfig(f"{filename}: command {name!r:.80}: {error}")
 
 
 def get_options(parser: IniParser, name: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from redbike.commands import on_failure
-from redbike.commands.file import Command, read_commands
+from redbike.commands.file import Command, list_commands, read_commands
 from redbike.commands.job_lock import JobLock, hold_lock, make_name
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
@@ -133,6 +133,14 @@ class Commands(RoundRobin):
     def abort(self) -> None:
         """End every command that runs, and its children, within about a second: this process is about to end."""
         end_all()
+
+    def has_command(self, jobid: str) -> bool:
+        """Tell whether the file has a command for `jobid`. Raise `BadConfig` if the file is invalid."""
+        return _get_command_name(jobid) in self._commands
+
+    def examine(self) -> list[BadConfig]:
+        """Return all that is wrong with the file, of which the other methods raise the first."""
+        return [found for found in list_commands(self._path) if isinstance(found, BadConfig)]
 
     @cached_property
     def _commands(self) -> dict[str, Command]:

@@ -35,17 +35,32 @@ class Timefile:
         `now` is Redis' clock. An instant after it was written by another clock.
         """
         try:
-            content = self._format_content()
+            content, wrong = self._read_content(now)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            content, wrong = None, error.strerror
-        else:
-            wrong = _judge(content, now)
         if content is None or wrong:
             self._complain(f"is ignored: {wrong}")
             return None
         return float(content)
+
+    def find_problem(self, now: float) -> str:
+        """Return why the file cannot be used, with its path; "" if it can, or if a dispatcher can make it."""
+        folder = os.path.dirname(os.path.realpath(self.path))
+        try:
+            _, wrong = self._read_content(now)
+        except FileNotFoundError:
+            wrong = "" if os.path.isdir(folder) else f"the folder {folder!r} does not exist"
+        return f"the timefile {os.fspath(self.path)!r}: {wrong}" if wrong else ""
+
+    def _read_content(self, now: float) -> tuple[bytes | None, str]:
+        """Return the content, and why it is invalid; "" if it is not. Raise `FileNotFoundError`."""
+        try:
+            content = self._format_content()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            return None, error.strerror or str(error)
+        return content, _judge(content, now)
 
     def write(self, until: float) -> bool:
         """Replace the file by one that holds `until`; return False if that cannot be done."""

@@ -18,6 +18,7 @@ TLS_SCHEMES = {
     SentinelManagedConnection: "rediss+sentinel",
     SlotConnection: "redis+clusters",
 }
+UNCHECKED = "the server's version and maxmemory-policy, which must be 'noeviction', are not checked"
 OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
 
@@ -45,7 +46,7 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
     refusal = next((reply for reply in replies if isinstance(reply, Exception)), None)
     if refusal is not None:
         # Not every user may run INFO. If the version is too old, the scripts will fail.
-        return [f"the server's version and maxmemory-policy, which must be 'noeviction', are not checked: {refusal}"]
+        return [f"{UNCHECKED}: {refusal}"]
     server, memory, persistence, replication = replies
     is_node = "cluster" in (server.get("redis_mode"), server.get("server_mode"))
     if is_node and "router" not in client.connection_pool.connection_kwargs:

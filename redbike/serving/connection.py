@@ -22,7 +22,7 @@ from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 from redbike.errors import BadConfig, ServerError
 from redbike.serving.cluster import Address, Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
 from redbike.serving.embedded import EmbeddedServer
-from redbike.serving.options import check_names, convert, parse_options
+from redbike.serving.options import check_names, convert, list_arguments, parse_options
 from redbike.serving.sentinels import Sentinels
 from redbike.serving.urls import (
     check_host,
@@ -208,7 +208,7 @@ def is_in_cluster(client: "redis.Redis") -> bool:
 
 
 def _connect_arguments(given: Mapping[str, Any]) -> "redis.Redis":
-    check_names(given, set(inspect.signature(redis.Redis.__init__).parameters) - {"self"})
+    check_names(given, list_arguments())
     arguments = TIMEOUTS | {name: convert(name, value) for name, value in given.items()}
     if "unix_socket_path" not in arguments:
         arguments = {"socket_keepalive": True} | arguments

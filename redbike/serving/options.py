@@ -1,6 +1,7 @@
 """Convert redis-py's arguments from text: from the options of a URL, or from the config file."""
 
 import difflib
+import inspect
 import re
 import socket
 import ssl
@@ -8,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+import redis
 from redis.connection import URL_QUERY_ARGUMENT_PARSERS
 
 from redbike.errors import BadConfig, quoted
@@ -138,6 +140,23 @@ def check_names(given: Mapping[str, Any], names: set[str]) -> None:
     for name in sorted(given):
         if name not in names:
             raise BadConfig(f"unknown connection setting {quoted(name)}{suggest_name(name, sorted(names))}")
+
+
+def list_arguments() -> set[str]:
+    """Return the names of redis-py's arguments."""
+    return set(inspect.signature(redis.Redis.__init__).parameters) - {"self"}
+
+
+def list_bad_arguments(given: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with each of redis-py's arguments; a client that is made with them raises the first."""
+    problems = []
+    for name, value in given.items():
+        try:
+            check_names({name: value}, list_arguments())
+            convert(name, value)
+        except BadConfig as error:
+            problems.append(str(error))
+    return problems
 
 
 def parse_options(url: str, *others: str) -> dict[str, Any]:

@@ -179,15 +179,15 @@ class Questions:
             kept = client.hmget(keys.failures, jobids) if jobids else []
         return [failure for failure in (parse_failure(decode(each)) for each in kept) if failure is not None]
 
-    def scan(self, key: str, pattern: str | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the fields of a hash with their values, or those that `pattern` matches."""
+    def scan(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[str, str]]:
+        """Yield the fields of a hash with their values, or those that `pattern` matches; `page` in each request."""
         client, seen = self._namespace.client, set[bytes]()
         may_move = is_in_cluster(client)
         with self._namespace.translate((key, "hash")):
             for _ in range(MOVES):
                 # The cursor of one server means nothing to another: begin again there, without what was yielded.
                 with suppress(*MOVING), hold_connection(client, key) as held:
-                    for name, value in held.hscan_iter(key, match=pattern, count=PAGE):
+                    for name, value in held.hscan_iter(key, match=pattern, count=page):
                         if name not in seen:
                             yield decode(name), decode(value)
                         if may_move:

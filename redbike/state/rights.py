@@ -1,9 +1,9 @@
-"""The commands that a dispatcher and a worker run, with spaces between them, as the rules of an ACL spell them.
+"""The commands that dispatchers, workers and clients run, with spaces between them, as the rules of an ACL spell them.
 
-``docs/security.rst`` gives users these rights. A process checks all of them at its start, by one question. Otherwise it
-would find out in the middle of a run that one is missing, perhaps after weeks. ``ping``, ``evalsha`` and in a cluster
-``cluster|slots`` are not here: what asks the question needs them. ``info`` is not needed by all means, and neither is
-`PUBLISHING`.
+``docs/security.rst`` gives users these rights. A dispatcher or a worker checks all of them at its start, by one
+question. Otherwise it would find out in the middle of a run that one is missing, perhaps after weeks. ``ping``,
+``evalsha`` and in a cluster ``cluster|slots`` are not here: what asks the question needs them. ``info`` is not needed
+by all means, and neither is `PUBLISHING`.
 """
 
 DISPATCHER = (
@@ -16,6 +16,13 @@ WORKER = (
     "hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lpos lrem lpush rpush ltrim "
     "rpop sadd srem smismember sismember smembers"
 )
+# A client that runs neither ``fsck`` nor ``tail``.
+CLIENT = (
+    "script|load time hscan hlen zcard scard llen strlen type pttl get set del hget hgetall hmget hexists hset hdel "
+    "hincrby multi exec zrange zcount zrank zscore zmscore zlexcount zadd zrem zremrangebyrank zremrangebylex lrange "
+    "lindex lpos lpush rpush lset ltrim sadd smembers srem smismember"
+)
+ROLES = {"client": CLIENT, "dispatcher": DISPATCHER, "worker": WORKER}
 
 PUBLISHING = "spublish"
 
