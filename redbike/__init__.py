@@ -23,6 +23,7 @@ from redbike.errors import (
 if TYPE_CHECKING:
     from redbike.async_results import AsyncResults
     from redbike.asynchronous import AsyncRedbike
+    from redbike.checking.findings import Finding
     from redbike.config import Settings
     from redbike.consuming import Results
     from redbike.conversion.instants import InstantLike, ZoneLike
@@ -68,6 +69,7 @@ __all__ = [
     "Difference",
     "End",
     "Event",
+    "Finding",
     "Gate",
     "Health",
     "InstantLike",
@@ -123,6 +125,7 @@ _PLACES = {
     "Difference": "redbike.words",
     "End": "redbike.working.telling",
     "Event": "redbike.words",
+    "Finding": "redbike.checking.findings",
     "Gate": "redbike.state.gates",
     "Health": "redbike.watching.health",
     "InstantLike": "redbike.conversion.instants",

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any
 
+from redbike.checking.findings import Finding
+from redbike.checking.jobs import JobsCheck
+from redbike.checking.worker import WorkerCheck
 from redbike.config import Settings
 from redbike.conversion.instants import InstantLike, read_instant
 from redbike.errors import BadConfig
@@ -178,6 +181,19 @@ class Looking:
         start = max(now, math.floor(start / 60) * 60)
         jobids = expand(self.store.questions, patterns) if patterns else None
         return make_agenda(self.store, start, hours, now, jobids, report)
+
+    def check(self, report: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
+        """Yield what is wrong with the stored jobs, and what one should know of them, streamed; nothing is changed.
+
+        Damaged schedules, options and data; rules that have run out; jobs whose queue neither the worker class nor a
+        worker works, or whose command is unknown. `report` hears now and then how many jobs of how many were looked at.
+        See `fsck` for their places.
+        """
+        worker = WorkerCheck(self.worker)
+        # What is wrong with the worker class itself is not asked for.
+        for _ in worker.run(self.settings):
+            pass
+        return JobsCheck(self.store, worker.queues, worker.has_command).run(report)
 
     def log(self, jobid: str | None = None) -> Iterator[LogEntry]:
         """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.

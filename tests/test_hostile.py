@@ -284,6 +284,7 @@ COMMANDS = [
     ("jobs", "--paused"),
     ("health", "job:A"),
     ("metrics",),
+    ("check",),
     ("fsck",),
     ("control", "HALT"),
 ]

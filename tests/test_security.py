@@ -13,6 +13,7 @@ import pytest
 from redis.exceptions import NoPermissionError
 
 from redbike import Limit, Redbike, RoundRobin, StopWork, UnsetJob
+from redbike.checking.server import ServerCheck
 from redbike.config import Settings
 from redbike.errors import ServerError
 from redbike.running.dispatcher import Dispatcher
@@ -389,6 +390,8 @@ def asks(bike, helper):
     bike.control("HALT")
     assert len(list(bike.set_many([("one:A", "EVERY:1h"), ("other:A", "EVERY:1h")]))) == 2
     assert len(bike.run("one:A", "other:A")) == 2
+    assert any("a dispatcher needs them" in finding.text for finding in ServerCheck(store).run(None))
+    assert "bad:A" in str([*bike.check()])
     helper.client.rpush(store.keys.log, *["old"] * 200)  # several pages
     assert {entry.who for entry in bike.log()} == {"me@here"}
     helper.client.ltrim(store.keys.log, 0, 0)
@@ -539,6 +542,26 @@ def test_all_rights_of_a_role_are_checked_and_no_others(bikes, users, role, need
         users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"-{command}"])
         assert questions.list_missing_rights(checked) == [command]
         users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"+{command}"])
+
+
+def test_the_rights_of_a_client_are_all_but_those_of_fsck_and_tail(bikes):
+    said = re.search(r"Only ``fsck`` needs it, and with it ``([a-z \n]+)``, and\s+``([a-z ]+)`` for ``--repair``", PAGE)
+    others = {"ping", "info", "evalsha", "scan", *said[1].split(), *said[2].split(), "ssubscribe", rights.PUBLISHING}
+    assert sorted({*rights.CLIENT.split(), *others}) == sorted(RIGHTS["client"])
+    assert bikes["client"].store.questions.list_missing_rights(rights.CLIENT.split()) == []
+
+
+def test_a_check_says_what_a_user_may_not_do(users, shells):
+    said = shells["client"].run("check")
+    assert said.returncode == 0
+    noted = [line for line in said.stdout.splitlines() if line.startswith("note: ")]
+    assert [re.search("a (\\w+) needs them", line)[1] for line in noted] == ["dispatcher", "worker"]
+    users.acl_setuser("redbike-client", enabled=True, commands=["-lset"])
+    said = shells["client"].run("check")
+    assert said.returncode == 1
+    lines = [line for line in said.stdout.splitlines() if line.startswith("problem: ")]
+    assert [re.search("a (\\w+) needs them", line)[1] for line in lines] == [*rights.ROLES]
+    assert "no permissions for lset: a client needs them" in lines[0]
 
 
 def test_rights_on_other_keys_do_not_count(bikes, users):

@@ -37,6 +37,7 @@ Usage:
   redbike [options] pause [--until=<TIME>] [--reason=<TEXT>] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
   redbike [options] resume [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
   redbike [options] limit [--at-once=<N>] [--rate=<RATE>] [--] <QUEUE>
+  redbike [options] check [<WORKER>]
   redbike [options] fsck [--repair]
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
@@ -82,6 +83,8 @@ Commands:
   pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete.
   resume     Let what is paused go on. What came due meanwhile was missed: the setting catchup decides.
   limit      Limit how many jobs of a queue run, across all workers; without an option print its limits.
+  check      Check the config, the worker class, the server and every stored job; exits 1 if there is a problem.
+             It changes nothing.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
@@ -170,7 +173,7 @@ from docopt import DocoptExit, docopt
 from redbike import __version__
 from redbike.cli.messages import BAD, DONE, FAILED, INTERRUPTED, complain, log_to
 from redbike.cli.usage import Usage, UsageError
-from redbike.config import load
+from redbike.config import Config, Settings, load
 from redbike.errors import RedbikeError
 from redbike.processes import streams
 from redbike.processes.child import NAME, SUPERVISED
@@ -210,10 +213,14 @@ COMMANDS = {
     "pause": "steer",
     "resume": "steer",
     "limit": "steer",
+    "check": "check",
     "fsck": "keep",
     "control": "keep",
     "server": "keep",
 }
+
+# They read the config themselves, as they have to do something else if it is bad.
+READ_THE_CONFIG = ("check",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -252,6 +259,8 @@ def _run(argv: list[str]) -> int:
             return _help(usage, words[1:])
     except (UsageError, DocoptExit):
         return _explain_usage(usage, argv)
+    if command in READ_THE_CONFIG:
+        return _import_family(COMMANDS[command])[command](arguments, Config(Settings(), None))
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
     log_to(sys.stderr, config.settings.log_level, config.settings.log_format, os.environ.get(NAME, ""))
     if SUPERVISED not in os.environ:
@@ -293,6 +302,8 @@ def _import_family(family: str) -> "Mapping[str, Command]":
             from redbike.cli.agenda import COMMANDS as commands
         case "importing":
             from redbike.cli.importing import COMMANDS as commands
+        case "check":
+            from redbike.cli.check import COMMANDS as commands
         case "steer":
             from redbike.cli.steer import COMMANDS as commands
         case _:

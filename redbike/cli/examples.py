@@ -84,6 +84,10 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("redbike limit B --at-once=5 --rate=100/m", "Five at once, and 100 a minute, across all workers."),
         ("redbike limit B --rate=none", "Take a limit back."),
     ],
+    "check": [
+        ("redbike check", "Before a deployment, or in CI: can all that is configured work?"),
+        ("redbike check 'app:Worker(\"A:B\")'", "The same with this worker class."),
+    ],
     "fsck": [("redbike fsck", "Nothing is printed if all is well."), ("redbike fsck --repair", "Mend what is wrong.")],
     "control": [("redbike control HALT", "All dispatchers and workers end after their jobs.")],
     "server": [("redbike server status", "Does it run, and where?"), ("redbike server stop", "With all data on disk.")],

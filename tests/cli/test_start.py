@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import redbike
-from redbike.cli import agenda, entry, importing, keep, load, look, run, show, steer, tail, top, watch
+from redbike.cli import agenda, check, entry, importing, keep, load, look, run, show, steer, tail, top, watch
 from redbike.cli import list as list_
 from redbike.cli import next as next_
 from redbike.cli import set as set_
@@ -18,6 +18,7 @@ ANY_COMMAND = {"durations", "options", "cli", "config", "errors", "ping_urls", "
 FAMILIES = {
     "agenda": agenda,
     "importing": importing,
+    "check": check,
     "keep": keep,
     "list": list_,
     "load": load,

@@ -73,6 +73,7 @@ ASYNCHRONOUS = "tests/test_asynchronous.py"
 FUNCTIONS = "tests/working/test_functions.py"
 RUN_DUE = "tests/testing/test_run_due.py"
 PLUGIN = "tests/testing/test_plugin.py"
+CHECK = "tests/checking/test_check.py"
 
 
 class Bug(NamedTuple):
@@ -4702,4 +4703,95 @@ BUGS = [
     *OPTIONS,
     *NOTING,
     *MOVING_IN,
+    Bug(
+        "check stops at the first bad setting",
+        "config.py",
+        "            problems.append(str(error))\n    servers",
+        "            problems.append(str(error))\n            break\n    servers",
+        f"{CHECK} -k every_problem_of_the_config",
+    ),
+    Bug(
+        "check looks at the jobs of another prefix",
+        "cli/check.py",
+        'if "prefix" in self._examined.bad:',
+        "if False:",
+        f"{CHECK} -k bad_prefix",
+    ),
+    Bug(
+        "check takes a file that its group can read for one that all can",
+        "checking/settings.py",
+        "found.st_mode & stat.S_IROTH",
+        "found.st_mode & (stat.S_IROTH | stat.S_IRGRP)",
+        f"{CHECK} -k others_can_read",
+    ),
+    Bug(
+        "check does not name the class without work",
+        "checking/worker.py",
+        "        if not works:",
+        "        if False:",
+        f"{CHECK} -k class_that_cannot_work",
+    ),
+    Bug(
+        "check takes a remark about snapshots for a problem",
+        "checking/server.py",
+        'note("the server has no append-only file',
+        'Finding("the server has no append-only file',
+        f"{CHECK} -k snapshots_alone",
+    ),
+    Bug(
+        "check passes over rules that have run out",
+        "checking/jobs.py",
+        "            if future == RUN_OUT:",
+        "            if future is None:",
+        f"{CHECK} -k has_run_out",
+    ),
+    Bug(
+        "check takes a stopped job for one that nobody works",
+        "checking/jobs.py",
+        "return STOPPED if schedule.next(0.0) is None else RUN_OUT",
+        "return GOES_ON",
+        f"{CHECK} -k nobody_works",
+    ),
+    Bug(
+        "check does not know of workers that are alive",
+        "checking/jobs.py",
+        "return alive.union(self._queues or ())",
+        "return set(self._queues or ())",
+        f"{CHECK} -k is_alive",
+    ),
+    Bug(
+        "check keeps a count for each of any number of queues",
+        "checking/findings.py",
+        "len(self._numbers) >= MOST_GROUPS",
+        "len(self._numbers) < 0",
+        f"{CHECK} -k million_queues",
+    ),
+    Bug(
+        "check does not read the data of jobs",
+        "checking/jobs.py",
+        "        yield from self._check_data()\n",
+        "",
+        f"{CHECK} -k damaged",
+    ),
+    Bug(
+        "check starts a server",
+        "cli/check.py",
+        'if server and not server.status()["running"]:',
+        "if False:",
+        f"{CHECK} -k no_server_is_started",
+    ),
+    Bug(
+        "check exits 0 with a problem",
+        "cli/check.py",
+        "        return FAILED",
+        "        return DONE",
+        f"{CHECK} -k bad_prefix",
+    ),
+    Bug(
+        "a user who suffices for one role only is a problem",
+        "checking/server.py",
+        "suffices = not all(missing.values())",
+        "suffices = not any(missing.values())",
+        "tests/test_security.py -k may_not_do",
+    ),
 ]

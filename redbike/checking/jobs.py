@@ -1,0 +1,152 @@
+"""Check what is stored: every schedule, option and record, hash by hash, so that no more than a page is held.
+
+``fsck`` compares the places of each job with each other. That needs all of them at once, so it is not done here.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache, partial
+from typing import Any
+
+from redbike.checking.findings import Finding, Groups, note
+from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
+from redbike.keeping.fsck import find_instant_ahead
+from redbike.keeping.listing import find_wrong_types
+from redbike.options import find_bad_options, parse_data
+from redbike.schedule.parser import parse_stored
+from redbike.serving.refusals import translate_errors
+from redbike.state.inspected import parse_failure
+from redbike.state.keys import check_known_jobid
+from redbike.state.namespace import DATA_PAGE, PAGE
+from redbike.state.records import STREAK, Pause, RunRecord, Status, Waiting
+from redbike.state.store import Store
+from redbike.words import Event
+
+Report = Callable[[int, int], None]
+
+GOES_ON, RUN_OUT, STOPPED = range(3)  # what becomes of a schedule
+
+
+class JobsCheck:
+    """Checks the jobs in `store`.
+
+    `queues` are those that the worker class names; None if nobody has named one. `has_command` tells whether a worker
+    has a command for a job; None if its jobs need none. If not `names_queues`, nobody knows the queues of jobs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queues: Iterable[str] | None = None,
+        has_command: Callable[[str], bool] | None = None,
+        names_queues: bool = True,
+    ) -> None:
+        self._store = store
+        self._queues = None if queues is None else frozenset(queues)
+        self._has_command = has_command
+        self._names_queues = names_queues
+        self._unworked, self._unknown = Groups(), Groups()
+        self.number = 0  # jobs that were looked at
+
+    def run(self, report: Report | None = None) -> Iterator[Finding]:
+        """Yield what was found. `report` hears now and then how many jobs of how many were looked at."""
+        if wrong := [Finding(problem) for problem in find_wrong_types(self._store)]:
+            yield from wrong
+            return
+        if ahead := find_instant_ahead(self._store):
+            yield Finding(ahead)
+        yield from self._check_schedules(report)
+        yield from self._check_statuses()
+        yield from self._check_options()
+        yield from self._check_data()
+        yield from self._check_records()
+
+    def _check_schedules(self, report: Report | None) -> Iterator[Finding]:
+        judge = lru_cache(4096)(partial(_judge, self._store.timeline.read_clock()))
+        worked = self._list_worked()
+        with translate_errors():
+            total = self._store.client.hlen(self._store.keys.schedules)
+        for jobid, text in self._store.questions.list_schedules():
+            self.number += 1
+            if report and self.number % PAGE == 0:
+                report(self.number, max(self.number, total))
+            try:
+                check_known_jobid(jobid)
+                future = judge(text)
+            except (BadJobId, BadSchedule) as error:
+                yield Finding(f"{jobid!r}: its schedule cannot be read: {error}" if text else f"{jobid!r}: no schedule")
+                continue
+            if future == RUN_OUT:
+                yield note(f"{jobid!r}: its rule has run out, it does not run again")
+            elif future == GOES_ON:
+                yield from self._check_place(jobid, worked)
+        yield from self._describe_groups()
+
+    def _list_worked(self) -> Collection[str] | None:
+        """Return the queues that are worked; None if nobody knows."""
+        workers = [each for each in self._store.workers.list_all() if each.kind == "worker" and each.state == "alive"]
+        alive = {name for each in workers for name in each.queues}
+        # A long list of queues ends in a mark for the others.
+        is_known = self._names_queues and not any(name[:1] == "…" for name in alive)
+        return alive.union(self._queues or ()) if is_known and (workers or self._queues is not None) else None
+
+    def _check_place(self, jobid: str, worked: Collection[str] | None) -> Iterator[Finding]:
+        """Yield why nobody will do a job; what many jobs share is counted."""
+        if self._has_command and not self._has_command(jobid):
+            self._unknown.add(jobid.partition(":")[0], jobid)
+        if not self._names_queues:
+            return
+        try:
+            queue = self._store.queue_for(jobid)
+        except RedbikeError as error:
+            yield Finding(f"{jobid!r}: {error}")
+            return
+        if worked is not None and queue not in worked:
+            self._unworked.add(queue, jobid)
+
+    def _describe_groups(self) -> Iterator[Finding]:
+        for queue, jobs in self._unworked.describe():
+            yield Finding(f"no worker works the queue {queue!r}: {jobs}" if queue else f"no worker works: {jobs}")
+        for name, jobs in self._unknown.describe():
+            yield Finding(f"the worker has no command {name!r}: {jobs}" if name else f"no command for {jobs}")
+
+    def _check_statuses(self) -> Iterator[Finding]:
+        for jobid, record in self._store.questions.list_statuses():
+            status = Status.parse(record)
+            if status is None:
+                yield Finding(f"{jobid!r}: its status cannot be read: {record!r:.80}")
+            elif status.event == Event.BAD:
+                yield Finding(f"{jobid!r}: it was never scheduled, as its schedule was bad; set or unset it")
+
+    def _check_options(self) -> Iterator[Finding]:
+        for jobid, stored in self._store.questions.scan(self._store.keys.options):
+            yield from (Finding(f"{jobid!r}: {problem}") for problem in find_bad_options(stored))
+
+    def _check_data(self) -> Iterator[Finding]:
+        # Each may be long.
+        for jobid, text in self._store.questions.scan(self._store.keys.data, page=DATA_PAGE):
+            try:
+                parse_data(text)
+            except BadConfig as error:
+                yield Finding(f"{jobid!r}: {error}")
+
+    def _check_records(self) -> Iterator[Finding]:
+        keys = self._store.keys
+        readers: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
+            (keys.queued, "place in its queue", Waiting.parse),
+            (keys.running, "run", RunRecord.parse),
+            (keys.pauses, "pause", Pause.parse),
+            (keys.streaks, "streak", STREAK.fullmatch),
+            (keys.failures, "failure", parse_failure),
+        )
+        for key, name, read in readers:
+            for jobid, record in self._store.questions.scan(key):
+                if read(record) is None:
+                    yield Finding(f"{jobid!r}: its {name} cannot be read: {record!r:.80}")
+
+
+def _judge(now: float, text: str) -> int:
+    """Return what becomes of a stored schedule. Raise `BadSchedule`."""
+    schedule = parse_stored(text)
+    if schedule.runs_once or schedule.next(now) is not None:
+        return GOES_ON
+    return STOPPED if schedule.next(0.0) is None else RUN_OUT

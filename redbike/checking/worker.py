@@ -1,0 +1,45 @@
+"""Check the worker class: can it be imported and made, does it name its queues, are its commands there?"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from redbike.checking.findings import Finding
+from redbike.commands import Commands
+from redbike.config import Settings
+from redbike.errors import RedbikeError
+from redbike.working.limits import read_limits
+from redbike.working.queues import Queues
+from redbike.working.worker_class import RoundRobin, read_concurrency
+
+
+class WorkerCheck:
+    """Checks an instance of a worker class."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+        self.queues: list[str] | None = None  # that it names; None if that is not known
+        self.has_command: Callable[[str], bool] | None = None  # tells that of a job; None if it needs none
+
+    def run(self, settings: Settings) -> Iterator[Finding]:
+        """Yield what was found."""
+        works = getattr(type(self._worker), "work", None) is not RoundRobin.work
+        if not works:
+            name = type(self._worker).__name__
+            yield Finding(f"the worker class {name} has no work() of its own, so all of its jobs would fail")
+        checks: list[Callable[[], Any]] = [partial(read_concurrency, self._worker), partial(read_limits, self._worker)]
+        queues = Queues(self._worker, settings.default_timeout)
+        bad = self._worker.examine() if isinstance(self._worker, Commands) else []
+        yield from (Finding(str(problem)) for problem in bad)
+        if not bad:
+            # With bad commands it would only fail once more: the timeouts are theirs.
+            checks.append(queues.refresh)
+            self.has_command = (
+                getattr(self._worker, "has_command", None) if isinstance(self._worker, Commands) else None
+            )
+        for check in checks:
+            try:
+                check()
+            except RedbikeError as error:
+                yield Finding(f"the worker class: {error}")
+        self.queues = queues.names() or None if works else None

@@ -1,0 +1,93 @@
+"""Run the command check: is all as it should be, from the config to every stored job?"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from redbike.checking.findings import Finding, note
+from redbike.checking.jobs import JobsCheck
+from redbike.checking.server import ServerCheck
+from redbike.checking.settings import check_settings
+from redbike.checking.worker import WorkerCheck
+from redbike.cli.arguments import Arguments, Command
+from redbike.cli.bike import find_embedded_server
+from redbike.cli.messages import DONE, FAILED
+from redbike.cli.progress import Report, open_progress
+from redbike.config import Config, examine
+from redbike.errors import BadConfig, RedbikeError
+from redbike.serving.connection import aim_at, connect
+from redbike.serving.options import list_bad_arguments
+from redbike.state.store import Store
+from redbike.working.loader import load_worker
+from redbike.working.worker_class import RoundRobin
+
+
+class _Check:
+    """Checks one thing after the other, and remembers what was looked at."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._path = arguments["--config"]
+        worker = arguments["<WORKER>"]
+        self._examined = examine(self._path, os.environ, url=arguments["--url"], worker=worker)
+        self._config = self._examined.config
+        self.looked_at = ["the config"]
+
+    def run(self, report: Report | None) -> Iterator[Finding]:
+        """Yield what was found."""
+        yield from check_settings(self._examined, self._path)
+        jobs: dict[str, Any] = {}  # what the check of jobs is to know of the worker class
+        worker: Any = RoundRobin("A")
+        settings = self._config.settings
+        if settings.worker is not None:
+            self.looked_at.append("the worker class")
+            try:
+                worker = load_worker(settings.worker, self._config.folder)
+            except BadConfig as error:
+                yield Finding(str(error))
+                jobs["names_queues"] = False
+            else:
+                check = WorkerCheck(worker)
+                yield from check.run(settings)
+                jobs |= {"queues": check.queues, "has_command": check.has_command}
+        try:
+            yield from self._check_server(worker, jobs, report)
+        except RedbikeError as error:
+            # Each names what it is about.
+            yield Finding(str(error))
+
+    def _check_server(self, worker: Any, given: dict[str, Any], report: Report | None) -> Iterator[Finding]:
+        if "prefix" in self._examined.bad:
+            return  # it was said, and another prefix has other jobs
+        if isinstance(self._config.redis, dict) and list_bad_arguments(self._config.redis):
+            return  # it was said
+        settings, server = self._config.settings, find_embedded_server(self._config)
+        if server and not server.status()["running"]:
+            yield note(f"no server runs in {str(server.folder)!r}, so no job was looked at; redbike up starts one")
+            return
+        with connect(self._config.redis) as client:
+            prefix = aim_at(client, settings.prefix)
+            store = Store(client, prefix, worker.queue_for, settings.failures_limit, settings.history)
+            yield from ServerCheck(store).run(settings.timefile)
+            self.looked_at.append("the server")
+            jobs = JobsCheck(store, **given)
+            yield from jobs.run(report)
+            self.looked_at.append(f"{jobs.number:,} jobs")
+
+
+def check_all(arguments: Arguments, _: Config) -> int:
+    """Print a line for each problem and each remark; fail if there is a problem."""
+    check, problems = _Check(arguments), 0
+    with open_progress() as report:
+        for finding in check.run(report):
+            problems += finding.is_problem
+            print(finding)
+    *first, last = check.looked_at
+    looked_at = f"{', '.join(first)} and {last}" if first else last
+    if problems:
+        print(f"{problems:,} {'problem' if problems == 1 else 'problems'} in {looked_at}")
+        return FAILED
+    print(f"all is well: {looked_at}")
+    return DONE
+
+
+COMMANDS: dict[str, Command] = {"check": check_all}

@@ -1,0 +1,499 @@
+"""``redbike check``: each kind of problem, on a real server; what is only a remark; and that nothing changes."""
+
+import sys
+import time
+
+import pytest
+
+from redbike import Finding, Redbike, RoundRobin
+from redbike.checking.findings import MOST_GROUPS
+from redbike.cli import main
+from redbike.cli.messages import BAD, DONE, FAILED
+from redbike.commands import Commands
+from redbike.state.keys import Keys
+from tests.servers import DATA, Node, free_ports
+from tests.terminal import run_on_terminal
+
+KEYS = Keys("redbike")
+WORKER = """
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        pass
+
+class Idle(Worker):
+    def queue_names(self):
+        return []
+
+class Crowded(Worker):
+    def timeout(self, queue_name):
+        return -1
+
+class Lazy(RoundRobin):
+    pass
+
+class Odd(Worker):
+    concurrency = 0
+
+    def limits(self):
+        return {"A": 5}
+
+class Partial:
+    def work(self, jobid):
+        pass
+"""
+
+
+@pytest.fixture
+def check(tmp_path, client, server_url, monkeypatch, capsys):
+    """Runs it in a folder of its own; (exit status, lines)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDBIKE_URL", server_url)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "checkedjobs", raising=False)
+    (tmp_path / "checkedjobs.py").write_text(WORKER)
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = main(["check", *arguments])
+        out, err = capsys.readouterr()
+        assert err == ""
+        return status, out.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def conf(check, tmp_path, monkeypatch):
+    """Writes the config file, and checks without a server of the environment."""
+    monkeypatch.delenv("REDBIKE_URL")
+
+    def write(text, *arguments, mode=0o600):
+        path = tmp_path / ".redbike.conf"
+        path.write_text(text)
+        path.chmod(mode)
+        return check(*arguments)
+
+    return write
+
+
+def problems(lines):
+    return [line.removeprefix("problem: ") for line in lines if line.startswith("problem: ")]
+
+
+def notes(lines):
+    return [line.removeprefix("note: ") for line in lines if line.startswith("note: ")]
+
+
+def dump(client):
+    return {key: client.dump(key) for key in client.scan_iter()}
+
+
+# The config
+
+
+def test_all_is_well_and_says_what_was_looked_at(check, server_url):
+    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    bike.set("job:A", "EVERY:1h")
+    bike.set("other:A", "0 3 * * *", retries=5, data={"to": 7})
+    assert check("checkedjobs:Worker('A')") == (
+        DONE,
+        ["all is well: the config, the worker class, the server and 2 jobs"],
+    )
+
+
+def test_every_problem_of_the_config_is_named_not_only_the_first(conf):
+    status, lines = conf(
+        "[redbike]\nprefx: app\nretries: many\nretries: 4x\non-error: explode\nworker: nobody\n"
+        "[redbik-redis]\n[redbike-redis]\nhots: db\nport: x\n"
+    )
+    assert status == FAILED
+    said = problems(lines)
+    for words in (
+        "option 'retries' in section 'redbike' already exists",
+        "unknown setting 'prefx' in [redbike]; is 'prefix' meant?",
+        "bad retries '4x'",
+        "bad on-error 'explode': stop, reschedule, retry are allowed",
+        "the section 'redbik-redis' of the config file is ignored; is 'redbike-redis' meant?",
+        "unknown connection setting 'hots'; is 'host' meant?",
+        "bad connection setting port 'x'",
+        "bad worker 'nobody'",
+    ):
+        assert [line for line in said if words in line], words
+    assert len(said) == 8
+    assert lines[-1].startswith("8 problems in ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nonsense\n", "line 1 is neither a [section] nor a 'key: value' in one"),
+        ("[redbike]\none\nprefix: a\ntwo\n", "the lines 2, 4 are neither"),
+        ("[redbike-redis]\nurl: redis://h\nport: 1\n", "has a url and also 'port': one or the other"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_problem(conf, text, said):
+    status, lines = conf(text, "--url=unix:///nowhere")
+    assert status == FAILED
+    assert said in problems(lines)[0]
+    assert "hunter2" not in "".join(lines)
+
+
+def test_a_config_file_that_is_not_there_is_a_problem(check):
+    assert check("--config=none.conf")[0] == FAILED
+    assert problems(check("--config=none.conf")[1]) == [
+        "cannot read the config file 'none.conf': No such file or directory"
+    ]
+
+
+def test_a_bad_prefix_keeps_it_from_looking_at_the_jobs_of_another(conf, server_url):
+    status, lines = conf("[redbike]\nprefix: a b\n", f"--url={server_url}")
+    assert status == FAILED
+    assert len(problems(lines)) == 1
+    assert "jobs" not in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [
+        ("[redbike-redis]\nurl: redis://:hunter2@127.0.0.1:1\n", 0o644, "every user can read"),
+        ("[redbike-redis]\nurl: redis://127.0.0.1:1?password=hunter2\n", 0o604, "every user can read"),
+        ("[redbike-redis]\nhost: 127.0.0.1\nport: 1\npassword: hunter2\n", 0o644, "every user can read"),
+        ("[redbike-redis]\nurl: redis://:hunter2@127.0.0.1:1\n", 0o640, ""),
+        ("[redbike-redis]\nurl: redis://user@127.0.0.1:1\n", 0o644, ""),
+        ("[redbike-redis]\nurl: redis://127.0.0.1:1\n", 0o602, "every user can change"),
+    ],
+)
+def test_a_file_that_others_can_read_or_change_is_a_problem(conf, text, mode, said):
+    _, lines = conf(text, mode=mode)
+    found = [line for line in problems(lines) if "every user" in line]
+    assert [line[: len(said)] for line in found] == [said] * bool(said)
+    assert "hunter2" not in "".join(lines)
+    assert "cannot reach Redis" in problems(lines)[-1]
+
+
+def test_what_overrides_what_is_a_remark(conf, server_url, monkeypatch):
+    monkeypatch.setenv("REDIS_URL", "redis://:hunter2@one")
+    status, lines = conf("[redbike-redis]\nurl: redis://two\n", f"--url={server_url}")
+    assert status == DONE
+    assert notes(lines)[0] == (
+        f"the server is {server_url}, by --url, which overrides REDIS_URL and [redbike-redis] in '.redbike.conf'"
+    )
+
+
+# The worker class
+
+
+@pytest.mark.parametrize(
+    ("worker", "said"),
+    [
+        ("nowhere:Worker('A')", "importing nowhere fails: ModuleNotFoundError"),
+        ("checkedjobs:Nobody('A')", "checkedjobs has no class 'Nobody'"),
+        ("checkedjobs:Partial()", "Partial has no method queue_for()"),
+        ("checkedjobs:Worker()", "missing 1 required positional argument"),
+        ("checkedjobs:Idle('A')", "queue_names() gives no queue to work"),
+        ("checkedjobs:Crowded('A')", "bad timeout -1 for queue 'work-A'"),
+        ("checkedjobs:Lazy('A')", "Lazy has no work() of its own"),
+        ("checkedjobs:Odd('A')", "bad concurrency 0 of Odd"),
+        ("checkedjobs:Odd('A')", "limits() returned 5"),
+        ("redbike.commands:Commands('A', 'none.ini')", "cannot read commands from"),
+    ],
+)
+def test_a_worker_class_that_cannot_work_is_a_problem(check, worker, said):
+    status, lines = check(worker)
+    assert status == FAILED
+    assert [line for line in problems(lines) if said in line]
+
+
+def test_every_problem_of_a_file_of_commands_is_named(check, tmp_path):
+    (tmp_path / "jobs.ini").write_text(
+        "[commands]\na: echo 'x\nb: echo\nc: echo\n[b]\ntimout = 5\n[c]\nretries = x\n[d]\n"
+    )
+    status, lines = check("redbike.commands:Commands('A', 'jobs.ini')")
+    assert status == FAILED
+    said = problems(lines)
+    assert len(said) == 4
+    for words in ("section 'd'", "command 'a': bad command line", "unknown key 'timout'", "bad retries 'x'"):
+        assert [line for line in said if words in line], words
+
+
+# The server
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A server whose settings a test may change."""
+    [port] = free_ports(1)
+    node = Node(tmp_path / "node", port, *DATA)
+    yield node
+    node.kill()
+    node.client.close()
+
+
+def check_node(check, node):
+    return check(f"--url=redis://127.0.0.1:{node.port}")
+
+
+def test_a_server_that_does_not_answer_is_a_problem(check):
+    [port] = free_ports(1)
+    status, lines = check(f"--url=redis://127.0.0.1:{port}")
+    assert status == FAILED
+    assert problems(lines)[0].startswith(f"cannot reach Redis at 127.0.0.1:{port}")
+    assert lines[-1] == "1 problem in the config"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"maxmemory-policy": "allkeys-lru"}, "the server's maxmemory-policy is 'allkeys-lru'"),
+        ({"appendonly": "no", "save": ""}, "the server keeps nothing on disk"),
+        ({"replicaof": "127.0.0.1 1"}, "the server is a replica of 127.0.0.1:1"),
+    ],
+)
+def test_settings_that_endanger_jobs_are_problems(check, node, settings, said):
+    if "replicaof" in settings:
+        node.client.execute_command("REPLICAOF", *settings["replicaof"].split())
+    else:
+        for name, value in settings.items():
+            node.client.config_set(name, value)
+    status, lines = check_node(check, node)
+    assert status == FAILED
+    assert [line for line in problems(lines) if line.startswith(said)]
+
+
+def test_a_server_that_is_almost_full_is_a_problem(check, node):
+    node.client.set("filler", b"x" * 20_000_000)
+    node.client.config_set("maxmemory", int(node.client.info("memory")["used_memory"] * 1.05))
+    status, lines = check_node(check, node)
+    assert status == FAILED
+    assert [line for line in problems(lines) if "when it is full, it takes no jobs" in line], lines
+
+
+def test_snapshots_alone_are_a_remark(check, node):
+    node.client.config_set("save", "3600 1")
+    node.client.config_set("appendonly", "no")
+    status, lines = check_node(check, node)
+    assert status == DONE
+    assert [line for line in notes(lines) if line.startswith("the server has no append-only file")]
+
+
+def test_no_server_is_started_and_that_none_runs_is_a_remark(conf, tmp_path):
+    status, lines = conf("[redbike]\nprefix: app\n")
+    assert status == DONE
+    assert notes(lines)[0].startswith(f"no server runs in '{tmp_path}/.redbike', so no job was looked at")
+    assert lines[-1] == "all is well: the config"
+    assert not (tmp_path / ".redbike").exists()
+
+
+def test_clocks_that_differ_are_a_remark(check, monkeypatch):
+    clock = time.time
+    monkeypatch.setattr("redbike.checking.server.time.time", lambda: clock() + 60)
+    status, lines = check()
+    assert status == DONE
+    [note] = notes(lines)
+    assert note.endswith("s ahead of that of the server, which counts")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, None),
+        (b"123", "b'123' is no line with a timestamp"),
+        (b"99999999999.000000\n", "is in the future"),
+        ("folder", "it is no regular file"),
+        ("nowhere", "does not exist"),
+    ],
+)
+def test_a_timefile_that_cannot_be_used_is_a_problem(conf, tmp_path, server_url, content, said):
+    name = "nowhere/time" if content == "nowhere" else "time"
+    if content == "folder":
+        (tmp_path / "time").mkdir()
+    elif isinstance(content, bytes):
+        (tmp_path / "time").write_bytes(content)
+    status, lines = conf(f"[redbike]\ntimefile: {name}\n", f"--url={server_url}")
+    assert status == (FAILED if said else DONE)
+    assert [line for line in problems(lines) if line.startswith("the timefile") and said in line] or not said
+
+
+# Stored jobs
+
+
+@pytest.fixture
+def bike(client, server_url):
+    return Redbike(Worker("A"), redis_config=server_url)
+
+
+class Worker(RoundRobin):
+    """Does nothing."""
+
+    def work(self, jobid):
+        pass
+
+
+def damage(client, key, value, field="job:A"):
+    client.hset(key, field, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        (KEYS.schedules, "every day", "its schedule cannot be read: bad cron 'every day'"),
+        (KEYS.schedules, "", "no schedule"),
+        (KEYS.schedules, b"\xff 3 * * *", "its schedule cannot be read"),
+        (KEYS.statuses, "TML:soon", "its status cannot be read: 'TML:soon'"),
+        (KEYS.options, "{", "its options cannot be read: '{'"),
+        (KEYS.options, "[1]", "its options cannot be read: '[1]'"),
+        (KEYS.options, '{"retries": "many"}', "its option cannot be read: bad retries 'many'"),
+        (KEYS.options, '{"colour": 1}', "its option 'colour' is unknown"),
+        (KEYS.data, '{"a":', "bad data '{\"a\":': not JSON"),
+        (KEYS.queued, "soon", "its place in its queue cannot be read: 'soon'"),
+        (KEYS.running, "now", "its run cannot be read: 'now'"),
+        (KEYS.pauses, "for ever", "its pause cannot be read: 'for ever'"),
+        (KEYS.streaks, "lucky", "its streak cannot be read: 'lucky'"),
+        (KEYS.failures, "none", "its failure cannot be read: 'none'"),
+    ],
+)
+def test_whatever_is_damaged_is_a_problem(bike, client, check, key, value, said):
+    bike.set("job:A", "0 3 * * *")
+    damage(client, key, value)
+    before = dump(client)
+    status, lines = check()
+    assert status == FAILED
+    [line] = problems(lines)
+    assert line.startswith(f"'job:A': {said}")
+    assert dump(client) == before
+    assert [str(finding) for finding in bike.check()] == [f"problem: {line}"]
+
+
+def test_an_id_that_nobody_can_set_is_a_problem_and_forges_no_line(bike, client, check):
+    damage(client, KEYS.schedules, "0 3 * * *", "a\nproblem: b:A")
+    _, lines = check()
+    [line] = problems(lines)
+    assert "control characters are not allowed" in line
+
+
+def test_a_key_of_a_wrong_type_is_a_problem(client, check):
+    client.set(KEYS.schedules, "x")
+    status, lines = check()
+    assert status == FAILED
+    assert problems(lines) == [f"the key '{KEYS.schedules}' is a string, not a hash: nothing can be said of the jobs"]
+
+
+def test_a_job_whose_schedule_was_bad_is_a_problem(bike, check):
+    assert not bike.set("job:A", "every day")
+    status, lines = check()
+    assert status == FAILED
+    assert problems(lines) == ["'job:A': it was never scheduled, as its schedule was bad; set or unset it"]
+
+
+def test_a_rule_that_has_run_out_is_a_remark_and_what_ends_in_order_is_none(bike, check):
+    bike.set("old:A", "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=2")
+    bike.set("once:A", "AT:1000")
+    bike.set("stopped:A", "STOP")
+    bike.set("now:A", "NOW")
+    bike.set("on:A", "CONTINUE")
+    status, lines = check()
+    assert status == DONE
+    assert notes(lines) == ["'old:A': its rule has run out, it does not run again"]
+
+
+def test_jobs_whose_queue_nobody_works_are_one_line(bike, check):
+    for number in range(1200):
+        bike.set(f"job{number}:B", "0 3 * * *")
+    bike.set("other:A", "0 3 * * *")
+    bike.set("stopped:C", "STOP")
+    status, lines = check("checkedjobs:Worker('A')")
+    assert status == FAILED
+    [line] = problems(lines)
+    assert line.startswith("no worker works the queue 'work-B': 1,200 jobs, such as 'job")
+    assert check("checkedjobs:Worker('A:B')")[0] == DONE
+    # Without a worker class and without a worker, nobody knows.
+    assert check()[0] == DONE
+
+
+def test_a_worker_that_is_alive_counts_whatever_is_configured(bike, check):
+    bike.set("job:B", "0 3 * * *")
+    entry = '{"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-B"], "version": "1"}'
+    bike.store.workers.sign("Ownerw01", entry)
+    assert check("checkedjobs:Worker('A')")[0] == DONE
+    bike.set("job:C", "0 3 * * *")
+    assert problems(check()[1]) == ["no worker works the queue 'work-C': the job 'job:C'"]
+    # There are more queues than the list of a worker has.
+    bike.store.workers.sign("Ownerw02", entry.replace("work-B", "…+3"))
+    assert check("checkedjobs:Worker('A')")[0] == DONE
+
+
+def test_a_million_queues_are_counted_together(bike, check):
+    list(bike.set_many((f"job:Q{number}", "0 3 * * *") for number in range(MOST_GROUPS + 5)))
+    _, lines = check("checkedjobs:Worker('A')")
+    assert len(problems(lines)) == MOST_GROUPS + 1
+    assert problems(lines)[-1] == "no worker works: 5 more jobs"
+
+
+def test_an_id_that_the_worker_class_refuses_is_a_problem(bike, client, check):
+    damage(client, KEYS.schedules, "0 3 * * *", "job:")
+    assert [line for line in problems(check()[1]) if "nothing after its last ':' names a queue" in line]
+
+
+def test_jobs_without_a_command_are_one_line(bike, check, tmp_path):
+    (tmp_path / "jobs.ini").write_text("[commands]\nbackup: echo\n")
+    for name in ("backup:A", "backup:db:A", "report:1:A", "report:2:A"):
+        bike.set(name, "0 3 * * *")
+    bike.set("stopped:A", "STOP")
+    status, lines = check("redbike.commands:Commands('A', 'jobs.ini')")
+    assert status == FAILED
+    [line] = problems(lines)
+    assert line.startswith("the worker has no command 'report': the jobs 'report:")
+    other = Redbike(Commands("A", str(tmp_path / "jobs.ini")), redis_config=bike.client)
+    assert list(other.check()) == [Finding(line)]
+
+
+def test_a_job_of_a_worker_class_that_cannot_be_loaded_has_no_known_queue(bike, check):
+    bike.set("job:B", "0 3 * * *")
+    bike.store.workers.sign("Ownerw01", '{"kind":"worker","host":"h","pid":1,"queues":["x"],"version":"1"}')
+    assert len(problems(check("nowhere:Worker('A')")[1])) == 1
+
+
+def test_no_job_is_held_while_it_reads(bike, client):
+    """A page at a time: what it finds comes before it has read all."""
+    list(bike.set_many((f"job{number}:A", "0 3 * * *") for number in range(3000)))
+    damage(client, KEYS.schedules, "bad")
+    heard = []
+    found = bike.check(lambda done, number: heard.append((done, number)))
+    assert heard == []
+    assert len(list(found)) == 1
+    assert heard == [(done, 3001) for done in range(500, 3001, 500)]
+
+
+def test_a_bar_shows_how_far_it_is(shell, client):
+    keys = Keys("redbike")
+    with client.pipeline(transaction=False) as pipeline:
+        for number in range(30_000):
+            pipeline.hset(keys.schedules, f"job{number}:A", "0 3 * * *")
+        pipeline.execute()
+    shown = run_on_terminal(shell, "check")
+    assert "/30000" in shown
+    assert shown.rstrip().endswith("30,000 jobs")
+
+
+def test_bad_usage_is_told_apart_from_a_problem(shell):
+    assert shell.run("check", "one", "two").returncode == BAD
+    done = shell.run("check", "--nothing")
+    assert (done.returncode, done.stdout) == (BAD, "")
+
+
+def test_it_is_quiet_about_secrets(check):
+    status, lines = check("--url=redis://user:hunter2@127.0.0.1:1")
+    assert status == FAILED
+    assert "hunter2" not in "".join(lines)
+
+
+def test_no_request_holds_the_server(bike, client):
+    """It asks by pages; no script is run for each job."""
+    list(bike.set_many((f"job{number}:A", "0 3 * * *") for number in range(2000)))
+    client.config_resetstat()
+    assert list(bike.check()) == []
+    calls = {name: stats["calls"] for name, stats in client.info("commandstats").items()}
+    assert calls.get("cmdstat_evalsha", 0) == 0
+    assert sum(calls.values()) < 100
