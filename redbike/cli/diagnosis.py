@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from redbike.cli.usage import Usage, UsageError
+from redbike.cli.usage import Usage, UsageError, list_choices, list_words
 from redbike.serving.urls import redact
 from redbike.working.loader import quote_spec
 
@@ -70,15 +70,13 @@ def _check_options(usage: Usage, command: str, options: Sequence[str]) -> None:
 
 def _check_words(command: str, line: str, given: Sequence[str]) -> None:
     """Raise `UsageError` if the words after `command` do not match its `line`: a choice, then single words."""
-    choices = re.findall(r"\(([\w |]+)\)", line)
-    if choices:
-        allowed = choices[0].split(" | ")
+    if allowed := list_choices(line):
         if not given:
             raise UsageError(f"{command} needs {_join(allowed, 'or')}")
         if given[0] not in allowed:
             raise UsageError(f"{command}: unexpected {{}}", given[0], allowed)
         given = given[1:]
-    names = re.findall(r"(?<!=)(\[?<\w+>(?:\.\.\.)?\]?)", line)
+    names = list_words(line)
     needed = [name.removesuffix("...") for name in names if name[0] == "<"]
     if len(given) < len(needed):
         raise UsageError(f"{command} needs {' and '.join(needed[len(given) :])}")

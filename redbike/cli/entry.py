@@ -41,6 +41,7 @@ Usage:
   redbike [options] fsck [--repair]
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
+  redbike completion (bash | zsh | fish | words) [--] [<WORD>...]
   redbike help [<COMMAND>]
   redbike (-h | --help)
   redbike --version
@@ -89,6 +90,8 @@ Commands:
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
   server     The embedded server in .redbike/ of the current folder.
+  completion  Print a script by which a shell completes command lines, also ids of jobs and names of queues. The script
+             asks for the words that may follow: completion words.
   help       Explain a command, with examples.
 
 Options:
@@ -166,7 +169,7 @@ Exit status: 0 done, 1 failed, 2 bad usage or bad input.
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from docopt import DocoptExit, docopt
 
@@ -257,6 +260,8 @@ def _run(argv: list[str]) -> int:
         arguments = docopt(usage.reduce(command), argv)
         if command == "help":
             return _help(usage, words[1:])
+        if command == "completion":
+            return _complete(usage, arguments)
     except (UsageError, DocoptExit):
         return _explain_usage(usage, argv)
     if command in READ_THE_CONFIG:
@@ -300,8 +305,6 @@ def _import_family(family: str) -> "Mapping[str, Command]":
             from redbike.cli.top import COMMANDS as commands
         case "agenda":
             from redbike.cli.agenda import COMMANDS as commands
-        case "importing":
-            from redbike.cli.importing import COMMANDS as commands
         case "check":
             from redbike.cli.check import COMMANDS as commands
         case "steer":
@@ -319,6 +322,15 @@ def _help(usage: Usage, words: list[str]) -> int:
     from redbike.cli.help import explain
 
     print(explain(usage, usage.find_command(words)))
+    return DONE
+
+
+def _complete(usage: Usage, arguments: Mapping[str, Any]) -> int:
+    """Print the script for a shell, or the words that may follow."""
+    from redbike.cli.completion import print_completion
+
+    shell = next(name for name in ("bash", "zsh", "fish", "words") if arguments[name])
+    print_completion(usage, shell, arguments["<WORD>"])
     return DONE
 
 

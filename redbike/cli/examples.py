@@ -91,5 +91,9 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "fsck": [("redbike fsck", "Nothing is printed if all is well."), ("redbike fsck --repair", "Mend what is wrong.")],
     "control": [("redbike control HALT", "All dispatchers and workers end after their jobs.")],
     "server": [("redbike server status", "Does it run, and where?"), ("redbike server stop", "With all data on disk.")],
+    "completion": [
+        ("redbike completion bash", 'A script for ~/.bashrc: eval "$(redbike completion bash)"'),
+        ("redbike completion words -- show ba", "What the scripts ask: how the last word may go on."),
+    ],
     "help": [("redbike help set", "Explain a command."), ("redbike help", "Explain all of them.")],
 }

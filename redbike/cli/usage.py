@@ -144,6 +144,17 @@ class Usage:
             rest.pop(0)
 
 
+def list_choices(line: str) -> list[str]:
+    """Return the words of which a command needs one, by the `line` of its usage; none if it needs no such word."""
+    found = re.search(r"\(([\w |]+)\)", line)
+    return found[1].split(" | ") if found else []
+
+
+def list_words(line: str) -> list[str]:
+    """Return the words that may follow a command, as the `line` of its usage has them: ``<JOBID>``, ``[<CSV>]``."""
+    return re.findall(r"(?<!=)(\[?<\w+>(?:\.\.\.)?\]?)", line)
+
+
 def _is_number(argument: str) -> bool:
     """Return True for what begins with a dash, but is no option for docopt."""
     try:

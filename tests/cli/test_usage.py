@@ -42,7 +42,7 @@ def test_the_command_alone_prints_the_usage_and_exits_2(shell):
 
 
 def test_the_usage_names_every_command_and_says_what_it_does():
-    assert [*USAGE.lines] == [*USAGE.summaries] == [*COMMANDS, "help"]
+    assert [*USAGE.lines] == [*USAGE.summaries] == [*COMMANDS, "completion", "help"]
     for command, line in USAGE.lines.items():
         options = set(re.findall(r"--\w[\w-]*", line))
         assert options <= USAGE.options.keys(), command
@@ -77,6 +77,7 @@ def is_served(host, port):
     return False
 
 
+@pytest.mark.timeout(600)  # there are many, each a process
 def test_each_example_runs(shell, client):
     """They stand in an order in which each finds what it needs."""
     (shell.folder / "app.py").write_text(
@@ -152,7 +153,7 @@ def test_each_example_runs(shell, client):
         (["server", "stopp"], "server: unexpected 'stopp'; is 'stop' meant?", "server"),
         (["statuses", "--befor", "5", "--bfore=5"], "no option '--bfore'; is '--before' meant?", "statuses"),
         (["--conig=x", "statuses"], "no option '--conig'; is '--config' meant?", "statuses"),
-        (["fly"], f"no command 'fly'; the commands are {', '.join(COMMANDS)} and help", None),
+        (["fly"], f"no command 'fly'; the commands are {', '.join(COMMANDS)}, completion and help", None),
         (["set", "-x:A", "NOW"], "no option '-x'; an id that begins with a dash stands after --", "set"),
         (["statuses", "--before"], "--before needs a value", "statuses"),
         (["help", "stauses"], "no command 'stauses'; is 'statuses' meant?", "statuses"),

@@ -73,6 +73,7 @@ ASYNCHRONOUS = "tests/test_asynchronous.py"
 FUNCTIONS = "tests/working/test_functions.py"
 RUN_DUE = "tests/testing/test_run_due.py"
 PLUGIN = "tests/testing/test_plugin.py"
+COMPLETION = "tests/cli/test_completion.py"
 CHECK = "tests/checking/test_check.py"
 
 
@@ -4793,5 +4794,54 @@ BUGS = [
         "suffices = not all(missing.values())",
         "suffices = not any(missing.values())",
         "tests/test_security.py -k may_not_do",
+    ),
+    Bug(
+        "bash gets ids that it would run",
+        "cli/shells.py",
+        '            printf -v word %q "$word"\n',
+        "",
+        f"{COMPLETION} -k 'no_id_is_ever_run and bash'",
+    ),
+    Bug(
+        "bash gets the part of an id that it has already",
+        "cli/shells.py",
+        '        COMPREPLY=("${COMPREPLY[@]#"$stem"}")\n    fi',
+        "        :\n    fi",
+        f"{COMPLETION} -k bash_gets",
+    ),
+    Bug(
+        "zsh takes what a word means for a part of it",
+        "cli/shells.py",
+        "word=\"${line%%$'\\t'*}\"",
+        'word="$line"',
+        f"{COMPLETION} -k 'on_a_terminal and zsh'",
+    ),
+    Bug(
+        "the value of an option is taken for the command",
+        "cli/completion.py",
+        "                pending = found",
+        "                pass",
+        f"{COMPLETION} -k choices",
+    ),
+    Bug(
+        "completion offers what steers a terminal",
+        "cli/names.py",
+        'name.isprintable() and name[:1] != "-"',
+        'name[:1] != "-"',
+        f"{COMPLETION} -k steer_a_terminal",
+    ),
+    Bug(
+        "completion waits for a server that hangs",
+        "cli/completion.py",
+        "    asking.join(PATIENCE)",
+        "    asking.join()",
+        f"{COMPLETION} -k holds_nobody_up",
+    ),
+    Bug(
+        "completion starts a server",
+        "cli/names.py",
+        'if server and not server.status()["running"]:',
+        "if False:",
+        f"{COMPLETION} -k line_names",
     ),
 ]

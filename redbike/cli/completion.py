@@ -1,0 +1,173 @@
+"""Complete command lines: a short script for each shell asks here what may follow, and the usage text answers.
+
+So there is one answer for all shells, and it is that of the version that is installed. Ids of jobs and names of queues
+come from the server, if it answers in time. They may hold anything: the scripts quote them, and evaluate nothing.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from textwrap import shorten
+from typing import NamedTuple
+
+from redbike.cli.rows import FORMATS
+from redbike.cli.shells import SCRIPTS
+from redbike.cli.usage import GENERAL, Option, Usage, list_choices, list_words
+from redbike.config import load
+from redbike.errors import RedbikeError
+from redbike.options import OPTIONS
+from redbike.words import Event
+
+PATIENCE = 1.0  # seconds for all that is asked of a server
+MOST = 200  # ids or names that are offered
+FILES, WORDS = "files", "words"  # the first line of an answer
+FILE_NAMES = ("CONF", "CSV", "FILE", "FOLDER", "ICS")  # what stands for one in the usage
+JOBS = ("JOBID", "PATTERN")
+
+
+class Line(NamedTuple):
+    """A command line up to the word that is to be completed."""
+
+    words: list[str]  # without options
+    options: dict[str, str]  # long names, with what was given for them
+    pending: str  # the option whose value is the word to be completed; "" for none
+    is_literal: bool  # after --, there are no options
+
+
+def print_completion(usage: Usage, shell: str, words: Sequence[str]) -> None:
+    """Print the script for a shell, or for "words" how the last of `words` may go on, a line each."""
+    if shell != WORDS:
+        print(SCRIPTS[shell].strip())
+        return
+    *before, current = words or [""]
+    kind, found = complete(usage, before, current)
+    print(kind)
+    for word, text in found:
+        print(f"{word}\t{text}" if text else word)
+
+
+def complete(usage: Usage, before: Sequence[str], current: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return `FILES`, or `WORDS` and each word that `current` may become, with what it means."""
+    line = _read(usage, before)
+    attached = None if line.pending or line.is_literal else re.match(r"--[\w-]+=", current)
+    lead = attached[0] if attached else ""
+    if line.pending or lead:
+        name = line.pending or _find(usage, lead[:-1])
+        kind = re.sub(".*=<(.*)>", r"\1", usage.options[name].spelling) if name else ""
+        found = [(word, "") for word in _list_values(name)] or list(_list_kind(usage, kind, current[len(lead) :], line))
+    elif current[:1] == "-" and not line.is_literal:
+        kind, found = "", list(_list_options(usage, line))
+    elif not line.words:
+        kind, found = "", list(usage.summaries.items())
+    else:
+        kind = _find_kind(usage, line)
+        found = list(_list_kind(usage, kind, current, line)) if kind else _list_first_words(usage, line)
+    if kind in FILE_NAMES:
+        return FILES, []
+    return WORDS, [(lead + word, _shorten(text)) for word, text in found if (lead + word).startswith(current)]
+
+
+def _shorten(text: str) -> str:
+    """Return the first sentence of a text, or the beginning of that."""
+    return shorten(text.partition(". ")[0].rstrip("."), 70, placeholder=" …")
+
+
+def _read(usage: Usage, before: Sequence[str]) -> Line:
+    words: list[str] = []
+    options: dict[str, str] = {}
+    pending = ""
+    for number, word in enumerate(before):
+        if pending:
+            options[pending], pending = word, ""
+        elif word == "--":
+            return Line([*words, *before[number + 1 :]], options, "", True)
+        elif word[:1] == "-" and word != "-":
+            name, equals, value = word.partition("=")
+            found = _find(usage, name)
+            options[found] = value
+            if found in usage.options and usage.options[found].has_value and not equals:
+                pending = found
+        else:
+            words.append(word)
+    return Line(words, options, pending, False)
+
+
+def _find(usage: Usage, name: str) -> str:
+    """Return the long name of an option; "" for none."""
+    return next((long for long, option in usage.options.items() if name in option.names), "")
+
+
+def _list_options(usage: Usage, line: Line) -> Iterator[tuple[str, str]]:
+    """Yield the options of the command that are not given yet."""
+    command = line.words[0] if line.words else ""
+    names = usage.get_options(command) if command in usage.lines else [*GENERAL, "--version"]
+    for name in (*names, "--help"):
+        option: Option = usage.options[name]
+        if name not in line.options:
+            yield name + "=" * option.has_value, option.text
+
+
+def _list_values(name: str) -> tuple[str, ...]:
+    """Return the words that an option may have; none if it may have others."""
+    known = {"format": FORMATS, "status": tuple(Event)}
+    option = OPTIONS.get(name[2:])
+    return option.choices if option else known.get(name[2:], ())
+
+
+def _list_first_words(usage: Usage, line: Line) -> list[tuple[str, str]]:
+    if line.words[0] not in usage.lines or len(line.words) > 1:
+        return []
+    return [(word, "") for word in list_choices(usage.lines[line.words[0]])]
+
+
+def _find_kind(usage: Usage, line: Line) -> str:
+    """Return what the usage calls the word that comes next, such as JOBID; "" for a choice of words, or for nothing."""
+    command, *others = line.words
+    text = usage.lines.get(command, "")
+    if list_choices(text):
+        others, is_choice = others[1:], not others
+        if is_choice:
+            return ""
+    names = list_words(text)
+    if len(others) >= len(names) and not (names and "..." in names[-1]):
+        return ""
+    return names[min(len(others), len(names) - 1)].strip("[]<>.")
+
+
+def _list_kind(usage: Usage, kind: str, current: str, line: Line) -> Iterator[tuple[str, str]]:
+    """Yield what may stand for a word of the usage."""
+    if kind == "COMMAND":
+        yield from usage.summaries.items()
+    elif kind == "SIGNAL":
+        yield "HALT", ""
+    elif kind == "ZONE":
+        # Imported here, as it reads many files.
+        from zoneinfo import available_timezones
+
+        yield from ((name, "") for name in sorted(available_timezones()))
+    elif kind in JOBS or kind == "QUEUE":
+        yield from ((name, "") for name in _ask(kind, current, line))
+
+
+def _ask(kind: str, current: str, line: Line) -> list[str]:
+    """Return the ids of jobs, or the names of queues, that begin with `current`; those that are known in time."""
+    # Imported here, as this loads redis-py, which takes longer than all else.
+    from redbike.cli.names import list_names
+
+    found: list[str] = []
+
+    def ask() -> None:
+        # Whoever types a line wants no complaint in it.
+        with suppress(RedbikeError, OSError):
+            config = load(line.options.get("--config"), os.environ, url=line.options.get("--url"))
+            for name in islice(list_names(config, kind in JOBS, current), MOST):
+                found.append(name)
+
+    # A server that hangs, and the name of a host that is not found, would hold it up for longer.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    return sorted(found)

@@ -1,0 +1,319 @@
+"""``redbike completion``: what may follow, and the scripts in real shells on a pseudo-terminal."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.cli import completion, main
+from redbike.cli.entry import COMMANDS
+from redbike.cli.messages import BAD, DONE
+from tests.commandline import ROOT
+from tests.waiting import wait_until
+
+EVIL = "evil$(touch pwned);`touch pwned`'\"& x:A"
+# How each is started without the files of the user, and what it is told first.
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(redbike completion bash)"'),
+    "zsh": (["zsh", "-f", "-i"], 'autoload -Uz compinit; compinit -u -D; eval "$(redbike completion zsh)"'),
+    "fish": (["fish", "--no-config", "-i"], "redbike completion fish | source"),
+}
+
+
+BUSY = 60.0  # seconds in which a busy machine answers once within `PATIENCE`
+
+
+def needs(shell):
+    """A machine without this shell does not try it; that is told. .ci/run installs all of them."""
+    return pytest.param(shell, marks=pytest.mark.skipif(not shutil.which(shell), reason=f"{shell} is not installed"))
+
+
+EACH_SHELL = [needs(shell) for shell in SHELLS]
+
+
+@pytest.fixture
+def bike(client, server_url):
+    return Redbike(RoundRobin("A"), redis_config=server_url)
+
+
+@pytest.fixture
+def ask(client, server_url, tmp_path, monkeypatch, capsys):
+    """What may follow: (kind, words)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDBIKE_URL", server_url)
+    monkeypatch.setattr(completion, "PATIENCE", 30.0)  # this machine may be busy
+
+    def ask(*words):
+        assert main(["completion", "words", "--", *words]) == DONE
+        out, err = capsys.readouterr()
+        assert err == ""
+        kind, *lines = out.splitlines()
+        return kind, [line.partition("\t")[0] for line in lines]
+
+    return ask
+
+
+@pytest.fixture
+def home(tmp_path, client, server_url):
+    """A folder with a command ``redbike``, and the environment that finds it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    command = folder / "redbike"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n')
+    command.chmod(0o755)
+    own = {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
+        "REDBIKE_URL": server_url,
+        "TERM": "vt100",
+        "LC_ALL": "C.UTF-8",
+    }
+    return tmp_path, {"PATH": f"{folder}:{os.environ['PATH']}", **own}
+
+
+# What may follow
+
+
+def test_commands_are_offered_first(ask):
+    kind, words = ask("")
+    assert kind == "words"
+    assert sorted(words) == sorted([*COMMANDS, "completion", "help"])
+    assert ask("se") == ("words", ["set", "server"])
+    assert ask("nothing") == ("words", [])
+    assert ask("nothing", "") == ("words", [])
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        (["server", ""], ["start", "stop", "status"]),
+        (["server", "sta"], ["start", "status"]),
+        (["server", "start", ""], []),
+        (["completion", "z"], ["zsh"]),
+        (["control", ""], ["HALT"]),
+        (["help", "ag"], ["agenda"]),
+        (["set", "--on-e"], ["--on-error="]),
+        (["set", "--on-error="], ["--on-error=stop", "--on-error=reschedule", "--on-error=retry"]),
+        (["set", "--on-error=re"], ["--on-error=reschedule", "--on-error=retry"]),
+        (["set", "--on-error", "re"], ["reschedule", "retry"]),
+        (["set", "--catchup=a"], ["--catchup=all"]),
+        (["jobs", "--status", "D"], ["DIE"]),
+        (["jobs", "--format="], ["--format=csv", "--format=json"]),
+        (["jobs", "--pa"], ["--paused"]),
+        (["jobs", "--paused", "--pa"], []),
+        (["--config", "a b", "server", "sto"], ["stop"]),
+        (["-c", "a", "server", "sto"], ["stop"]),
+        (["--url=unix:///x", "server", "sto"], ["stop"]),
+        (["next", "--tz=Europe/Berl"], ["--tz=Europe/Berlin"]),
+        (["pause", "--", "--re"], []),
+        (["next", "--count="], []),
+        (["--v"], ["--version"]),
+        (["--no-such="], []),
+    ],
+)
+def test_options_and_choices_come_from_the_usage(ask, before, words):
+    assert ask(*before) == ("words", words)
+
+
+@pytest.mark.parametrize(
+    "before", [["load", ""], ["up", "--schedules="], ["--config", "x"], ["jobs", "--config=", ""][:2]]
+)
+def test_files_are_for_the_shell(ask, before):
+    assert ask(*before) == ("files", [])
+
+
+def test_ids_and_queues_come_from_the_server(ask, bike):
+    for jobid in ("backup:A", "backup:B", "bad:A", "other:A", "-dash:A"):
+        bike.set(jobid, "0 3 * * *")
+    bike.set("wrong:A", "no schedule")
+    assert ask("show", "ba") == ("words", ["backup:A", "backup:B", "bad:A"])
+    assert ask("set", "backup:") == ("words", ["backup:A", "backup:B"])
+    assert ask("set", "backup:A", "") == ("words", [])
+    assert ask("pause", "other:A", "wr") == ("words", ["wrong:A"])
+    assert ask("jobs", "*") == ("words", [])
+    bike.set("now:Q", "NOW")
+    assert ask("jobs", "--queue=") == ("words", ["--queue=work-Q"])
+    assert ask("limit", "") == ("words", ["work-Q"])
+
+
+def test_an_id_that_could_steer_a_terminal_is_not_offered(ask, client):
+    client.hset("redbike-statuses", "a\x1b[2Jb:A", "TML:1")
+    client.hset("redbike-statuses", "a\nb:A", "TML:1")
+    client.hset("redbike-statuses", b"a\xff:A", "TML:1")
+    assert ask("show", "a") == ("words", [])
+
+
+def test_no_more_are_offered_than_anybody_reads(ask, bike):
+    list(bike.set_many((f"job{number}:A", "0 3 * * *") for number in range(completion.MOST + 50)))
+    assert len(ask("show", "")[1]) == completion.MOST
+
+
+def test_the_server_that_the_line_names_is_asked(ask, server_url, monkeypatch, tmp_path, bike):
+    bike.set("job:A", "0 3 * * *")
+    monkeypatch.delenv("REDBIKE_URL")
+    assert ask("show", "") == ("words", [])
+    assert not (tmp_path / ".redbike").exists(), "it starts no server"
+    assert ask("--url", server_url, "show", "") == ("words", ["job:A"])
+    (tmp_path / "my.conf").write_text(f"[redbike-redis]\nurl: {server_url}\n")
+    assert ask("--config=my.conf", "show", "") == ("words", ["job:A"])
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[redbike]\nretries: x\n", "[redbike-redis]\nurl: unix:///none\n"])
+def test_it_is_silent_if_there_is_no_answer(ask, monkeypatch, tmp_path, text):
+    monkeypatch.delenv("REDBIKE_URL")
+    (tmp_path / ".redbike.conf").write_text(text)
+    assert ask("show", "") == ("words", [])
+    assert ask("server", "sto") == ("words", ["stop"])
+
+
+def test_a_server_that_hangs_holds_nobody_up(ask, monkeypatch):
+    monkeypatch.setattr(completion, "PATIENCE", 2.0)
+    monkeypatch.setattr("redbike.cli.names.list_names", lambda *_: _hang())
+    assert ask("show", "") == ("words", ["first:A"])
+
+
+def _hang():
+    yield "first:A"
+    time.sleep(3600)
+
+
+@pytest.mark.parametrize("words", [(), ("tcsh",), ("server",)])
+def test_another_shell_is_refused(words, capsys):
+    assert main(["completion", *words]) == BAD
+    assert "redbike: completion" in capsys.readouterr().err
+
+
+# In real shells
+
+
+def bash(home, line):
+    """What bash offers for `line`, one behind the other."""
+    folder, environment = home
+    script = """
+        eval "$(redbike completion bash)"
+        COMP_LINE=$1 COMP_POINT=${#1}
+        _redbike redbike
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script, "bash", line],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_gets_what_follows_the_last_colon_or_equals_sign(home, bike):
+    bike.set("backup:A", "0 3 * * *")
+    bike.set("backup:B", "0 3 * * *")
+    wait_until(lambda: bash(home, "redbike ser") == ["server"], BUSY)
+    wait_until(lambda: bash(home, "X=1 redbike server sta") == ["start", "status"], BUSY)
+    wait_until(lambda: bash(home, "redbike show ba") == ["backup:A", "backup:B"], BUSY)
+    wait_until(lambda: bash(home, "redbike show backup:") == ["A", "B"], BUSY)
+    wait_until(lambda: bash(home, "redbike set --on-error=re") == ["reschedule", "retry"], BUSY)
+    (home[0] / "jobs.csv").touch()
+    wait_until(lambda: bash(home, "redbike load jo") == ["jobs.csv"], BUSY)
+    wait_until(lambda: bash(home, "redbike up --schedules=jo") == ["jobs.csv"], BUSY)
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
+def test_fish_offers_all_with_what_it_means(home, bike):
+    folder, environment = home
+    bike.set("backup:A", "0 3 * * *")
+    bike.set("backup:B", "0 3 * * *")
+    (folder / "jobs.csv").touch()
+
+    def offered(line):
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", 'redbike completion fish | source; complete -C "$argv[1]"', line],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return done.stdout.splitlines()
+
+    wait_until(lambda: offered("redbike server sta") == ["start", "status"], BUSY)
+    wait_until(lambda: offered("redbike show backup:") == ["backup:A", "backup:B"], BUSY)
+    wait_until(lambda: offered("redbike set --on-error=re") == ["--on-error=reschedule", "--on-error=retry"], BUSY)
+    meant = "What will run when: a bar for each quarter of an hour, the densest …"
+    wait_until(lambda: offered("redbike agen") == [f"agenda\t{meant}"], BUSY)
+    for line, file in (("redbike load jo", "jobs.csv"), ("redbike up --schedules=jo", "--schedules=jobs.csv")):
+        wait_until(lambda line=line, file=file: [each.partition("\t")[0] for each in offered(line)] == [file], BUSY)
+
+
+@pytest.fixture
+def typed(home):
+    """Types into a shell on a terminal; returns the words of the line as it was completed."""
+    folder, environment = home
+    running = []
+
+    def typed(shell, line):
+        command, first = SHELLS[shell]
+        reader, writer = os.openpty()
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=writer,
+            stdout=writer,
+            stderr=writer,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        running.append((process, reader, writer))
+        os.set_blocking(reader, False)
+        for path in ("ready", "words"):
+            (folder / path).unlink(missing_ok=True)
+        os.write(reader, f"{first}; touch ready\r".encode())
+        wait_until(lambda: _drain(reader) or (folder / "ready").exists(), BUSY)
+        # The line becomes an argument of printf, as the shell itself reads it.
+        os.write(reader, f"{line}\t\x05 > words.new; mv words.new words\x01printf '%s|' \r".encode())
+        wait_until(lambda: _drain(reader) or (folder / "words").exists(), BUSY)
+        return (folder / "words").read_text().split("|")[1:-1]
+
+    yield typed
+    for process, reader, writer in running:
+        process.kill()
+        process.wait()
+        os.close(reader)
+        os.close(writer)
+
+
+def _drain(reader):
+    """Read what a shell shows, as it waits for that otherwise."""
+    try:
+        while os.read(reader, 65536):
+            pass
+    except BlockingIOError:
+        pass
+
+
+@pytest.mark.parametrize("shell", EACH_SHELL)
+def test_a_line_is_completed_on_a_terminal(typed, bike, shell):
+    bike.set("backup:db:A", "0 3 * * *")
+    wait_until(lambda: typed(shell, "redbike serv") == ["server"], BUSY)
+    wait_until(lambda: typed(shell, "redbike server statu") == ["server", "status"], BUSY)
+    wait_until(lambda: typed(shell, "redbike show ba") == ["show", "backup:db:A"], BUSY)
+    wait_until(lambda: typed(shell, "redbike show backup:d") == ["show", "backup:db:A"], BUSY)
+    wait_until(lambda: typed(shell, "redbike set --catchup=n") == ["set", "--catchup=none"], BUSY)
+
+
+@pytest.mark.parametrize("shell", EACH_SHELL)
+def test_no_id_is_ever_run(typed, home, client, shell):
+    client.hset("redbike-statuses", EVIL, "TML:1")
+    wait_until(lambda: typed(shell, "redbike show ev") == ["show", EVIL], BUSY)
+    assert not (home[0] / "pwned").exists()
