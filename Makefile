@@ -1,7 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
 
-.PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron docs docs-links fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -57,6 +57,13 @@ chaos-servers: ## 500 faults with Sentinel and 500 with a cluster, whose masters
 chaos-servers-quick: ## the same with 100 faults each (five minutes)
 	for kind in sentinel cluster; do $(PYTHON) -m tests.chaos --servers=$$kind --faults=100 --minutes=1.5 --jobs=1500 || exit 1; done
 
+docs: ## the site in build/site and the man page in build/man; a warning is an error
+	$(PYTHON) -m sphinx -W --keep-going -n -q -b html docs build/site
+	$(PYTHON) -m sphinx -W --keep-going -n -q -b man docs build/man
+
+docs-links: ## whether what the pages link to elsewhere is still there (needs the network)
+	$(PYTHON) -m sphinx -q -b linkcheck docs build/links
+
 check: lint types test ## all checks and the tests
 
 lint: ## the linter and the formatter
@@ -69,6 +76,7 @@ format: ## format the code
 
 types: ## the type checker
 	$(PYTHON) -m mypy
+	MYPYPATH=docs $(PYTHON) -m mypy --strict docs/conf.py docs/plain_links.py docs/sources.py
 
 ci: ## what is run before a change is accepted
 	bash .ci/run

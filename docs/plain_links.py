@@ -1,0 +1,56 @@
+"""Let plain links between pages work on the site too, such as the link to ``scale.rst#the-limits``.
+
+So a page reads the same on the site and as a file on a code host. A link to a page or a heading that is not there is a
+warning, and so fails the build.
+"""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.logging import getLogger
+
+log = getLogger(__name__)
+ROOT = Path(__file__).parent
+# The files beside the folder docs/ that are pages of the site, too.
+OUTSIDE = {"../README": "readme", "../CONTRIBUTING": "contributing", "../CHANGELOG": "changelog"}
+
+
+class PlainLinks(SphinxPostTransform):
+    """Turns links to files of pages into links to pages."""
+
+    default_priority = 5
+
+    def run(self, **_: Any) -> None:
+        """Change the links of one page."""
+        for node in list(self.document.findall(nodes.reference)):
+            parts = urlsplit(node.get("refuri", ""))
+            if not parts.scheme and not parts.netloc and parts.path.endswith(".rst"):
+                self._resolve(node, parts.path.removesuffix(".rst"), parts.fragment)
+
+    def _resolve(self, node: nodes.reference, path: str, fragment: str) -> None:
+        # A page that is included from outside names the others with their folder.
+        name = OUTSIDE.get(path) or OUTSIDE.get(f"../{path}") or path.removeprefix("docs/")
+        if name not in self.env.all_docs:
+            log.warning("no page %r", name, location=node)
+            return
+        if fragment and fragment not in self._list_anchors(name):
+            log.warning("the page %r has no heading %r", name, fragment, location=node)
+        uri = self.app.builder.get_relative_uri(self.env.docname, name)
+        if not uri and not fragment:
+            node.replace_self(node.children)  # a man page is alone
+            return
+        node["refuri"] = f"{uri}#{fragment}" if fragment else uri
+        node["internal"] = True
+
+    def _list_anchors(self, name: str) -> set[str]:
+        return {each for node in self.env.get_doctree(name).findall(nodes.section) for each in node["ids"]}
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register it."""
+    app.add_post_transform(PlainLinks)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

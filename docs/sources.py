@@ -1,0 +1,62 @@
+"""Make pages of the reference from where each thing is defined: ``.. source:: commands``.
+
+``commands`` are those of the usage text, ``options`` those of jobs, and ``keys`` those in Redis. The settings are in
+``redbike.conf.example``, and the names of Python in their docstrings: Sphinx itself can read both.
+"""
+
+from collections.abc import Callable, Iterator
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from redbike.cli import entry, help
+from redbike.cli.usage import Usage
+from redbike.options import OPTIONS
+from redbike.state import keys
+
+
+def list_commands() -> Iterator[str]:
+    """Yield a section for each command, with what ``redbike help`` says of it."""
+    usage = Usage(entry.__doc__ or "")
+    for command in usage.lines:
+        yield from (command, "-" * len(command), "", "::", "")
+        yield from (f"   {line}" for line in help.explain(usage, command).splitlines())
+        yield ""
+
+
+def list_options() -> Iterator[str]:
+    """Yield a definition for each option of jobs."""
+    for option in OPTIONS.values():
+        allowed = ", ".join(f"``{choice}``" for choice in option.choices) or f"a {option.kind}"
+        default = "that of the worker class" if option.default is None else f"``{option.default}``"
+        yield from (f"``{option.name}``", f"   {option.help}. It is {allowed}; the default is {default}.", "")
+
+
+def list_keys() -> Iterator[str]:
+    """Yield what the module of the keys says."""
+    yield from (keys.__doc__ or "").splitlines()
+
+
+SOURCES: dict[str, Callable[[], Iterator[str]]] = {
+    "commands": list_commands,
+    "options": list_options,
+    "keys": list_keys,
+}
+
+
+class Source(SphinxDirective):
+    """Puts one of `SOURCES` into a page."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return what it says, as nodes."""
+        name = self.arguments[0]
+        return self.parse_text_to_nodes("\n".join(SOURCES[name]()), allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register it."""
+    app.add_directive("source", Source)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
