@@ -56,15 +56,21 @@ class Reader(Generic[T]):
         self._begin = begin
         self._size = size
         self._source: Iterator[T] | None = None
+        self._reading = threading.Lock()
 
     def read(self, bike: Any) -> Page:
         """Return the next page."""
+        with self._reading:
+            return self._read(bike)
+
+    def _read(self, bike: Any) -> Page:
         found: list[T] = []
         error = None
         try:
-            if self._source is None:
+            if self._source is None and not self.is_over:
                 self._source = self._begin(bike)
             while len(found) < self._size and not self.is_over:
+                assert self._source is not None
                 found.append(next(self._source))
         except StopIteration:
             self.is_over = True
@@ -74,6 +80,12 @@ class Reader(Generic[T]):
         if is_last:
             self.drop()
         return Page(found, is_last, error)
+
+    def end(self) -> None:
+        """Wait until nothing is read any more; then nothing will be."""
+        self.is_over = True
+        with self._reading:
+            self.drop()
 
     def drop(self) -> None:
         """Forget the results. If something is left undone that way, they say so themselves."""

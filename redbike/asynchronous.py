@@ -14,6 +14,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from weakref import WeakSet
 
 import redis
 
@@ -102,6 +103,7 @@ class AsyncRedbike:
         self._bike: Redbike | None = None
         self._opening = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
+        self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
         self._is_stopped = self._is_closed = False
 
     def _open(self) -> Redbike:
@@ -163,6 +165,10 @@ class AsyncRedbike:
 
     def _close(self) -> None:
         self.stop()
+        for reader in list(self._listeners):
+            reader.is_over = True
+        for reader in list(self._listeners):
+            reader.end()
         # A job that closes this may run in one of them.
         self._threads.shutdown(wait=not is_in_run())
         if self._bike is not None:
@@ -212,6 +218,7 @@ class AsyncRedbike:
         reader: Reader[PastRun | LogEntry] = Reader(
             lambda bike: bike.store.events.listen(is_over=lambda: reader.is_over), size=1
         )
+        self._listeners.add(reader)
         return AsyncResults(self._call_alone, self._discard, reader)
 
     queues = _awaited(Redbike.queues)

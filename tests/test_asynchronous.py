@@ -1,11 +1,11 @@
 """`AsyncRedbike` does what `Redbike` does, and never blocks the event loop."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
 import threading
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -309,10 +309,23 @@ def test_events_come_as_they_happen_and_hold_nothing_up(client, prefix):
     asyncio.run(main())
 
 
+def test_closing_ends_the_events(bike, client, prefix):
+    async def main():
+        async with bike:
+            reading = asyncio.ensure_future(read(bike.events()))
+            while not client.pubsub_shardnumsub(f"{prefix}-log")[0][1]:
+                await asyncio.sleep(0.01)
+        async with asyncio.timeout(20):
+            assert await reading == []
+        await until(lambda: "redbike-events" not in names())
+
+    asyncio.run(main())
+
+
 # The event loop goes on
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def ticking():
     """Count how often the event loop comes round."""
     ticks = []
