@@ -7,6 +7,7 @@ long as it lasts. Each loop, and each `events`, has a thread of its own. Each li
 
 import asyncio
 import inspect
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,18 +28,21 @@ from redbike.redbike import Redbike
 from redbike.running.own_loops import Stay
 from redbike.state.history import PastRun
 from redbike.state.log import LogEntry
+from redbike.texts import describe
 from redbike.working.runner import is_in_run
 from redbike.working.worker_class import WorkerClass, check_worker
 
-THREADS = 16
+log = logging.getLogger("redbike")
+
+THREADS = 16  # calls that run at once
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _take_arguments(method: Callable[Concatenate[Any, P], None]) -> Callable[
-    [Callable[..., None]], Callable[Concatenate["AsyncRedbike", P], None]
-]:  # fmt: skip
+def _take_arguments(
+    method: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate["AsyncRedbike", P], None]]:
     """Let a constructor have the arguments of another one."""
     return wraps(method)
 
@@ -147,6 +151,8 @@ class AsyncRedbike:
         except asyncio.CancelledError:
             stay.stop()
             await asyncio.wait([done])
+            if error := done.exception():
+                log.error("a loop that was cancelled has failed: %s", describe(error))
             raise
 
     async def __aenter__(self) -> Self:
