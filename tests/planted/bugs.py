@@ -1074,7 +1074,7 @@ CALENDAR = [
     ),
     Bug(
         "a worker finds out late that it lacks rights",
-        "redbike.py",
+        "looping.py",
         'self._check_rights("worker", rights.WORKER)',
         "pass",
         "tests/test_security.py -k needed_only_later",
@@ -3057,9 +3057,9 @@ NOTING = [
     ),
     Bug(
         "a dispatcher resumes in the name of whoever started it",
-        "redbike.py",
-        "                self._passes = Dispatcher(self.store, self.settings)",
-        "                self._passes = Dispatcher(self._noted, self.settings)",
+        "looping.py",
+        "self._passes or Dispatcher(self.store, self.settings)",
+        "self._passes or Dispatcher(self._noted, self.settings)",
         f"{LOG} -k loops",
     ),
     Bug(
