@@ -15,11 +15,10 @@ from redbike.schedule.parser import parse
 
 def set_job(arguments: Arguments, config: Config) -> int:
     """Set a job; print a message if its schedule has no run left."""
-    bike = open_bike(config, needs_queues=True)
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
-    now = time.time()
-    zone = config.settings.timezone if tz is None else check_zone(tz)
+    now, zone = time.time(), config.settings.timezone if tz is None else check_zone(tz)
     schedule = exclude_days(schedule, find_holidays(arguments["--except"], now), zone, jobid, now)
+    bike = open_bike(config, needs_queues=True)
     runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz, **read_flags(arguments))
     if not runs and not parse(schedule).never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")

@@ -13,6 +13,7 @@ from redbike.schedule.zones import load_zone_info
 _BEFORE = 400 * 86400  # seconds; a rule of each year changes the offset within them
 _AFTER = 5 * 366 * 86400  # seconds for which a zone must agree with the rules
 _STEP = 10 * 86400  # seconds between two instants that are compared
+_MOST_ZONES = 100  # zones of a calendar; to look for one takes up to a tenth of a second
 _MOST = 64  # changes of each rule; more are not a zone
 
 
@@ -48,6 +49,8 @@ class ZoneNames:
     def find(self, tzid: str) -> str:
         """Return the IANA name. Raise `BadSchedule` if there is none."""
         if tzid not in self._found:
+            if len(self._found) == _MOST_ZONES:
+                raise BadSchedule(f"unknown time zone {quoted(tzid)}: the calendar has more than {_MOST_ZONES} zones")
             named = (name for name in self._list_names(tzid) if _exists(name))
             self._found[tzid] = next(named, None) or self._find_equal(tzid)
         found = self._found[tzid]

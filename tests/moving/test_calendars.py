@@ -262,6 +262,15 @@ def test_a_zone_is_known_by_its_name_or_by_its_rules(tzid, parts, expected, now)
             names.find(tzid)
 
 
+def test_a_calendar_has_no_thousands_of_zones():
+    names = ZoneNames({}, {}, MICROSOFT, NOW)
+    for number in range(100):
+        with pytest.raises(BadSchedule, match="the calendar does not define it"):
+            names.find(f"Nowhere {number}")
+    with pytest.raises(BadSchedule, match="the calendar has more than 100 zones"):
+        names.find("Nowhere 100")
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
