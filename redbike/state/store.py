@@ -104,12 +104,12 @@ class Store:
         self.workers = Workers(namespace)
         self.questions = Questions(namespace)
 
-    def at(self, now: float) -> "Store":
+    def at(self, now: float | None) -> "Store":
         """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""
-        return self.follow(lambda: now)
+        return self.follow(None if now is None else lambda: now)
 
-    def follow(self, clock: Callable[[], float]) -> "Store":
-        """Return this store with another clock than the server's, for tests. It shares the connections."""
+    def follow(self, clock: Callable[[], float] | None) -> "Store":
+        """Return this store with a clock of its own, for tests; None for the server's. It shares the connections."""
         return self._copy(replace(self._namespace, clock=clock))
 
     @property

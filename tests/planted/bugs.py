@@ -4554,8 +4554,8 @@ PROGRAMS = [
     Bug(
         "an instance of a worker is called",
         "working/loader.py",
-        "found.worker if found.is_instance else",
-        "None if found.is_instance else",
+        "worker = found.worker if found.is_instance else",
+        "worker = None if found.is_instance else",
         f"{FUNCTIONS} -k taken_as_it_is",
     ),
     Bug(

@@ -53,6 +53,8 @@ def test_it_is_killed(redbike):
 def suite(tmp_path):
     """A folder with tests, and a function that runs them."""
     (tmp_path / "test_jobs.py").write_text(SUITE)
+    # So that no such file in a folder above counts.
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
     environment |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "REDBIKE_URL": "redis://nowhere.example.org:1"}
     (tmp_path / ".redbike.conf").write_text("[redbike]\nprefix: mine\nworker: nowhere:Worker\n")

@@ -330,6 +330,7 @@ def test_up_takes_back_what_an_option_was_and_leaves_what_is_unchanged(shell):
     assert shell.run("pause", "hello").returncode == 0
     up = shell.start("up", "app:jobs")
     wait_until(lambda: "redbike: app:jobs: 1 changed" in shell.log(), 30)
+    wait_until(lambda: "works work-hello, work-greet" in shell.log(), 30)
     up.terminate()
     assert up.wait(timeout=30) == 0
     told = Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"]).tell("hello")
