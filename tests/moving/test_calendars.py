@@ -244,7 +244,7 @@ BERLIN = (
         ("W. Europe Standard Time", BERLIN, "Europe/Berlin"),
         ("Here", (), None),
         ("(UTC+01:00) Amsterdam, Bern", BERLIN, "Europe/Amsterdam"),
-        ("Fixed", (Onsets("16010101T000000", 19800, 19800, ()),), "Asia/Calcutta"),
+        ("Fixed", (Onsets("16010101T000000", 31500, 31500, ()),), "Australia/Eucla"),
         ("Fixed", (Onsets("16010101T000000", 7200, 7200, ()),), "Etc/GMT-2"),
         ("Fixed", (Onsets("16010101T000000", 0, 0, ()),), "UTC"),
         ("Odd", (Onsets("16010101T000000", 1234, 1234, ()),), None),
