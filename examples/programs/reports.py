@@ -12,8 +12,6 @@ from redbike import Jobs, Redbike, current_run
 jobs = Jobs()
 reports: list[tuple[str, date]] = []
 
-NIGHT = time(2, 30)
-
 
 @jobs.job("report", timeout="10m", retries=3)
 def report(jobid: str, data: dict[str, str]) -> None:
@@ -22,15 +20,10 @@ def report(jobid: str, data: dict[str, str]) -> None:
     reports.append((jobid.partition(":")[2], night))
 
 
-def make_schedule(zone: str, first: date, holidays: Iterable[date]) -> str:
-    """Return a rule for each night from `first` on, without the holidays."""
-    rule = f"DTSTART;TZID={zone}:{_format(first)}\nRRULE:FREQ=DAILY"
-    skipped = ",".join(map(_format, sorted(holidays)))
-    return f"{rule}\nEXDATE;TZID={zone}:{skipped}" if skipped else rule
-
-
-def _format(day: date) -> str:
-    return datetime.combine(day, NIGHT).strftime("%Y%m%dT%H%M%S")
+def make_schedule(zone: str, holidays: Iterable[date]) -> str:
+    """Return a schedule for each night, but not on the holidays."""
+    skipped = ",".join(f"{day:%Y%m%d}" for day in sorted(holidays))
+    return f"CRON_TZ={zone} 30 2 * * *" + (f"\nEXDATE;VALUE=DATE:{skipped}" if skipped else "")
 
 
 def add(bike: Redbike, user: str, zone: str, since: date, holidays: Iterable[date] = ()) -> None:
@@ -38,7 +31,7 @@ def add(bike: Redbike, user: str, zone: str, since: date, holidays: Iterable[dat
     start = datetime.combine(since, time(), ZoneInfo(zone))
     bike.set(
         f"report:{user}",
-        make_schedule(zone, since, holidays),
+        make_schedule(zone, holidays),
         after=start.timestamp(),
         catchup="all",
         catchup_limit=1000,
