@@ -42,10 +42,7 @@ class MakeRedbike:
         Its clock stands at `now` (epoch seconds or an aware datetime), or at this whole second. Raise `BadConfig`.
         """
         if self._clock is None:
-            seconds, _ = self._client.time()
-            self._clock = Clock(float(seconds))
-            if now is not None:
-                self._clock = Clock(read_instant(now, 0.0))
+            self._clock = Clock(float(self._client.time()[0]) if now is None else read_instant(now, 0.0))
         elif now is not None:
             self._clock.move(read_instant(now, self._clock.now))
         bike = SimulatedRedbike.from_settings(

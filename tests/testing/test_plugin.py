@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from redbike.testing.server import Served
 from tests.commandline import ROOT
 from tests.waiting import wait_until
 
@@ -158,6 +159,7 @@ def test_no_failure_shows_the_password_of_the_server(suite, client, server_url):
         done = suite("-l", REDBIKE_TEST_URL=server_url.replace("unix://", "unix://tester:hunter2@"))
     finally:
         client.acl_deluser("tester")
+    assert repr(Served("redis://:hunter2@127.0.0.1", client)) == "Served()"
     assert "NotImplementedError: RoundRobin has no work() of its own" in done.stdout
     assert "in the run of the job 'job:A' that was due at " in done.stdout
     assert "hunter2" not in done.stdout

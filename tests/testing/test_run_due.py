@@ -258,9 +258,10 @@ def test_queues_that_come_and_go_are_worked(redbike):
             return [f"work-{tenant}" for tenant in tenants]
 
     bike = redbike(Tenants())
-    for tenant in "ABC":
+    for tenant in "AC":
         bike.set(f"job:{tenant}", "EVERY:1h")
-    assert len(bike.run_due(timedelta(hours=1))) == 2
+    # One is left of the round, so that the names are not read again because a new one begins.
+    assert [run.jobid for run in bike.run_due(timedelta(hours=1))] == ["job:A"]
     tenants[:] = ["C", "D", "E"]
     assert [run.jobid for run in bike.run_due()] == ["job:C"]
 
