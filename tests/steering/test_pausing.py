@@ -69,7 +69,7 @@ def test_pausing_what_is_paused_and_resuming_what_is_not_changes_nothing(bike):
         (("nightly:A",), {"until": 1.0}, BadConfig),
         (("nightly:A",), {"until": float("nan")}, BadConfig),
         (("nightly:A",), {"until": 1e300}, BadConfig),
-        (("nightly:A",), {"until": "tomorrow"}, BadConfig),
+        (("nightly:A",), {"until": "tomorrow"}, TypeError),
         (("nightly:A",), {"reason": "two\nlines"}, BadConfig),
         (("nightly:A",), {"reason": "x" * 501}, BadConfig),
         (("nightly:A",), {"reason": None}, BadConfig),
