@@ -47,7 +47,7 @@ deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four 
 	$(PYTHON) -m pip install --quiet --editable '.[deploy]'
 	$(PYTHON) -m tests.deploy
 
-beside-cron: ## imported crontabs beside a real cron, for two weeks with a clock change (20 minutes; as root, with cron and faketime)
+beside-cron: ## imported crontabs beside a real cron, for two weeks with a clock change (half an hour; as root, with cron and faketime)
 	$(PYTHON) -m tests.beside_cron
 
 chaos-servers: ## 500 faults with Sentinel and 500 with a cluster, whose masters die, hang and are replaced (15 minutes)

@@ -1,7 +1,7 @@
 """Run crontabs beside a real cron of Debian: the same commands at the same minutes, environment and input.
 
-``python -m tests.beside_cron [DATE] [DAYS]`` needs root, and the packages ``cron`` and ``faketime``. It takes 20
-minutes for two weeks, those around the change of clocks in spring unless DATE names others.
+``python -m tests.beside_cron [DATE] [DAYS]`` needs root, and the packages ``cron`` and ``faketime``. It takes half an
+hour for two weeks, those around the change of clocks in spring unless DATE names others.
 
 Cron runs in a mount namespace of its own, in which a recorder takes the place of the shells, so no command is run.
 libfaketime reads its time from a file. For each minute, that file is set to the next one, a signal wakes cron up, and

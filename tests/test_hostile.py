@@ -334,6 +334,7 @@ NEEDS = {
     "options": ("set", "job:A", "NOW"),
     "data": ("set", "job:A", "NOW", "--data=1"),
     "groups": ("unset", "waiting:A"),
+    "outputs": ("unset", "waiting:A"),
     "gates": ("set", "job:A", "NOW"),
     "slots": ("occupy",),
     "alarms": ("unset", "waiting:A"),

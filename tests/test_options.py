@@ -367,7 +367,7 @@ def test_what_is_left_of_an_unset_job_is_found_and_removed(bike, client):
     client.hset(bike.store.keys.data, "job:A", "7")
     client.hset(bike.store.keys.groups, "job:A", "a.csv")
     client.hset(bike.store.keys.groups, "other:A", "a.csv")
-    left = "it has no schedule, but options, data, a group or ended runs"
+    left = "it has no schedule, but options, data, output, a group or ended runs"
     assert sorted(fsck(bike.store)) == [f"'job:A': {left}", f"'other:A': {left}"]
     [(line, is_well), (other, _)] = sorted(bike.repair())
     assert (is_well, "its options removed" in line, "its data removed" in line) == (True, True, True)

@@ -75,6 +75,11 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
         print()
         tables.print_title("Last runs")
         tables.show_runs_of_a_job(bike.runs(jobid, limit=SHOWN), clock)
+    if "output" in job:
+        print()
+        tables.print_title("Last output")
+        for line in escape_lines(job["output"].encode(errors="replace")):
+            print(f"  {line}")
     if failure := job.get("failure"):
         print()
         tables.print_title("Last failure")

@@ -16,7 +16,19 @@ from redbike.options import read_choice
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE")
 MAX_SECONDS = 1e8
 MAX_RETRIES = 1_000_000
-KEYS = ("timeout", "on-error", "on-timeout", "retries", "cwd", "backoff", "shell", "env", "input", "on-failure")
+KEYS = (
+    "timeout",
+    "on-error",
+    "on-timeout",
+    "retries",
+    "cwd",
+    "backoff",
+    "shell",
+    "env",
+    "input",
+    "output",
+    "on-failure",
+)
 COMMANDS, ALL = "commands", "*"  # the section of the command lines, and the one that holds for all commands
 JSON = "json."  # before a key whose value is a JSON string
 
@@ -44,6 +56,7 @@ class Command:
     on_error: str | None = None
     on_timeout: str | None = None
     retries: int | None = None
+    output: int = 0  # bytes of the output of the last run that are kept
     on_failure: tuple[bytes, ...] = ()  # the words of another command; none for no command
 
 
@@ -164,6 +177,7 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
         on_error=get_choice("on-error", options),
         on_timeout=get_choice("on-timeout", options),
         retries=parse_count("retries", options["retries"]) if "retries" in options else None,
+        output=parse_count("output", options.get("output", "0")),
         on_failure=make_argv(options["on-failure"], options.get("shell")) if "on-failure" in options else (),
     )
 

@@ -26,12 +26,16 @@ PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
 
 
 class Output:
-    """Reads the output of a process, logs it under the job id, and keeps its end in `tail`; all in bounded memory."""
+    """Reads the output of a process, logs it under the job id, and keeps its end in `tail`; all in bounded memory.
 
-    def __init__(self, process: subprocess.Popen[bytes], jobid: str) -> None:
+    The end has `kept` bytes, or `TAIL_LIMIT` if that is more.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], jobid: str, kept: int = 0) -> None:
         assert process.stdout is not None
         self.jobid = escape(jobid.encode())
         self.tail = b""
+        self._tail_limit = max(kept, TAIL_LIMIT)
         self._process = process
         self._pipe: IO[bytes] = process.stdout
         self._poll = select.poll()  # opens no file, so it cannot fail once the process runs
@@ -102,7 +106,7 @@ class Output:
 
     def _feed(self, chunk: bytes) -> None:
         self._received += len(chunk)
-        self.tail = (self.tail + chunk)[-TAIL_LIMIT:]
+        self.tail = (self.tail + chunk)[-self._tail_limit :]
         text, position = self._partial + chunk, 0
         while self._log_left > 0 and (piece := PIECE.match(text, position)):
             self._log(piece.group())

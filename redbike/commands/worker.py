@@ -95,10 +95,15 @@ class Commands(RoundRobin):
         deadline = time.monotonic() + seconds
         name = make_name(os.path.realpath(self._path), run.prefix, jobid)
         with hold_lock(name, deadline, jobid, lambda: run.cancelled) as lock:
-            with start_command(command, jobid, run.due, lock) as group, Output(group.process, jobid) as output:
+            with (
+                start_command(command, jobid, run.due, lock) as group,
+                Output(group.process, jobid, command.output) as output,
+            ):
                 is_in_time = self._wait_for_end(run, group, output, deadline)
             if (run.cancelled or not is_in_time) and group.is_alive():
                 lock.keep()
+        if command.output:
+            run.output = "\n".join(escape_lines(output.tail[-command.output :]))
         if run.cancelled:
             raise CommandFailed("it was cancelled")
         if not is_in_time or group.process.returncode:

@@ -146,7 +146,8 @@ def _clear_unscheduled(state: JobState) -> JobState:
     """Keep only the run in flight, and the status BAD of a schedule that was refused."""
     status = state.status if state.has_event(Event.BAD) else None
     bare = replace(_take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None)
-    return replace(bare, paused="", options="", has_data=False, membership="", history=b"")
+    bare = replace(bare, paused="", options="", has_data=False, has_output=False, membership="")
+    return replace(bare, history=b"")
 
 
 def _correct_pause(state: JobState) -> JobState:
@@ -219,7 +220,8 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
 
 def _describe_counts(found: JobState, wanted: JobState) -> Iterator[str]:
     gone = {"streak": found.streak, "skipped": found.skipped, "failure": found.failure is not None}
-    gone |= {"options": found.options, "data": found.has_data, "group": found.membership, "history": found.history}
+    gone |= {"options": found.options, "data": found.has_data, "output": found.has_output}
+    gone |= {"group": found.membership, "history": found.history}
     if found.schedule is None:
         yield from (f"its {name} removed" for name, there in gone.items() if there)
     yield from (f"its {name} removed" for name in found.unreadable)

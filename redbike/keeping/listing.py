@@ -124,8 +124,8 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     keys, client = store.keys, store.client
     runs: dict[str, RunRecord] = {}
     hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses)
-    for key in (*hashes, keys.options, keys.groups, keys.history, keys.data):
-        for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key == keys.data else PAGE):
+    for key in (*hashes, keys.options, keys.groups, keys.history, keys.data, keys.outputs):
+        for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key in (keys.data, keys.outputs) else PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
                 yield get_home(Waiting.parse(decode(value)))

@@ -20,6 +20,7 @@ from redbike.schedule.parser import parse
 
 MARK = "DECIDE:"
 SCHEDULES, COMMANDS, CONFIG = "schedules.csv", "commands.ini", ".redbike.conf"
+KEPT_OUTPUT = 16384  # bytes of the last run of each command
 SHELL, PATH = "/bin/sh", "/usr/bin:/bin"
 # What cron itself sets, whatever the system says.
 OWN = ("HOME", "LOGNAME", "PATH", "SHELL")
@@ -97,7 +98,7 @@ def _make_job(name: str, entry: Entry, queue: str, host: Host) -> Job:
     inherited = {key: value for key, value in host.variables.items() if key not in OWN}
     shell = entry.variables.get("SHELL", SHELL)
     settings = _write_setting("shell", shell if "/" in shell else SHELL)
-    settings["env"] = "cron"
+    settings |= {"env": "cron", "output": str(KEPT_OUTPUT)}
     for key, value in {"PATH": PATH, **inherited, **entry.variables}.items():
         if key not in ("SHELL", "LOGNAME") and not _find_fault(key, value):
             settings |= _write_setting(f"env.{key}", value)

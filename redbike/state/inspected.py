@@ -55,8 +55,10 @@ class JobState:
     options: str = ""  # as they are stored
     has_data: bool = False
     membership: str = ""  # the record of whose row it is
+    has_output: bool = False
     history: bytes = b""  # its ended runs that were archived, as they are stored
     data: str = field(default="", compare=False)  # JSON, if it was asked for
+    output: str | None = field(default=None, compare=False)  # of its last run, if it is kept and data were asked for
     worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
 
     def count_entries(self, name: str) -> int:
@@ -121,6 +123,8 @@ class JobState:
             found["data"] = _read_data(self.data)
         if group := Membership.parse(self.membership).group:
             found["group"] = group
+        if self.output is not None:
+            found["output"] = self.output
         return found
 
 
@@ -181,8 +185,10 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         options="" if "options" in unreadable else found.get("options", ""),
         has_data=found["has_data"],
         membership=found.get("group", ""),
+        has_output=found["has_output"],
         history=b"" if "history" in unreadable else past,
         data=found.get("data", ""),
+        output=found.get("output"),
         worker=found.get("worker", ""),
         stored={name: found[name] for name in STORED if name in found},
     )

@@ -31,6 +31,7 @@ key (after the prefix)    type    content
 ``-options``              hash    job id → JSON object of the options that the job has; most have none
 ``-data``                 hash    job id → JSON that its worker is given
 ``-groups``               hash    job id → ``GROUP`` or ``GROUP <LF> SCHEDULE``: the file whose row it is, see below
+``-outputs``              hash    job id → the end of the output of its last run, of jobs that keep it
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
 ``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
 ``-seen``                 zset    owner, scored by when the process was seen last
@@ -133,6 +134,7 @@ FIXED = {
     "alarms": "zset",
     "options": "hash",
     "data": "hash",
+    "outputs": "hash",
     "groups": "hash",
     "log": "list",
     "workers": "hash",
@@ -162,7 +164,8 @@ class Keys:
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
-        self.groups, self.log, self.workers, self.seen, self.journal, self.history, self.counts, *others = others
+        self.outputs, self.groups, self.log, self.workers, self.seen, self.journal, *others = others
+        self.history, self.counts, *others = others
         self.untold, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 

@@ -38,6 +38,7 @@ class Run:
     options: str = ""  # of the job, as they are stored
     queue_pause: tuple[float, float] | None = None  # the last one of its queue, of the last day: since when, until when
     stored_data: str = field(default="", repr=False)  # JSON
+    output: str | None = field(default=None, compare=False, repr=False)  # the end of it, if the job keeps it
     ping_url: str | None = field(default=None, compare=False, repr=False)  # what is called when it has ended
 
     @property

@@ -112,7 +112,10 @@ class Runs:
                 homes.append(run.queue)
             schedules.append(run.schedule)
             dues.append(_format_due(run, placement))
-            if how := _format_how(placement):
+            how = _format_how(placement)
+            if run.output is not None:
+                how["output"] = run.output
+            if how:
                 hows[run.jobid] = how
         deadline = min(run.deadline for run, _ in ended)
         given = {"tag": ended[0][0].tag, "late": late, "most": self._failures_limit, "how": hows, "deadline": deadline}

@@ -132,6 +132,8 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["data"] = False
     if wanted.membership != found.membership:
         changes["group"] = False
+    if wanted.has_output != found.has_output:
+        changes["output"] = False
     if wanted.history != found.history or "history" in found.unreadable:
         changes["history"] = False
     if wanted.failure != found.failure or "failure" in found.unreadable:

@@ -26,6 +26,7 @@ SIGNALS = "tests/processes/test_signals.py"
 FORKS = "tests/processes/test_forks.py"
 SUPERVISOR = "tests/processes/test_supervisor.py"
 OUTPUT = "tests/commands/test_output.py"
+KEPT_OUTPUT = "tests/commands/test_kept_output.py"
 ON_FAILURE = "tests/commands/test_on_failure.py"
 CRON_STYLE = "tests/commands/test_cron_style.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
@@ -236,8 +237,8 @@ STATUSES = [
     Bug(
         "a job that is unset keeps its status",
         "state/lua/_notes.lua",
-        "{schedules, statuses, streaks, failures, pauses, options, data, groups, history}",
-        "{schedules, streaks, failures, pauses, options, data, groups, history}",
+        "{schedules, statuses, streaks, failures, pauses, options, data, outputs, groups, history}",
+        "{schedules, streaks, failures, pauses, options, data, outputs, groups, history}",
         MOVES,
     ),
     Bug(
@@ -1193,6 +1194,34 @@ COMMANDS = [
         "value if name == key else parse_json(key, value)",
         "value",
         f"{CRON_STYLE} -k 'input or text'",
+    ),
+    Bug(
+        "an unset job leaves its output behind",
+        "state/lua/_notes.lua",
+        "options, data, outputs, groups, history}",
+        "options, data, groups, history}",
+        f"{KEPT_OUTPUT} -k unset",
+    ),
+    Bug(
+        "the output of a run that failed is not kept",
+        "state/runs.py",
+        "if run.output is not None:",
+        "if run.output is not None and placement.failure is None:",
+        f"{KEPT_OUTPUT} -k last_run",
+    ),
+    Bug(
+        "a run without output leaves that of the run before",
+        "state/runs.py",
+        "if run.output is not None:",
+        "if run.output:",
+        f"{KEPT_OUTPUT} -k last_run",
+    ),
+    Bug(
+        "the output of a job that is gone is not found",
+        "keeping/listing.py",
+        "keys.history, keys.data, keys.outputs):",
+        "keys.history, keys.data):",
+        f"{KEPT_OUTPUT} -k is_left",
     ),
     Bug(
         "on-failure runs before a retry, too",
@@ -2782,15 +2811,15 @@ OPTIONS = [
     Bug(
         "a job that is unset keeps its options",
         "state/lua/_notes.lua",
-        "failures, pauses, options, data, groups, history}",
-        "failures, pauses, data, groups, history}",
+        "failures, pauses, options, data, outputs, groups, history}",
+        "failures, pauses, data, outputs, groups, history}",
         GIVEN,
     ),
     Bug(
         "a worker that unsets a job leaves its data",
         "state/lua/_notes.lua",
-        "failures, pauses, options, data, groups, history}",
-        "failures, pauses, options, groups, history}",
+        "failures, pauses, options, data, outputs, groups, history}",
+        "failures, pauses, options, outputs, groups, history}",
         GIVEN,
     ),
     Bug(
@@ -4199,8 +4228,8 @@ SYNCED = [
     Bug(
         "an unset job stays a row of its file",
         "state/lua/_notes.lua",
-        "options, data, groups, history}",
-        "options, data, history}",
+        "options, data, outputs, groups, history}",
+        "options, data, outputs, history}",
         f"{SYNC} -k nobodys",
     ),
     Bug(

@@ -29,7 +29,7 @@ local function is_repeated()  -- whether the request was made before; if not, it
 end
 local function hold(job, pause, due) change('HSET', pauses, {job, pause_record_of(pause, due)}) end
 local function forget(job)  -- all that is kept of it, wherever it is
-  for _, key in ipairs({schedules, statuses, streaks, failures, pauses, options, data, groups, history}) do
+  for _, key in ipairs({schedules, statuses, streaks, failures, pauses, options, data, outputs, groups, history}) do
     change('HDEL', key, {job})
   end
   change('ZREM', failure_times, {job})

@@ -17,7 +17,7 @@ local trying, failing = special and call('HLEN', streaks) > 0, special and call(
 local alive = call('EXISTS', inflight .. tag) == 1  -- until the last deadline
 local in_time, head = alive and now - given.late < given.deadline, tag .. ' '
 for _, home in ipairs(queue) do home.tail, home.size = end_of(home.name), #end_of(home.name) end
-local words, changed, gone, calm, well, stops, failed, failed_at = {}, {}, {}, {}, {}, {}, {}, {}
+local words, changed, gone, calm, well, stops, failed, failed_at, printed = {}, {}, {}, {}, {}, {}, {}, {}, {}
 -- Guard: why a run cannot end like that.
 local function guard(run, how)
   if not run or run.tag ~= tag then return 'stale' end
@@ -84,6 +84,7 @@ for i = 1, #jobs do
     if how ~= USUAL and words[i] ~= 'unset' then
       for reason, number in pairs(how.skipped or {}) do count(reason, job, number) end
       if how.streak then change('HSET', streaks, {job, how.streak}) end
+      if how.output then note(printed, job, how.output) end
       if how.failure then note(failed, job, how.failure) note(failed_at, stamp(now), job) end
     end
   end
@@ -98,6 +99,7 @@ end
 if #gone > 0 then change('RPUSH', journal, {entry}) land(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', streaks, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
+if #printed > 0 then change('HSET', outputs, printed) end
 if #well > 0 then change('HDEL', failures, well) change('ZREM', failure_times, well) end
 if #failed > 0 then change('HSET', failures, failed) change('ZADD', failure_times, failed_at) end
 write()

@@ -4,9 +4,9 @@
 --        record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
 --         left to the in-flight key of that tag, streak, skipped: [count, …], failure, pause (record), alarm (score),
---         options, data, has_data, group (record), history (in hexadecimal), now, worker: record of the process that runs it, if data
---         are told, entries: how often it is in each list, dead: for each list 1 if it has a tombstone there}; what is
---         not there is missing
+--         options, data, has_data, output, has_output, group (record), history (in hexadecimal), now, worker: record of
+--         the process that runs it, if data are told, entries: how often it is in each list, dead: for each list 1 if it
+--         has a tombstone there}; what is not there is missing
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
 local record, text = call('HGET', running, job) or nil, call('HGET', schedules, job) or nil
 if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end  -- it is about to go
@@ -22,6 +22,7 @@ return {'ok', cjson.encode({
   pause = call('HGET', pauses, job) or nil, alarm = call('ZSCORE', alarms, 'job:' .. job) or nil,
   options = call('HGET', options, job) or nil, has_data = call('HEXISTS', data, job) == 1,
   group = call('HGET', groups, job) or nil,
+  has_output = call('HEXISTS', outputs, job) == 1, output = given.data and call('HGET', outputs, job) or nil,
   history = past and past:gsub('.', function(byte) return string.format('%02x', byte:byte()) end) or nil,
   data = given.data and call('HGET', data, job) or nil,
   worker = given.data and record and tag and call('HGET', workers, owner_of(tag)) or nil,
