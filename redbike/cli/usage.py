@@ -146,8 +146,10 @@ class Usage:
 
 def list_choices(line: str) -> list[str]:
     """Return the words of which a command needs one, by the `line` of its usage; none if it needs no such word."""
-    found = re.search(r"\(([\w |]+)\)", line)
-    return found[1].split(" | ") if found else []
+    if found := re.search(r"\(([\w |]+)\)", line):
+        return found[1].split(" | ")
+    # A command with several forms has a word of its own in each.
+    return re.findall(r"redbike \[options\] [\w-]+ (\w+) ", line)
 
 
 def list_words(line: str) -> list[str]:

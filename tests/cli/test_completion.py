@@ -95,6 +95,7 @@ def test_commands_are_offered_first(ask):
         (["server", ""], ["start", "stop", "status"]),
         (["server", "sta"], ["start", "status"]),
         (["server", "start", ""], []),
+        (["import", ""], ["crontab", "ics"]),
         (["completion", "z"], ["zsh"]),
         (["control", ""], ["HALT"]),
         (["help", "ag"], ["agenda"]),
