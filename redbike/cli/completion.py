@@ -24,7 +24,7 @@ from redbike.words import Event
 PATIENCE = 1.0  # seconds for all that is asked of a server
 MOST = 200  # ids or names that are offered
 FILES, WORDS = "files", "words"  # the first line of an answer
-FILE_NAMES = ("CONF", "CSV", "FILE", "FOLDER", "ICS")  # what stands for one in the usage
+FILE_NAMES = ("CONF", "CSV", "FILE", "ICS", "PATH")  # what stands for one in the usage
 JOBS = ("JOBID", "PATTERN")
 
 
