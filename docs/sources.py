@@ -5,11 +5,14 @@
 """
 
 from collections.abc import Callable, Iterator
+from types import UnionType
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
+import redbike
 from redbike.cli import entry, help
 from redbike.cli.usage import Usage
 from redbike.options import OPTIONS
@@ -33,6 +36,16 @@ def list_options() -> Iterator[str]:
         yield from (f"``{option.name}``", f"   {option.help}. It is {allowed}; the default is {default}.", "")
 
 
+def list_aliases() -> Iterator[str]:
+    """Yield each public name that stands for several types, with what is said of it where it is defined."""
+    for name in redbike.__all__:
+        if isinstance(getattr(redbike, name), UnionType):
+            # The types of which Sphinx finds the text by itself are classes.
+            module = redbike._PLACES[name]
+            text = ModuleAnalyzer.for_module(module).find_attr_docs()["", name]
+            yield from (f".. py:data:: redbike.{name}", "", *(f"   {line}" for line in text), "")
+
+
 def list_keys() -> Iterator[str]:
     """Yield what the module of the keys says."""
     yield from (keys.__doc__ or "").splitlines()
@@ -41,6 +54,7 @@ def list_keys() -> Iterator[str]:
 SOURCES: dict[str, Callable[[], Iterator[str]]] = {
     "commands": list_commands,
     "options": list_options,
+    "aliases": list_aliases,
     "keys": list_keys,
 }
 

@@ -252,6 +252,7 @@ class AsyncRedbike:
     # Keeping, single turns, control
 
     fsck = _paged(Redbike.fsck)
+    check = _paged(Redbike.check)
     repair = _paged(Redbike.repair)
     dispatch_due = _awaited(Redbike.dispatch_due)
     work_one = _awaited(Redbike.work_one)

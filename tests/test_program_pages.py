@@ -72,7 +72,7 @@ def test_the_program_of_functions_runs_with_one_command(shell):
         assert shell.run(*command.split()).returncode == 0
     wait_until(lambda: "backs up" in shell.log())
     before = shell.run("schedules").stdout
-    assert run_python(shell, "deployment.py") == ""
+    assert run_python(shell, "deployment.py") == "2 unchanged\n"
     assert shell.run("schedules").stdout == before
     run_python(shell, "reminders.py")
     assert "remind:anna,AT:2027-01-01T08:00:00Z" in shell.run("schedules").stdout.splitlines()

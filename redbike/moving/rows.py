@@ -16,6 +16,8 @@ from redbike.errors import BadConfig
 from redbike.options import COLUMNS, DATA, NO_CHANGES, OptionChanges, parse_data, read_changes
 
 Source = str | Path | IO[str] | IO[bytes]
+"""A CSV file: its name, or an open text or binary file."""
+
 Entry = tuple[str, str, OptionChanges]  # job id, schedule, options and data
 
 Report = Callable[[int, int], None]

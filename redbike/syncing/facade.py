@@ -13,8 +13,8 @@ from redbike.options import NO_CHANGES, read_changes
 from redbike.syncing.changes import Change, Changes, Row, Wish, check_group, name_group
 from redbike.syncing.syncer import Syncer
 
-# Job id and schedule, or job id, schedule and options, with data, by their names.
 Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
+"""Job id and schedule, or job id, schedule and options: these and ``data`` by the names that `Redbike.set` has."""
 
 PROGRAM = "sync"  # the group of the jobs of a program that names none
 

@@ -1176,7 +1176,7 @@ COMMANDS = [
     ),
     Bug(
         "the environment of cron has the variables of the worker",
-        "commands/worker.py",
+        "commands/start.py",
         "if command.inherits and name not in SECRETS",
         "if name not in SECRETS",
         f"{CRON_STYLE} -k environment",
@@ -4610,8 +4610,8 @@ PROGRAMS = [
     ),
     Bug(
         "up leaves options that the code does not have any more",
-        "cli/set.py",
-        "{**dict.fromkeys(COLUMNS[2:]), **options}",
+        "cli/load.py",
+        "{**defaults, **options}",
         "options",
         f"{FUNCTIONS} -k takes_back",
     ),
@@ -4673,8 +4673,8 @@ PROGRAMS = [
     ),
     Bug(
         "the event loop of a test's coroutines is never ended",
-        "testing/worker.py",
-        "        self.runner.close()\n",
+        "working/worker.py",
+        "        self.runner.stop()\n",
         "",
         f"{RUN_DUE} -k nothing_is_left",
     ),

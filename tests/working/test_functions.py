@@ -112,7 +112,7 @@ def test_the_decorator_without_an_id_says_how_it_is_written(jobs):
         ),
         ({"at": 1798761600}, "AT:1798761600"),
         ({"at": "2027-01-01T00:00", "tz": "Europe/Berlin"}, "AT:2026-12-31T23:00:00Z"),
-        ({"at": datetime(2027, 1, 1, tzinfo=UTC)}, "AT:1798761600"),
+        ({"at": datetime(2027, 1, 1, tzinfo=UTC)}, "AT:2027-01-01T00:00:00+00:00"),
         ({"schedule": "CONTINUE"}, "CONTINUE"),
     ],
 )
@@ -134,7 +134,7 @@ def test_each_kind_of_schedule_becomes_its_text(jobs, given, text):
         ({"schedule": 7}, TypeError, "a schedule is a text"),
         ({"cron": "@daily", "tz": "Mars/Base"}, BadConfig, "bad timezone 'Mars/Base'"),
         ({"tz": "Europe/Berlin"}, TypeError, "tz is given, but no schedule"),
-        ({"at": datetime(2027, 1, 1)}, TypeError, "has no zone"),
+        ({"at": datetime(2027, 1, 1)}, TypeError, "is naive: give it a time zone"),
         ({"every": "1h", "cron": "@daily"}, TypeError, "every and cron are given"),
         ({"every": "1h", "retries": "many"}, BadConfig, "bad retries 'many'"),
         ({"every": "1h", "retry": 3}, TypeError, "unexpected option 'retry'"),
