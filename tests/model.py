@@ -80,6 +80,7 @@ class End:
     missed: int = 0
     running: int = 0
     outcome: str | None = "ok"  # None: it had not begun
+    output: str | None = None  # what it has printed, if that is kept
 
 
 @dataclass
@@ -113,6 +114,7 @@ class Job:
     options: str = ""  # JSON
     data: str = ""
     membership: str = ""  # of whose rows it is
+    output: str | None = None  # of the last run that has kept it
 
     def option(self, name: str, default: Any = None) -> Any:
         return json.loads(self.options or "{}").get(name, default)
@@ -706,8 +708,8 @@ class Model:
             why = end.why
             if flight.cancelled and (end.place in ("die", "due") or why):
                 # It is the run that was cancelled, and not how it ended: it has not failed.
-                end = self._after(job, flight.schedule, flight.due, now, flight.start)
-                end = replace(end, why=why, outcome="cancelled")
+                after = self._after(job, flight.schedule, flight.due, now, flight.start)
+                end = replace(after, why=why, outcome="cancelled", output=end.output)
             if flight.owed is not None:
                 end = self._owed(job, end)
             elif job.held is not None or (flight.anew and job.timeline is not None):
@@ -774,6 +776,7 @@ class Model:
             return "unset"
         job.skip("missed", end.missed)
         job.skip("running", end.running)
+        job.output = job.output if end.output is None else end.output
         if end.failure:
             job.failure = end.failure
         elif end.why == "" and not end.retried:

@@ -76,6 +76,7 @@ ways = st.fixed_dictionaries(
         "why": st.sampled_from(["", "", "", "overrun"]),
         "skipped": st.sampled_from([(0, 0), (0, 0), (2, 0), (1, 3)]),
         "outcome": st.sampled_from(["ok", "ok", "failed", None]),
+        "output": st.sampled_from([None, None, "", "printed", "more"]),
     }
 )
 
@@ -381,8 +382,9 @@ class Jobs(RuleBasedStateMachine):
         if lives:
             self._conclude(run, outcome, end, answer)
 
-    def _how(self, run, outcome, **how):
-        return replace(self._way(run, **how), outcome="overrun" if how["why"] else outcome)
+    def _how(self, run, outcome, output, **how):
+        run.output = output
+        return replace(self._way(run, **how), outcome="overrun" if how["why"] else outcome, output=output)
 
     def _way(self, run, place, delay, why, skipped):
         due = None if delay is None else self.now + delay
@@ -402,7 +404,8 @@ class Jobs(RuleBasedStateMachine):
     def _conclude(self, run, outcome, end, answer):
         """Go on as a worker does that is told to compute the place again."""
         if answer.word in ("changed", "overrun"):
-            overrun = End("die", why="overrun", failure=(run.due, run.attempt), outcome="overrun")
+            failure = run.due, run.attempt
+            overrun = End("die", why="overrun", failure=failure, outcome="overrun", output=run.output)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Run, "now", lambda run: self.now)
                 answer, _ = commit(self.store.at(self.now), run, outcome, Settings(), answer)
@@ -513,6 +516,7 @@ class Jobs(RuleBasedStateMachine):
             assert pause == (None if job.paused is None else (job.paused, job.until))
             assert state.skipped == job.skipped
             assert (state.options, state.data, state.membership) == (job.options, job.data, job.membership)
+            assert (state.output, state.has_output) == (job.output, job.output is not None)
             assert rounded(Streak.parse(state.streak)) == rounded(job.tries), state.streak
             assert (state.failure and (state.failure["due"], state.failure["attempt"])) == job.failure
             run, flight = state.run, job.flight
