@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Iterator
 from types import UnionType
+from typing import Union, get_origin
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -39,11 +40,11 @@ def list_options() -> Iterator[str]:
 def list_aliases() -> Iterator[str]:
     """Yield each public name that stands for several types, with what is said of it where it is defined."""
     for name in redbike.__all__:
-        if isinstance(getattr(redbike, name), UnionType):
-            # The types of which Sphinx finds the text by itself are classes.
+        if get_origin(getattr(redbike, name)) in (Union, UnionType):
+            # Sphinx finds by itself what is said of classes and functions.
             module = redbike._PLACES[name]
             text = ModuleAnalyzer.for_module(module).find_attr_docs()["", name]
-            yield from (f".. py:data:: redbike.{name}", "", *(f"   {line}" for line in text), "")
+            yield from (f".. py:data:: {name}", "   :module: redbike", "", *(f"   {line}" for line in text), "")
 
 
 def list_keys() -> Iterator[str]:

@@ -66,7 +66,7 @@ def test_unset_forgets_it(works: Works, client, prefix: str) -> None:
 def test_what_is_left_of_a_job_that_is_gone_is_found_and_removed(client, prefix: str) -> None:
     bike = Redbike(RoundRobin("A"), prefix, client)
     client.hset(bike.store.keys.outputs, "gone:A", "two")
-    assert list(fsck(bike.store)) == ["'gone:A': it has no schedule, but options, data, output or ended runs"]
+    assert list(fsck(bike.store)) == ["'gone:A': it has no schedule, but options, data, output, a group or ended runs"]
     [(line, is_well)] = bike.repair()
     assert (is_well, "its output removed" in line) == (True, True)
     assert not client.exists(bike.store.keys.outputs)

@@ -4305,8 +4305,8 @@ SYNCED = [
     Bug(
         "repair leaves the row of a job that is unset",
         "keeping/correction.py",
-        'has_data=False, membership="", history',
-        "has_data=False, history",
+        'has_output=False, membership="")',
+        "has_output=False)",
         f"{GIVEN} -k left",
     ),
 ]
