@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import chain
 from typing import IO
 
@@ -35,11 +36,12 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
     streams.forgive_output()
     counts: Counter[str] = Counter()
     group, prune, dry_run = arguments["--group"], arguments["--prune"], arguments["--dry-run"]
+    chosen: list[tuple[list[Change], int]] = []
     with open_progress(in_bytes=True) as report:
         changes = bike.sync_file(source, after, tz, group=group, prune=prune, dry_run=dry_run, report=report)
-        chosen: list[tuple[list[Change], int]] = []
-        differences = _list_differences(changes, name, counts)
-        print_rows(arguments, differences, FIELDS, lambda rows: chosen.append(choose_first(rows)))
+        with closing(changes):
+            differences = _list_differences(changes, name, counts)
+            print_rows(arguments, differences, FIELDS, lambda rows: chosen.append(choose_first(rows)))
     for first, number in chosen:
         _show(first, number)
     return _conclude(name, counts, "; nothing was changed" if dry_run else "")
@@ -49,8 +51,9 @@ def load_rows(bike: Redbike, csvfilename: str, after: float | None) -> int:
     """Make the stored jobs those of a CSV file, print only what is wrong and how much, and return the exit status."""
     name, source = _find_source(csvfilename)
     counts: Counter[str] = Counter()
-    for _ in _list_differences(bike.sync_file(source, after), name, counts):
-        pass
+    with closing(bike.sync_file(source, after)) as changes:
+        for _ in _list_differences(changes, name, counts):
+            pass
     return _conclude(name, counts)
 
 
