@@ -201,11 +201,14 @@ class Model:
         data: str | None = None,
         moves: bool = False,
         group: str | None = None,
+        stays: bool = False,
     ) -> None:
         job = self.job(jobid)
         job.membership = job.membership if group is None else group
         moves = moves and options != job.options  # it may have them already
         job.options, job.data = job.options if options is None else options, job.data if data is None else data
+        if stays and job.schedule is not None:
+            return
         somewhere = job.flight or any(place is not None for place in (job.queued, job.timeline, job.held))
         if keeps and somewhere and job.schedule == schedule and not moves:
             return

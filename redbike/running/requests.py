@@ -21,6 +21,7 @@ class Request:
     since: float
     is_given: bool  # whether the user has said from when occurrences count
     changes: OptionChanges = NO_CHANGES  # of the options and the data
+    stays: bool = False  # this is the schedule that the job has: only its options, data and group are set
     wants_run: bool = False  # the job is to run again, even if it has failed for good
     membership: str | None = None  # the record of whose row it is; None leaves it as it is
     known: str = ""  # the options that the job has, as far as is known: most jobs have none
@@ -45,6 +46,7 @@ class Request:
         text = Stop.text if due is None and schedule.runs_once else schedule.text
         keeps = not self.is_given and not schedule.is_command
         rests = not self.is_given and not self.wants_run and (keeps or self.schedule.never_runs)
+        moves = find_spread(options) != find_spread(self.known)
         return JobToSet(
             self.jobid,
             text,
@@ -52,11 +54,12 @@ class Request:
             schedule.runs_once,
             self.queue,
             keeps,
+            stays=self.stays and not moves,
             rests=rests,
             anchor_span=schedule.anchor_span if keeps else None,
             known=self.known,
             options=None if options == self.known else options,
-            moves=find_spread(options) != find_spread(self.known),
+            moves=moves,
             data=self.changes.data,
             group=self.membership,
         )

@@ -22,6 +22,7 @@ class JobToSet:
     once: bool  # the run is owed if it comes due while an earlier one is in flight
     queue: str
     keeps: bool = False  # left where it is, if it has this schedule already
+    stays: bool = False  # left where it is, whatever its schedule: only options, data and group are set
     rests: bool = False  # so also if it has failed for good, or if it is stopped and the schedule never runs
     # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
     anchor_span: tuple[int, int] | None = None
@@ -152,7 +153,7 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
     given: dict[str, Any] = {"id": job.jobid, "schedule": job.schedule, "queue": queue}
     if job.due is not None:
         given["due"] = job.due
-    for name in ("once", "keeps", "rests", "moves"):
+    for name in ("once", "keeps", "stays", "rests", "moves"):
         if getattr(job, name):
             given[name] = True
     if job.anchor_span is not None:

@@ -1,29 +1,45 @@
 """Compare what a row says of a job with what is stored of it."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from redbike.options import OptionChanges, parse_options, show_options
 from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.parser import parse_stored
 from redbike.state.questions import StoredRow
 from redbike.state.records import Membership
 from redbike.syncing.changes import Change, Row, Wish
 from redbike.words import Difference
 
 
-def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: float) -> Change:
+class Comparison(NamedTuple):
+    """What becomes of a job, and what that takes."""
+
+    change: Change
+    schedule: Schedule  # to set
+    is_kept: bool  # the job has that already, and stays where it is
+    is_set: bool  # whether anything of the job is to be set, besides whose row it is
+
+
+def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: float) -> Comparison:
     """Return what becomes of a job that is `stored`, if its row says `schedule`."""
     if stored.schedule is None:
-        return Change(Difference.ADDED, row.jobid, schedule.text, row.line)
+        return Comparison(Change(Difference.ADDED, row.jobid, schedule.text, row.line), schedule, False, True)
     parts = list(_list_differences(row.changes, stored))
-    if not (schedule.is_stored_as(stored.schedule) or _has_had_its_run(schedule, stored, now)):
+    is_kept, is_over = schedule.is_stored_as(stored.schedule), _has_had_its_run(schedule, stored, now)
+    if is_over:
+        schedule, is_kept = parse_stored(stored.schedule), True
+    elif not is_kept:
         parts.insert(0, f"{stored.schedule} -> {schedule.text}")
     elif wish.after is not None and not schedule.never_runs:
         parts.insert(0, "its occurrences count from another instant")
+        is_kept = False
+    is_set = bool(parts)
     owner = Membership.parse(stored.membership).group
     if owner and wish.group not in (None, owner):
         parts.append(f"group: {owner} -> {wish.group}")
     difference = Difference.CHANGED if parts else Difference.UNCHANGED
-    return Change(difference, row.jobid, "; ".join(parts), row.line)
+    return Comparison(Change(difference, row.jobid, "; ".join(parts), row.line), schedule, is_kept, is_set)
 
 
 def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:

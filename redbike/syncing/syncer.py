@@ -35,6 +35,7 @@ class _Plan(NamedTuple):
 
     change: Change
     request: Request | None = None
+    is_set: bool = False  # else only whose row it is is recorded
 
 
 class Syncer:
@@ -89,26 +90,31 @@ class Syncer:
             schedule = self._quiet.parse(row.schedule, zone, row.jobid, now)
         except ValueError as error:
             return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
-        change = compare(row, schedule, stored, wish, now)
-        request = Request(row.jobid, schedule, queue, now, since, wish.after is not None, row.changes)
+        found = compare(row, schedule, stored, wish, now)
+        request = Request(row.jobid, found.schedule, queue, now, since, wish.after is not None, row.changes)
         request.known, request.membership = stored.options, make_membership(stored, schedule, wish.group)
-        return _Plan(change, request)
+        request.stays = found.is_kept
+        return _Plan(found.change, request, found.is_set)
 
     def _commit(self, plans: list[_Plan], from_now: bool, tally: Tally) -> None:
         tally.tried = True
-        requests: dict[Difference, dict[str, Request]] = {difference: {} for difference in Difference}
-        for change, request in plans:
-            if request:
-                requests[change.difference][change.jobid] = request
-            elif isinstance(change.error, BadSchedule):
-                self._store.jobs.reject(change.jobid)
-        self._quiet.set_requests(requests[Difference.ADDED], from_now)
+        new: dict[str, Request] = {}
+        changed: dict[str, Request] = {}
+        memberships: dict[str, str] = {}
+        for change, request, is_set in plans:
+            if not request:
+                if isinstance(change.error, BadSchedule):
+                    self._store.jobs.reject(change.jobid)
+            elif is_set:
+                (new if change.difference == Difference.ADDED else changed)[change.jobid] = request
+            elif request.membership is not None:
+                memberships[change.jobid] = request.membership
+        self._quiet.set_requests(new, from_now)
         # The log has what was changed of each, unless that is very much.
         is_noted = tally.counts[Difference.CHANGED] + tally.counts[Difference.REMOVED] < NOTED
         setter, step = (self._noting, 1) if is_noted and self._store.who else (self._quiet, STEP)
-        setter.set_requests(requests[Difference.CHANGED], from_now, step)
-        same = requests[Difference.UNCHANGED].values()
-        self._store.jobs.own({each.jobid: each.membership for each in same if each.membership is not None})
+        setter.set_requests(changed, from_now, step)
+        self._store.jobs.own(memberships)
 
     def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Unset the rows of `group` that were not seen."""

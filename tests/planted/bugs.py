@@ -349,8 +349,8 @@ OCCURRENCES = [
     Bug(
         "a job that is set again unchanged moves",
         "state/lua/set.lua",
-        "local kept = same and not job.moves and stays(job, run or home)",
-        "local kept = false",
+        "or same and not job.moves and stays(job, run or home)",
+        "or false",
         MOVES,
     ),
     Bug(
@@ -4203,6 +4203,20 @@ SYNCED = [
         "    return is_over and Membership.parse(stored.membership).one_off == schedule.text\n",
         "    return False\n",
         f"{SYNC} -k had_its_run",
+    ),
+    Bug(
+        "a one-off runs again when a load changes an option of it",
+        "running/requests.py",
+        "            stays=self.stays and not moves,\n",
+        "",
+        f"{SYNC} -k something_else",
+    ),
+    Bug(
+        "a job that stays where it is becomes one when it is gone",
+        "state/lua/set.lua",
+        "before[i] and job.stays or",
+        "job.stays or",
+        f"{MOVES} -k stays",
     ),
     Bug(
         "a one-off of a file that is to come is left stopped",

@@ -140,11 +140,12 @@ class Jobs(RuleBasedStateMachine):
         options=options,
         data=data,
         group=memberships,
+        stays=st.sampled_from([False, False, False, True]),
     )
-    def set_periodic(self, jobid, text, delay, keeps, elsewhere, moves, options, data, group):
+    def set_periodic(self, jobid, text, delay, keeps, elsewhere, moves, options, data, group, stays):
         # Another worker class may have a queue of another name for it.
         queue = "work-B" if elsewhere else queue_for(jobid)
-        more = {"options": options, "data": data, "moves": moves, "group": group}
+        more = {"options": options, "data": data, "moves": moves, "group": group, "stays": stays}
         set_one(self.store.at(self.now), JobToSet(jobid, text, self.now + delay, False, queue, keeps, **more))
         self.model.set(self.now, jobid, text, self.now + delay, once=False, keeps=keeps, queue=queue, **more)
 

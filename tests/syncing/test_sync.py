@@ -101,6 +101,39 @@ def test_a_one_off_that_has_had_its_run_does_not_run_again(bike):
     assert bike.work_one() == "past:A"
 
 
+@pytest.mark.parametrize("schedule", ["NOW", "AT:2020-01-01T00:00:00Z"])
+@pytest.mark.parametrize("when", ["waiting", "running", "over"])
+@pytest.mark.parametrize("change", ["options", "group", "both"])
+def test_a_one_off_of_which_something_else_changes_runs_once(client, prefix, schedule, when, change):
+    ran = []
+
+    class Worker(RoundRobin):
+        def work(self, jobid):
+            ran.append(jobid)
+            if when == "running":
+                again()
+
+    def again():
+        options = {} if change == "group" else {"retries": 5}
+        group = "one" if change == "options" else "two"
+        assert bike.sync([("a:A", schedule, options)], group=group).changed.keys() == {"a:A"}
+
+    bike = Redbike(Worker("A"), prefix, client)
+    bike.sync([("a:A", schedule)], group="one")
+    if when == "waiting":
+        again()
+    while bike.work_one():
+        pass
+    if when == "over":
+        again()
+    while bike.work_one():
+        pass
+    assert ran == ["a:A"]
+    assert ("options" in bike.tell("a:A")) == (change != "group")
+    assert bike.sync([("a:A", schedule)], group=bike.tell("a:A")["group"]).unchanged == 1
+    assert list(fsck(bike.store)) == []
+
+
 def test_a_one_off_that_was_stopped_before_its_time_is_set_again(bike):
     bike.sync([("later:A", "AT:4000000000")])
     bike.set("later:A", "STOP")

@@ -11,6 +11,7 @@
 --          known: the options for which its due time was computed; options: what becomes of them, or false;
 --          moves: whether that changes the due times of the schedule; data: the same as options, but unconditionally
 --          group: the record of whose row it is, or false
+--          stays: if there is such a job, only its options, data and group are set
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
 -- returns {'ok', job, why, what, …}: those that were left as they are, because they have other options than known
 --         ('options', those), wait in another queue than their own ('queue', that), or are due by now ('due', '')
@@ -103,7 +104,7 @@ for i, job in ipairs(given.jobs) do
   if paused[i] then job.pause = pause_of(paused[i]) end
   local refused, detail = refusal(job, home, stored[i])
   if job.moves then job.moves = (stored[i] or false) ~= job.options end  -- it may have them already
-  local kept = same and not job.moves and stays(job, run or home)
+  local kept = before[i] and job.stays or same and not job.moves and stays(job, run or home)
   if describe and not refused then
     local said = describe(job, before[i] and not same and clip(before[i], 180), kept, stored[i])
     if said ~= '' then note(changed, id, said) end
