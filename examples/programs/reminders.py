@@ -37,7 +37,7 @@ def remind(jobid: str, data: dict[str, str]) -> None:
 @app.put("/reminders/{user}", status_code=204)
 def set_reminder(user: str, reminder: Reminder, bike: Bike) -> None:
     """Set the reminder of a user, or change it."""
-    bike.set(f"remind:{user}", f"AT:{reminder.at.timestamp()}", data={"text": reminder.text})
+    bike.set(f"remind:{user}", reminder.at, data={"text": reminder.text})
 
 
 @app.get("/reminders/{user}")
