@@ -15,6 +15,7 @@ from redbike.keeping.fsck import fsck
 from redbike.running import presence
 from redbike.running.presence import MAX_QUEUES, MOST_QUEUES, shorten
 from redbike.state.run import Look
+from redbike.state.scripts import Scripts
 from redbike.state.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
 from redbike.texts import MAX_HOST, name_host
 from redbike.working.worker import Worker
@@ -289,12 +290,13 @@ def test_single_passes_register_nothing(bike):
 
 def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
     monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.1)
-    signed, run_all = [], bike.store.scripts.run_all
+    signed, run_all = [], Scripts.run_all
 
-    def record(calls):
-        return run_all(signed.append(call) or call for call in calls)
+    def record(scripts, calls):
+        return run_all(scripts, (signed.append(call) or call for call in calls))
 
-    monkeypatch.setattr(bike.store.scripts, "run_all", record)
+    # Each loop has scripts of its own.
+    monkeypatch.setattr(Scripts, "run_all", record)
     with going(bike, bike.work):
         wait_until(lambda: bike.workers())
         first = bike.workers()[0].seen
