@@ -1,7 +1,8 @@
 """The methods of `redbike.redbike.Redbike` that make the stored jobs those of a file, or of a program."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeGuard, cast
 
 from redbike.consuming import Results
 from redbike.conversion.instants import InstantLike, ZoneLike, read_instant, read_zone
@@ -25,7 +26,7 @@ class Syncing:
     _syncer: Syncer
 
     def load(
-        self, csvfilename: Source, after: InstantLike | None = None, tz: ZoneLike | None = None, *,
+        self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,
         group: str | None = None, prune: bool = False
     ) -> Results[tuple[int, str, bool | ValueError]]:  # fmt: skip
         """Make the stored jobs those of a CSV file; yield (line, job id, True or why not) of each row, streamed.
@@ -33,15 +34,15 @@ class Syncing:
         A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` it has a column for each of the
         header's, which are options, and ``data``. A row with more or fewer columns gives a `BadConfig`, and so does
         one with the id of an earlier row. A job that is the same already is not touched.
-        `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open. `group` and
-        `prune` are as with `sync`; the group of a file that is given by its name is its full path. Raises `BadConfig`
-        for a file that cannot be read, or has an unknown column.
+        `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open; or pairs, as
+        `sync` takes them. `group` and `prune` are as with `sync`; the group of a file that is given by its name is its
+        full path. Raises `BadConfig` for a file that cannot be read, or has an unknown column.
         """
         changes = self._sync_file(csvfilename, after, tz, group, prune)
         return Results("load()", ((each.line, each.jobid, each.error or True) for each in changes if each.line))
 
     def sync_file(
-        self, csvfilename: Source, after: InstantLike | None = None, tz: ZoneLike | None = None, *,
+        self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,
         group: str | None = None, prune: bool = False, dry_run: bool = False,
         report: Callable[[int, int], None] | None = None
     ) -> Results[Change]:  # fmt: skip
@@ -53,12 +54,18 @@ class Syncing:
         return Results("sync_file()", self._sync_file(csvfilename, after, tz, group, prune, dry_run, report))
 
     def _sync_file(
-        self, source: Source, after: InstantLike | None, tz: ZoneLike | None, group: str | None,
+        self, source: Source | Iterable[Pair], after: InstantLike | None, tz: ZoneLike | None, group: str | None,
         prune: bool, dry_run: bool = False, report: Callable[[int, int], None] | None = None
     ) -> Iterator[Change]:  # fmt: skip
-        name = name_group(source) if group is None else check_group(group)
-        wish = Wish(name, prune, dry_run, read_instant("after", after), read_zone(tz))
-        return self._syncer.sync(_read_file(source, report), wish, "load", f"{get_name(source)}: ")
+        zone = read_zone(tz)
+        if _are_pairs(source):
+            owner, subject, rows = None, "a program", _read_pairs(source, zone)
+        else:
+            file = cast(Source, source)
+            owner, subject, rows = name_group(file), get_name(file), _read_file(file, report)
+        name = owner if group is None else check_group(group)
+        wish = Wish(name, prune, dry_run, read_instant("after", after), zone)
+        return self._syncer.sync(rows, wish, "load", f"{subject}: ")
 
     def sync(
         self, pairs: Iterable[Pair], prune: bool = False, *, group: str = PROGRAM, dry_run: bool = False,
@@ -78,6 +85,11 @@ class Syncing:
         for change in self._syncer.sync(_read_pairs(pairs, wish.tz), wish, "sync", f"{group}: "):
             changes.add(change)
         return changes
+
+
+def _are_pairs(source: Source | Iterable[Pair]) -> TypeGuard[Iterable[Pair]]:
+    is_file = isinstance(source, str | Path | bytes) or hasattr(source, "read")
+    return isinstance(source, Iterable) and not is_file
 
 
 def _read_file(source: Source, report: Callable[[int, int], None] | None) -> Iterator[Row]:

@@ -342,6 +342,22 @@ def test_the_path_of_a_file_may_hold_anything(bike, tmp_path):
     assert words(bike.sync_file(path, prune=True)) == [("removed", "a:A")]
 
 
+def test_load_takes_what_sync_takes_too(bike):
+    pairs = [("a:A", HOURLY), ("b:A", HOURLY, {"retries": 5}), ("bad:A", "whenever")]
+    found = list(bike.load(iter(pairs)))
+    assert [(line, jobid, result is True) for line, jobid, result in found] == [
+        (1, "a:A", True),
+        (2, "b:A", True),
+        (3, "bad:A", False),
+    ]
+    assert "group" not in bike.tell("a:A")
+    assert words(bike.sync_file(pairs[:1], group="x", prune=True)) == [("unchanged", "a:A")]
+    assert bike.tell("a:A")["group"] == "x"
+    for wrong in (7, None, b"jobs.csv"):
+        with pytest.raises(BadConfig, match="cannot read"):
+            list(bike.load(wrong))
+
+
 def test_a_change_names_its_line(bike, file):
     [added, bad] = bike.sync_file(file("jobid,schedule", f"a:A,{HOURLY}", "b:A,whenever"))
     assert added == Change(Difference.ADDED, "a:A", HOURLY, 2)
