@@ -65,8 +65,8 @@ def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]
     if isinstance(source, str | Path):
         if "\0" in str(source):
             raise _make_error(source, "there is a NUL in its name")
-        with open(source, **AS_TEXT) as text:
-            yield _check_encoding(_report_lines(text, report) if report else text, source)
+        with open(source, "rb") as file, _decode(file) as text:
+            yield _check_encoding(_report_lines(text, file, report) if report else text, source)
         return
     if not callable(getattr(source, "read", None)):
         raise BadConfig(f"cannot read rows from {source!r:.80}: a file name or an open file is needed")
@@ -78,12 +78,12 @@ def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]
             yield _check_encoding(text, source)
 
 
-def _report_lines(text: IO[str], report: Report) -> Iterator[str]:
-    size = os.fstat(text.fileno()).st_size
+def _report_lines(text: IO[str], file: IO[bytes], report: Report) -> Iterator[str]:
+    """Yield the lines of `text`, which decodes `file`: only that can tell its place while lines are read."""
+    size = os.fstat(file.fileno()).st_size
     for number, line in enumerate(text):
         if number % REPORTED == 0 and size:
-            # Not that of the text: it cannot be asked for while lines are read.
-            report(text.buffer.tell(), size)  # type: ignore[attr-defined]
+            report(file.tell(), size)
         yield line
 
 

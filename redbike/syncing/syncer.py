@@ -110,9 +110,7 @@ class Syncer:
             elif request.membership is not None:
                 memberships[change.jobid] = request.membership
         self._quiet.set_requests(new, from_now)
-        # The log has what was changed of each, unless that is very much.
-        is_noted = tally.counts[Difference.CHANGED] + tally.counts[Difference.REMOVED] < NOTED
-        setter, step = (self._noting, 1) if is_noted and self._store.who else (self._quiet, STEP)
+        setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         setter.set_requests(changed, from_now, step)
         self._store.jobs.own(memberships)
 
@@ -125,11 +123,15 @@ class Syncer:
             gone = [jobid for jobid in dict.fromkeys(page) if jobid not in found]
             texts = dict(zip(gone, self._store.questions.read_rows(gone), strict=True))
             if not dry_run:
-                is_noted = tally.counts[Difference.CHANGED] + tally.counts[Difference.REMOVED] < NOTED
-                jobs = self._store.jobs if is_noted else self._quiet.store.jobs
+                jobs = self._store.jobs if _is_noted(tally) else self._quiet.store.jobs
                 gone = jobs.unset_rows(gone, group)
             seen.add(gone)
             yield [Change(Difference.REMOVED, jobid, texts[jobid].schedule or "") for jobid in gone]
+
+
+def _is_noted(tally: Tally) -> bool:
+    """Tell whether the log has what is changed of each further job, as it is not very much yet."""
+    return tally.counts[Difference.CHANGED] + tally.counts[Difference.REMOVED] < NOTED
 
 
 def _check(chunk: list[Row], seen: SeenIds) -> list[Row]:

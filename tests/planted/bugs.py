@@ -4305,8 +4305,8 @@ SYNCED = [
     Bug(
         "the log does not have what a load changed of each job",
         "syncing/syncer.py",
-        "(self._noting, 1) if is_noted and self._store.who else",
-        "(self._quiet, 1) if is_noted and self._store.who else",
+        "(self._noting, 1) if _is_noted(tally) and self._store.who else",
+        "(self._quiet, 1) if _is_noted(tally) and self._store.who else",
         f"{SYNC} -k who_has_changed",
     ),
     Bug(
