@@ -156,7 +156,7 @@ def test_a_check_during_which_the_slot_moves_looks_at_every_job(bike, cluster, m
 
 def test_a_replica_that_takes_over_is_found(own_cluster, prefix):
     bike = Redbike(Quiet(), prefix=prefix, redis_config=own_cluster.url)
-    bike.set_many([("before:A", "NOW")])
+    assert list(bike.set_many([("before:A", "NOW")])) == [("before:A", True)]
     worker = threading.Thread(target=bike.work)
     worker.start()
     for number in range(2):
