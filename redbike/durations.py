@@ -1,11 +1,13 @@
 """Durations as texts: 900, 15m, 1h30m, 1.5h, 2d."""
 
 import re
+from functools import lru_cache
 
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
 
 
+@lru_cache(4096)
 def measure_duration(duration: str) -> float | None:
     """Return the seconds of a text such as 900, 15m or 1h30m; None for another text."""
     if _SECONDS.fullmatch(duration):

@@ -7,6 +7,7 @@ since then, and was missed, is for the setting ``catchup``.
 import logging
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -165,11 +166,21 @@ class Setter:
 
         If their occurrences count `from_now`, none is before they are set.
         """
+        with self.set_meanwhile(requests, from_now, step) as jobs:
+            pass
+        requests.clear()
+        return jobs
+
+    @contextmanager
+    def set_meanwhile(
+        self, requests: dict[str, Request], from_now: bool, step: int = STEP
+    ) -> Iterator[dict[str, JobToSet]]:
+        """Set those jobs while the caller's block goes on, and give them; they are set when it is over."""
         jobs = {jobid: request.make_job(self.settings) for jobid, request in requests.items()}
-        left = list(jobs.values())
+        with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step) as refused:
+            yield jobs
         ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
-        while left:
-            refused = self.store.jobs.set(left, from_now, step)
+        while refused:
             for job, why, detail in refused:
                 request = requests[job.jobid]
                 if why == "options":
@@ -180,9 +191,7 @@ class Setter:
                 else:
                     job.due = request.timed_schedule.next(self.store.timeline.read_clock() + ahead)
             ahead = 2 * ahead + 0.001
-            left = [jobs[job.jobid] for job, _, _ in refused]
-        requests.clear()
-        return jobs
+            refused = self.store.jobs.set([jobs[job.jobid] for job, _, _ in refused], from_now, step)
 
     def read_clock(self) -> float:
         """Return Redis' clock, which is asked for at most once a second."""

@@ -50,6 +50,8 @@ def _get_name(error: BaseException) -> str:
 def escape(output: bytes) -> str:
     """Return `output` as text; escape bytes that are not UTF-8, and characters that could control a terminal."""
     text = output.decode(errors="backslashreplace")
+    if text.isprintable():
+        return text
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in text
     )

@@ -250,8 +250,8 @@ def test_a_bad_option_changes_nothing(bike):
 
 def test_a_job_without_options_leaves_none_behind_and_costs_no_further_request(bike):
     calls = []
-    run_all = bike.store.scripts.run_all
-    bike.store.scripts.run_all = lambda given: run_all(calls.append(call) or call for call in given)
+    run_meanwhile = bike.store.scripts.run_meanwhile
+    bike.store.scripts.run_meanwhile = lambda given: run_meanwhile(calls.append(call) or call for call in given)
     bike.set("job:A", "EVERY:1h@0")
     assert [call.verb for call in calls] == ["set"]
     assert not bike.client.exists(bike.store.keys.options, bike.store.keys.data)

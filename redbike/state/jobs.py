@@ -1,6 +1,7 @@
 """The transitions that users ask for: a job is set, unset, run once more, cancelled, or rejected for its schedule."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -69,13 +70,24 @@ class Jobs:
         not its own, where another worker class has put it: with that queue in place of its own it can be set. If
         occurrences count `from_now`, the due time of one may have passed meanwhile.
         """
+        with self.set_meanwhile(jobs, from_now, step) as refused:
+            pass
+        return refused
+
+    @contextmanager
+    def set_meanwhile(self, jobs: Sequence[JobToSet], from_now: bool, step: int = STEP) -> Iterator[list[Refused]]:
+        """`set`, while the caller's block goes on; those that were left as they are, are in the list after it."""
+        left: list[Refused] = []
         steps = (jobs[first : first + step] for first in range(0, len(jobs), step))
+        with self._namespace.scripts.run_meanwhile(self._pack_set(step, from_now) for step in steps) as replies:
+            yield left
         refused: dict[str, tuple[Any, str]] = {}
-        for reply in self._namespace.scripts.run_all(self._pack_set(step, from_now) for step in steps):
+        for reply in replies:
             if len(reply) > 1:
                 words = list(map(decode, reply[1:]))
                 refused |= zip(words[::3], zip(words[1::3], words[2::3], strict=True), strict=True)
-        return [Refused(job, *refused[job.jobid]) for job in jobs if job.jobid in refused] if refused else []
+        if refused:
+            left += [Refused(job, *refused[job.jobid]) for job in jobs if job.jobid in refused]
 
     def _pack_set(self, jobs: Sequence[JobToSet], from_now: bool) -> Call:
         numbers = number_queues(job.queue for job in jobs)

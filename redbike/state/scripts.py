@@ -5,7 +5,7 @@ See ``docs/scripts.rst`` for how to write one.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -70,12 +70,29 @@ class Scripts:
 
     def run_all(self, calls: Iterable[Call]) -> list[Reply]:
         """Run several scripts in one round trip. If one fails, raise its error after all were sent."""
+        with self.run_meanwhile(calls) as replies:
+            pass
+        return replies
+
+    @contextmanager
+    def run_meanwhile(self, calls: Iterable[Call]) -> Iterator[list[Reply]]:
+        """Run several scripts while the caller's block goes on; their replies are in the list once that is over.
+
+        If the block fails, nobody knows whether they have run. If one of them fails, raise its error after the block.
+        """
         try:
             pipeline = self._idle.pop()
         except IndexError:
             pipeline = Pipeline(self.client, lambda: self.is_stopping())
+        replies: list[Reply] = []
         try:
-            return pipeline.run(calls)
+            pipeline.send_all(calls)
+            yield replies
+            replies += pipeline.run([])
+        except BaseException:
+            if pipeline.unanswered:
+                pipeline.drop()
+            raise
         finally:
             if self._keeps:
                 self._idle.append(pipeline)
@@ -114,11 +131,17 @@ class Pipeline:
 
     def send(self, call: Call) -> None:
         """Send a script; the next `run` returns its reply."""
+        self.send_all([call])
+
+    def send_all(self, calls: Iterable[Call]) -> None:
+        """Send several scripts; the next `run` returns their replies."""
         with translate_errors():
             try:
-                self._send(call)
+                # The server runs one while the next is made.
+                for call in calls:
+                    self._send(call)
             except BaseException:
-                self._drop()
+                self.drop()
                 raise
 
     def run(self, calls: Iterable[Call]) -> list[Reply]:
@@ -126,22 +149,20 @@ class Pipeline:
 
         If one fails, raise its error after all were sent.
         """
+        self.send_all(calls)
         with translate_errors():
             try:
-                # The server runs one while the next is made.
-                for call in calls:
-                    self._send(call)
                 sent, replies = self._receive_all()
                 if [reply for reply in replies if isinstance(reply, Exception)]:
                     self._repeat_refused(sent, replies)
             except exceptions.ResponseError as error:
                 if self._sent or isinstance(make_refusal(error), Unreachable):
                     # Replies may be left in it; or the server may be a replica now, and the name lead to another one.
-                    self._drop()
+                    self.drop()
                 raise
             except BaseException:
                 # Nobody else must read the replies that may be left in it.
-                self._drop()
+                self.drop()
                 raise
         return [decode_word(reply) for reply in replies]
 
@@ -150,7 +171,8 @@ class Pipeline:
         self._line.close()
         self._sent = []
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Give the connection up, as nobody is to read the replies that may be left in it."""
         self._line.drop()
         self._sent = []
 

@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
@@ -60,26 +61,33 @@ class Syncer:
 
     def _sync_all(self, rows: Iterator[Row], wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Yield what becomes of the jobs of each chunk, once that is done."""
-        unreadable = 0
+        unreadable, ready = 0, list[_Plan]()
         while chunk := list(islice(rows, CHUNK)):
             unreadable = unreadable or next((row.line for row in chunk if not row.jobid), 0)
-            yield self._sync_chunk(_check(chunk, seen), wish, tally)
+            chunk = _check(chunk, seen)
+            stored, now = self._read_stored(chunk), self._quiet.read_clock()
+            # The server sets a chunk while the next one is planned. There may be only one connection for all.
+            with self._commit_meanwhile(ready, wish, tally):
+                plans = self._plan_all(chunk, stored, wish, now)
+            yield [plan.change for plan in ready]
+            ready = plans
+        with self._commit_meanwhile(ready, wish, tally):
+            pass
+        yield [plan.change for plan in ready]
         if wish.prune and unreadable:
             why = f"no job is removed, as the id of line {unreadable} cannot be read"
             yield [Change(Difference.BAD, "", line=unreadable, error=BadConfig(why))]
         elif wish.prune and wish.group is not None:
             yield from self._prune(wish.group, wish.dry_run, seen, tally)
 
-    def _sync_chunk(self, chunk: list[Row], wish: Wish, tally: Tally) -> list[Change]:
-        now = self._quiet.read_clock()
-        since = self._quiet.compute_start(wish.after, now)
+    def _read_stored(self, chunk: list[Row]) -> dict[str, StoredRow]:
         jobids = [row.jobid for row in chunk if not row.error]
         with_data = any(row.changes.data is not None for row in chunk)
-        stored = dict(zip(jobids, self._store.questions.read_rows(jobids, with_data), strict=True))
-        plans = [self._plan(row, stored.get(row.jobid, NOT_STORED), wish, now, since) for row in chunk]
-        if not wish.dry_run:
-            self._commit(plans, since == now, tally)
-        return [plan.change for plan in plans]
+        return dict(zip(jobids, self._store.questions.read_rows(jobids, with_data), strict=True))
+
+    def _plan_all(self, chunk: list[Row], stored: dict[str, StoredRow], wish: Wish, now: float) -> list[_Plan]:
+        since = self._quiet.compute_start(wish.after, now)
+        return [self._plan(row, stored.get(row.jobid, NOT_STORED), wish, now, since) for row in chunk]
 
     def _plan(self, row: Row, stored: StoredRow, wish: Wish, now: float, since: float) -> _Plan:
         zone = self._settings.timezone if wish.tz is None else wish.tz
@@ -96,7 +104,12 @@ class Syncer:
         request.stays = found.is_kept
         return _Plan(found.change, request, found.is_set)
 
-    def _commit(self, plans: list[_Plan], from_now: bool, tally: Tally) -> None:
+    @contextmanager
+    def _commit_meanwhile(self, plans: list[_Plan], wish: Wish, tally: Tally) -> Iterator[None]:
+        """Carry plans out while the caller's block goes on."""
+        if wish.dry_run or not plans:
+            yield
+            return
         tally.tried = True
         new: dict[str, Request] = {}
         changed: dict[str, Request] = {}
@@ -109,7 +122,9 @@ class Syncer:
                 (new if change.difference == Difference.ADDED else changed)[change.jobid] = request
             elif request.membership is not None:
                 memberships[change.jobid] = request.membership
-        self._quiet.set_requests(new, from_now)
+        from_now = all(request.since == request.now for _, request, _ in plans if request)
+        with self._quiet.set_meanwhile(new, from_now):
+            yield
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         setter.set_requests(changed, from_now, step)
         self._store.jobs.own(memberships)
@@ -146,7 +161,7 @@ def _check(chunk: list[Row], seen: SeenIds) -> list[Row]:
                 error = BadConfig("another row before this one has the same job id")
         except BadJobId as bad:
             error = bad
-        checked.append(row._replace(error=error))
+        checked.append(row if error is row.error else row._replace(error=error))
         if row.jobid:
             found.add(row.jobid)
     seen.add(found)

@@ -4254,10 +4254,10 @@ SYNCED = [
         f"{MOVES} -k own",
     ),
     Bug(
-        "what is refused becomes a row all the same",
+        "a job that is set is not recorded as a row",
         "state/lua/set.lua",
-        "job.data ~= nil or job.group ~= nil then",
-        "job.data ~= nil then",
+        "      if text then note(found.new",
+        "      if text and name ~= 'group' then note(found.new",
         f"{SYNC} -k only_what",
     ),
     Bug(
@@ -4282,10 +4282,17 @@ SYNCED = [
         f"{SYNC} -k comes_twice",
     ),
     Bug(
+        "the last rows of a file are not set",
+        "syncing/syncer.py",
+        "        with self._commit_meanwhile(ready, wish, tally):\n            pass\n",
+        "",
+        f"{SYNC} -k only_what",
+    ),
+    Bug(
         "a dry run sets jobs",
         "syncing/syncer.py",
-        "        if not wish.dry_run:\n            self._commit(",
-        "        if True:\n            self._commit(",
+        "        if wish.dry_run or not plans:",
+        "        if not plans:",
         f"{SYNC} -k dry_run",
     ),
     Bug(

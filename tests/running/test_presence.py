@@ -290,13 +290,13 @@ def test_single_passes_register_nothing(bike):
 
 def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
     monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.1)
-    signed, run_all = [], Scripts.run_all
+    signed, run_meanwhile = [], Scripts.run_meanwhile
 
     def record(scripts, calls):
-        return run_all(scripts, (signed.append(call) or call for call in calls))
+        return run_meanwhile(scripts, (signed.append(call) or call for call in calls))
 
     # Each loop has scripts of its own.
-    monkeypatch.setattr(Scripts, "run_all", record)
+    monkeypatch.setattr(Scripts, "run_meanwhile", record)
     with going(bike, bike.work):
         wait_until(lambda: bike.workers())
         first = bike.workers()[0].seen

@@ -86,6 +86,21 @@ def test_replies_that_nobody_has_read_are_left_to_no_one(client, store):
     assert [state.schedule for state in store.questions.inspect(["a:A"])] == ["STOP"]
 
 
+def test_scripts_run_while_the_caller_goes_on(client, store):
+    call = store.timeline.pack_survey()
+    with store.scripts.run_meanwhile([call, call]) as replies:
+        assert replies == []
+        assert [state.schedule for state in store.questions.inspect(["a:A"])] == [None]
+    assert [reply[0] for reply in replies] == ["ok", "ok"]
+
+
+def test_replies_are_left_to_no_one_if_the_caller_fails_meanwhile(client, store):
+    set_job(store, "a:A", "STOP", None)
+    with pytest.raises(ValueError, match="meanwhile"), store.scripts.run_meanwhile([store.timeline.pack_survey()]):
+        raise ValueError("meanwhile")
+    assert [state.schedule for state in store.questions.inspect(["a:A"])] == ["STOP"]
+
+
 def test_idle_connections_are_dropped(client, store):
     set_job(store, "a:A", "STOP", None)
     before = running(client)

@@ -235,16 +235,16 @@ def store(client, prefix):
 def sent(store):
     """Every script that is sent."""
     calls: list[Call] = []
-    run_all = store.scripts.run_all
+    run_meanwhile = store.scripts.run_meanwhile
 
     def record(given: Iterable[Call]) -> Any:
         given = list(given)
         calls.extend(call for call in given if call.verb != "inspect")
-        return run_all(given)
+        return run_meanwhile(given)
 
-    store.scripts.run_all = record
+    store.scripts.run_meanwhile = record
     yield calls
-    store.scripts.run_all = run_all
+    store.scripts.run_meanwhile = run_meanwhile
 
 
 def test_the_table_has_every_verb_and_every_script_a_verb(store, sent):

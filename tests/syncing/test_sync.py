@@ -408,6 +408,12 @@ def test_a_very_long_change_does_not_flood_the_log(client, prefix):
     assert 1000 <= len([entry for entry in entries if entry.action == "set"]) < 1600
 
 
+def test_one_connection_is_enough(server_url, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections=1", noted_as="me@here")
+    assert len(bike.sync((f"{n}:A", HOURLY) for n in range(1200)).added) == 1200
+    assert len(bike.sync((f"{n}:A", HOURLY if n % 2 else "NOW") for n in range(1200)).changed) == 600
+
+
 def test_it_reads_what_others_left_damaged(bike, client):
     bike.sync([("a:A", HOURLY)])
     client.hset(bike.store.keys.options, "a:A", "garbage")

@@ -21,6 +21,10 @@ local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedu
 local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', streaks) > 0
 local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(ids)) or {}
 local stored = call('HLEN', options) > 0 and call('HMGET', options, unpack(ids)) or {}
+local besides = {  -- what becomes of a job besides its schedule
+  options = {key = options, new = {}, gone = {}}, data = {key = data, new = {}, gone = {}},
+  group = {key = groups, new = {}, gone = {}},
+}
 
 local function refusal(job, home, own)
   if (own or false) ~= (job.known or false) and (own or false) ~= job.options then return 'options', own or '' end
@@ -112,9 +116,10 @@ for i, job in ipairs(given.jobs) do
   if refused then
     note(reply, id, refused)
     reply[#reply + 1] = detail
-  elseif job.options ~= nil or job.data ~= nil or job.group ~= nil then
-    for name, key in pairs({options = options, data = data, group = groups}) do
-      if job[name] then change('HSET', key, {id, job[name]}) elseif job[name] == false then change('HDEL', key, {id}) end
+  else
+    for name, found in pairs(besides) do
+      local text = job[name]
+      if text then note(found.new, id, text) elseif text == false then found.gone[#found.gone + 1] = id end
     end
   end
   if not (refused or kept) then
@@ -124,6 +129,10 @@ for i, job in ipairs(given.jobs) do
   end
 end
 if is_repeated() then return reply end  -- it must not start a second run
+for _, found in pairs(besides) do
+  if #found.new > 0 then change('HSET', found.key, found.new) end
+  if #found.gone > 0 then change('HDEL', found.key, found.gone) end
+end
 if #texts > 0 then change('HSET', schedules, texts) end
 if trying and #calm > 0 then change('HDEL', streaks, calm) end
 if #gone > 0 then change('ZREM', timeline, gone) end
