@@ -71,5 +71,5 @@ import os
 import sensors
 from redbike import Redbike
 
-sensors.set_sensors(Redbike(sensors.jobs, redis_config=os.environ["REDBIKE_URL"]), 600)
+sensors.set_sensors(Redbike(sensors.jobs, redis_config=os.environ["REDBIKE_URL"]))
 """

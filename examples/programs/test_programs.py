@@ -29,9 +29,9 @@ def test_a_user_is_reminded_once(redbike: MakeRedbike, capsys: pytest.CaptureFix
 
 def test_the_sensors_are_spread_over_the_minute(redbike: MakeRedbike) -> None:
     bike = redbike(sensors.jobs, now=NOON)
-    sensors.set_sensors(bike, 300)
+    sensors.set_sensors(bike)
     runs = bike.run_due(timedelta(minutes=1))
-    assert len(runs) == len(sensors.readings) == 300
+    assert len(runs) == len(sensors.readings) == 5000
     assert len({run.due for run in runs}) > 50
     assert {gate.at_once for gate in bike.gates()} == {40}
 
