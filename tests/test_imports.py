@@ -133,6 +133,7 @@ MODULES = {
             "top",
             "watch",
         },
+        {"families"},
         {"entry"},
         {"__init__"},
     ],

@@ -169,11 +169,12 @@ Exit status: 0 done, 1 failed, 2 bad usage or bad input.
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docopt import DocoptExit, docopt
 
 from redbike import __version__
+from redbike.cli.families import import_command
 from redbike.cli.messages import BAD, DONE, FAILED, INTERRUPTED, complain, log_to
 from redbike.cli.usage import Usage, UsageError
 from redbike.config import Config, Settings, load
@@ -181,46 +182,6 @@ from redbike.errors import RedbikeError
 from redbike.processes import streams
 from redbike.processes.child import NAME, SUPERVISED
 from redbike.processes.signals import die_as_process_1, reap_children
-
-if TYPE_CHECKING:
-    from redbike.cli.arguments import Command
-
-# For each command, the module of this folder that runs it.
-COMMANDS = {
-    "set": "set",
-    "unset": "set",
-    "load": "load",
-    "import": "importing",
-    "dispatch": "run",
-    "work": "run",
-    "up": "run",
-    "statuses": "look",
-    "schedules": "look",
-    "tell": "look",
-    "next": "next",
-    "failures": "look",
-    "jobs": "list",
-    "show": "show",
-    "why": "look",
-    "health": "watch",
-    "metrics": "watch",
-    "runs": "list",
-    "queues": "list",
-    "workers": "list",
-    "agenda": "agenda",
-    "log": "list",
-    "top": "top",
-    "tail": "tail",
-    "run": "steer",
-    "cancel": "steer",
-    "pause": "steer",
-    "resume": "steer",
-    "limit": "steer",
-    "check": "check",
-    "fsck": "keep",
-    "control": "keep",
-    "server": "keep",
-}
 
 # They read the config themselves, as they have to do something else if it is bad.
 READ_THE_CONFIG = ("check",)
@@ -265,53 +226,13 @@ def _run(argv: list[str]) -> int:
     except (UsageError, DocoptExit):
         return _explain_usage(usage, argv)
     if command in READ_THE_CONFIG:
-        return _import_family(COMMANDS[command])[command](arguments, Config(Settings(), None))
+        return import_command(command)(arguments, Config(Settings(), None))
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
     log_to(sys.stderr, config.settings.log_level, config.settings.log_format, os.environ.get(NAME, ""))
     if SUPERVISED not in os.environ:
         for warning in config.warnings:
             complain(warning)
-    return _import_family(COMMANDS[command])[command](arguments, config)
-
-
-def _import_family(family: str) -> "Mapping[str, Command]":
-    """Import one family, and return its commands. Most families load redis-py; ``--help`` and ``next`` do not need it.
-
-    A family imports all that it needs at once: after it has loaded a worker class, an import searches the current
-    folder before the installed packages.
-    """
-    match family:
-        case "set":
-            from redbike.cli.set import COMMANDS as commands
-        case "load":
-            from redbike.cli.load import COMMANDS as commands
-        case "importing":
-            from redbike.cli.importing import COMMANDS as commands
-        case "run":
-            from redbike.cli.run import COMMANDS as commands
-        case "look":
-            from redbike.cli.look import COMMANDS as commands
-        case "list":
-            from redbike.cli.list import COMMANDS as commands
-        case "show":
-            from redbike.cli.show import COMMANDS as commands
-        case "next":
-            from redbike.cli.next import COMMANDS as commands
-        case "tail":
-            from redbike.cli.tail import COMMANDS as commands
-        case "watch":
-            from redbike.cli.watch import COMMANDS as commands
-        case "top":
-            from redbike.cli.top import COMMANDS as commands
-        case "agenda":
-            from redbike.cli.agenda import COMMANDS as commands
-        case "check":
-            from redbike.cli.check import COMMANDS as commands
-        case "steer":
-            from redbike.cli.steer import COMMANDS as commands
-        case _:
-            from redbike.cli.keep import COMMANDS as commands
-    return commands
+    return import_command(command)(arguments, config)
 
 
 def _help(usage: Usage, words: list[str]) -> int:

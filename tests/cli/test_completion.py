@@ -12,7 +12,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.cli import completion, main
-from redbike.cli.entry import COMMANDS
+from redbike.cli.families import COMMANDS
 from redbike.cli.messages import BAD, DONE
 from tests.commandline import ROOT
 from tests.waiting import wait_until

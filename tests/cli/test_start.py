@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import redbike
-from redbike.cli import agenda, check, entry, importing, keep, load, look, run, show, steer, tail, top, watch
+from redbike.cli import agenda, check, families, importing, keep, load, look, run, show, steer, tail, top, watch
 from redbike.cli import list as list_
 from redbike.cli import next as next_
 from redbike.cli import set as set_
@@ -79,7 +79,7 @@ def test_the_package_itself_imports_only_its_errors(tmp_path):
 
 
 def test_every_command_is_in_its_family():
-    assert {command: family for family in FAMILIES for command in FAMILIES[family].COMMANDS} == entry.COMMANDS
+    assert {command: family for family in FAMILIES for command in FAMILIES[family].COMMANDS} == families.COMMANDS
 
 
 def test_every_public_name_is_there_however_it_is_asked_for(tmp_path):

@@ -14,9 +14,9 @@ import pytest
 
 from redbike import BadJobId, Redbike, RoundRobin
 from redbike.cli.diagnosis import diagnose
-from redbike.cli.entry import COMMANDS
 from redbike.cli.entry import __doc__ as text
 from redbike.cli.examples import EXAMPLES
+from redbike.cli.families import COMMANDS
 from redbike.cli.usage import Usage
 from redbike.schedule.kinds import KEYWORDS
 from tests.cases.calendars import answers
