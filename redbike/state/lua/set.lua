@@ -116,7 +116,7 @@ for i, job in ipairs(given.jobs) do
   if refused then
     note(reply, id, refused)
     reply[#reply + 1] = detail
-  else
+  elseif job.options ~= nil or job.data ~= nil or job.group ~= nil then
     for name, found in pairs(besides) do
       local text = job[name]
       if text then note(found.new, id, text) elseif text == false then found.gone[#found.gone + 1] = id end
