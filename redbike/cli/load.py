@@ -13,7 +13,7 @@ from redbike.cli.messages import BAD, DONE, complain
 from redbike.cli.progress import open_progress
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config import Config
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, RedbikeError
 from redbike.options import COLUMNS
 from redbike.processes import streams
 from redbike.redbike import Redbike
@@ -39,12 +39,20 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
     chosen: list[tuple[list[Change], int]] = []
     with open_progress(in_bytes=True) as report:
         changes = bike.sync_file(source, after, tz, group=group, prune=prune, dry_run=dry_run, report=report)
-        with closing(changes):
-            differences = _list_differences(changes, name, counts)
-            print_rows(arguments, differences, FIELDS, lambda rows: chosen.append(choose_first(rows)))
+        try:
+            with closing(changes):
+                differences = _list_differences(changes, name, counts)
+                print_rows(arguments, differences, FIELDS, lambda rows: chosen.append(choose_first(rows)))
+        except KeyboardInterrupt:
+            if counts:
+                _conclude(name, counts, "; interrupted")
+            raise
     for first, number in chosen:
         _show(first, number)
-    return _conclude(name, counts, "; nothing was changed" if dry_run else "")
+    status = _conclude(name, counts, "; nothing was changed" if dry_run else "")
+    if loss := streams.find_loss():
+        raise RedbikeError(loss)
+    return status
 
 
 def load_rows(bike: Redbike, csvfilename: str, after: float | None) -> int:
@@ -85,6 +93,9 @@ def _find_source(csvfilename: str) -> tuple[str, str | IO[bytes]]:
 def _list_differences(changes: Iterable[Change], name: str, counts: Counter[str]) -> Iterator[Change]:
     """Count all changes, print rows that are refused, and yield what was added, changed or removed."""
     for change in changes:
+        if change.is_note:
+            complain(f"{name}: {change.error}")
+            continue
         counts[change.difference] += 1
         if change.difference == Difference.BAD:
             complain(f"{name} line {change.line}: {f'{change.jobid!r}: ' if change.jobid else ''}{change.error}")

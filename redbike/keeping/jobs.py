@@ -99,7 +99,8 @@ def _check_unscheduled(state: JobState) -> Iterator[str]:
         yield "it has no schedule, but is paused"
     if state.streak or state.skipped or state.failure is not None:
         yield "it has no schedule, but counts or a failure"
-    if state.options or state.has_data or state.has_output or state.membership or state.history:
+    has_group = state.membership and not state.has_event(Event.BAD)
+    if state.options or state.has_data or state.has_output or has_group or state.history:
         yield "it has no schedule, but options, data, output, a group or ended runs"
 
 

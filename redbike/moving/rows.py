@@ -6,7 +6,7 @@ A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the 
 import csv
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +22,7 @@ Entry = tuple[str, str, OptionChanges]  # job id, schedule, options and data
 
 Report = Callable[[int, int], None]
 REPORTED = 1000  # lines
+MAX_LINE = 1024 * 1024  # characters: far more than a job, with its schedule, its options and its data, may have
 
 # Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
 AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
@@ -66,7 +67,8 @@ def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]
         if "\0" in str(source):
             raise _make_error(source, "there is a NUL in its name")
         with open(source, "rb") as file, _decode(file) as text:
-            yield _check_encoding(_report_lines(text, file, report) if report else text, source)
+            lines = _limit_lines(text, source)
+            yield _check_encoding(_report_lines(lines, file, report) if report else lines, source)
         return
     if not callable(getattr(source, "read", None)):
         raise BadConfig(f"cannot read rows from {source!r:.80}: a file name or an open file is needed")
@@ -75,13 +77,21 @@ def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]
         yield _check_encoding(source, source)
     else:
         with _decode(source) as text:
-            yield _check_encoding(text, source)
+            yield _check_encoding(_limit_lines(text, source), source)
 
 
-def _report_lines(text: IO[str], file: IO[bytes], report: Report) -> Iterator[str]:
-    """Yield the lines of `text`, which decodes `file`: only that can tell its place while lines are read."""
+def _limit_lines(text: io.TextIOWrapper, source: Source) -> Iterator[str]:
+    """Yield the lines of `text`. Raise `BadConfig` for one that would take too much memory: it is no line of text."""
+    while line := text.readline(MAX_LINE):
+        if len(line) == MAX_LINE:
+            raise _make_error(source, f"a line has {MAX_LINE} characters or more")
+        yield line
+
+
+def _report_lines(lines: Iterable[str], file: IO[bytes], report: Report) -> Iterator[str]:
+    """Yield `lines`, which `file` is decoded to: only that can tell its place while lines are read."""
     size = os.fstat(file.fileno()).st_size
-    for number, line in enumerate(text):
+    for number, line in enumerate(lines):
         if number % REPORTED == 0 and size:
             report(file.tell(), size)
         yield line
@@ -104,7 +114,9 @@ def _check_encoding(lines: Any, source: Source) -> Iterator[str]:
         raise _make_error(source, "it is UTF-16, not UTF-8")
     if first:
         yield first.removeprefix(BYTE_ORDER_MARK)
-    yield from lines
+    # Not "yield from": that would close the file with this generator, and it may be the caller's.
+    for line in lines:  # noqa: UP028
+        yield line
 
 
 def _check_blocking(file: Any) -> None:
@@ -132,12 +144,25 @@ def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | Ba
             continue
         if line == 1 and tuple(row[:2]) == COLUMNS[:2]:
             header = _read_header(row, source)
+        elif line == 1 and {name.strip().lower() for name in row} >= {*COLUMNS[:2]}:
+            raise _make_error(source, f"its header {','.join(row)[:80]!r} does not begin with 'jobid,schedule'")
+        elif row and row[0].startswith("# "):
+            yield line, BadConfig(f"{','.join(row)[:80]!r} seems to be a comment: leave the row out")
         elif len(row) == len(header):
             yield line, Row(row[0], row[1], dict(zip(header[2:], row[2:], strict=True)))
         elif row:
-            hint = "; a schedule with commas in it needs quotes" if len(row) > len(header) else ""
-            wanted = "JOBID,SCHEDULE" if len(header) == 2 else f"the {len(header)} of the header"
-            yield line, BadConfig(f"{','.join(row)[:80]!r} has {len(row)} columns, not {wanted}{hint}")
+            yield line, _refuse_number(row, len(header))
+
+
+def _refuse_number(row: list[str], wanted: int) -> BadConfig:
+    hint = ""
+    if len(row) > wanted:
+        hint = "; a schedule with commas in it needs quotes"
+    elif len(row) == 1 and any(separator in row[0] for separator in ";\t"):
+        hint = "; commas separate them"
+    found = f"{len(row)} column{'s' * (len(row) > 1)}"
+    names = "JOBID,SCHEDULE" if wanted == 2 else f"the {wanted} of the header"
+    return BadConfig(f"{','.join(row)[:80]!r} has {found}, not {names}{hint}")
 
 
 def _read_header(names: list[str], source: Source) -> tuple[str, ...]:

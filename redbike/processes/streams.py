@@ -38,6 +38,13 @@ def forgive_output() -> None:
         raw.is_forgiving = True
 
 
+def find_loss() -> str | None:
+    """Return why output was discarded that somebody may still wait for, as on a full disk; None if none was."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    return next((_describe(raw.loss) for raw in _find_watched("stdout") if raw.loss), None)
+
+
 def take_output_error() -> str | None:
     """Return why writing to standard output has failed; None if it has not. After a failure, discard further output."""
     error = next((raw.error for raw in _find_watched("stdout")), None)
@@ -45,6 +52,10 @@ def take_output_error() -> str | None:
         return None
     # Otherwise the interpreter would retry when it ends, and print an error.
     replace_by_null(sys.stdout.fileno())
+    return _describe(error)
+
+
+def _describe(error: OSError) -> str:
     return f"cannot write the output: {error.strerror}"
 
 
@@ -100,6 +111,7 @@ class _WatchedFile(io.FileIO):
 
     is_forgiving = False
     error: OSError | None = None
+    loss: OSError | None = None  # why it has discarded data although its reader is still there
 
     def write(self, data: Any) -> int:
         rest = memoryview(data).cast("B")
@@ -111,6 +123,8 @@ class _WatchedFile(io.FileIO):
             if not self.is_forgiving:
                 self.error = error
                 raise
+            if error.errno != errno.EPIPE:
+                self.loss = error
             if is_final(error):
                 replace_by_null(self.fileno())
         return size

@@ -168,6 +168,15 @@ class At(Keyword):
             return cls(f"AT:{rest.strip()}", instant)
         return cls(f"AT:{datetime.fromtimestamp(instant, UTC).isoformat().replace('+00:00', 'Z')}", instant)
 
+    def is_stored_as(self, text: str) -> bool:
+        """Tell whether `text`, a complete one, says the same instant, however it spells that."""
+        if text == self.text or not text.startswith(self.keyword):
+            return text == self.text
+        try:
+            return At.parse(text.removeprefix(self.keyword), "UTC", 0).instant == self.instant
+        except BadSchedule:
+            return False
+
     def next(self, after: float) -> float | None:
         """Return the instant if it is after `after`."""
         return self.instant if self.instant > after else None

@@ -94,9 +94,10 @@ class Jobs:
         given = [_format_job(job, numbers[job.queue]) for job in jobs]
         return self._namespace.pack("set", numbers, request=make_tag(), from_now=from_now, jobs=given)
 
-    def reject(self, jobid: str) -> None:
-        """Leave the status ``BAD`` for a job that was never set."""
-        self._namespace.run("reject", job=jobid)
+    def reject(self, jobid: str, membership: str = "") -> None:
+        """Leave the status ``BAD`` for a job that was never set, and the record of whose row it is, if it is one."""
+        given = {"group": membership} if membership else {}
+        self._namespace.run("reject", job=jobid, **given)
 
     def unset(self, jobid: str) -> None:
         """Forget `jobid`; a run in flight completes. Raise `NoSuchJob` if there is nothing to forget."""

@@ -36,6 +36,11 @@ class Change:
     line: int = 0  # of its row in the file, or the number of its pair, from 1; 0 for a job that was removed
     error: ValueError | None = None  # why its row was refused
 
+    @property
+    def is_note(self) -> bool:
+        """Whether this is about no row: it says why none was removed."""
+        return self.difference == Difference.BAD and not self.line
+
 
 @dataclass(slots=True)
 class Changes:
@@ -58,7 +63,7 @@ class Changes:
                 self.unchanged += 1
             case Difference.REMOVED:
                 self.removed.append(change.jobid)
-            case _:
+            case _ if not change.is_note:
                 self.bad[change.jobid] = change.error or BadConfig(change.detail)
 
     def __str__(self) -> str:

@@ -45,7 +45,7 @@ def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: fl
 def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:
     """Tell whether a one-off that is stored as stopped is the one of this row, and is not to come any more."""
     is_over = stored.schedule == Stop.text and schedule.runs_once and schedule.next(now) is None
-    return is_over and Membership.parse(stored.membership).one_off == schedule.text
+    return is_over and schedule.is_stored_as(Membership.parse(stored.membership).one_off)
 
 
 def _list_differences(changes: OptionChanges, stored: StoredRow) -> Iterator[str]:
@@ -64,6 +64,9 @@ def _list_differences(changes: OptionChanges, stored: StoredRow) -> Iterator[str
 
 def make_membership(stored: StoredRow, schedule: Schedule, group: str | None) -> str | None:
     """Return the record of whose row a job is; None if it is stored already."""
-    owner = Membership.parse(stored.membership).group if group is None else group
-    record = Membership(owner, schedule.text if schedule.runs_once else "").format()
+    known = Membership.parse(stored.membership)
+    # A file that was written by "schedules" has a one-off that has had its run as STOP.
+    has_ended = stored.schedule == schedule.text == Stop.text
+    one_off = known.one_off if has_ended else schedule.text if schedule.runs_once else ""
+    record = Membership(known.group if group is None else group, one_off).format()
     return None if record == stored.membership else record

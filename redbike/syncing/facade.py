@@ -39,7 +39,9 @@ class Syncing:
         full path. Raises `BadConfig` for a file that cannot be read, or has an unknown column.
         """
         changes = self._sync_file(csvfilename, after, tz, group, prune)
-        return Results("load()", ((each.line, each.jobid, each.error or True) for each in changes if each.line))
+        return Results(
+            "load()", ((each.line, each.jobid, each.error or True) for each in changes if each.line or each.error)
+        )
 
     def sync_file(
         self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,
@@ -77,8 +79,8 @@ class Syncing:
         has for them; of its options a job keeps those that are not given. A job with a bad schedule, id or option is
         left as it is, and so is one that comes twice. With `prune`, the jobs of this `group` that are not in `pairs`
         are unset: those that an earlier call with this group has set. Jobs of other groups stay, and so do jobs that
-        were set by themselves. With `dry_run` nothing is changed. Raises `TypeError` for what is no pair, and
-        `BadConfig` for a bad group.
+        were set by themselves. If one of `pairs` has a bad id, all stay. With `dry_run` nothing is changed. Raises
+        `TypeError` for what is no pair, and `BadConfig` for a bad group.
         """
         wish = Wish(check_group(group), prune, dry_run, read_instant("after", after), read_zone(tz))
         changes = Changes()
@@ -97,8 +99,8 @@ def _read_file(source: Source, report: Callable[[int, int], None] | None) -> Ite
         try:
             yield Row(line, *read_entry(row))
         except BadConfig as error:
-            jobid = row.jobid if isinstance(row, FileRow) else ""
-            yield Row(line, jobid, "", NO_CHANGES, error)
+            jobid, schedule = (row.jobid, row.schedule) if isinstance(row, FileRow) else ("", "")
+            yield Row(line, jobid, schedule, NO_CHANGES, error)
 
 
 def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:

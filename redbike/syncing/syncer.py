@@ -4,8 +4,8 @@
    to it that a job keeps its place if its schedule is the same.
 2. Each job is recorded as a row of the group, which is mostly the path of the file. It is one of the last group that
    has it.
-3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end. If a row has no id that can be
-   read, none is: it may be that of any of them.
+3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end. If the id of a row cannot be read,
+   or a row may have swallowed others, none is: it may be any of them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,6 +22,7 @@ from redbike.state.keys import check_jobid
 from redbike.state.log import Tally
 from redbike.state.namespace import STEP
 from redbike.state.questions import StoredRow
+from redbike.state.records import Membership
 from redbike.state.store import Store
 from redbike.syncing.changes import Change, Row, Wish
 from redbike.syncing.comparing import compare, make_membership
@@ -56,27 +57,27 @@ class Syncer:
             for changes in self._sync_all(iter(rows), wish, seen, tally):
                 for change in changes:
                     is_done = change.difference not in (Difference.UNCHANGED, Difference.BAD)
-                    tally.add(change.difference, is_done and not wish.dry_run)
+                    if not change.is_note:
+                        tally.add(change.difference, is_done and not wish.dry_run)
                 yield from changes
 
     def _sync_all(self, rows: Iterator[Row], wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Yield what becomes of the jobs of each chunk, once that is done."""
         unreadable, ready = 0, list[_Plan]()
-        while chunk := list(islice(rows, CHUNK)):
-            unreadable = unreadable or next((row.line for row in chunk if not row.jobid), 0)
-            chunk = _check(chunk, seen)
+        while chunk := _check(list(islice(rows, CHUNK)), seen):
             stored, now = self._read_stored(chunk), self._quiet.read_clock()
             # The server sets a chunk while the next one is planned. There may be only one connection for all.
             with self._commit_meanwhile(ready, wish, tally):
                 plans = self._plan_all(chunk, stored, wish, now)
+            unreadable = unreadable or _find_unreadable(chunk, plans)
             yield [plan.change for plan in ready]
             ready = plans
         with self._commit_meanwhile(ready, wish, tally):
             pass
         yield [plan.change for plan in ready]
         if wish.prune and unreadable:
-            why = f"no job is removed, as the id of line {unreadable} cannot be read"
-            yield [Change(Difference.BAD, "", line=unreadable, error=BadConfig(why))]
+            why = f"no job is removed, as it cannot be told whose row line {unreadable} is"
+            yield [Change(Difference.BAD, "", error=BadConfig(why))]
         elif wish.prune and wish.group is not None:
             yield from self._prune(wish.group, wish.dry_run, seen, tally)
 
@@ -117,7 +118,7 @@ class Syncer:
         for change, request, is_set in plans:
             if not request:
                 if isinstance(change.error, BadSchedule):
-                    self._store.jobs.reject(change.jobid)
+                    self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())
             elif is_set:
                 (new if change.difference == Difference.ADDED else changed)[change.jobid] = request
             elif request.membership is not None:
@@ -147,6 +148,18 @@ class Syncer:
 def _is_noted(tally: Tally) -> bool:
     """Tell whether the log has what is changed of each further job, as it is not very much yet."""
     return tally.counts[Difference.CHANGED] + tally.counts[Difference.REMOVED] < NOTED
+
+
+def _find_unreadable(chunk: list[Row], plans: list[_Plan]) -> int:
+    """Return the line of the first row that may be that of any job; 0 if there is none.
+
+    Its id is wrong, or it is bad and has several lines: a quotation mark too many makes one row of some.
+    """
+    for row, plan in zip(chunk, plans, strict=True):
+        error = plan.change.error
+        if error and (not row.jobid or isinstance(error, BadJobId) or "\n" in str(row.schedule)):
+            return row.line
+    return 0
 
 
 def _check(chunk: list[Row], seen: SeenIds) -> list[Row]:

@@ -160,7 +160,7 @@ def test_a_load_with_three_bad_rows_of_two_hundred(jobs):
     assert "line 10: '9:A'" in named[0]
     assert "every day" in named[0]
     assert "line 100:" in named[1]
-    assert "1 columns" in named[1]
+    assert "1 column, not" in named[1]
     assert "line 200:" in named[2]
     assert "bad job id" in named[2]
     assert "197 added, 3 bad" in named[3]
@@ -180,7 +180,7 @@ def test_a_load_with_three_bad_rows_of_two_hundred(jobs):
         (b"", 0, ()),
         (b"\n\njob:A,NOW\n\n", 0, ()),
         ("job:A,NOW\n".encode("utf-16"), 2, ("UTF-16",)),
-        (b"job:A\n", 2, ("line 1", "1 columns")),
+        (b"job:A\n", 2, ("line 1", "1 column")),
         (b"job:A,NOW,3\n", 2, ("line 1", "3 columns")),
         (b"j\xffb:A,NOW\nok:A,NOW\n", 2, ("line 1", "not UTF-8")),
         (b"job:A," + b"x" * 200_000 + b"\nok:A,NOW\n", 2, ("line 1",)),

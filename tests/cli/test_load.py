@@ -1,11 +1,15 @@
 """`redbike load`: what it prints of a file that differs from what is stored, to whom, and how it ends."""
 
 import json
+import os
+import re
 import shlex
+import signal
 import subprocess
 
 from tests.commandline import Shell
 from tests.terminal import COLOUR, run_on_terminal
+from tests.waiting import wait_until
 
 HOURLY = "EVERY:1h@0"
 
@@ -42,6 +46,40 @@ def test_a_reader_that_goes_away_does_not_end_it_half_way(shell):
     )
     assert (done.stdout, done.stderr) == (f"added,0:A,{HOURLY}\n", "redbike: jobs.csv: 3000 added\n")
     assert len(shell.run("schedules").stdout.splitlines()) == 3000
+
+
+def test_a_full_disk_is_told_once_all_is_done(shell):
+    write(shell, *(f"{n}:A,{HOURLY}" for n in range(3000)))
+    with open("/dev/full", "w") as full:
+        command = shell.command(("load", "jobs.csv"))
+        done = subprocess.run(
+            command,
+            cwd=shell.folder,
+            env=shell.environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == ("redbike: jobs.csv: 3000 added\nredbike: cannot write the output: No space left on device\n")
+    assert len(shell.run("schedules").stdout.splitlines()) == 3000
+
+
+def test_ctrl_c_says_how_far_it_came(shell):
+    os.mkfifo(shell.folder / "jobs.csv")
+    load = shell.start("load", "jobs.csv")
+    with open(shell.folder / "jobs.csv", "w") as rows:
+        for number in range(2000):
+            rows.write(f"{number}:A,{HOURLY}\n")
+        rows.flush()
+        wait_until(lambda: "499:A" in shell.log())
+        load.send_signal(signal.SIGINT)
+        assert load.wait(timeout=10) == 130
+    found = re.search(r"^redbike: jobs\.csv: (\d+) added; interrupted$", shell.log(), re.MULTILINE)
+    assert found
+    assert len(shell.run("schedules").stdout.splitlines()) >= int(found[1]) >= 500
+    assert "Traceback" not in shell.log()
 
 
 def test_it_prints_json(shell):

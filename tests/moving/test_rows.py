@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -94,7 +95,34 @@ def test_a_last_line_without_its_end_is_a_row_and_a_torn_one_is_refused():
     assert list(read_rows(io.StringIO("a:A,NOW\nb:A,STOP"))) == [(1, ("a:A", "NOW", {})), (2, ("b:A", "STOP", {}))]
     [(_, first), (line, torn)] = read_rows(io.StringIO("a:A,NOW\nb:A"))
     assert (first, line) == (("a:A", "NOW", {}), 2)
-    assert "1 columns" in str(torn)
+    assert "1 column, not" in str(torn)
+
+
+@pytest.mark.parametrize("row", ["a:A;NOW", "a:A\tNOW"])
+def test_another_separator_is_told(row):
+    [(_, error)] = read_rows(io.StringIO(row))
+    assert str(error).endswith("has 1 column, not JOBID,SCHEDULE; commas separate them")
+
+
+def test_a_row_that_somebody_has_commented_out_is_no_job():
+    [(_, error), (_, row)] = read_rows(io.StringIO("# a:A,NOW\n#a:A,NOW\n"))
+    assert str(error) == "'# a:A,NOW' seems to be a comment: leave the row out"
+    assert row.jobid == "#a:A"
+
+
+def test_what_is_no_line_of_text_takes_no_memory(shell):
+    reading = "ulimit -v 400000; head -c 1000000000 /dev/zero | "
+    command = " ".join(map(shlex.quote, shell.command(("load", "-"))))
+    done = subprocess.run(
+        ["bash", "-c", reading + command],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "redbike: cannot read '<stdin>': a line has 1048576 characters or more\n"
 
 
 def test_a_schedule_with_commas_needs_quotes_and_is_told_so():
@@ -186,6 +214,8 @@ def test_bad_cells_and_rows_are_named_and_the_others_set(bike):
         ("jobid,schedule,on_error", "unknown column 'on_error' in its header; is 'on-error' meant?"),
         ("jobid,schedule,,", "unknown column '' in its header"),
         ("jobid,schedule,grace,grace", "the column 'grace' is twice in its header"),
+        ("JobID,Schedule", "its header 'JobID,Schedule' does not begin with 'jobid,schedule'"),
+        ("schedule,jobid", "its header 'schedule,jobid' does not begin with 'jobid,schedule'"),
     ],
 )
 def test_a_bad_header_is_refused_before_anything_is_set(bike, header, said):

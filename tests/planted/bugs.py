@@ -4200,9 +4200,37 @@ SYNCED = [
     Bug(
         "a one-off of a file runs again at each load",
         "syncing/comparing.py",
-        "    return is_over and Membership.parse(stored.membership).one_off == schedule.text\n",
+        "    return is_over and schedule.is_stored_as(Membership.parse(stored.membership).one_off)\n",
         "    return False\n",
         f"{SYNC} -k had_its_run",
+    ),
+    Bug(
+        "a one-off runs again when its row spells the instant another way",
+        "schedule/kinds.py",
+        '            return At.parse(text.removeprefix(self.keyword), "UTC", 0).instant == self.instant\n',
+        "            return False\n",
+        f"{SYNC} -k spells_its_instant",
+    ),
+    Bug(
+        "a one-off runs again after a file of what is stored was loaded",
+        "syncing/comparing.py",
+        "    one_off = known.one_off if has_ended else",
+        "    one_off =",
+        f"{SYNC} -k spells_its_instant",
+    ),
+    Bug(
+        "a row that nobody can read removes a job",
+        "syncing/syncer.py",
+        ' or isinstance(error, BadJobId) or "\\n" in str(row.schedule)',
+        "",
+        f"{SYNC} -k whose_row",
+    ),
+    Bug(
+        "a job that was never set stays when its row is gone",
+        "syncing/syncer.py",
+        'self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())',
+        "self._store.jobs.reject(change.jobid)",
+        f"{SYNC} -k never_set",
     ),
     Bug(
         "a one-off runs again when a load changes an option of it",
@@ -4326,7 +4354,7 @@ SYNCED = [
     Bug(
         "repair leaves the row of a job that is unset",
         "keeping/correction.py",
-        'has_output=False, membership="")',
+        "has_output=False, membership=membership)",
         "has_output=False)",
         f"{GIVEN} -k left",
     ),

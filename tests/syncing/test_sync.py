@@ -270,10 +270,70 @@ def test_a_bad_row_keeps_its_job_and_one_without_an_id_keeps_all(bike, file):
         found = list(bike.sync_file(file(*rows), prune=True))
         assert words(found) == [("bad", "a:A"), ("removed", "b:A")]
         list(bike.load(file(f"b:A,{HOURLY}")))
-    found = list(bike.sync_file(file("a:A,NOW,"), prune=True))
-    assert words(found) == [("bad", ""), ("bad", "")]
-    assert "no job is removed, as the id of line 1 cannot be read" in str(found[-1].error)
+
+
+WHOSE = [
+    "a:A,NOW,",
+    "a:A ,NOW",
+    "a:,NOW",
+    "a\0:A,NOW",
+    "\udcff:A,NOW",
+    "# a:A,NOW",
+    'c:A,"NOW\nb:A,NOW\na:A,NOW"',
+    'jobid,schedule,retries\nc:A,"NOW\nb:A,NOW,",many',
+]
+
+
+@pytest.mark.parametrize("text", WHOSE)
+def test_no_job_is_removed_if_nobody_can_tell_whose_row_one_is(bike, tmp_path, text):
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"a:A,{HOURLY}\nb:A,{HOURLY}\n")
+    list(bike.load(str(path)))
+    path.write_bytes(f"{text}\n".encode(errors="surrogateescape"))
+    *_, bad, why = bike.sync_file(str(path), prune=True)
+    assert (bad.difference, bad.is_note, why.is_note) == ("bad", False, True)
+    assert str(why.error) == f"no job is removed, as it cannot be told whose row line {bad.line} is"
     assert stored(bike).keys() == {"a:A", "b:A"}
+    assert [found[1] for found in bike.load(str(path), prune=True)][-1] == ""
+
+
+def test_a_program_with_a_bad_id_removes_no_job(bike):
+    bike.sync([("a:A", HOURLY), ("b:A", HOURLY)])
+    changes = bike.sync([("a:A ", HOURLY)], prune=True)
+    assert (changes.removed, [*changes.bad], str(changes)) == ([], ["a:A "], "1 bad")
+
+
+def test_a_job_that_was_never_set_is_gone_with_its_row(bike, file):
+    assert words(bike.sync_file(file("a:A,whenever", f"b:A,{HOURLY}"))) == [("bad", "a:A"), ("added", "b:A")]
+    assert list(fsck(bike.store)) == []
+    assert words(bike.sync_file(file(f"b:A,{HOURLY}"), prune=True)) == [("unchanged", "b:A"), ("removed", "a:A")]
+    assert [jobid for jobid, _ in bike.store.questions.list_statuses()] == ["b:A"]
+    assert list(fsck(bike.store)) == []
+
+
+OTHER_SPELLINGS = [
+    ("AT:2020-01-01T00:00:00Z", "AT:1577836800"),
+    ("AT:1577836800.0", "AT:2020-01-01T01:00:00+01:00"),
+    ("NOW", "NOW"),
+]
+
+
+@pytest.mark.parametrize(("first", "other"), OTHER_SPELLINGS)
+def test_a_one_off_does_not_run_again_if_its_row_spells_its_instant_another_way(bike, file, first, other):
+    list(bike.load(file(f"a:A,{first}")))
+    assert bike.work_one() or (bike.dispatch_due(), bike.work_one())
+    assert words(bike.sync_file(file(f"a:A,{other}"))) == [("unchanged", "a:A")]
+    # As after a file of what is stored, such as a backup, was loaded.
+    assert words(bike.sync_file(file("a:A,STOP", name="backup.csv"))) == [("changed", "a:A")]
+    assert words(bike.sync_file(file(f"a:A,{other}"))) == [("changed", "a:A")]
+    assert stored(bike) == {"a:A": "STOP"}
+    assert words(bike.sync_file(file("a:A,AT:1577836801"))) == [("changed", "a:A")]
+    assert stored(bike) == {"a:A": "AT:1577836801"}
+
+
+def test_a_one_off_that_waits_is_the_same_however_its_row_spells_it(bike):
+    bike.sync([("a:A", "AT:4000000000")])
+    assert bike.sync([("a:A", "AT:2096-10-02T07:06:40Z")]) == Changes(unchanged=1)
 
 
 def test_a_run_in_flight_completes_when_its_row_is_gone(client, prefix):
