@@ -14,6 +14,7 @@ extensions = ["sphinx.ext.autodoc", "plain_links", "sources"]
 html_theme = "furo"
 # README.rst links to it.
 html_extra_path = ["../LICENSE"]
+linkcheck_ignore = ["LICENSE$"]
 html_title = "Redbike"
 exclude_patterns = ["_build"]
 highlight_language = "none"
