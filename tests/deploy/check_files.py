@@ -21,6 +21,7 @@ import yaml
 from tests.commandline import ROOT
 from tests.deploy.machine import COMPOSE, run
 from tests.deploy.test_files import list_queries
+from tests.pages import find_block
 
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -200,6 +201,14 @@ def test_the_alarms_and_the_queries_of_the_dashboard_are_right(promtool, tmp_pat
     assert len(queries) > 15
     (tmp_path / "queries.yaml").write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": queries}]}))
     run(promtool, "check", "rules", tmp_path / "queries.yaml")
+
+
+def test_the_page_on_alerting_configures_prometheus(promtool, tmp_path):
+    (tmp_path / "prometheus.yml").write_text(find_block("alerting", "rule_files:"))
+    (tmp_path / "redbike-alerts.yaml").write_text((DEPLOY / "prometheus" / "alerts.yaml").read_text())
+    run(promtool, "check", "config", tmp_path / "prometheus.yml")
+    (tmp_path / "own.yaml").write_text(find_block("alerting", "groups:"))
+    run(promtool, "check", "rules", tmp_path / "own.yaml")
 
 
 def test_the_example_has_its_own_namespace_prefix_and_size(built):

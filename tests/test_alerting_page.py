@@ -1,0 +1,92 @@
+"""The recipes of docs/alerting.rst, and the figures that docs/monitoring.rst has served: each rings."""
+
+import re
+import socketserver
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.pages import find_block, is_like, list_blocks, run_line, start_line, write
+from tests.pinged import serve
+from tests.servers import free_ports
+from tests.waiting import wait_until
+
+
+class MailServer(socketserver.StreamRequestHandler):
+    """Takes one mail as SMTP has it, and keeps its lines."""
+
+    def handle(self):
+        self.wfile.write(b"220 ready\r\n")
+        in_mail = False
+        for line in self.rfile:
+            self.server.lines.append(line.decode().rstrip())
+            if in_mail and line != b".\r\n":
+                continue
+            in_mail = line.upper() == b"DATA\r\n"
+            self.wfile.write(b"354 go on\r\n" if in_mail else b"250 done\r\n")
+
+
+@pytest.fixture
+def mails():
+    with socketserver.TCPServer(("127.0.0.1", 0), MailServer) as server:
+        server.lines = []
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_the_dispatcher_calls_its_switch(shell):
+    with serve() as pinged:
+        commands = find_block("alerting", "$ export").replace("https://hc-ping.com", pinged.url)
+        start_line(shell, re.sub(r"^\$ ", "", commands, flags=re.MULTILINE).replace("redbike d", "exec redbike d"))
+        wait_until(lambda: pinged.called, 60)
+        assert pinged.called[0] == "/UUID"
+
+
+def test_a_command_mails_after_a_failure(shell):
+    write(shell, "bin/mail", '#!/bin/sh\n{ printf "%s\\n" "$@"; cat; } >mail.new; mv mail.new mail\n').chmod(0o755)
+    write(shell, "backup", "#!/bin/sh\necho half a backup\nexit 3\n").chmod(0o755)
+    write(shell, "commands.ini", find_block("alerting", "[commands]").replace("/usr/local/bin", str(shell.folder)))
+    assert shell.run("set", "backup:A", "NOW").returncode == 0
+    start_line(shell, "exec redbike work \"redbike.commands:Commands('A', 'commands.ini')\"")
+    wait_until((shell.folder / "mail").exists, 60)
+    option, subject, *rest = (shell.folder / "mail").read_text().splitlines()
+    assert (option, rest) == ("-s", ["ops@example.org", "half a backup"])
+    assert subject == "backup:A failed: exit status 3: half a backup"
+
+
+def test_a_program_mails_after_a_failure(shell, mails):
+    server = f'"127.0.0.1", {mails.server_address[1]}, '
+    write(shell, "app.py", find_block("alerting", "# app.py").replace('"localhost", ', server))
+    shell.start("up", "app:jobs")
+    wait_until(lambda: "works work-backup" in shell.log(), 60)
+    assert shell.run("run", "backup").returncode == 0
+    wait_until(lambda: "." in mails.lines, 60)
+    assert {"Subject: backup failed", "To: ops@example.org", "OSError: disk full"} <= {*mails.lines}
+
+
+def test_nagios_is_told_that_it_is_critical(shell):
+    conf = write(shell, "redbike.conf", "")
+    done = run_line(shell, find_block("alerting", "redbike --config").replace("/etc/redbike/redbike.conf", str(conf)))
+    assert (done.returncode, done.stdout.partition(":")[0]) == (2, "PROBLEM")
+
+
+def test_the_figures_are_served(shell):
+    [(command, shown)] = [
+        each for block in list_blocks("monitoring") if "redbike metrics" in block.text for each in block.commands()
+    ]
+    [port] = free_ports(1)
+    start_line(shell, f"exec {command.replace('9199', str(port))}")
+    wait_until(lambda: shell.log().endswith("\n"), 60)
+    assert is_like(shell.log(), shown)
+    url = re.search(r"'(.*)'", find_block("alerting", "curl -f"))[1]
+    Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"]).set("backup:A", "NOW")
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(url.replace("redbike-monitor:9199", f"127.0.0.1:{port}"), timeout=60)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        assert b"redbike_up 1.0" in answer.read()

@@ -1,0 +1,160 @@
+"""The pieces of Python, and the commands beside them, on pages that are not one program."""
+
+import runpy
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.commands import Commands
+from redbike.running.policies import place_done
+from redbike.words import Outcome
+from redbike.working.run_log import describe
+from tests.pages import find_block, is_like, run_line, start_line, write
+from tests.verbs import set_job, take_one
+from tests.waiting import wait_until
+
+ON_COMMIT = """
+import os
+
+import django
+from django.conf import settings
+
+settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}})
+django.setup()
+
+from types import SimpleNamespace
+
+from django.db import transaction
+from redbike import Redbike, RoundRobin
+
+bike, order = Redbike(RoundRobin("A"), redis_config=os.environ["REDBIKE_URL"]), SimpleNamespace(pk=7)
+with transaction.atomic():
+    LINE
+    assert list(bike.get_schedules()) == []
+print(bike.tell("mail:7")["data"])
+"""
+BIKE = """
+import os
+from redbike import Redbike, RoundRobin
+
+bike = Redbike(RoundRobin("A"), redis_config=os.environ["REDBIKE_URL"])
+"""
+# A job, by how much it was late, how long it took, the number of the try, and how its runs of a second ended.
+LOGGED = [
+    ("backup:db", 0.0, 251.0, 1, [Outcome.OK]),
+    ("poll:web", 3.0, 0.012, 2, [*[Outcome.OK] * 4, Outcome.FAILED]),
+]
+
+
+@pytest.fixture
+def bike(shell):
+    return Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"])
+
+
+def run_program(shell, text):
+    write(shell, "program.py", text)
+    done = run_line(shell, "python program.py")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_code(folder, page, first, **names):
+    """Run a piece of Python, which presumes `names`; return all the names that there are then."""
+    (folder / "piece.py").write_text(find_block(page, first))
+    return runpy.run_path(str(folder / "piece.py"), init_globals=names)
+
+
+def test_a_program_listens(shell, bike):
+    write(shell, "program.py", BIKE + find_block("command-line", "for event in"))
+    start_line(shell, f"exec {sys.executable} -u program.py")
+    wait_until(lambda: bike.client.pubsub_shardnumsub("redbike-journal")[0][1], 60)
+    bike.set("job:A", "NOW")
+    assert bike.work_one() == "job:A"
+    wait_until(lambda: "PastRun(jobid='job:A'" in shell.log(), 60)
+
+
+def test_a_job_is_set_when_a_transaction_is_committed(shell):
+    program = ON_COMMIT.replace("LINE", find_block("django", "transaction.on_commit").strip())
+    assert run_program(shell, program) == "{'order': 7}\n"
+
+
+def test_a_program_asks_how_many_replicas_have_a_job(tmp_path, bike):
+    names = run_code(tmp_path, "durability", "bike.set(", bike=bike)
+    assert names["safe"] is False  # this server has none
+    assert bike.tell("report:A")["schedule"] == "AT:2030-01-01T00:00:00Z"
+
+
+def test_a_program_syncs_its_jobs(tmp_path, bike, capsys):
+    changes = bike.sync([("backup:db", "30 3 * * *", {"timeout": "2h"})], group="my-program")
+    assert changes.added
+    run_code(tmp_path, "schedules-in-git", "changes = bike.sync", bike=bike)
+    shown = [line.partition("# prints: ")[2] for line in find_block("schedules-in-git", "changes").splitlines()]
+    assert capsys.readouterr().out.splitlines() == [line for line in shown if line]
+
+
+def test_the_jobs_of_the_web_app_are_worked(shell):
+    jobs, app = find_block("fastapi", "redbike up").splitlines()
+    write(shell, "app.py", find_block("fastapi", "from collections"))
+    start_line(shell, f"exec {sys.executable} -m {jobs}")
+    wait_until(lambda: "works work-remind" in shell.log(), 60)
+    assert app.startswith("uvicorn app:app ")
+    assert "FastAPI" in run_program(shell, "import app\nprint(app.app)\n").title().replace("Fastapi", "FastAPI")
+
+
+def test_a_program_shows_the_figures_beside_its_own(shell):
+    code = find_block("monitoring", "from prometheus_client")
+    shown = run_program(shell, f"{BIKE}{code}\nfrom prometheus_client import generate_latest\nprint(generate_latest())")
+    assert "redbike_up 1.0" in shown
+    assert "python_info" in shown
+
+
+def test_the_lines_of_the_log_are_like_those_shown(bike):
+    now = time.time()
+    lines = []
+    for jobid, late, took, attempt, outcomes in LOGGED:
+        set_job(bike.store, jobid, "EVERY:1d@0.0", now - late)
+        run = replace(
+            take_one(bike.store.at(now), [(bike.store.queue_for(jobid), 1000.0)], f"tag{attempt}"), tries=attempt - 1
+        )
+        run.began, run.over = run.received, run.received + took
+        done = place_done(run, None, bike.settings, now)
+        text, _ = describe([(run, replace(done, outcome=outcome)) for outcome in outcomes])
+        lines.append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} INFO {text}")
+    shown = find_block("monitoring", "2026-03-02T03:04:11Z").splitlines()
+    assert [is_like(*pair) for pair in zip(lines, shown, strict=True)] == [True, True], lines
+
+
+def test_a_worker_class_limits_queues(shell):
+    write(shell, "tour.py", find_block("workers", "from redbike import Limit") + "    def work(self, jobid): pass\n")
+    shell.start("work", "tour:Worker('mail')")
+    wait_until(lambda: shell.run("limit", "work-mail").stdout == "work-mail: at once 5, rate 100/m\n", 60)
+
+
+def test_a_worker_class_hears_of_failures(tmp_path, bike):
+    mails = []
+    names = {"RoundRobin": RoundRobin, "send_mail": mails.append}
+    worker = run_code(tmp_path, "workers", "class Worker", **names)["Worker"]
+
+    class Failing(worker):
+        def work(self, jobid):
+            raise OSError("full")
+
+    own = Redbike(Failing("A"), redis_config=bike.client)
+    own.set("job:A", "NOW")
+    own.work_one()
+    assert mails == ["job:A: failed OSError: full"]
+
+
+def test_a_command_is_chosen_by_the_id_of_a_job(shell):
+    write(shell, "backup", "#!/bin/sh\necho $1\n").chmod(0o755)
+    text = find_block("workers", "[commands]").replace("/usr/local/bin", str(shell.folder))
+    commands = Commands("A", str(write(shell, "commands.ini", text)))
+    bike = Redbike(commands, redis_config=shell.environment["REDBIKE_URL"])
+    for jobid in ("backup:A", "backup:db1:A"):
+        bike.set(jobid, "NOW")
+        assert bike.work_one() == jobid
+        assert bike.runs(jobid)[0].outcome == "ok"
