@@ -102,7 +102,7 @@ def test_the_jobs_of_the_web_app_are_worked(shell):
     start_line(shell, f"exec {sys.executable} -m {jobs}")
     wait_until(lambda: "works work-remind" in shell.log(), 60)
     assert app.startswith("uvicorn app:app ")
-    assert "FastAPI" in run_program(shell, "import app\nprint(app.app)\n").title().replace("Fastapi", "FastAPI")
+    assert run_program(shell, "import app\nprint(type(app.app).__name__)\n") == "FastAPI\n"
 
 
 def test_a_program_shows_the_figures_beside_its_own(shell):

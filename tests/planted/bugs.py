@@ -54,6 +54,7 @@ METRICS = "tests/watching/test_metrics.py"
 TAIL = "tests/cli/test_tail.py"
 TOP = "tests/cli/test_top.py"
 AGENDA = "tests/watching/test_agenda.py"
+PAGES = "tests/test_pages.py"
 PINGS = "tests/running/test_pings.py"
 RUN_LOG = "tests/working/test_run_log.py"
 WHY = "tests/why/test_why.py"
@@ -4031,6 +4032,20 @@ SEEN = [
         "        if self._process:\n",
         "        if False:\n",
         "tests/cli/test_log_format.py",
+    ),
+    Bug(
+        "the table of jobs has another heading than its page shows",
+        "cli/tables.py",
+        'Column("NEXT RUN", lambda job: _show_next(job, clock)),',
+        'Column("DUE", lambda job: _show_next(job, clock)),',
+        f"{PAGES} -k jobs",
+    ),
+    Bug(
+        "runs are printed in another order than their page shows",
+        "looking.py",
+        "heapq.nlargest(limit, wanted, key=_STARTED)",
+        "heapq.nsmallest(limit, wanted, key=_STARTED)",
+        f"{PAGES} -k runs",
     ),
     Bug(
         "Ctrl-Z leaves the terminal as top has it",
