@@ -43,6 +43,15 @@ def clip(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def quote(value: object) -> str:
+    """Return the first 80 characters of what Python writes for `value`, for a message."""
+    try:
+        return f"{value!r:.80}"
+    except ValueError:
+        # Python writes no integer of more than 4,300 digits, except in hexadecimal.
+        return f"{value:#x}"[:80]
+
+
 def _get_name(error: BaseException) -> str:
     return clip(str(type.__getattribute__(type(error), "__name__")))
 

@@ -10,7 +10,7 @@ from redbike.config import Config
 from redbike.durations import measure_duration
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.processes.signals import SignalHandlers, StopFlag, leave_to_others
-from redbike.watching.health import MAX_LAG, Health
+from redbike.watching.health import MAX_LAG, MOST_LAG, Health
 from redbike.watching.server import Page, Server, parse_address
 
 PATIENCE = 1.5  # seconds for all that is asked about health, so that the command takes two
@@ -52,7 +52,7 @@ def _parse_lag(text: str | None) -> float:
     if text is None:
         return MAX_LAG
     seconds = measure_duration(text)
-    if not seconds:
+    if not seconds or seconds > MOST_LAG:
         raise BadConfig(f"bad --max-lag {text!r:.80}: a time such as 90, 5m or 1h is needed, more than 0")
     return seconds
 

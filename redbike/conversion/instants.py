@@ -1,9 +1,10 @@
 """Read instants and time zones as Python has them."""
 
-import math
 from datetime import datetime, timedelta, tzinfo
 
 from redbike.errors import BadConfig
+from redbike.schedule.moments import END_OF_TIME
+from redbike.texts import quote
 
 InstantLike = float | datetime
 """An instant: epoch seconds, or an aware datetime."""
@@ -15,19 +16,23 @@ ZoneLike = str | tzinfo
 def read_instant(name: str, value: InstantLike | None) -> float | None:
     """Return the epoch seconds of the argument `name`; None for None.
 
-    Raise `TypeError` for anything but a number and an aware datetime, and `BadConfig` for a number that is not finite.
+    Raise `TypeError` for anything but a number and an aware datetime, and `BadConfig` for an instant before 1970 or
+    after 9999, such as milliseconds, and for NaN.
     """
     if value is None:
         return None
     if isinstance(value, datetime):
         check_aware(value)
-        return value.timestamp()
-    if isinstance(value, bool) or not isinstance(value, int | float):
+        seconds = value.timestamp()
+    elif isinstance(value, bool) or not isinstance(value, int | float):
         kind = type(value).__name__
         raise TypeError(f"bad {name} {value!r:.80}, which is a {kind}: epoch seconds or an aware datetime is needed")
-    if not -math.inf < value < math.inf:
-        raise BadConfig(f"bad {name} {value!r:.80}: epoch seconds or an aware datetime is needed")
-    return value
+    else:
+        seconds = value
+    if not 0 <= seconds < END_OF_TIME:
+        what = "epoch seconds or an aware datetime is needed, from 1970 to 9999"
+        raise BadConfig(f"bad {name} {quote(value)}: {what}")
+    return seconds
 
 
 def read_zone(tz: ZoneLike | None) -> str | None:

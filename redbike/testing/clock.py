@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
+from redbike.texts import quote
 
 
 class Clock:
@@ -34,10 +35,10 @@ def read_instant(given: "float | datetime | timedelta", now: float) -> float:
     elif isinstance(given, bool) or not isinstance(given, int | float):
         raise TypeError(f"{given!r:.80} is no instant: epoch seconds, an aware datetime or a timedelta is needed")
     else:
-        instant = float(given)
+        instant = given
     if not 0 <= instant < END_OF_TIME:
-        raise BadConfig(f"bad instant {given!r:.80}: it is before 1970 or after 9999")
-    return round(instant, 6)
+        raise BadConfig(f"bad instant {quote(given)}: it is before 1970 or after 9999")
+    return round(float(instant), 6)
 
 
 def name(instant: float) -> str:

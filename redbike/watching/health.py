@@ -23,6 +23,7 @@ from redbike.why.situation import ENDS, read_schedule, works
 from redbike.words import Event, Outcome, Skip
 
 MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for
+MOST_LAG = 1e10  # seconds, as of every duration
 RECENT = 600.0  # seconds for which a lost process counts: others have its jobs by then
 MOST = 5  # of each kind of problem that are told
 

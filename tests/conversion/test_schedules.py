@@ -202,10 +202,17 @@ def test_what_is_no_instant_is_refused_by_every_call(bike, name, call):
         (True, TypeError),
         (math.nan, BadConfig),
         (math.inf, BadConfig),
+        (MOMENT.timestamp() * 1000, BadConfig),
+        (253402300800, BadConfig),
+        (-1, BadConfig),
+        (10**400, BadConfig),
+        (datetime(1969, 12, 31, tzinfo=UTC), BadConfig),
+        (datetime(9999, 12, 31, 23, tzinfo=tz.tzoffset("X", -7200)), BadConfig),
     ):
         with pytest.raises(error, match=f"bad {name} {value!r:.9}|the datetime .* is naive".replace("(", r"\(")):
             call(bike, value)
     assert [jobid for jobid, _ in bike.get_schedules()] == ["other:A"]
+    assert list(bike.fsck()) == []
     assert bike.gates() == []
     assert "paused" not in bike.tell("other:A")
 
@@ -213,7 +220,12 @@ def test_what_is_no_instant_is_refused_by_every_call(bike, name, call):
 def test_an_instant_is_exact():
     assert read_instant("after", MOMENT) == 1909119600.0
     assert read_instant("after", MOMENT.replace(microsecond=123456)) == 1909119600.123456
-    assert (read_instant("after", 5), read_instant("after", None)) == (5, None)
+    assert (read_instant("after", 0), read_instant("after", None)) == (0, None)
+
+
+def test_an_integer_that_python_does_not_write_is_refused_in_a_line():
+    with pytest.raises(BadConfig, match=r"bad after 0x[0-9a-f]{78}: epoch seconds"):
+        read_instant("after", 10**5000)
 
 
 def test_nothing_of_dateutil_or_croniter_is_imported_for_texts():

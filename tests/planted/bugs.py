@@ -4405,6 +4405,13 @@ EMBEDDED = [
         f"{OBJECTS} -k anything_else",
     ),
     Bug(
+        "milliseconds are taken for an instant",
+        "conversion/instants.py",
+        "    if not 0 <= seconds < END_OF_TIME:\n",
+        "    if not seconds < float('inf'):\n",
+        f"{OBJECTS} -k no_instant",
+    ),
+    Bug(
         "a loop that begins after stop goes on",
         "running/own_loops.py",
         "        if self._is_stopped:\n            stay.stop()\n",

@@ -294,6 +294,7 @@ def test_without_an_instant_the_clock_stands_at_this_second(redbike, client):
         (START - 1, BadConfig, "only goes forward: 2026-09-21T14:13:19Z is before 2026-09-21T14:13:20Z"),
         (timedelta(seconds=-1), BadConfig, "only goes forward"),
         (1e15, BadConfig, "before 1970 or after 9999"),
+        (10**400, BadConfig, "bad instant 1000.*before 1970 or after 9999"),
     ],
 )
 def test_a_bad_until_is_refused_and_nothing_runs(redbike, until, error, said):

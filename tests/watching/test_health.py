@@ -257,6 +257,6 @@ def test_the_facade_asks_by_its_own_settings(client, prefix):
     assert bike.health("none*", max_lag=5).problems[-1] == "no job matches 'none*'"
     with pytest.raises(BadJobId):
         bike.health("a\nb")
-    for wrong in (0, -1, float("nan"), float("inf"), True, "60", None):
+    for wrong in (0, -1, float("nan"), float("inf"), 10**400, True, "60", None):
         with pytest.raises(BadConfig, match="bad max_lag"):
             bike.health(max_lag=wrong)
