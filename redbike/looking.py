@@ -12,6 +12,7 @@ from redbike.checking.worker import WorkerCheck
 from redbike.config import Settings
 from redbike.conversion.instants import InstantLike, read_instant
 from redbike.errors import BadConfig
+from redbike.running.own_loops import OwnLoops
 from redbike.schedule.forecast import Clock
 from redbike.state.depths import Queue
 from redbike.state.history import PastRun
@@ -38,6 +39,7 @@ class Looking:
     store: Store
     worker: WorkerClass
     settings: Settings
+    _loops: OwnLoops
 
     def tell(self, jobid: str) -> dict[str, Any]:
         """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
@@ -117,12 +119,12 @@ class Looking:
         return heapq.nlargest(limit, wanted, key=_STARTED)
 
     def events(self) -> Iterator[PastRun | LogEntry]:
-        """Listen from now on: yield each run that ends, and what people change, as it happens. It has no end.
+        """Listen from now on: yield each run that ends, and what people change, as it happens, until `close`.
 
         What happens while nobody listens is not repeated: see `runs` and `log`. Raises `Unreachable` where the server
         goes away; then listen again.
         """
-        return self.store.events.listen()
+        return self.store.events.listen(is_over=lambda: self._loops.is_closing)
 
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""

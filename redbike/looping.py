@@ -2,6 +2,8 @@
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 import redis
@@ -11,6 +13,7 @@ from redbike.conversion.instants import InstantLike, read_instant
 from redbike.errors import ServerError
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.own_loops import OwnLoops, Stay
+from redbike.serving.line import retire
 from redbike.state import rights
 from redbike.state.store import Store
 from redbike.working.runner import is_in_run
@@ -44,8 +47,9 @@ class Running:
     def close(self) -> None:
         """Stop the loops, wait for them, and close the connections. Twice does no harm; then do not use it any more.
 
-        A job, and a signal handler in the thread of a loop, do not wait: the loop that ends last closes them. A client
-        that you have passed stays open, and the embedded server goes on.
+        A job, and a signal handler in the thread of a loop, do not wait: the loop that ends last closes them. Other
+        calls that are in flight complete, and `events` ends within a second or so. A client that you have passed stays
+        open, and the embedded server goes on.
         """
         self._loops.close(waits=not is_in_run())
 
@@ -83,12 +87,21 @@ class Running:
         if stay.is_stopped:
             return
         self._check_rights("worker", rights.WORKER)
-        worker = Worker(self._make_store(), self.worker, self.settings, concurrency)
-        stay.attach(worker.loop.stopping)
-        worker.work()
+        with self._open_store() as store:
+            worker = Worker(store, self.worker, self.settings, concurrency)
+            stay.attach(worker.loop.stopping)
+            worker.work()
+
+    @contextmanager
+    def _open_store(self) -> Iterator[Store]:
+        """Give a loop a store of its own: what stops it must not hurry the others."""
+        store = self._make_store()
+        try:
+            yield store
+        finally:
+            store.scripts.close()
 
     def _make_store(self) -> Store:
-        # A loop has one of its own: what stops it must not hurry the others.
         settings = self.settings
         return Store(self.client, settings.prefix, self.worker.queue_for, settings.failures_limit, settings.history)
 
@@ -109,6 +122,7 @@ class Running:
             one.close()
         if passes is not None:
             passes.close()
+        self.store.scripts.close()
         self.store.scripts.drop_idle_connections()
         if self._is_own:
-            self.client.close()
+            retire(self.client)

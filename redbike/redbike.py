@@ -237,16 +237,20 @@ class Redbike(Looking, Steering, Syncing, Running):
         if stay.is_stopped:
             return
         self._check_rights("dispatcher", rights.DISPATCHER)
-        dispatcher = Dispatcher(self._make_store(), self.settings, ping_url)
-        stay.attach(dispatcher.loop.stopping)
+        with self._open_store() as store:
+            dispatcher = Dispatcher(store, self.settings, ping_url)
+            stay.attach(dispatcher.loop.stopping)
+            self._introduce_dispatcher()
+            if csvfilename is not None:
+                for line, jobid, result in self.load(csvfilename, since):
+                    if result is not True:
+                        log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
+            dispatcher.dispatch(since)
+
+    def _introduce_dispatcher(self) -> None:
         log.info("dispatches the prefix %r, on %s", self.prefix, describe_address(self.client))
         if self.prefix != self._given_prefix:
             log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
-        if csvfilename is not None:
-            for line, jobid, result in self.load(csvfilename, since):
-                if result is not True:
-                    log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
-        dispatcher.dispatch(since)
 
     # Control
 

@@ -45,7 +45,7 @@ MODULES = {
     ],
     "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator", "writing"}, {"daily", "subdaily"}, {"recurrence"}],
     "serving": [
-        {"__init__", "binary", "cluster", "private_folder", "probe", "sentinels", "urls"},
+        {"__init__", "binary", "cluster", "pools", "private_folder", "probe", "sentinels", "urls"},
         {"embedded", "options", "refusals"},
         {"check"},
         {"connection"},

@@ -41,8 +41,8 @@ class Stopper(RoundRobin):
 def named(server, prefix):
     """Make a Redbike whose connections have the name of its prefix on the server."""
 
-    def make(worker, name="own"):
-        return Redbike(worker, prefix, {"unix_socket_path": str(server.socket), "client_name": name})
+    def make(worker, name="own", **more):
+        return Redbike(worker, prefix, {"unix_socket_path": str(server.socket), "client_name": name, **more})
 
     return make
 
@@ -237,6 +237,88 @@ def test_close_in_a_job_does_not_wait_for_itself(client, named, concurrency):
     assert raised == []
     wait_until(lambda: not connections(client))
     assert Redbike(worker, bike.prefix, client).tell("job:A")["status"].startswith("STP:")
+
+
+LIMITS = [{}, {"max_connections": 3}]
+
+
+@pytest.fixture
+def paused(client):
+    """The server lets writes wait until this is called."""
+    client.client_pause(60_000, all=False)
+    yield client.client_unpause
+    client.client_unpause()
+
+
+def is_waiting(client):
+    return any("b" in each["flags"] for each in connections(client))
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, limit):
+    bike = named(Gate(), **limit)
+    threads, raised = start(lambda: bike.set("job:A", "EVERY:1h@0"))
+    wait_until(lambda: is_waiting(client))
+    bike.close()
+    paused()
+    join(threads)
+    assert raised == []
+    wait_until(lambda: not connections(client))
+    assert dict(Redbike(Gate(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_close_while_other_threads_go_on_calling(client, named, limit):
+    for _ in range(5):
+        bike, done, is_over = named(Gate(), **limit), [], threading.Event()
+
+        def call(bike=bike, done=done, is_over=is_over):
+            while not is_over.is_set():
+                bike.set("job:A", "EVERY:1h@0")
+                done.append(len(list(bike.get_schedules())))
+
+        threads, raised = start(call, call)
+        wait_until(lambda done=done: len(done) > 10)
+        bike.close()
+        number = len(done)
+        wait_until(lambda done=done, number=number: len(done) > number + 10)
+        is_over.set()
+        join(threads)
+        assert raised == []
+        wait_until(lambda: not connections(client))
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
+    bike, closed = named(Gate(), **limit), threading.Event()
+    main = threading.get_ident()
+
+    def interrupt():
+        wait_until(lambda: is_waiting(client))
+        signal.pthread_kill(main, signal.SIGUSR1)
+        assert closed.wait(20)
+        paused()
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: (bike.close(), closed.set()))
+    try:
+        threads, raised = start(interrupt)
+        assert bike.set("job:A", "EVERY:1h@0")
+        join(threads)
+        assert raised == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    wait_until(lambda: not connections(client))
+
+
+def test_close_ends_those_who_listen(client, named):
+    bike = named(Gate())
+    events = bike.events()
+    bike.pause_all()
+    threads, raised = start(lambda: list(events))
+    bike.close()
+    join(threads)
+    assert raised == []
+    wait_until(lambda: not connections(client))
 
 
 def test_the_threads_of_single_turns_end(client, named):

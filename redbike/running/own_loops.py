@@ -46,7 +46,7 @@ class OwnLoops:
 
     def __init__(self, release: Callable[[], None]) -> None:
         self._is_stopped = False
-        self._is_closing = False
+        self.is_closing = False  # `close` was called
         self._release = release
         self._stays: dict[int, Stay] = {}
 
@@ -78,12 +78,12 @@ class OwnLoops:
     def close(self, waits: bool) -> None:
         """Stop; release when all calls are over. With `waits`, wait for those of other threads."""
         self.stop()
-        self._is_closing = True
+        self.is_closing = True
         for stay in list(self._stays.values()) if waits else ():
             if stay.thread != threading.get_ident():
                 stay.over.wait()
         self._release_if_over()
 
     def _release_if_over(self) -> None:
-        if self._is_closing and not self._stays:
+        if self.is_closing and not self._stays:
             self._release()

@@ -5,7 +5,6 @@ which know the tag, may retry.
 """
 
 import inspect
-import queue
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +14,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.connection import parse_url
-from redis.exceptions import ConnectionError, MaxConnectionsError, RedisError
+from redis.exceptions import ConnectionError, RedisError
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
@@ -23,6 +22,7 @@ from redbike.errors import BadConfig, ServerError
 from redbike.serving.cluster import Address, Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
 from redbike.serving.embedded import EmbeddedServer
 from redbike.serving.options import check_names, convert, list_arguments, parse_options
+from redbike.serving.pools import LimitedPool, Pool, SentinelPool
 from redbike.serving.sentinels import Sentinels
 from redbike.serving.urls import (
     check_host,
@@ -160,7 +160,7 @@ def _connect_sentinel(url: str) -> "redis.Redis":
     sentinels = parse_addresses(parts.netloc.rpartition("@")[2], 26379)
     own = shared | login | _make_fixed_settings()
     sentinel: Any = Sentinels(sentinels, sentinel_kwargs=own)  # type: ignore[no-untyped-call]
-    client: redis.Redis = sentinel.master_for(service, **common)
+    client: redis.Redis = sentinel.master_for(service, connection_pool_class=SentinelPool, **common)
     _check_arguments(client.connection_pool)
     return client
 
@@ -233,7 +233,7 @@ def _copy_client(client: "redis.Redis") -> "redis.Redis":
         del arguments["connection_pool"]
         arguments |= {"is_master": pool.is_master, "check_connection": pool.check_connection} | _make_fixed_settings()
         arguments |= {"connection_class": pool.connection_class, "max_connections": _get_limit(pool) or NO_LIMIT}
-        make_pool: Any = SentinelConnectionPool
+        make_pool: Any = SentinelPool
         return redis.Redis.from_pool(make_pool(pool.service_name, pool.sentinel_manager, **arguments))
     return _make_client(pool.connection_class, _get_limit(pool), **arguments)
 
@@ -254,9 +254,9 @@ def _make_client(
         raise BadConfig(f"bad connection setting max_connections {max_connections!r}: 1 or more is needed")
     pool: redis.ConnectionPool
     if max_connections is None or max_connections > ENOUGH:
-        pool = redis.ConnectionPool(connection_class, max_connections or NO_LIMIT, **arguments)
+        pool = Pool(connection_class, max_connections or NO_LIMIT, **arguments)
     else:
-        pool = _LimitedPool(max_connections, CONNECTION_TIMEOUT, connection_class, **arguments)  # type: ignore[no-untyped-call]
+        pool = LimitedPool(max_connections, CONNECTION_TIMEOUT, connection_class, **arguments)  # type: ignore[no-untyped-call]
     _check_arguments(pool)
     return redis.Redis.from_pool(pool)
 
@@ -269,17 +269,3 @@ def _check_arguments(pool: Any) -> None:
     except TypeError as error:
         prefix, _, name = str(error).rpartition("keyword argument ")
         raise BadConfig(f"{name} is no option for such a server" if prefix else str(error)) from None
-
-
-class _LimitedPool(redis.BlockingConnectionPool):
-    """A pool with a limit: a thread waits while all connections are in use. The error for a timeout names the limit."""
-
-    def get_connection(self, *arguments: Any, **options: Any) -> Any:
-        try:
-            return super().get_connection(*arguments, **options)  # type: ignore[no-untyped-call]
-        except ConnectionError as error:
-            if not isinstance(error.__context__, queue.Empty):
-                raise
-            raise MaxConnectionsError(
-                f"all {self.max_connections} connections were in use for {self.timeout:g} s"
-            ) from None

@@ -125,6 +125,12 @@ def drop_idle_connections(client: "redis.Redis") -> None:
     client.connection_pool.disconnect(inuse_connections=False)
 
 
+def retire(client: "redis.Redis") -> None:
+    """Close a client that was made here: unused connections now, and all others as soon as nobody uses them."""
+    pool: Any = client.connection_pool
+    pool.retire()
+
+
 def pack(words: Sequence[str], further: int = 0) -> bytes:
     """Return a request in the protocol of Redis. If `further` is not 0, that many words by `pack_word` must follow."""
     return b"*%d\r\n%b" % (len(words) + further, b"".join(map(pack_word, words)))

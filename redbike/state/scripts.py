@@ -94,21 +94,25 @@ class Scripts:
                 pipeline.drop()
             raise
         finally:
-            if self._keeps:
-                self._idle.append(pipeline)
-            else:
-                pipeline.close()
+            self._idle.append(pipeline)
+            # Afterwards: another thread may call `close` at any instant.
+            if not self._keeps:
+                self._release_idle()
 
     def close(self) -> None:
-        """Give back the connections that are kept for the next scripts."""
-        with suppress(IndexError):
-            while True:
-                self._idle.pop().close()
+        """Give back the connections that are kept for the next scripts, and from now on each after its script."""
+        self._keeps = False
+        self._release_idle()
 
     def drop_idle_connections(self) -> None:
         """Disconnect what nobody uses: after a failover it may lead to a server that is only a replica now."""
-        self.close()
+        self._release_idle()
         drop_idle_connections(self.client)
+
+    def _release_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
 
 class Pipeline:

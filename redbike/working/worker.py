@@ -58,13 +58,20 @@ class Worker:
         next(self.queues.looks())
         self._introduce()
         self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
+        try:
+            self._loop_until_halted()
+        finally:
+            # After an error too.
+            self.source.close()
+        self.close()
+
+    def _loop_until_halted(self) -> None:
         with self.presence:
             self.teller.start()
             if self.concurrency == 1:
                 self.loop.run(self._turn, self.teller.stop)
             else:
                 Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.teller).work()
-        self.close()
 
     def close(self) -> None:
         """End the threads, and give the connection back."""

@@ -1,0 +1,67 @@
+"""Pools of connections that may be retired while other threads use them."""
+
+import queue
+from typing import Any
+
+import redis
+from redis.exceptions import ConnectionError, MaxConnectionsError
+from redis.sentinel import SentinelConnectionPool
+
+PATIENCE = 1.0  # seconds for which other threads may hold the lock of a queue
+
+
+class _Retiring:
+    """What these pools have in common. A call that is in flight keeps its connection until it is over."""
+
+    _is_retired = False
+    disconnect: Any
+
+    def retire(self) -> None:
+        """Disconnect the idle connections now, and all others as soon as they are released."""
+        self._is_retired = True
+        self.disconnect(inuse_connections=False)
+
+    def release(self, connection: Any) -> None:
+        """Take a connection back."""
+        super().release(connection)  # type: ignore[misc]
+        # Afterwards: another thread may call `retire` at any instant.
+        if self._is_retired:
+            self.disconnect(inuse_connections=False)
+
+
+class Pool(_Retiring, redis.ConnectionPool):
+    """A pool without a limit."""
+
+
+class SentinelPool(_Retiring, SentinelConnectionPool):
+    """A pool whose master the Sentinels name."""
+
+
+class LimitedPool(_Retiring, redis.BlockingConnectionPool):
+    """A pool with a limit: a thread waits while all connections are in use. The error for a timeout names the limit."""
+
+    def get_connection(self, *arguments: Any, **options: Any) -> Any:
+        """Return a connection that nobody uses, which is connected."""
+        try:
+            return super().get_connection(*arguments, **options)  # type: ignore[no-untyped-call]
+        except ConnectionError as error:
+            if not isinstance(error.__context__, queue.Empty):
+                raise
+            raise MaxConnectionsError(
+                f"all {self.max_connections} connections were in use for {self.timeout:g} s"
+            ) from None
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        """Disconnect all connections, or only the idle ones; no thread gets one of these meanwhile."""
+        if inuse_connections:
+            super().disconnect()
+            return
+        idle = self.pool
+        # A signal handler may have interrupted the thread that holds it. That one releases a connection later.
+        if not idle.mutex.acquire(timeout=PATIENCE):
+            return
+        try:
+            for connection in filter(None, idle.queue):
+                connection.disconnect()
+        finally:
+            idle.mutex.release()
