@@ -18,7 +18,7 @@ from redbike.state import rights
 from redbike.state.store import Store
 from redbike.working.runner import is_in_run
 from redbike.working.worker import Worker
-from redbike.working.worker_class import WorkerClass, read_concurrency
+from redbike.working.worker_class import WorkerClass, check_concurrency, read_concurrency
 
 log = logging.getLogger("redbike")
 
@@ -78,12 +78,15 @@ class Running:
             return one.work_one()
 
     def work(self, concurrency: int | None = None) -> None:
-        """Work until halted or stopped, `concurrency` jobs at once; None is what the worker class says, or else one."""
+        """Work until halted or stopped, `concurrency` jobs at once; None is what the worker class says, or else one.
+
+        Raises `BadConfig` for another number than 1 to 1000.
+        """
         with self._loops.run() as stay:
             self._work(stay, concurrency)
 
     def _work(self, stay: Stay, concurrency: int | None) -> None:
-        concurrency = read_concurrency(self.worker) if concurrency is None else concurrency
+        concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
         if stay.is_stopped:
             return
         self._check_rights("worker", rights.WORKER)

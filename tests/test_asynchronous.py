@@ -236,6 +236,8 @@ def test_an_error_of_a_loop_is_raised(bike):
         async with bike:
             with pytest.raises(BadConfig, match="cannot read"):
                 await bike.dispatch(csvfilename="nowhere.csv")
+            with pytest.raises(BadConfig, match="bad concurrency 0: 1 to 1000 are allowed"):
+                await bike.work(0)
 
     asyncio.run(main())
 

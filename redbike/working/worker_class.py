@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from redbike.errors import BadConfig, BadJobId
 from redbike.state.keys import check_queue_name
+from redbike.texts import quote
 
 METHODS = ("queue_for", "queue_names", "work", "timeout")
 _ARGUMENTS = {"queue_for": ("jobid",), "queue_names": (), "work": ("jobid",), "timeout": ("queue_name",)}
@@ -119,9 +120,13 @@ def find_queue(worker: Any, name: str, used: Collection[str]) -> str:
 
 def read_concurrency(worker: WorkerClass) -> int:
     """Return how many jobs of `worker` run at once by default. Raise `BadConfig` for an invalid number."""
-    number = getattr(worker, "concurrency", 1)
+    return check_concurrency(getattr(worker, "concurrency", 1), f" of {type(worker).__name__}")
+
+
+def check_concurrency(number: Any, owner: str = "") -> int:
+    """Return `number` if so many jobs may run at once in a process, else raise `BadConfig`, which names its `owner`."""
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_AT_ONCE:
-        raise BadConfig(f"bad concurrency {number!r:.80} of {type(worker).__name__}: 1 to {MOST_AT_ONCE} are allowed")
+        raise BadConfig(f"bad concurrency {quote(number)}{owner}: 1 to {MOST_AT_ONCE} are allowed")
     return number
 
 

@@ -130,6 +130,14 @@ def test_a_bad_number_of_jobs_at_once_is_refused(client, prefix: str, number: ob
         Redbike(Wrong(number), prefix=prefix, redis_config=client).work()
 
 
+@pytest.mark.parametrize("number", [0, -1, 1.5, "4", True, 1001, 10**400])
+def test_a_bad_number_that_is_asked_for_is_refused(client, prefix: str, number: object) -> None:
+    bike = Redbike(Wrong(2), prefix=prefix, redis_config=client)
+    with pytest.raises(BadConfig, match=r"bad concurrency .*: 1 to 1000 are allowed"):
+        bike.work(number)  # type: ignore[arg-type]
+    assert bike.workers() == []
+
+
 def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs: Shell) -> None:
     os.mkfifo(jobs.folder / "gate")
     (jobs.folder / "commands.ini").write_text(
