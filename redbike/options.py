@@ -137,7 +137,7 @@ NO_CHANGES = OptionChanges()
 
 def read_changes(given: Mapping[str, Any]) -> OptionChanges:
     """Return the changes that are `given` by names, with ``-`` or ``_``; data as a value. Raise `BadConfig`."""
-    values = {name.replace("_", "-"): value for name, value in given.items()}
+    values = {name.replace("_", "-") if isinstance(name, str) else name: value for name, value in given.items()}
     for name in values:
         if name not in COLUMNS[2:]:
             raise TypeError(f"unexpected option {name!r}: {', '.join(COLUMNS[2:])} are known")

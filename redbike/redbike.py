@@ -194,7 +194,7 @@ class Redbike(Looking, Steering, Syncing, Running):
 
         It happens as the results are read: (job id, True), or in place of True the `BadSchedule` or `BadJobId` because
         of which it was not set. An unchanged job that has failed for good stays so; `set` lets it run again, and so
-        does `run`. Raises `TypeError` for anything that is no schedule; then no job of its batch, up to 500, is set.
+        does `run`. Raises `TypeError` for what is no pair or no schedule; then no job of its batch, up to 500, is set.
         """
         return Results("set_many()", self._setter.set_many(pairs, read_instant("after", after), read_zone(tz)))
 

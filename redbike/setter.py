@@ -7,9 +7,10 @@ since then, and was missed, is for the setting ``catchup``.
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 from redbike.config import Settings, check_zone, override
 from redbike.conversion.schedules import ScheduleLike, check_schedule, format_schedule
@@ -26,6 +27,7 @@ from redbike.state.keys import check_jobid, check_known_jobid
 from redbike.state.namespace import STEP
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
+from redbike.texts import quote
 from redbike.words import Event
 
 log = logging.getLogger("redbike")
@@ -101,7 +103,7 @@ class Setter:
         self, pairs: Iterable[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
     ) -> Iterator[tuple[str, bool | ValueError]]:
         """Set a stream of (job id, schedule), a batch in each round trip."""
-        stream = iter(pairs)
+        stream = map(_read_pair, pairs)
         while chunk := list(islice(stream, CHUNK)):
             for _, schedule in chunk:
                 check_schedule(schedule, tz)
@@ -201,6 +203,16 @@ class Setter:
         if self._read is None or asked - self._read[1] > CLOCK:
             self._read = self.store.timeline.read_clock(), asked
         return self._read[0] + asked - self._read[1]
+
+
+def _read_pair(pair: Any) -> tuple[str, ScheduleLike | None]:
+    """Return the job id and the schedule of a pair. Raise `TypeError`."""
+    # A text of two characters could be unpacked, too.
+    if not isinstance(pair, str | bytes):
+        with suppress(TypeError, ValueError):
+            jobid, schedule = pair
+            return jobid, schedule
+    raise TypeError(f"bad pair {quote(pair)}: (job id, schedule) is needed; sync() takes options, too")
 
 
 def _log_if_due_at_once(job: JobToSet, state: JobState) -> None:

@@ -390,6 +390,21 @@ def test_set_many_unsets_jobs_without_a_schedule_in_their_turn(bike):
     assert bike.tell("b:A")["status"].startswith("TML:")
 
 
+@pytest.mark.parametrize(
+    ("pair", "shown"),
+    [
+        ("ab", "'ab'"),
+        (("a:A", "NOW", {"timeout": 5}), r"\('a:A', 'NOW', {'timeout': 5}\)"),
+        (("a:A",), r"\('a:A',\)"),
+        (None, "None"),
+    ],
+)
+def test_set_many_sets_nothing_of_a_batch_with_what_is_no_pair(bike, pair, shown):
+    with pytest.raises(TypeError, match=f"bad pair {shown}: .job id, schedule. is needed"):
+        list(bike.set_many([("b:A", "EVERY:1h"), pair]))
+    assert list(bike.get_statuses()) == []
+
+
 def test_set_many_is_lazy(bike):
     results = bike.set_many((f"{n}:A", "NOW") for n in range(10**9))
     assert next(results) == ("0:A", True)

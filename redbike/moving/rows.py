@@ -72,6 +72,8 @@ def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]
         return
     if not callable(getattr(source, "read", None)):
         raise BadConfig(f"cannot read rows from {source!r:.80}: a file name or an open file is needed")
+    if getattr(source, "closed", False):
+        raise _make_error(source, "it is closed")
     _check_blocking(source)
     if isinstance(source.read(0), str):
         yield _check_encoding(source, source)

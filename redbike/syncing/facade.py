@@ -108,6 +108,8 @@ def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:
         if not isinstance(pair, tuple | list) or not 2 <= len(pair) <= 3 or not isinstance(pair[0], str):
             raise TypeError(f"bad pair {pair!r:.80}: (job id, schedule) or (job id, schedule, options) is needed")
         jobid, schedule, *options = pair
+        if options and not isinstance(options[0], Mapping):
+            raise TypeError(f"bad options {options[0]!r:.80} of the job {jobid!r:.80}: a dict is needed")
         check_schedule(schedule, tz)
         if schedule is None:
             raise TypeError(f"bad pair {pair!r:.80}: a schedule is needed; prune unsets a job that is left out")

@@ -174,6 +174,17 @@ def test_what_is_no_file_is_quoted(source):
         list(read_rows(source))
 
 
+def test_a_file_that_is_closed_is_refused(tmp_path):
+    file = (tmp_path / "jobs.csv").open("w+")
+    file.close()
+    with pytest.raises(BadConfig, match=f"cannot read '{tmp_path}/jobs.csv': it is closed"):
+        list(read_rows(file))
+    memory = io.BytesIO()
+    memory.close()
+    with pytest.raises(BadConfig, match="cannot read 'the open file': it is closed"):
+        list(read_rows(memory))
+
+
 HEADER = ",".join(COLUMNS)
 
 

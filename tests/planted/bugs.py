@@ -4461,6 +4461,20 @@ EMBEDDED = [
         f"{STOPPING} -k who_listen",
     ),
     Bug(
+        "the number of jobs at once that is asked for is not checked",
+        "looping.py",
+        "else check_concurrency(concurrency)",
+        "else concurrency",
+        "tests/commands/test_worker.py -k asked_for",
+    ),
+    Bug(
+        "a text of two characters is a pair",
+        "setter.py",
+        "    if not isinstance(pair, str | bytes):\n",
+        "    if True:\n",
+        f"{FACADE} -k no_pair",
+    ),
+    Bug(
         "results that were read in part are forgotten silently",
         "consuming.py",
         "        self._number += 1\n",

@@ -225,6 +225,21 @@ def test_what_is_no_pair_is_a_type_error_and_sets_nothing(bike, pair):
     assert stored(bike) == {}
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (None, "bad options None of the job 'a:A': a dict is needed"),
+        (["grace"], r"bad options \['grace'\] of the job"),
+        ("grace", "bad options 'grace' of the job"),
+        ({5: 1}, "unexpected option 5: "),
+    ],
+)
+def test_options_of_a_pair_are_a_dict_with_their_names(bike, options, said):
+    with pytest.raises(TypeError, match=said):
+        bike.sync([("b:A", HOURLY), ("a:A", HOURLY, options)])
+    assert stored(bike) == {}
+
+
 @pytest.mark.parametrize("group", ["", "a\nb", "x" * 5000, 7, None])
 def test_a_group_is_one_line_of_text(bike, group):
     with pytest.raises(BadConfig, match="bad group"):
