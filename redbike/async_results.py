@@ -53,6 +53,7 @@ class Reader(Generic[T]):
 
     def __init__(self, begin: Callable[[Any], Iterator[T]], size: int = PAGE) -> None:
         self.is_over = False  # nobody wants more
+        self.number = 0  # of the results that were passed on
         self._begin = begin
         self._size = size
         self._source: Iterator[T] | None = None
@@ -89,6 +90,8 @@ class Reader(Generic[T]):
 
     def drop(self) -> None:
         """Forget the results. If something is left undone that way, they say so themselves."""
+        if isinstance(self._source, Results):
+            self._source.number = self.number
         self._source = None
 
     def close(self) -> None:
@@ -133,6 +136,7 @@ class AsyncResults(AsyncIterator[T], Generic[T]):
             if self._is_over:
                 raise StopAsyncIteration
             await self._read_page()
+        self._reader.number += 1
         return self._ready.popleft()
 
     async def _read_page(self) -> None:

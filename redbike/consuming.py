@@ -20,20 +20,22 @@ class Results(Iterator[T], Generic[T]):
     def __init__(self, call: str, results: Iterator[T]) -> None:
         self._call = call
         self._results = results
-        self._number = 0  # of those that were read
+        self.number = 0  # of those that the caller has had
+        self._has_begun = False
         self._is_over = False
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T:
+        self._has_begun = True
         try:
             result = next(self._results)
         except BaseException:
             # The end, or an error that the caller hears of.
             self._is_over = True
             raise
-        self._number += 1
+        self.number += 1
         return result
 
     def close(self) -> None:
@@ -46,8 +48,10 @@ class Results(Iterator[T], Generic[T]):
     def __del__(self) -> None:
         if self._is_over:
             return
-        if self._number:
-            text = f"{self._call} was dropped after {self._number} results: the rest was not done"
+        if self._has_begun:
+            # What works a batch at a time has done more than the caller has read.
+            results = f"{self.number:,} result{'' if self.number == 1 else 's'}"
+            text = f"{self._call} was dropped after {results}: what comes behind their batch was not done"
         else:
             text = f"{self._call} was never read: nothing was done"
         log.warning("%s; read its results to the end, as with list()", text)

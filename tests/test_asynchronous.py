@@ -162,7 +162,9 @@ def test_an_error_comes_behind_the_results_before_it(bike):
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("number", "said"), [(0, "was never read: nothing was done"), (1, "was dropped after")])
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "was never read: nothing was done"), (1, "was dropped after 1 result: what")]
+)
 def test_jobs_that_nobody_sets_are_a_warning(bike, number, said):
     async def main():
         async with bike:

@@ -1,6 +1,7 @@
 """What works while its results are read cannot be dropped silently."""
 
 import io
+import re
 import subprocess
 import sys
 import warnings
@@ -35,11 +36,15 @@ def test_what_was_never_read_is_a_warning_and_a_line_of_log(bike, name, caplog):
 
 
 @pytest.mark.parametrize("name", ["set_many()", "load()"])
-def test_what_is_dropped_in_the_middle_is_one_too(bike, name, caplog):
-    with pytest.warns(RuntimeWarning, match="was dropped after 2 results: the rest was not done"):
-        for _ in zip(range(2), calls(bike)[name](), strict=False):
+@pytest.mark.parametrize(("number", "shown"), [(1, "1 result"), (2, "2 results")])
+def test_what_is_dropped_in_the_middle_is_one_too(bike, name, number, shown, caplog):
+    said = rf"{re.escape(name)} was dropped after {shown}: what comes behind their batch was not done"
+    with pytest.warns(RuntimeWarning, match=said):
+        for _ in zip(range(number), calls(bike)[name](), strict=False):
             pass
     assert len(caplog.messages) == 1
+    # All of the batch is done.
+    assert len(list(bike.get_schedules())) == 3
 
 
 @pytest.mark.parametrize("name", ["set_many()", "load()"])

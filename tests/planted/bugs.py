@@ -4477,8 +4477,8 @@ EMBEDDED = [
     Bug(
         "results that were read in part are forgotten silently",
         "consuming.py",
-        "        self._number += 1\n",
-        "        self._number, self._is_over = self._number + 1, True\n",
+        "        self.number += 1\n",
+        "        self.number, self._is_over = self.number + 1, True\n",
         f"{CONSUMING} -k middle",
     ),
     Bug(
