@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, BadSchedule
 from redbike.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
+from redbike.schedule.zones import load_zone_info
 
 DEFAULT_FILE = ".redbike.conf"
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
@@ -263,8 +263,7 @@ def _check_prefix(value: Any) -> str:
 def check_zone(value: Any) -> str:
     """Return `value` if it names a time zone, else raise `BadConfig`."""
     try:
-        ZoneInfo(value)
-    except Exception:
-        # zoneinfo raises several exceptions for an unknown zone: for a missing file, a folder, a bad key.
-        raise BadConfig(f"bad timezone {value!r}: a name such as 'Europe/Berlin' is needed") from None
+        load_zone_info(value)
+    except (BadSchedule, TypeError):
+        raise BadConfig(f"bad timezone {value!r:.80}: a name such as 'Europe/Berlin' is needed") from None
     return str(value)

@@ -107,6 +107,10 @@ def test_a_line_that_is_none_is_named_without_showing_it(conf, text, line):
         {"log_level": "loud"},
         {"timezone": "/etc/passwd"},
         {"timezone": 7},
+        {"timezone": "localtime"},
+        {"timezone": "posix/Europe/Berlin"},
+        {"timezone": "right/UTC"},
+        {"timezone": "posixrules"},
         {"worker": 7},
     ],
 )
@@ -116,6 +120,12 @@ def test_a_wrong_value_is_quoted_whoever_gives_it(wrong):
         Settings(**wrong)
     assert name.replace("_", "-") in str(refused.value)
     assert repr(value)[:40] in str(refused.value)
+
+
+def test_a_zone_that_depends_on_the_machine_is_refused_in_the_file_too(conf):
+    conf("[redbike]\ntimezone = localtime\n")
+    with pytest.raises(BadConfig, match="bad timezone 'localtime': a name such as 'Europe/Berlin' is needed"):
+        load(None, {})
 
 
 def test_a_worker_is_an_import_path_with_literal_arguments(conf, tmp_path):

@@ -128,6 +128,8 @@ def test_the_zone_of_floating_times_may_be_a_name_or_an_object(bike, zone):
     [
         (timezone(timedelta(hours=2)), BadConfig),
         ("Europe/Atlantis", BadConfig),
+        ("localtime", BadConfig),
+        ("posix/Europe/Berlin", BadConfig),
         ("", BadConfig),
         (7, TypeError),
         (b"UTC", TypeError),
