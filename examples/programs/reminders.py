@@ -3,13 +3,22 @@
 from functools import lru_cache
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
 from pydantic import AwareDatetime, BaseModel
 
-from redbike import Jobs, Redbike
+from redbike import BadConfig, BadJobId, BadSchedule, Jobs, Redbike
 
-app = FastAPI()
+
+def refuse(request: Request, error: Exception) -> JSONResponse:
+    """Answer what Redbike refuses: a bad id, instant or text."""
+    return JSONResponse({"detail": str(error)}, 422)
+
+
+app = FastAPI(exception_handlers=dict.fromkeys((BadJobId, BadSchedule, BadConfig), refuse))
 jobs = Jobs()
+get_bike = lru_cache(lambda: Redbike(jobs))  # it connects once, at the first request
+Bike = Annotated[Redbike, Depends(get_bike)]
 
 
 class Reminder(BaseModel):
@@ -17,15 +26,6 @@ class Reminder(BaseModel):
 
     at: AwareDatetime
     text: str
-
-
-@lru_cache
-def get_bike() -> Redbike:
-    """Connect once, at the first request."""
-    return Redbike(jobs)
-
-
-Bike = Annotated[Redbike, Depends(get_bike)]
 
 
 @jobs.job("remind", timeout="30s", retries=3)
@@ -37,7 +37,7 @@ def remind(jobid: str, data: dict[str, str]) -> None:
 @app.put("/reminders/{user}", status_code=204)
 def set_reminder(user: str, reminder: Reminder, bike: Bike) -> None:
     """Set the reminder of a user, or change it."""
-    bike.set(f"remind:{user}", reminder.at, data={"text": reminder.text})
+    bike.enter(f"remind:{user}", reminder.at, data={"text": reminder.text})
 
 
 @app.get("/reminders/{user}")

@@ -23,6 +23,11 @@ def test_a_user_is_reminded_once(redbike: MakeRedbike, capsys: pytest.CaptureFix
         assert web.put("/reminders/bob", json={"at": "2026-12-22T09:00:00Z", "text": "Anna"}).status_code == 204
         assert web.delete("/reminders/bob").status_code == 204
         assert web.get("/reminders/bob").status_code == 404
+        early, long = {"at": "1960-01-01T09:00:00Z", "text": ""}, {"at": "2090-01-01T09:00:00Z", "text": "x" * 70_000}
+        for user, reminder in (("anna", early), ("anna", long), ("a%0Ab", early), ("a" * 600, early), ("a%20", early)):
+            answer = web.put(f"/reminders/{user}", json=reminder)
+            assert (answer.status_code, answer.json()["detail"][:4]) == (422, "bad ")
+        assert web.delete("/reminders/a%0Ab").status_code == 422
     assert len(bike.run_due(timedelta(days=2))) == 1
     assert capsys.readouterr().out == "anna is reminded of Bob\n"
 
