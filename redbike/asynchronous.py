@@ -105,7 +105,7 @@ class AsyncRedbike:
     def _prepare(self, make: Callable[[], Redbike]) -> None:
         self._make = make
         self._bike: Redbike | None = None
-        self._opening = threading.Lock()
+        self._opening, self._closing = threading.Lock(), threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
         self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
         self._is_stopped = self._is_closed = False
@@ -163,13 +163,23 @@ class AsyncRedbike:
         await self.close()
 
     async def close(self) -> None:
-        """Stop the loops, wait for them and for the calls, and close the connections; see `Redbike.close`."""
-        if not self._is_closed:
-            self._is_closed = True
-            context = copy_context()
-            await run_in_thread(lambda: context.run(self._close), "redbike-close")
+        """Stop the loops, wait for them and for the calls, and close the connections; see `Redbike.close`.
+
+        Cancelling it does not take it back: call it again to wait.
+        """
+        self._is_closed = True
+        context = copy_context()
+        await run_in_thread(lambda: context.run(self._close), "redbike-close")
 
     def _close(self) -> None:
+        # Another call of it may wait for the job that calls this.
+        if self._closing.acquire(blocking=not is_in_run()):
+            try:
+                self._close_all()
+            finally:
+                self._closing.release()
+
+    def _close_all(self) -> None:
         self.stop()
         for reader in list(self._listeners):
             reader.is_over = True

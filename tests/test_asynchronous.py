@@ -397,6 +397,55 @@ def test_no_call_blocks_the_loop_while_the_server_does_not_answer(frozen, prefix
     asyncio.run(main())
 
 
+def test_closing_once_more_waits_for_what_was_cancelled(client, prefix):
+    worker = Gate()
+    bike = AsyncRedbike(worker, prefix, client)
+
+    async def main():
+        working = asyncio.create_task(bike.work())
+        await bike.set("job:A", "NOW")
+        await until(worker.begun.is_set)
+        first = asyncio.create_task(bike.close())
+        await until(lambda: "redbike-close" in names())
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        async with ticking() as ticks:
+            second = asyncio.create_task(bike.close())
+            await until(lambda: len(ticks) >= ENOUGH)
+            assert not second.done()
+        worker.opened.set()
+        await asyncio.gather(second, working)
+        assert worker.worked == ["job:A"]
+
+    asyncio.run(main())
+
+
+def test_a_job_may_close_what_another_task_closes(client, prefix):
+    class Closer(Gate):
+        async def work(self, jobid):
+            self.begun.set()
+            await until(self.opened.is_set)
+            await bike.close()
+            self.worked.append(jobid)
+
+    worker = Closer()
+    bike = AsyncRedbike(worker, prefix, client)
+
+    async def main():
+        working = asyncio.create_task(bike.work())
+        await bike.set("job:A", "NOW")
+        await until(worker.begun.is_set)
+        closing = asyncio.create_task(bike.close())
+        await until(lambda: "redbike-close" in names())
+        worker.opened.set()
+        async with asyncio.timeout(30):
+            await asyncio.gather(closing, working)
+        assert worker.worked == ["job:A"]
+
+    asyncio.run(main())
+
+
 def test_closing_waits_without_blocking_the_loop(client, prefix):
     worker = Gate()
     bike = AsyncRedbike(worker, prefix, client)

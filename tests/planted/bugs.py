@@ -4475,6 +4475,20 @@ EMBEDDED = [
         f"{FACADE} -k no_pair",
     ),
     Bug(
+        "an asynchronous close that was cancelled is over",
+        "asynchronous.py",
+        "self._closing.acquire(blocking=not is_in_run())",
+        "self._closing.acquire(blocking=False)",
+        "tests/test_asynchronous.py -k closing_once_more",
+    ),
+    Bug(
+        "a job that closes waits for who waits for it",
+        "asynchronous.py",
+        "self._closing.acquire(blocking=not is_in_run())",
+        "self._closing.acquire()",
+        "tests/test_asynchronous.py -k may_close_what",
+    ),
+    Bug(
         "results that were read in part are forgotten silently",
         "consuming.py",
         "        self.number += 1\n",
