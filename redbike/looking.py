@@ -186,14 +186,14 @@ class Looking:
         """Yield what is wrong with the stored jobs, and what one should know of them, streamed; nothing is changed.
 
         Damaged schedules, options and data; rules that have run out; jobs whose queue neither the worker class nor a
-        worker works, or whose command is unknown. `report` hears now and then how many jobs of how many were looked at.
-        See `fsck` for their places.
+        worker works, or for which it has no command or function. `report` hears now and then how many jobs of how many
+        were looked at. See `fsck` for their places.
         """
         worker = WorkerCheck(self.worker)
         # What is wrong with the worker class itself is not asked for.
         for _ in worker.run(self.settings):
             pass
-        return JobsCheck(self.store, worker.queues, worker.has_command).run(report)
+        return JobsCheck(self.store, worker.queues, worker.needed).run(report)
 
     def log(self, jobid: str | None = None) -> Iterator[LogEntry]:
         """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
-from redbike.checking.findings import Finding, Groups, note
+from redbike.checking.findings import Finding, Groups, Needed, note
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.keeping.fsck import find_instant_ahead
 from redbike.keeping.listing import find_wrong_types
@@ -29,20 +29,20 @@ GOES_ON, RUN_OUT, STOPPED = range(3)  # what becomes of a schedule
 class JobsCheck:
     """Checks the jobs in `store`.
 
-    `queues` are those that the worker class names; None if nobody has named one. `has_command` tells whether a worker
-    has a command for a job; None if its jobs need none. If not `names_queues`, nobody knows the queues of jobs.
+    `queues` are those that the worker class names; None if nobody has named one. `needed` says what the worker must
+    have for each job; None if its jobs need nothing. If not `names_queues`, nobody knows the queues of jobs.
     """
 
     def __init__(
         self,
         store: Store,
         queues: Iterable[str] | None = None,
-        has_command: Callable[[str], bool] | None = None,
+        needed: Needed | None = None,
         names_queues: bool = True,
     ) -> None:
         self._store = store
         self._queues = None if queues is None else frozenset(queues)
-        self._has_command = has_command
+        self._needed = needed
         self._names_queues = names_queues
         self._unworked, self._unknown = Groups(), Groups()
         self.number = 0  # jobs that were looked at
@@ -91,7 +91,7 @@ class JobsCheck:
 
     def _check_place(self, jobid: str, worked: Collection[str] | None) -> Iterator[Finding]:
         """Yield why nobody will do a job; what many jobs share is counted."""
-        if self._has_command and not self._has_command(jobid):
+        if self._needed and not self._needed.is_there(jobid):
             self._unknown.add(jobid.partition(":")[0], jobid)
         if not self._names_queues:
             return
@@ -106,8 +106,9 @@ class JobsCheck:
     def _describe_groups(self) -> Iterator[Finding]:
         for queue, jobs in self._unworked.describe():
             yield Finding(f"no worker works the queue {queue!r}: {jobs}" if queue else f"no worker works: {jobs}")
+        what = self._needed.what if self._needed else ""
         for name, jobs in self._unknown.describe():
-            yield Finding(f"the worker has no command {name!r}: {jobs}" if name else f"no command for {jobs}")
+            yield Finding(f"the worker has no {what} {name!r}: {jobs}" if name else f"no {what} for {jobs}")
 
     def _check_statuses(self) -> Iterator[Finding]:
         for jobid, record in self._store.questions.list_statuses():

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from redbike.checking.findings import Finding
+from redbike.checking.findings import Finding, Needed
 from redbike.commands import Commands
 from redbike.config import Settings
 from redbike.errors import RedbikeError
+from redbike.working.functions import Jobs
 from redbike.working.limits import read_limits
 from redbike.working.queues import Queues
 from redbike.working.worker_class import RoundRobin, read_concurrency
@@ -19,7 +20,7 @@ class WorkerCheck:
     def __init__(self, worker: Any) -> None:
         self._worker = worker
         self.queues: list[str] | None = None  # that it names; None if that is not known
-        self.has_command: Callable[[str], bool] | None = None  # tells that of a job; None if it needs none
+        self.needed: Needed | None = None  # what it must have for each job; None for nothing
 
     def run(self, settings: Settings) -> Iterator[Finding]:
         """Yield what was found."""
@@ -34,12 +35,19 @@ class WorkerCheck:
         if not bad:
             # With bad commands it would only fail once more: the timeouts are theirs.
             checks.append(queues.refresh)
-            self.has_command = (
-                getattr(self._worker, "has_command", None) if isinstance(self._worker, Commands) else None
-            )
+            self.needed = _find_needed(self._worker)
         for check in checks:
             try:
                 check()
             except RedbikeError as error:
                 yield Finding(f"the worker class: {error}")
         self.queues = queues.names() or None if works else None
+
+
+def _find_needed(worker: Any) -> Needed | None:
+    if isinstance(worker, Commands):
+        return Needed("command", worker.has_command)
+    # A subclass may work other jobs itself.
+    if isinstance(worker, Jobs) and type(worker).work is Jobs.work:
+        return Needed("function", worker.has_function)
+    return None

@@ -48,7 +48,7 @@ class _Check:
             else:
                 check = WorkerCheck(worker)
                 yield from check.run(settings)
-                jobs |= {"queues": check.queues, "has_command": check.has_command}
+                jobs |= {"queues": check.queues, "needed": check.needed}
         try:
             yield from self._check_server(worker, jobs, report)
         except RedbikeError as error:

@@ -167,6 +167,10 @@ class Jobs:
         given = {"jobid": jobid, "data": data}
         return function.call(**{name: given[name] for name in function.takes})
 
+    def has_function(self, jobid: str) -> bool:
+        """Tell whether there is a function for `jobid`."""
+        return self._find(jobid) is not None
+
     def _find(self, jobid: str) -> _Function | None:
         return self._functions.get(jobid) or self._functions.get(jobid.partition(":")[0])
 

@@ -16,7 +16,7 @@ from tests.terminal import run_on_terminal
 
 KEYS = Keys("redbike")
 WORKER = """
-from redbike import RoundRobin
+from redbike import Jobs, RoundRobin
 
 class Worker(RoundRobin):
     def work(self, jobid):
@@ -41,6 +41,16 @@ class Odd(Worker):
 
 class Partial:
     def work(self, jobid):
+        pass
+
+class Others(Jobs):
+    def work(self, jobid, data=None):
+        pass
+
+functions, others = Jobs(), Others()
+for jobs in functions, others:
+    @jobs.job("backup")
+    def backup():
         pass
 """
 
@@ -449,6 +459,18 @@ def test_jobs_without_a_command_are_one_line(bike, check, tmp_path):
     assert line.startswith("the worker has no command 'report': the jobs 'report:")
     other = Redbike(Commands("A", str(tmp_path / "jobs.ini")), redis_config=bike.client)
     assert list(other.check()) == [Finding(line)]
+
+
+def test_jobs_without_a_function_are_one_line(bike, check):
+    for name in ("backup", "backup:db", "old", "old:1"):
+        bike.set(name, "EVERY:1h")
+    status, lines = check("checkedjobs:functions")
+    assert status == FAILED
+    [line] = problems(lines)
+    assert line.startswith("the worker has no function 'old': the jobs 'old")
+    other = Redbike(sys.modules["checkedjobs"].functions, redis_config=bike.client)
+    assert list(other.check()) == [Finding(line)]
+    assert problems(check("checkedjobs:others")[1]) == []
 
 
 def test_a_job_of_a_worker_class_that_cannot_be_loaded_has_no_known_queue(bike, check):

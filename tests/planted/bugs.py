@@ -4489,6 +4489,13 @@ EMBEDDED = [
         "tests/test_asynchronous.py -k may_close_what",
     ),
     Bug(
+        "a job without a function is well",
+        "checking/worker.py",
+        'return Needed("function", worker.has_function)',
+        "return None",
+        f"{CHECK} -k without_a_function",
+    ),
+    Bug(
         "results that were read in part are forgotten silently",
         "consuming.py",
         "        self.number += 1\n",
