@@ -76,7 +76,7 @@ def set_schedules(bike: Redbike, spec: str) -> None:
     defaults = dict.fromkeys(COLUMNS[2:])
     group = quote_spec(spec)
     changes = bike.sync(((jobid, text, {**defaults, **options}) for jobid, text, options in rows), group=group)
-    complain(f"{group}: {changes}")
+    complain(f"{group}: {changes if rows else 'none of its functions has a schedule'}")
     for jobid, error in changes.bad.items():
         raise BadConfig(f"{group}: {jobid!r}: {error}")
 

@@ -14,6 +14,7 @@ from redbike.state.run import Run
 from redbike.syncing.syncer import Syncer
 from redbike.testing.clock import Clock, name, read_instant
 from redbike.testing.worker import SimulatedWorker
+from redbike.texts import quote
 
 
 class BikeSettings(TypedDict, total=False):
@@ -71,8 +72,10 @@ class SimulatedRedbike(Redbike):
         longer than its timeout raises `Overrun`.
 
         Raise `TooManyRuns` if more than `limit` runs were due, `TypeError` for another `until`, and `BadConfig` for
-        one that is past.
+        one that is past, and for another `limit` than a whole number.
         """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise BadConfig(f"bad limit {quote(limit)}: a whole number is needed")
         end = self.now if until is None else read_instant(until, self.now)
         if end < self.now:
             self._clock.move(end)  # raises
@@ -120,7 +123,7 @@ class SimulatedRedbike(Redbike):
     def _explain(self, runs: Sequence[Run], limit: int) -> str:
         [(jobid, number)] = Counter(run.jobid for run in runs).most_common(1)
         which = f"the job {jobid!r} alone ran {number} times"
-        return f"more than {limit} runs were due by {name(self.now)}: {which}; give a later limit or an earlier until"
+        return f"more than {limit} runs were due by {name(self.now)}: {which}; give a higher limit or an earlier until"
 
     def work(self, concurrency: int | None = None) -> NoReturn:
         """Raise `BadConfig`: a test calls `run_due`."""

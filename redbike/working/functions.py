@@ -17,6 +17,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
@@ -120,7 +121,10 @@ class Jobs:
 
     def schedules(self) -> list[Row]:
         """Return (job id, schedule, options) of each function with a schedule, in their order."""
-        return [(jobid, each.schedule, each.options) for jobid, each in self._functions.items() if each.schedule]
+        # Copies: whoever changes them changes nothing here.
+        return [
+            (jobid, each.schedule, deepcopy(each.options)) for jobid, each in self._functions.items() if each.schedule
+        ]
 
     def name_queue(self, code: str) -> str:
         """Return the full name of the queue that `code` names."""

@@ -4496,6 +4496,20 @@ EMBEDDED = [
         f"{CHECK} -k without_a_function",
     ),
     Bug(
+        "whoever changes the schedules of a worker changes the worker",
+        "working/functions.py",
+        "deepcopy(each.options)",
+        "each.options",
+        f"{FUNCTIONS} -k copies",
+    ),
+    Bug(
+        "a worker whose ended is no method is taken",
+        "working/worker_class.py",
+        'if not callable(ended := getattr(worker, "ended", None)) and ended is not None:',
+        "if False:",
+        f"{PUBLIC} -k is_no_worker",
+    ),
+    Bug(
         "results that were read in part are forgotten silently",
         "consuming.py",
         "        self.number += 1\n",

@@ -138,7 +138,8 @@ def test_a_job_that_runs_for_ever_is_an_error_and_names_it(redbike):
     bike.set("poll:A", "CONTINUE")
     bike.set("other:A", "AT:5")
     with pytest.raises(
-        TooManyRuns, match=r"more than 20 runs were due by 2026-09-21T14:13:20Z: the job 'poll:A' alone"
+        TooManyRuns,
+        match=r"more than 20 runs were due by 2026-09-21T14:13:20Z: the job 'poll:A' alone .* give a higher limit",
     ):
         bike.run_due(limit=20)
     # A pause lets it run from one to the next.
@@ -283,6 +284,15 @@ def test_without_an_instant_the_clock_stands_at_this_second(redbike, client):
     assert before <= bike.now <= client.time()[0]
     assert bike.now == bike.store.timeline.read_clock()
     assert bike.now.is_integer()
+
+
+@pytest.mark.parametrize("limit", [None, "x", -1, 1.5, True])
+def test_a_bad_limit_is_refused_before_anything_runs(redbike, limit):
+    bike = redbike(Worker(), now=START)
+    bike.set("job:A", "NOW")
+    with pytest.raises(BadConfig, match=f"bad limit {limit!r}: a whole number is needed"):
+        bike.run_due(limit=limit)
+    assert len(bike.run_due(limit=1)) == 1
 
 
 @pytest.mark.parametrize(

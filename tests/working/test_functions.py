@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike import BadConfig, BadJobId, BadQueueName, BadSchedule, Jobs, Limit, Redbike, current_run
+from redbike.cli.load import set_schedules
 from redbike.working.limits import apply_limits
 from redbike.working.loader import load_placer, load_worker
 from redbike.working.worker_class import RoundRobin
@@ -305,6 +306,20 @@ def test_what_is_no_instance_of_a_worker_is_refused_and_not_called(tmp_path, mon
             load(f"program_of_functions:{name}")
         assert said in str(refused.value)
     assert capfd.readouterr().out == ""
+
+
+def test_whoever_asks_for_the_schedules_is_given_copies(jobs):
+    jobs.job("backup", every="1h", data={"a": [1]})(lambda: None)
+    [(_, _, options)] = jobs.schedules()
+    options["data"]["a"].append(2)
+    options["timeout"] = 5
+    assert jobs.schedules() == [("backup", "EVERY:1h", {"data": {"a": [1]}})]
+
+
+def test_functions_without_a_schedule_are_no_missing_jobs(bike, jobs, capsys):
+    jobs.job("remind")(lambda: None)
+    set_schedules(bike, "app:jobs")
+    assert capsys.readouterr().err == "redbike: app:jobs: none of its functions has a schedule\n"
 
 
 def test_one_command_runs_a_program_and_sets_its_schedules(shell):
