@@ -12,7 +12,6 @@ from typing import Any
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
-from redbike.schedule.zones import load_zone_info
 
 DEFAULT_FILE = ".redbike.conf"
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
@@ -262,6 +261,9 @@ def _check_prefix(value: Any) -> str:
 
 def check_zone(value: Any) -> str:
     """Return `value` if it names a time zone, else raise `BadConfig`."""
+    # Imported here, as the help text needs no zones.
+    from redbike.schedule.zones import load_zone_info
+
     try:
         load_zone_info(value)
     except (BadSchedule, TypeError):
