@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.logging import getLogger
@@ -38,7 +39,7 @@ class PlainLinks(SphinxPostTransform):
             log.warning("no page %r", name, location=node)
             return
         if fragment and fragment not in self._list_anchors(name):
-            log.warning("the page %r has no heading %r", name, fragment, location=node)
+            log.warning("the page %r has no heading or name %r", name, fragment, location=node)
         uri = self.app.builder.get_relative_uri(self.env.docname, name)
         if not uri and not fragment:
             node.replace_self(node.children)  # a man page is alone
@@ -47,7 +48,10 @@ class PlainLinks(SphinxPostTransform):
         node["internal"] = True
 
     def _list_anchors(self, name: str) -> set[str]:
-        return {each for node in self.env.get_doctree(name).findall(nodes.section) for each in node["ids"]}
+        tree = self.env.get_doctree(name)
+        # Such as ``redbike.WorkerClass``, which Sphinx made from the code.
+        kinds = (nodes.section, addnodes.desc_signature)
+        return {each for kind in kinds for node in tree.findall(kind) for each in node["ids"]}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -60,6 +60,11 @@ SOURCES: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
+def skip_member(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
+    """Leave out the logger: the page itself describes it. None leaves the decision to Sphinx."""
+    return True if member is redbike.log else None
+
+
 class Source(SphinxDirective):
     """Puts one of `SOURCES` into a page."""
 
@@ -74,4 +79,5 @@ class Source(SphinxDirective):
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register it."""
     app.add_directive("source", Source)
+    app.connect("autodoc-skip-member", skip_member)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 from weakref import WeakSet
 
 import redis
@@ -69,6 +69,12 @@ def _paged(
         name = f"{method.__name__}()" if must_be_read else None
         return AsyncResults(self._call, self._discard, Reader(lambda bike: method(bike, *args, **kwargs)), name)
 
+    # `wraps` takes over what `method` returns, too. Documentation and editors read that here.
+    signature = inspect.signature(method)
+    results: Any = AsyncResults
+    returned = results[get_args(signature.return_annotation)]
+    call.__annotations__ = {**method.__annotations__, "return": returned}
+    vars(call)["__signature__"] = signature.replace(return_annotation=returned)
     return call
 
 

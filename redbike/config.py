@@ -26,26 +26,26 @@ CHOICES = {name: option.choices for name, option in SETTINGS.items() if option.c
 class Settings:
     """Every setting with its default. Raise `BadConfig` for an invalid value, wherever it comes from."""
 
-    prefix: str = "redbike"  # of all keys in Redis
-    worker: str | None = None  # package.module:Class('init string')
+    prefix: str = "redbike"  #: of all keys in Redis
+    worker: str | None = None  #: package.module:Class('init string')
     timefile: str | None = None
-    default_timeout: float = 10.0  # seconds that a run may take
-    timezone: str = "UTC"  # of times without a zone
-    catchup: str = "last"  # which missed occurrences run: last, none, all
-    catchup_limit: int = 100  # the most missed occurrences that `all` runs
-    on_error: str | None = None  # stop, reschedule, retry; None: the worker class decides, the default is stop
+    default_timeout: float = 10.0  #: seconds that a run may take
+    timezone: str = "UTC"  #: of times without a zone
+    catchup: str = "last"  #: which missed occurrences run: last, none, all
+    catchup_limit: int = 100  #: the most missed occurrences that `all` runs
+    on_error: str | None = None  #: stop, reschedule, retry; None: the worker class decides, the default is stop
     retries: int = 3
-    backoff: float = 1.0  # seconds before the first retry; each further pause is twice as long
-    on_timeout: str | None = None  # stop, reschedule, requeue; None: the worker class decides, the default is stop
-    on_lost: str = "requeue"  # requeue, reschedule, stop
-    stop_after: int = 0  # failed occurrences in a row after which a job is stopped, whatever the policies say; 0: never
-    grace: float = 0.0  # seconds after which an occurrence that is not enqueued is skipped; 0: none is
-    overlap: str = "skip"  # what comes due during a run: skip, queue
-    history: int = 10  # the most ended runs that are kept of a job; 0 keeps none
-    ping_url: str | None = None  # a URL that is called after each run, see `redbike.ping_urls`
-    failures_limit: int = 1000  # the most failures that are kept
+    backoff: float = 1.0  #: seconds before the first retry; each further pause is twice as long
+    on_timeout: str | None = None  #: stop, reschedule, requeue; None: the worker class decides, the default is stop
+    on_lost: str = "requeue"  #: requeue, reschedule, stop
+    stop_after: int = 0  #: failed occurrences in a row that stop a job, whatever the policies say; 0: never
+    grace: float = 0.0  #: seconds after which an occurrence that is not enqueued is skipped; 0: none is
+    overlap: str = "skip"  #: what comes due during a run: skip, queue
+    history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
+    ping_url: str | None = None  #: a URL that is called after each run, see `redbike.ping_urls`
+    failures_limit: int = 1000  #: the most failures that are kept
     log_level: str = "info"
-    log_format: str = "text"  # text, json
+    log_format: str = "text"  #: text, json
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -46,7 +46,7 @@ class Redbike(Looking, Steering, Syncing, Running):
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
     or a client; None is the embedded server in ``.redbike/``. The other arguments are the settings of the same names,
-    see `redbike.config.Settings`. The log names `noted_as`, such as user@host, for what this object changes, but not
+    see `redbike.config.Settings`. The log names `noted_as`, such as ``user@host``, for what this changes, but not
     for what its loops do. Raises `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
     """
 

@@ -6,12 +6,12 @@ from enum import StrEnum
 class Event(StrEnum):
     """The last event of a job, as its status has it."""
 
-    TML = "TML"  # it is on the timeline: it was set, or has ended and runs again
-    ENQ = "ENQ"  # it is in a queue
-    WRK = "WRK"  # it is in flight
-    STP = "STP"  # it is stopped: nothing is left to run
-    DIE = "DIE"  # it is stopped, because it failed
-    BAD = "BAD"  # its schedule was refused, and it has no other
+    TML = "TML"  #: it is on the timeline: it was set, or has ended and runs again
+    ENQ = "ENQ"  #: it is in a queue
+    WRK = "WRK"  #: it is in flight
+    STP = "STP"  #: it is stopped: nothing is left to run
+    DIE = "DIE"  #: it is stopped, because it failed
+    BAD = "BAD"  #: its schedule was refused, and it has no other
 
 
 class Difference(StrEnum):
@@ -19,9 +19,9 @@ class Difference(StrEnum):
 
     ADDED = "added"
     CHANGED = "changed"
-    UNCHANGED = "unchanged"  # it was not touched
+    UNCHANGED = "unchanged"  #: it was not touched
     REMOVED = "removed"
-    BAD = "bad"  # its row was refused
+    BAD = "bad"  #: its row was refused
 
 
 class Skip(StrEnum):
@@ -38,9 +38,9 @@ class Skip(StrEnum):
 class Outcome(StrEnum):
     """How a run ended. What is kept of a run has its number in this order: further ones are added at the end."""
 
-    OK = "ok"  # ``work`` returned, or stopped the job
-    RETRY = "retry"  # it failed, or asked for it, and the same occurrence is tried again
-    FAILED = "failed"  # it raised an exception
-    OVERRUN = "overrun"  # it went on after its deadline
-    LOST = "lost"  # its worker died or was cut off
-    CANCELLED = "cancelled"  # somebody cancelled it
+    OK = "ok"  #: ``work`` returned, or stopped the job
+    RETRY = "retry"  #: it failed, or asked for it, and the same occurrence is tried again
+    FAILED = "failed"  #: it raised an exception
+    OVERRUN = "overrun"  #: it went on after its deadline
+    LOST = "lost"  #: its worker died or was cut off
+    CANCELLED = "cancelled"  #: somebody cancelled it

@@ -18,12 +18,12 @@ class Queue:
     """A queue that was ever used. Times are epoch seconds by Redis' clock."""
 
     queue: str
-    waiting: int  # jobs, without those that were withdrawn
-    oldest_due: float | None  # when the first of them was due
+    waiting: int  #: jobs, without those that were withdrawn
+    oldest_due: float | None  #: when the first of them was due
     in_flight: int
-    paused: float | None  # since when the queue, or everything, is paused
-    at_once: int | None  # how many of its jobs may run at once
-    rate: int | None  # runs that ended in the last minute, up to 10 seconds more; None if nobody has asked for it
+    paused: float | None  #: since when the queue, or everything, is paused
+    at_once: int | None  #: how many of its jobs may run at once
+    rate: int | None  #: runs that ended in the last minute, up to 10 seconds more; None if nobody has asked for it
 
 
 class Depths:

@@ -38,7 +38,7 @@ class Gate:
     queue: str
     pause: Pause | None = None
     at_once: int | None = None
-    rate: str | None = None  # such as ``100/m``
+    rate: str | None = None  #: such as ``100/m``
 
     @property
     def is_open(self) -> bool:

@@ -52,9 +52,9 @@ class PastRun:
     started: float
     took: float
     outcome: Outcome
-    attempt: int  # the number of this try of the same occurrence, from 1
-    error: str  # what went wrong, in one line; "" if nothing did, or nobody knows
-    worker: str  # the id of its process, see `Process`; "" if nobody knows
+    attempt: int  #: the number of this try of the same occurrence, from 1
+    error: str  #: what went wrong, in one line; "" if nothing did, or nobody knows
+    worker: str  #: the id of its process, see `Process`; "" if nobody knows
 
     @property
     def has_failed(self) -> bool:

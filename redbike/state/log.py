@@ -24,9 +24,9 @@ PAGE = 100  # entries in one request; each may name as many jobs
 class LogEntry:
     """What one person has done to one job; with "" as `jobid` to queues, to a file of jobs, or to everything."""
 
-    time: float  # epoch seconds
-    who: str  # such as user@host
-    action: str  # the name of the command
+    time: float  #: epoch seconds
+    who: str  #: such as ``user@host``
+    action: str  #: the name of the command
     jobid: str
     detail: str
 

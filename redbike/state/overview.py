@@ -24,16 +24,16 @@ class Job:
     """A job, at one instant. Times are epoch seconds by Redis' clock; None stands for what there is not."""
 
     jobid: str
-    queue: str  # in which it waits or from which it was taken, else that of its next run; "" if nobody knows
+    queue: str  #: in which it waits or from which it was taken, else that of its next run; "" if nobody knows
     status: Event | None
-    since: int | None  # when the status began
-    next_run: float | None  # when it is due on the timeline
-    paused: float | None  # since when
-    last_started: float | None  # the last run that has ended and is kept
+    since: int | None  #: when the status began
+    next_run: float | None  #: when it is due on the timeline
+    paused: float | None  #: since when
+    last_started: float | None  #: the last run that has ended and is kept
     last_outcome: Outcome | None
     schedule: str | None
-    has_failed: bool  # for good, or its last run did
-    is_overdue: bool  # it is due, not paused, and does not run yet
+    has_failed: bool  #: for good, or its last run did
+    is_overdue: bool  #: it is due, not paused, and does not run yet
     is_running: bool
 
     @property

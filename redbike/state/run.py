@@ -22,24 +22,24 @@ class Run:
     tag: str
     start: float
     deadline: float
-    failures: int  # runs in a row that raised, before this one
-    losses: int  # runs in a row whose worker died, before this one
-    schedule: str  # the text at the time when the run was taken
+    failures: int  #: runs in a row that raised, before this one
+    losses: int  #: runs in a row whose worker died, before this one
+    schedule: str  #: the text at the time when the run was taken
     queue: str
-    prefix: str = field(default="", compare=False)  # of the keys: two prefixes may have jobs of the same id
+    prefix: str = field(default="", compare=False)  #: of the keys: two prefixes may have jobs of the same id
     received: float = field(default_factory=time.monotonic, compare=False)
-    over: float = field(default=0.0, compare=False)  # when its work was over, by the monotonic clock; 0.0 before
-    tries: int = 0  # of the same occurrence, before this one
-    after: float | None = None  # after when the schedule goes on, if that is not `due`
-    began: float = field(default=0.0, compare=False)  # when its work began, by the monotonic clock; 0.0 before
-    worker: str = field(default="", compare=False)  # the name of its worker; "" if this process does not know it
-    cancelled: bool = field(default=False, compare=False)  # as far as its worker has heard
-    failed: int = 0  # occurrences in a row, before this one, if the job is to be stopped after so many
-    options: str = ""  # of the job, as they are stored
-    queue_pause: tuple[float, float] | None = None  # the last one of its queue, of the last day: since when, until when
-    stored_data: str = field(default="", repr=False)  # JSON
-    output: str | None = field(default=None, compare=False, repr=False)  # the end of it, if the job keeps it
-    ping_url: str | None = field(default=None, compare=False, repr=False)  # what is called when it has ended
+    over: float = field(default=0.0, compare=False)  #: when its work was over, by the monotonic clock; 0.0 before
+    tries: int = 0  #: of the same occurrence, before this one
+    after: float | None = None  #: after when the schedule goes on, if that is not `due`
+    began: float = field(default=0.0, compare=False)  #: when its work began, by the monotonic clock; 0.0 before
+    worker: str = field(default="", compare=False)  #: the name of its worker; "" if this process does not know it
+    cancelled: bool = field(default=False, compare=False)  #: as far as its worker has heard
+    failed: int = 0  #: occurrences in a row, before this one, if the job is to be stopped after so many
+    options: str = ""  #: of the job, as they are stored
+    queue_pause: tuple[float, float] | None = None  #: the last one of its queue in the last day: since when, until when
+    stored_data: str = field(default="", repr=False)  #: JSON
+    output: str | None = field(default=None, compare=False, repr=False)  #: the end of it, if the job keeps it
+    ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
 
     @property
     def data(self) -> Any:

@@ -40,7 +40,7 @@ class Process:
     since: float
     seen: float
     jobs: tuple[str, ...]
-    version: str  # of Redbike
+    version: str  #: of Redbike
 
 
 class Workers:

@@ -18,8 +18,8 @@ _CLOSED = re.compile(r"(?:[^\\\[]|\\.|\[(?:[^\\\]]|\\.)+\])*", re.DOTALL)
 class Steered(NamedTuple):
     """A job that an operator has named, and what happened to it, in one word."""
 
-    jobid: str
-    word: str
+    jobid: str  #: of the job
+    word: str  #: such as ``queued``; each method says which there are
 
 
 def is_pattern(text: str) -> bool:

@@ -31,10 +31,10 @@ class Change:
     """What became of one job, or would become of it."""
 
     difference: Difference
-    jobid: str  # "" for a row whose id cannot be read
-    detail: str = ""  # the schedule of a job that was added or removed, or what was changed
-    line: int = 0  # of its row in the file, or the number of its pair, from 1; 0 for a job that was removed
-    error: ValueError | None = None  # why its row was refused
+    jobid: str  #: "" for a row whose id cannot be read
+    detail: str = ""  #: the schedule of a job that was added or removed, or what was changed
+    line: int = 0  #: of its row in the file, or the number of its pair, from 1; 0 for a job that was removed
+    error: ValueError | None = None  #: why its row was refused
 
     @property
     def is_note(self) -> bool:
@@ -47,10 +47,10 @@ class Changes:
     """What became of the jobs that a program wants, or would become of them."""
 
     added: list[str] = field(default_factory=list)
-    changed: dict[str, str] = field(default_factory=dict)  # job id → what, such as ``NOW -> EVERY:1h@0``
+    changed: dict[str, str] = field(default_factory=dict)  #: job id → what, such as ``NOW -> EVERY:1h@0``
     unchanged: int = 0
     removed: list[str] = field(default_factory=list)
-    bad: dict[str, ValueError] = field(default_factory=dict)  # job id → why it was refused
+    bad: dict[str, ValueError] = field(default_factory=dict)  #: job id → why it was refused
 
     def add(self, change: Change) -> None:
         """Count a change in."""

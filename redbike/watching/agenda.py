@@ -26,10 +26,10 @@ _FIELDS = re.compile(r"(CRON_TZ=\S+ )?\d+ (\S+ \S+ \S+ \S+)")
 class Quarter:
     """What a queue has to run in a quarter of an hour."""
 
-    start: float  # epoch seconds
-    queue: str  # "" if nobody knows
+    start: float  #: epoch seconds
+    queue: str  #: "" if nobody knows
     runs: int
-    busy: float | None  # how many workers are busy with that, on average, as runs took so far; None if nobody knows
+    busy: float | None  #: how many workers are busy with that, on average, as runs took so far; None if nobody knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Share:
 
     schedule: str
     jobs: int
-    samples: tuple[str, ...]  # ids of some of them
+    samples: tuple[str, ...]  #: ids of some of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Minute:
 
     start: float
     runs: int
-    shares: tuple[Share, ...]  # the largest ones; if there are very many schedules, not all are known
+    shares: tuple[Share, ...]  #: the largest ones; if there are very many schedules, not all are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Plan:
     """What jobs with the same schedule will run."""
 
     share: Share
-    first: float  # the minute in which the first of them runs, in epoch seconds
+    first: float  #: the minute in which the first of them runs, in epoch seconds
     runs: int
 
 
@@ -64,10 +64,10 @@ class Relief:
     """What the densest minute would be if the jobs with one schedule were spread."""
 
     share: Share
-    seconds: int  # over which they would be
-    runs: int  # that would be left in the minute
-    most: int  # in the densest minute then
-    hashed: str  # the schedule with H in place of its minute; "" if that cannot be
+    seconds: int  #: over which they would be
+    runs: int  #: that would be left in the minute
+    most: int  #: in the densest minute then
+    hashed: str  #: the schedule with H in place of its minute; "" if that cannot be
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +76,15 @@ class Agenda:
 
     start: float
     end: float
-    quarters: tuple[Quarter, ...]  # by time and queue; those in which nothing runs are left out
+    quarters: tuple[Quarter, ...]  #: by time and queue; those in which nothing runs are left out
     densest: tuple[Minute, ...]
     relief: Relief | None
-    plans: tuple[Plan, ...]  # of the schedules with the most jobs, by when they run first
-    schedules: int  # that run; if there are very many, not all are known
-    jobs: int  # that run
+    plans: tuple[Plan, ...]  #: of the schedules with the most jobs, by when they run first
+    schedules: int  #: that run; if there are very many, not all are known
+    jobs: int  #: that run
     runs: int
-    continuous: int  # jobs that run again as soon as they have run, which are not counted
-    paused: int  # jobs of all that are paused; only those are counted whose pause ends by itself
+    continuous: int  #: jobs that run again as soon as they have run, which are not counted
+    paused: int  #: jobs of all that are paused; only those are counted whose pause ends by itself
 
     def __iter__(self) -> Iterator[Quarter]:
         return iter(self.quarters)

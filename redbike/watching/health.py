@@ -41,7 +41,7 @@ class Health:
     problems: tuple[str, ...]
     figures: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
-    paused: tuple[str, ...] = ()  # what somebody has paused: "everything", or queues
+    paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
 
     @property
     def is_well(self) -> bool:

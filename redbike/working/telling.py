@@ -48,9 +48,9 @@ class End:
     """How a run ended."""
 
     event: Outcome
-    error: str  # what went wrong, in one line, or ""
-    seconds: float  # for which it ran; of an overrun and a lost one, until that was found out
-    next_run: float | None  # when its job is due next, or is due by now, in epoch seconds; None if it is not
+    error: str  #: what went wrong, in one line, or ""
+    seconds: float  #: for which it ran; of an overrun and a lost one, until that was found out
+    next_run: float | None  #: when its job is due next, or is due by now, in epoch seconds; None if it is not
 
 
 @dataclass(frozen=True, slots=True)
