@@ -1,5 +1,7 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
+# So type checkers find the package from other folders, too.
+EDITABLE = --config-settings editable_mode=compat --editable
 
 .PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron docs docs-links fuzz bench bench-quick check lint format types ci clean
 
@@ -8,7 +10,7 @@ help: ## print the targets
 
 install: ## a virtual environment in .venv with all that development needs
 	python3 -m venv .venv
-	.venv/bin/pip install --editable '.[dev]'
+	.venv/bin/pip install $(EDITABLE) '.[dev]'
 
 test: ## the test suite, on a server that it starts itself
 	$(PYTHON) -m pytest
@@ -44,7 +46,7 @@ chaos-quick: ## the same with 240 faults (four minutes)
 	$(PYTHON) -m tests.chaos --faults=240 --minutes=2.5 --jobs=1500
 
 deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four minutes; as root)
-	$(PYTHON) -m pip install --quiet --editable '.[deploy]'
+	$(PYTHON) -m pip install --quiet $(EDITABLE) '.[deploy]'
 	$(PYTHON) -m tests.deploy
 
 beside-cron: ## imported crontabs beside a real cron, for two weeks with a clock change (half an hour; as root, with cron and faketime)

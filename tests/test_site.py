@@ -1,5 +1,6 @@
 """The documentation as a site: it is built without a warning, its links lead somewhere, its reference is complete."""
 
+import configparser
 import dataclasses
 import re
 import shutil
@@ -17,6 +18,7 @@ from redbike.cli.entry import __doc__ as text
 from redbike.cli.usage import Usage
 from redbike.config import Settings
 from redbike.options import OPTIONS
+from redbike.serving.check import OLDEST
 from redbike.state.keys import FIXED
 from tests.commandline import ROOT
 
@@ -117,6 +119,23 @@ def test_the_reference_says_what_the_methods_of_async_redbike_return(site):
     assert re.search(r"\bset_many\(.*→ AsyncResults\[tuple\[str, bool \| ValueError\]\]", shown)
     assert re.search(r"\bjobs\(.*→ AsyncResults\[Job\]", shown)
     assert not re.search(r"→ (Results|Iterator)", shown)
+
+
+def test_the_page_on_installation_names_every_extra_and_what_is_needed():
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    page = (ROOT / "docs" / "installation.rst").read_text()
+    for extra in setup["options.extras_require"]:
+        assert f"``{extra}``" in page, extra
+    assert setup["options"]["python_requires"].removeprefix(">=") in page
+    for server, version in OLDEST.items():
+        assert f"{server.capitalize()} {version[0]}.{version[1]} or later" in page
+
+
+def test_no_page_installs_an_older_release():
+    # The name alone is that of a release; these pages speak of the sources that they come with.
+    for page in (*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rst")):
+        assert not re.search(r"pip install[^`\n]*[ '\"]redbike\b", page.read_text()), page.name
 
 
 def test_the_man_page_comes_from_the_same_source(tmp_path):
