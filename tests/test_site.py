@@ -147,17 +147,32 @@ def test_the_man_page_comes_from_the_same_source(tmp_path):
         assert f".SS {command}\n" in page or f".SH {command.upper()}\n" in page, command
 
 
-@pytest.mark.parametrize(
-    ("link", "said"),
-    [("nowhere.rst", "no page 'nowhere'"), ("scale.rst#nowhere", "the page 'scale' has no heading or name 'nowhere'")],
-)
-def test_a_link_that_leads_nowhere_fails_the_build(tmp_path, link, said):
-    docs = tmp_path / "docs"
+def make_docs(folder, link):
+    """Return a folder with the configuration of the site, whose index has this link."""
+    docs = folder / "docs"
     docs.mkdir()
     for name in ("conf.py", "plain_links.py", "sources.py"):
         shutil.copy(ROOT / "docs" / name, docs)
+    shutil.copy(ROOT / "LICENSE", folder)
     (docs / "scale.rst").write_text("Scale\n=====\n")
     (docs / "index.rst").write_text(f"A\n=\n\n`There <{link}>`__\n\n.. toctree::\n\n   scale\n")
-    done = build("html", docs, tmp_path / "site")
+    return docs
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ("nowhere.rst", "no page 'nowhere'"),
+        ("scale.rst#nowhere", "the page 'scale' has no heading or name 'nowhere'"),
+    ],
+)
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path, link, said):
+    done = build("html", make_docs(tmp_path, link), tmp_path / "site")
     assert done.returncode == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(("link", "status"), [("LICENSE", 0), ("LICENCE", 1)])
+def test_the_check_of_links_knows_the_files_of_the_site(tmp_path, link, status):
+    done = build("linkcheck", make_docs(tmp_path, link), tmp_path / "links")
+    assert done.returncode == status, done.stderr
