@@ -11,7 +11,7 @@ import pytest
 from tests.commandline import ROOT, Shell
 from tests.waiting import wait_until
 
-PROGRAMS = ["from-celery", "from-rq-scheduler", "from-apscheduler", "fastapi", "long-jobs", "time-zones"]
+PROGRAMS = ["from-celery", "from-rq-scheduler", "from-apscheduler", "fastapi", "long-jobs", "time-zones", "schedules-in-git"]
 
 
 def read(name):
@@ -56,6 +56,14 @@ def test_the_program_of_a_page_prints_what_it_says_and_is_typed(shell, name):
     (shell.folder / "app.py").write_text(code)
     assert run(shell, "app").splitlines() == re.findall(r"# prints: (.*)", code)
     run(shell, "mypy", "--strict", "--cache-dir", str(shell.folder / "cache"), "app.py")
+
+
+def test_the_program_of_the_page_on_monitoring_registers_its_figures(shell):
+    (shell.folder / "app.py").write_text(find_code(read("monitoring")))
+    run(shell, "mypy", "--strict", "--cache-dir", str(shell.folder / "cache"), "app.py")
+    shown = "import app; from prometheus_client import generate_latest as show; print(show().decode())"
+    (shell.folder / "shown.py").write_text(f"{shown}\n")
+    assert "\nredbike_up 1.0\n" in run(shell, "shown")
 
 
 def test_the_tests_of_the_page_on_retries_pass(shell):

@@ -79,8 +79,9 @@ class Syncing:
         has for them; of its options a job keeps those that are not given. A job with a bad schedule, id or option is
         left as it is, and so is one that comes twice. With `prune`, the jobs of this `group` that are not in `pairs`
         are unset: those that an earlier call with this group has set. Jobs of other groups stay, and so do jobs that
-        were set by themselves. If one of `pairs` has a bad id, all stay. With `dry_run` nothing is changed. Raises
-        `TypeError` for what is no pair, and `BadConfig` for a bad group.
+        were set by themselves. If one of `pairs` has a bad id, all stay. Without `group`, all programs under a prefix
+        share one, and unset each other's jobs: so give each program a group of its own. With `dry_run` nothing is
+        changed. Raises `TypeError` for what is no pair, and `BadConfig` for a bad group.
         """
         wish = Wish(check_group(group), prune, dry_run, read_instant("after", after), read_zone(tz))
         changes = Changes()
