@@ -169,7 +169,7 @@ def test_the_library_is_used_as_shown(tmp_path):
 def test_the_page_for_programmers_shows_what_happens(tmp_path):
     found = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PYTHON, re.MULTILINE)
     code = "\n".join(line[3:] for block in found for line in block.splitlines())
-    assert len(found) == 6
+    assert len(found) == 7
     (tmp_path / "program.py").write_text(code)
     shell = Shell(tmp_path, None)
     try:
