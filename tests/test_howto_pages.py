@@ -11,7 +11,15 @@ import pytest
 from tests.commandline import ROOT, Shell
 from tests.waiting import wait_until
 
-PROGRAMS = ["from-celery", "from-rq-scheduler", "from-apscheduler", "fastapi", "long-jobs", "time-zones", "schedules-in-git"]
+PROGRAMS = [
+    "from-celery",
+    "from-rq-scheduler",
+    "from-apscheduler",
+    "fastapi",
+    "long-jobs",
+    "time-zones",
+    "schedules-in-git",
+]
 
 
 def read(name):

@@ -13,13 +13,34 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import redbike
-from redbike import AsyncRedbike, Difference, Event, JobOptions, Limits, Outcome, Redbike
+from redbike import (
+    AsyncRedbike,
+    Difference,
+    Event,
+    JobOptions,
+    Limits,
+    Outcome,
+    Redbike,
+    config,
+    limits,
+    options,
+    ping_urls,
+)
 from redbike.cli.entry import __doc__ as text
 from redbike.cli.usage import Usage
 from redbike.config import Settings
+from redbike.moving import calendar
 from redbike.options import OPTIONS
+from redbike.running import policies
+from redbike.schedule import moments
+from redbike.schedule.rrule import recurrence
 from redbike.serving.check import OLDEST
+from redbike.state import keys, run
 from redbike.state.keys import FIXED
+from redbike.steering import operator
+from redbike.syncing import changes
+from redbike.watching import agenda
+from redbike.working import heartbeat, worker_class
 from tests.commandline import ROOT
 
 pytestmark = pytest.mark.timeout(900)  # it takes a while on a busy machine
@@ -119,6 +140,50 @@ def test_the_reference_says_what_the_methods_of_async_redbike_return(site):
     assert re.search(r"\bset_many\(.*→ AsyncResults\[tuple\[str, bool \| ValueError\]\]", shown)
     assert re.search(r"\bjobs\(.*→ AsyncResults\[Job\]", shown)
     assert not re.search(r"→ (Results|Iterator)", shown)
+
+
+LIMITS = {
+    "job id": keys.MAX_JOBID,
+    "schedule": moments.MAX_TEXT,
+    "rules of one iCal schedule": recurrence.MAX_RULES,
+    "data of a job": options.MAX_DATA,
+    "number in an option": options.MAX_COUNT,
+    "seconds in an option": options.MAX_SECONDS,
+    "``history``": OPTIONS["history"].most,
+    "``ping-url``": ping_urls.MAX_LENGTH,
+    "queue name": keys.MAX_QUEUE_NAME,
+    "prefix": config.MAX_PREFIX,
+    "``group`` of ``load``, ``sync``": changes.MAX_GROUP,
+    "reason of a pause": operator.MAX_REASON,
+    "concurrency": worker_class.MOST_AT_ONCE,
+    "``limit --at-once``": limits.MOST_AT_ONCE,
+    "``limit --rate``": limits.MOST_RATE,
+    "error that is kept": policies.MAX_ERROR,
+    "traceback that is kept": policies.MAX_TRACEBACK,
+    "pause between two tries": policies.MAX_PAUSE,
+    "losses in a row": policies.MAX_LOSSES,
+    "lease of a worker": run.LEASE,
+    "hours of ``agenda``": agenda.MOST_HOURS,
+    "calendar for ``import ics``": calendar.MAX_SIZE,
+}
+
+
+def test_the_page_on_configuration_has_every_limit_as_the_code_has_it():
+    page = (ROOT / "docs" / "configuration.rst").read_text()
+    table = re.split("\n=+ =+\n", page.partition("\nLimits\n------\n")[2])[2]
+    rows = {row[:32].rstrip(): row[32:] for row in table.splitlines()}
+    shown = {name: row.split(" ")[0].rstrip(",") for name, row in rows.items()}
+    assert shown == {name: f"{most:,.0f}" for name, most in LIMITS.items()}
+    assert f"{options.MAX_DEPTH} lists" in rows["data of a job"]
+
+
+def test_every_page_has_the_lease_and_the_time_until_a_lost_worker_is_found():
+    page = (ROOT / "docs" / "failures.rst").read_text().partition("\nA lost worker\n")[2].partition("\n---\n")[0]
+    assert f"a lease of {run.LEASE:.0f} seconds" in page
+    assert f"every {heartbeat.INTERVAL:.0f} seconds" in page
+    for path in ROOT.glob("docs/*.rst"):
+        for said in re.findall(r"lease[^.]{,60}? of (\d+)\s+seconds", path.read_text()):
+            assert float(said) == run.LEASE, path.name
 
 
 def test_the_page_on_installation_names_every_extra_and_what_is_needed():
