@@ -95,6 +95,21 @@ def test_the_tour_shows_what_happens(tour):
         assert [line for line in tour.log(log).splitlines() if " INFO " not in line] == expected
 
 
+def test_the_tour_shows_a_job_that_runs_again_and_again(tour):
+    setting, (up, printed), unsetting = commands(section("Run a job again and again", FIRST_STEPS))
+    assert tour.run(*shlex.split(setting[0])[1:]).stderr.splitlines() == setting[1]
+    process = tour.start(*shlex.split(up)[1:])
+    wanted = {re.sub(r"\S+Z INFO|\d+ ms", "", line) for line in printed}
+    wait_until(lambda: tour.log().count("working tick:A") >= 2)
+    wait_until(lambda: wanted <= {re.sub(r"\S+Z INFO|\d+ ms", "", line) for line in tour.log().splitlines()})
+    process.terminate()
+    assert process.wait(timeout=30) == 0
+    assert tour.run(*shlex.split(unsetting[0])[1:]).returncode == 0
+    *_, (stop, _), (remove, _) = commands(section("Clean up", FIRST_STEPS))
+    assert tour.run(*shlex.split(stop)[1:]).returncode == 0
+    assert (tour.folder / remove.removeprefix("rm -r ") / "appendonlydir").is_dir()
+
+
 def test_the_small_example_works(tmp_path):
     text = section("A small example", README)
     code = text.partition(".. code-block:: python\n\n")[2].partition("\nSet two jobs")[0]
