@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 from redbike.commands.worker import Commands
 from redbike.moving.crontab import COMMANDS, Host, Job, convert
 from redbike.moving.crontab_lines import Refused, read_lines
-from redbike.moving.local_system import read_variables
+from redbike.moving.local_system import LocalTime, read_variables
 from redbike.schedule.parser import parse
 from redbike.state.run import Run
 from redbike.working.runner import _current
@@ -192,7 +192,7 @@ def convert_all(folder: Path) -> Iterator[tuple[Commands, tuple[Job, ...]]]:
     for name in (MINE, SYSTEM, *DROPPED):
         own = folder / f"{name}.jobs"
         own.mkdir()
-        text, host = (CRONTABS / name).read_text(), Host(ZONE, read_variables(), str(own))
+        text, host = (CRONTABS / name).read_text(), Host(LocalTime(ZONE), read_variables(), str(own))
         imported = convert(text, host, has_users=name != MINE)
         assert not imported.refused, imported.refused
         (own / COMMANDS).write_text(imported.files[COMMANDS])

@@ -54,8 +54,8 @@ MODULES = {
     "processes": [{"__init__", "forks", "signals", "streams", "child", "watchdog"}, {"outlet"}, {"supervisor"}],
     "conversion": [{"__init__", "instants"}, {"crons", "rules"}, {"schedules"}],
     "moving": [
-        {"__init__", "crontab_fields", "crontab_units", "local_system", "rows", "seen", "vtimezones"},
-        {"calendar", "crontab_lines"},
+        {"__init__", "crontab_fields", "local_system", "rows", "seen", "vtimezones"},
+        {"calendar", "crontab_lines", "crontab_units"},
         {"crontab_names", "events"},
         {"crontab", "holidays"},
     ],

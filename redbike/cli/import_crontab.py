@@ -12,7 +12,7 @@ from redbike.cli.new_files import write_files
 from redbike.config import Config
 from redbike.errors import BadConfig, RedbikeError
 from redbike.moving.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
-from redbike.moving.local_system import find_timezone, read_variables
+from redbike.moving.local_system import find_local_time, read_variables
 
 QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
@@ -23,7 +23,7 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
     if not QUEUE.fullmatch(queue):
         raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
     name, text = _read(arguments["<FILE>"], arguments["--system"])
-    host = Host(find_timezone(), read_variables(), os.path.abspath(folder), _find_program())
+    host = Host(find_local_time(), read_variables(), os.path.abspath(folder), _find_program())
     imported = convert(text, host, queue, arguments["--system"])
     if not imported.jobs and not imported.refused:
         raise BadConfig(f"{name}: there is no line that runs a command")

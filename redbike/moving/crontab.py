@@ -16,6 +16,7 @@ from redbike.errors import BadSchedule
 from redbike.moving.crontab_lines import Comment, Entry, Line, Refused, Variable, is_plain, is_unicode, read_lines
 from redbike.moving.crontab_names import Names
 from redbike.moving.crontab_units import make_config, make_units
+from redbike.moving.local_system import LocalTime
 from redbike.schedule.parser import parse
 
 MARK = "DECIDE:"
@@ -34,7 +35,7 @@ Settings = dict[str, str]  # of a command, as the INI file has them
 class Host:
     """What a crontab depends on besides its text."""
 
-    timezone: str | None  # its local time; None if that is not known
+    local_time: LocalTime
     variables: Mapping[str, str] = field(default_factory=dict)  # which cron gives to each command (pam_env)
     folder: str = "."  # where the files will be
     program: str = "redbike"  # what starts Redbike
@@ -75,7 +76,7 @@ def convert(text: str, host: Host, queue: str = "cron", has_users: bool = False)
     files = {
         SCHEDULES: _write_schedules(jobs.values()),
         COMMANDS: _write_commands(lines, jobs, not text or text.endswith("\n")),
-        CONFIG: make_config(queue, list(users), host.timezone, MARK),
+        CONFIG: make_config(queue, list(users), host.local_time, MARK),
         **make_units(queue, list(users), host.folder, host.program),
     }
     refused = tuple(line for line in lines if isinstance(line, Refused))

@@ -2,25 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 
+from redbike.moving.local_system import LocalTime
+
 WORKER = "redbike.commands:Commands('{queues}', 'commands.ini')"
 
 
-def make_config(queue: str, users: Sequence[str], timezone: str | None, mark: str) -> str:
+def make_config(queue: str, users: Sequence[str], local_time: LocalTime, mark: str) -> str:
     """Return the config file. Decisions begin with `mark`."""
-    return "".join(f"{line}\n" for line in _list_settings(queue, users, timezone, mark))
+    return "".join(f"{line}\n" for line in _list_settings(queue, users, local_time, mark))
 
 
-def _list_settings(queue: str, users: Sequence[str], timezone: str | None, mark: str) -> Iterator[str]:
+def _list_settings(queue: str, users: Sequence[str], local_time: LocalTime, mark: str) -> Iterator[str]:
     yield "[redbike]"
     if len(users) < 2:
         yield f"worker: {WORKER.format(queues=make_queue(queue, *users))}"
     else:
         yield "# Each user has a worker of his own: see the units beside this file."
-    if timezone is None:
+    if local_time.doubt:
+        yield f"# {mark} {local_time.doubt}. Cron ran its lines in the time of /etc/localtime."
+    elif local_time.timezone is None:
         yield f"# {mark} the local time of this machine is not known. Cron ran its lines in local time."
     else:
         yield "# Cron ran its lines in the local time of this machine."
-    yield f"timezone: {timezone or 'UTC'}"
+    yield f"timezone: {local_time.timezone or 'UTC'}"
     yield "# Cron does not run later what it has missed, while the machine was down."
     yield "catchup: none"
     yield "# To cron, a command that fails is no reason to stop."

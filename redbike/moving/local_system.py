@@ -2,25 +2,57 @@
 
 import os
 import re
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 ENVIRONMENT_FILES = ("/etc/environment", "/etc/default/locale")  # the later one wins
 ZONES = "/zoneinfo/"
+COMPARED = 5 * 366  # days for which two zones must agree
 VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=(.*)", re.ASCII)
 
 
-def find_timezone(root: str = "/") -> str | None:
-    """Return the name of the zone of the local time; None if the system does not tell it. `root` is for tests."""
+class LocalTime(NamedTuple):
+    """The name of the zone of the local time, None if it is not known; `doubt` says why it may be another."""
+
+    timezone: str | None
+    doubt: str = ""
+
+
+def find_local_time(root: str = "/") -> LocalTime:
+    """Return the local time of the system. `root` is for tests.
+
+    Cron reads only ``/etc/localtime``. If that is no link to a zone, ``/etc/timezone`` has the name.
+    """
+    local = Path(root, "etc/localtime")
+    linked = os.path.realpath(local).partition(ZONES)[2]
+    if _is_zone(linked):
+        return LocalTime(linked)
     try:
         name = Path(root, "etc/timezone").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         name = ""
-    target = os.path.realpath(os.path.join(root, "etc/localtime"))
-    for zone in (name, target.partition(ZONES)[2]):
-        if _is_zone(zone):
-            return zone
-    return None
+    if not _is_zone(name):
+        return LocalTime(None)
+    is_same = _read_offsets(_read_zone(local)) == _read_offsets(ZoneInfo(name))
+    return LocalTime(name, "" if is_same else f"/etc/timezone says {name}, but /etc/localtime has other rules")
+
+
+def _read_zone(path: Path) -> tzinfo:
+    """Return the zone in a file; UTC if it cannot be read, as the C library does."""
+    try:
+        with open(path, "rb") as file:
+            return ZoneInfo.from_file(file)
+    except Exception:
+        # As below, zoneinfo raises several.
+        return UTC
+
+
+def _read_offsets(zone: tzinfo) -> list[timedelta | None]:
+    """Return the offsets of each day for some years: two files may have the same rules and not the same bytes."""
+    begin = datetime.now(UTC)
+    return [(begin + timedelta(day)).astimezone(zone).utcoffset() for day in range(COMPARED)]
 
 
 def _is_zone(name: str) -> bool:

@@ -1,9 +1,12 @@
 """What becomes of a crontab: the files, and that they say what the crontab says."""
 
 import csv
+import importlib.resources
 import json
 import os
 import pwd
+import zoneinfo
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,12 +16,12 @@ from redbike.commands.file import read_commands
 from redbike.config import load
 from redbike.moving.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
 from redbike.moving.crontab_lines import Entry, read_lines
-from redbike.moving.local_system import find_timezone, read_variables
+from redbike.moving.local_system import LocalTime, find_local_time, read_variables
 from redbike.schedule.parser import parse
 from tests.commandline import ROOT
 
 CRONTABS = ROOT / "tests" / "cases" / "crontabs"
-HOST = Host("Europe/Berlin", {"LANG": "C.UTF-8"}, "/srv/jobs", "/usr/bin/redbike")
+HOST = Host(LocalTime("Europe/Berlin"), {"LANG": "C.UTF-8"}, "/srv/jobs", "/usr/bin/redbike")
 USER = pwd.getpwuid(os.geteuid())
 
 
@@ -191,27 +194,61 @@ def test_a_day_that_does_not_exist_is_named():
 
 
 def test_a_zone_that_is_not_known_must_be_decided(tmp_path):
-    imported = convert("0 0 * * * x\n", Host(None))
+    imported = convert("0 0 * * * x\n", Host(LocalTime(None)))
     write(tmp_path, imported)
     assert imported.decisions == 1
     assert load(str(tmp_path / CONFIG), {}).settings.timezone == "UTC"
 
 
-def test_the_system_tells_its_zone_and_its_variables(tmp_path):
+@pytest.fixture
+def system(tmp_path):
+    """The root of a system with the folder of the zones, and an own file of one that has no name."""
     (tmp_path / "etc/default").mkdir(parents=True)
-    assert find_timezone(str(tmp_path)) is None
-    assert read_variables(str(tmp_path)) == {}
     (tmp_path / "usr/share/zoneinfo/Asia").mkdir(parents=True)
     (tmp_path / "usr/share/zoneinfo/Asia/Tokyo").touch()
-    (tmp_path / "etc/localtime").symlink_to(tmp_path / "usr/share/zoneinfo/Asia/Tokyo")
-    assert find_timezone(str(tmp_path)) == "Asia/Tokyo"
-    (tmp_path / "etc/timezone").write_text("Europe/Paris\n")
-    assert find_timezone(str(tmp_path)) == "Europe/Paris"
-    (tmp_path / "etc/timezone").write_text("../../etc/passwd\n")
-    assert find_timezone(str(tmp_path)) == "Asia/Tokyo"
-    (tmp_path / "etc/environment").write_text("# no\nLANG=C\nA='b c'\n")
-    (tmp_path / "etc/default/locale").write_text('export LANG="de_DE.UTF-8"\n')
-    assert read_variables(str(tmp_path)) == {"LANG": "de_DE.UTF-8", "A": "b c"}
+    return tmp_path
+
+
+def test_the_link_of_the_local_time_tells_the_zone_as_cron_reads_nothing_else(system):
+    assert find_local_time(str(system)) == LocalTime(None)
+    (system / "etc/timezone").write_text("Europe/Paris\n")
+    (system / "etc/localtime").symlink_to(system / "usr/share/zoneinfo/Asia/Tokyo")
+    assert find_local_time(str(system)) == LocalTime("Asia/Tokyo")
+
+
+def copy_zone(name, path):
+    data = next((Path(each, name) for each in zoneinfo.TZPATH if Path(each, name).exists()), None)
+    path.write_bytes(
+        data.read_bytes() if data else importlib.resources.files("tzdata.zoneinfo").joinpath(name).read_bytes()
+    )
+
+
+def test_a_copy_of_a_zone_has_the_name_that_the_system_says_unless_it_has_other_rules(system):
+    copy_zone("UTC", system / "etc/localtime")
+    assert find_local_time(str(system)) == LocalTime(None)
+    (system / "etc/timezone").write_text("../../etc/passwd\n")
+    assert find_local_time(str(system)) == LocalTime(None)
+    (system / "etc/timezone").write_text("Etc/UTC\n")
+    assert find_local_time(str(system)) == LocalTime("Etc/UTC")
+    (system / "etc/timezone").write_text("Europe/Paris\n")
+    found = find_local_time(str(system))
+    assert found.timezone == "Europe/Paris"
+    assert found.doubt == "/etc/timezone says Europe/Paris, but /etc/localtime has other rules"
+    imported = convert("0 0 * * * x\n", Host(found))
+    assert imported.decisions == 1
+    assert f"# DECIDE: {found.doubt}. Cron" in imported.files[CONFIG]
+    # Without the file, the C library takes UTC.
+    (system / "etc/localtime").unlink()
+    assert find_local_time(str(system)).doubt
+    (system / "etc/timezone").write_text("UTC\n")
+    assert find_local_time(str(system)) == LocalTime("UTC")
+
+
+def test_the_system_tells_its_variables(system):
+    assert read_variables(str(system)) == {}
+    (system / "etc/environment").write_text("# no\nLANG=C\nA='b c'\n")
+    (system / "etc/default/locale").write_text('export LANG="de_DE.UTF-8"\n')
+    assert read_variables(str(system)) == {"LANG": "de_DE.UTF-8", "A": "b c"}
 
 
 TIMES = st.sampled_from(["* * * * *", "0 3 * * mon", "@daily", "@reboot", "5#2 * * * *", "61 * * * *", "1-"])

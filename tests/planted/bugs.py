@@ -4642,6 +4642,20 @@ MOVING_IN = [
         f"{CRONTAB_LINES} -k what_cron_reads",
     ),
     Bug(
+        "a stale /etc/timezone is the local time of a crontab",
+        "moving/local_system.py",
+        "    if _is_zone(linked):\n",
+        "    if not local.exists():\n",
+        f"{CRONTAB} -k link_of_the_local_time",
+    ),
+    Bug(
+        "two names of the local time are not compared",
+        "moving/local_system.py",
+        "is_same = _read_offsets(_read_zone(local)) == _read_offsets(ZoneInfo(name))",
+        "is_same = True",
+        f"{CRONTAB} -k copy_of_a_zone",
+    ),
+    Bug(
         "the id of an imported job depends on its schedule",
         "moving/crontab_names.py",
         "_hash(entry.user, entry.command, entry.input)",

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from redbike.moving.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
+from redbike.moving.local_system import LocalTime
 from tests.commandline import ROOT
 from tests.waiting import wait_until
 
@@ -19,7 +20,7 @@ QUICK = ("df -k .", "test -e mirror/ready", "date ", "find sessions", "cat >>wee
 
 
 def imported():
-    return convert((FOLDER / "crontab").read_text(), Host("Europe/Berlin"))
+    return convert((FOLDER / "crontab").read_text(), Host(LocalTime("Europe/Berlin")))
 
 
 JOBS = {job.jobid: job.entry for job in imported().jobs}
