@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from redbike.errors import BadSchedule
 from redbike.moving.crontab_lines import Comment, Entry, Line, Refused, Variable, is_plain, is_unicode, read_lines
-from redbike.moving.crontab_names import Names
+from redbike.moving.crontab_names import name_entries
 from redbike.moving.crontab_units import make_config, make_units
 from redbike.moving.local_system import LocalTime
 from redbike.schedule.parser import parse
@@ -68,8 +68,9 @@ def convert(text: str, host: Host, queue: str = "cron", has_users: bool = False)
     The jobs of a user are in the queue `queue`, or in one for each user: ``cron-root``.
     """
     lines = [_check(line) for line in read_lines(text, has_users)]
-    names = Names()
-    jobs = {line.number: _make_job(names.name(line), line, queue, host) for line in lines if isinstance(line, Entry)}
+    entries = [line for line in lines if isinstance(line, Entry)]
+    names = name_entries(entries)
+    jobs = {entry.number: _make_job(names[entry.number], entry, queue, host) for entry in entries}
     users: dict[str, tuple[Job, ...]] = {}
     for job in jobs.values() if has_users else ():
         users[job.entry.user] = (*users.get(job.entry.user, ()), job)

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from redbike.moving.crontab_lines import Entry
@@ -19,29 +20,32 @@ BEGINS = re.compile(r"[A-Za-z_/.~]", re.ASCII)
 OTHERS = re.compile(r"[^a-z0-9]+")
 
 
-class Names:
-    """Gives the names of commands and the ids of jobs, for the lines of one crontab in their order.
+def name_entries(entries: Sequence[Entry]) -> dict[int, str]:
+    """Return the name of each line that runs a command, by its number. The order of the lines changes no name.
 
-    A name has some words of the command, and a hash of the command and its input. If a line has the same command as one
-    before it, a hash of its schedule is added.
+    A name has some words of the command, and a hash of the command and its input. If several lines have the same
+    command, a hash of the whole line is added to the name of each. Only lines that are equal are numbered.
     """
-
-    def __init__(self) -> None:
-        self._given: set[str] = set()
-
-    def name(self, entry: Entry) -> str:
-        """Return a name that no other line has."""
-        words = "-".join(_find_words(entry.command))[:MAX_LENGTH].strip("-") or "job"
-        name = f"{words}-{_hash(entry.user, entry.command, entry.input)}"
-        if name in self._given:
-            name += f"-{_hash(entry.schedule)}"
+    plain = {entry.number: _make_name(entry) for entry in entries}
+    often = Counter(plain.values())
+    names: dict[int, str] = {}
+    given: set[str] = set()
+    for entry in entries:
+        name = plain[entry.number]
+        if often[name] > 1:
+            name += f"-{_hash(entry.user, entry.command, entry.input, entry.schedule)}"
         first, number = name, 1
-        while name in self._given:
-            # The same line once more; such lines are interchangeable.
+        while name in given:
             number += 1
             name = f"{first}-{number}"
-        self._given.add(name)
-        return name
+        given.add(name)
+        names[entry.number] = name
+    return names
+
+
+def _make_name(entry: Entry) -> str:
+    words = "-".join(_find_words(entry.command))[:MAX_LENGTH].strip("-") or "job"
+    return f"{words}-{_hash(entry.user, entry.command, entry.input)}"
 
 
 def _hash(*texts: str) -> str:

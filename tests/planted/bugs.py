@@ -4663,6 +4663,13 @@ MOVING_IN = [
         f"{CRONTAB} -k 'does_not_depend'",
     ),
     Bug(
+        "the first of the lines with a command has the plain id",
+        "moving/crontab_names.py",
+        "        if often[name] > 1:\n",
+        "        if name in given:\n",
+        f"{CRONTAB} -k 'order or plain_id'",
+    ),
+    Bug(
         "a line that is not imported leaves no mark",
         "moving/crontab.py",
         'yield f"# {MARK} line {line.number} is not imported: {_write_comment(line.reason)}"',
