@@ -39,24 +39,24 @@ class Importer:
     """Makes jobs of the events of `calendar`, for the queue `queue`.
 
     Days, and times without a zone, are in `timezone`; else in the zone that the calendar names, or in `default`. `now`
-    is in epoch seconds. The attribute `left_out` counts the events that are ``past`` or ``cancelled``. Raise
-    `BadSchedule` if the calendar names an unknown zone.
+    is in epoch seconds. The attribute `left_out` counts the events that are ``past``, ``cancelled`` or ``repeated``.
+    Raise `BadSchedule` if the calendar names an unknown zone.
     """
 
     def __init__(self, calendar: Calendar, queue: str, timezone: str | None, default: str, now: float) -> None:
         self._queue = queue
         self._now = now
         self._zones = ZoneNames(calendar.definitions, calendar.locations, MICROSOFT, now)
-        self._events = calendar.events
+        self.groups = group(calendar.events)
         own = calendar.timezone if timezone is None else None
         self._timezone = timezone or (self._zones.find(own) if own else default)
-        self.left_out: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter(repeated=self.groups.copies) if self.groups.copies else Counter()
 
     def list_jobs(self) -> Iterator[Job]:
         """Yield a job for each event that has a run to come, and for each that cannot be imported."""
         known: set[str] = set()
-        for events in self.list_series():
-            jobid, title = make_jobid(events[-1], self._queue), f"event {quoted(events[-1].summary)}"
+        for events in self.groups.series:
+            jobid, title = make_jobid(events[-1], self._queue), _make_title(events[-1])
             try:
                 schedule = self.make_schedule(events)
             except BadSchedule as error:
@@ -71,10 +71,21 @@ class Importer:
             else:
                 known.add(jobid)
                 yield Job(jobid, title, schedule)
+        yield from self.list_conflicts()
 
-    def list_series(self) -> list[list[Event]]:
-        """Return the events of each series: its changed occurrences, then the series itself if it is there."""
-        return group(self._events)
+    def list_conflicts(self) -> Iterator[Job]:
+        """Yield what stands for each event that has a run to come, but of which there is another version."""
+        for event in self.groups.conflicts:
+            problem = f"another event has the same UID, {quoted(event.uid)}, and the same SEQUENCE"
+            try:
+                schedule = self.make_schedule([event])
+            except BadSchedule as error:
+                problem = str(error)
+            else:
+                if schedule is not None and schedule.next(self._now) is None:
+                    self.left_out["past"] += 1
+                    continue
+            yield Job(make_jobid(event, self._queue), _make_title(event), None, problem)
 
     def make_schedule(self, events: list[Event]) -> Schedule | None:
         """Return the schedule of a series; None if it is cancelled. Raise `BadSchedule`.
@@ -209,18 +220,42 @@ class _Series:
         return found
 
 
-def group(events: Iterable[Event]) -> list[list[Event]]:
-    """Return the events of each UID, in the order of the calendar; what has no RECURRENCE-ID comes last.
+class Groups(NamedTuple):
+    """The events of a calendar, by UID."""
 
-    Of several versions, the one with the highest sequence number counts.
-    """
+    series: list[list[Event]]  # in the order of the calendar; what has no RECURRENCE-ID comes last
+    conflicts: list[Event]  # of which there is another version that is not newer
+    copies: int  # events that stand there once more
+
+
+def group(events: Iterable[Event]) -> Groups:
+    """Group the events of each UID. Of several versions, the one with the highest sequence number counts."""
     found: dict[str, dict[str, Event]] = {}
+    conflicts: list[Event] = []
+    copies = 0
     for number, event in enumerate(events):
         versions = found.setdefault(event.uid or f"{number}", {})
         key = str(event.replaces or "")
-        if key not in versions or versions[key].sequence <= event.sequence or event.problem:
-            versions[key] = event
-    return [sorted(versions.values(), key=lambda event: event.replaces is None) for versions in found.values()]
+        other = versions.setdefault(key, event)
+        if other is event:
+            continue
+        if other == event:
+            copies += 1
+            continue
+        # The number of an event that cannot be read means nothing, and it must be named.
+        versions[key], loser = (other, event) if _rank(other) > _rank(event) else (event, other)
+        if other.sequence == event.sequence:
+            conflicts.append(loser)
+    series = [sorted(versions.values(), key=lambda event: event.replaces is None) for versions in found.values()]
+    return Groups(series, conflicts, copies)
+
+
+def _rank(event: Event) -> tuple[bool, int]:
+    return bool(event.problem), event.sequence
+
+
+def _make_title(event: Event) -> str:
+    return f"event {quoted(event.summary)}"
 
 
 def make_jobid(event: Event, queue: str) -> str:

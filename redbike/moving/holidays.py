@@ -18,7 +18,8 @@ def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
     calendar = read_calendar(file, name)
     importer = Importer(calendar, "", "UTC", "UTC", now)
     today, days = int(now) // 86400 - 1, set[int]()  # of the zone that is the latest
-    for events in importer.list_series():
+    # Of two versions that are equally new, both count: their days are in the file.
+    for events in (*importer.groups.series, *([event] for event in importer.groups.conflicts)):
         master = events[-1]
         if master.problem or _is_all_day(master):
             try:

@@ -74,6 +74,45 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_written(shell):
     assert second == "redbike: standard input: 1 job written, 1 event refused"
 
 
+OTHER = GOOD.replace("Nightly", "Daily").replace("T03", "T04")
+
+
+@pytest.mark.parametrize("events", [(GOOD, OTHER), (OTHER, GOOD)])
+def test_of_two_versions_that_are_equally_new_the_one_that_is_not_written_is_named(shell, events):
+    # Two calendars in one file.
+    done = shell.run("import", "ics", "-", input="".join(map(make_calendar, events)))
+    assert done.returncode == 2
+    assert len(done.stdout.splitlines()) == 2  # a row, which has a line end in it
+    named, last = done.stderr.splitlines()
+    lost = "Nightly" if done.stdout.startswith("daily") else "Daily"
+    why = "another event has the same UID, 'one', and the same SEQUENCE"
+    assert named == f"redbike: standard input: event '{lost}, report': {why}"
+    assert last == "redbike: standard input: 1 job written, 1 event refused"
+
+
+def test_an_event_that_stands_there_twice_is_one_and_a_newer_version_wins(shell):
+    done = shell.run("import", "ics", "-", input=make_calendar(GOOD, GOOD))
+    assert (done.returncode, done.stderr) == (0, "redbike: standard input: 1 job written, 1 repeated\n")
+    done = shell.run("import", "ics", "-", input=make_calendar(f"{GOOD}\nSEQUENCE:1", OTHER))
+    assert (done.returncode, done.stderr) == (0, "redbike: standard input: 1 job written\n")
+    assert done.stdout.startswith("nightly")
+
+
+def test_a_change_that_cannot_be_read_is_named_wherever_it_stands(shell):
+    bad = f"UID:one\nSUMMARY:Moved\nDTSTART:{NEXT_YEAR}0701T030000\nRECURRENCE-ID:nonsense"
+    for events in ((bad, GOOD), (GOOD, bad)):
+        done = shell.run("import", "ics", "-", input=make_calendar(*events))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "event 'Moved'" in done.stderr
+
+
+def test_two_versions_of_a_holiday_are_both_left_out(shell):
+    day = "UID:1\nSUMMARY:Feast\nDTSTART;VALUE=DATE:{}".format
+    (shell.folder / "two.ics").write_text(make_calendar(day(name_day(3)), day(name_day(5))))
+    assert shell.run("set", "job:A", "0 0 * * *", "--except=two.ics").returncode == 0
+    assert not {name_day(3), name_day(5)} & set(count_days(shell, "job:A"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -45,6 +45,7 @@ ROWS = "tests/moving/test_rows.py"
 SYNC = "tests/syncing/test_sync.py"
 CRONTAB = "tests/moving/test_crontab.py"
 CRONTAB_LINES = "tests/moving/test_crontab_lines.py"
+IMPORT_ICS = "tests/cli/test_import_ics.py"
 IMPORT_CRONTAB = "tests/cli/test_import_crontab.py"
 LOG = "tests/steering/test_log.py"
 LOGGED = "tests/state/test_log.py"
@@ -4571,9 +4572,23 @@ IMPORTED = [
     Bug(
         "an older version of an event counts",
         "moving/events.py",
-        "versions[key].sequence <= event.sequence",
-        "True",
+        "if _rank(other) > _rank(event) else",
+        "if False else",
         CALENDARS,
+    ),
+    Bug(
+        "of two events with one UID, one vanishes",
+        "moving/events.py",
+        "            conflicts.append(loser)\n",
+        "            pass\n",
+        IMPORT_ICS,
+    ),
+    Bug(
+        "of two versions of a holiday, only one counts",
+        "moving/holidays.py",
+        "*([event] for event in importer.groups.conflicts)",
+        "*()",
+        IMPORT_ICS,
     ),
     Bug(
         "a first occurrence that the rule does not have is left out",
