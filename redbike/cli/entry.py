@@ -190,7 +190,7 @@ READ_THE_CONFIG = ("check",)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit status. `argv` are its arguments, by default those of the process."""
     die_as_process_1()
-    streams.prepare()
+    streams.prepare(by_lines=SUPERVISED in os.environ)
     reap_children()
     try:
         try:

@@ -17,8 +17,12 @@ ERRORS = "redbike"  # the name of our error handler for encodings
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # temporary errors; every other error is final
 
 
-def prepare() -> None:
-    """Make the standard streams of this process usable, even if they were closed when it was started."""
+def prepare(by_lines: bool = False) -> None:
+    """Make the standard streams of this process usable, even if they were closed when it was started.
+
+    With `by_lines`, each ``print`` is one write, at its end: then no line of another stream comes between its text and
+    its newline. Bytes that are written to ``sys.stdout.buffer`` are not held back.
+    """
     codecs.register_error(ERRORS, _escape)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -27,7 +31,7 @@ def prepare() -> None:
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)
-            _watch(name, stream)
+            _watch(name, stream, by_lines)
     for raw in _find_watched("stderr"):
         raw.is_forgiving = True
 
@@ -137,7 +141,7 @@ def _find_watched(name: str) -> list[_WatchedFile]:
     return [raw] if isinstance(raw, _WatchedFile) else []
 
 
-def _watch(name: str, stream: io.TextIOWrapper) -> None:
+def _watch(name: str, stream: io.TextIOWrapper, by_lines: bool) -> None:
     try:
         raw: Any = _WatchedFile(stream.fileno(), "wb", closefd=False)
     except (OSError, ValueError):
@@ -146,11 +150,12 @@ def _watch(name: str, stream: io.TextIOWrapper) -> None:
     with contextlib.suppress(OSError):
         stream.flush()
     watched = io.TextIOWrapper(
-        raw if stream.write_through else io.BufferedWriter(raw),
+        raw if by_lines or stream.write_through else io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors=stream.errors,
         newline="\n",
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
+        line_buffering=by_lines or stream.line_buffering,
+        # PYTHONUNBUFFERED sets it, as many images of containers do.
+        write_through=stream.write_through and not by_lines,
     )
     setattr(sys, name, watched)

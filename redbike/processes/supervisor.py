@@ -91,7 +91,7 @@ class _Supervisor:
     ) -> None:
         self.tags = tags
         self.commands = commands
-        self.environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
+        self.environment = {**os.environ, **environment}
         self.is_halted = is_halted
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.stopping = threading.Event()

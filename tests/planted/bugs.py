@@ -1299,6 +1299,20 @@ AROUND = [
         f"{MISBEHAVIOUR} -k ends_its_loop",
     ),
     Bug(
+        "a print in a child of up is two writes",
+        "processes/streams.py",
+        "write_through=stream.write_through and not by_lines",
+        "write_through=by_lines",
+        f"{SUPERVISOR} -k no_line_of",
+    ),
+    Bug(
+        "what a job prints waits in its process until that ends",
+        "cli/entry.py",
+        "streams.prepare(by_lines=SUPERVISED in os.environ)",
+        "streams.prepare()",
+        f"{SUPERVISOR} -k no_line_of",
+    ),
+    Bug(
         "a child of up that ends with status 0 is not started again",
         "processes/supervisor.py",
         "            if HALTED in end.reports:",

@@ -11,13 +11,17 @@ from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 
 WORKER = """
-import os, subprocess, sys, time
+import logging, os, subprocess, sys, threading, time
 from redbike import RoundRobin
+
+LINES = 3000  # fewer than `up` drops
 
 class Worker(RoundRobin):
     def work(self, jobid):
-        print("begun", jobid, flush=True)
         name = jobid.partition(":")[0]
+        if name == "print":
+            return self.print_beside_a_log()
+        print("begun", jobid, flush=True)
         if name == "exit0":
             os._exit(0)
         if name == "exit2":
@@ -32,6 +36,21 @@ class Worker(RoundRobin):
         while name == "long" and not os.path.exists("go"):
             time.sleep(0.01)
         print("done", jobid, flush=True)
+
+    def print_beside_a_log(self):
+        thread = threading.Thread(target=self.log)
+        thread.start()
+        for _ in range(LINES):
+            print("a line of the job")
+        thread.join()
+        # Without a newline or a flush, as bytes.
+        sys.stdout.buffer.write(b"bytes of the job\\n")
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+
+    def log(self):
+        for _ in range(LINES):
+            logging.getLogger("x").error("a line of the log")
 
     def timeout(self, queue_name):
         return 1000.0
@@ -75,6 +94,25 @@ def test_a_worker_that_somebody_stops_alone_is_started_again(jobs):
     jobs.bike.set("good:A", "NOW")
     wait_until(lambda: "done good:A" in jobs.log(), timeout=20)
     assert up.poll() is None
+
+
+@pytest.mark.parametrize("command", ["up", "work"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_no_line_of_the_log_comes_into_a_line_that_a_job_prints(jobs, command, unbuffered):
+    jobs.environment["PYTHONUNBUFFERED"] = unbuffered
+    jobs.start(command, "jobs:Worker('A')", "--processes=2")
+    if command == "work":
+        jobs.start("dispatch")
+    jobs.bike.set("print:A", "NOW")
+    wait_until(lambda: "bytes of the job" in jobs.log(), timeout=60)
+    (jobs.folder / "go").touch()
+    lines = jobs.log().splitlines()
+    torn = [
+        line for line in lines if "line of" in line and not line.endswith(("ERROR a line of the log", "of the job"))
+    ]
+    torn += [line for line in lines if line.count(" line of ") > 1 or line in ("work-1   | ", "work-2   | ")]
+    assert torn == []
+    assert sum(line.endswith("| a line of the job") for line in lines) == 3000
 
 
 def test_a_halt_ends_all_and_starts_nothing_again(jobs):
