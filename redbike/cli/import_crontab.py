@@ -24,6 +24,8 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
         raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
     name, text = _read(arguments["<FILE>"], arguments["--system"])
     host = Host(find_local_time(), read_variables(), os.path.abspath(folder), _find_program())
+    if arguments["--system"]:
+        _check_unit(host)
     imported = convert(text, host, queue, arguments["--system"])
     if not imported.jobs and not imported.refused:
         raise BadConfig(f"{name}: there is no line that runs a command")
@@ -70,6 +72,14 @@ def _find_program() -> str:
     return shutil.which(os.path.abspath(sys.argv[0])) or shutil.which("redbike") or "redbike"
 
 
+def _check_unit(host: Host) -> None:
+    """Raise `BadConfig` for a path that no unit can have: a setting is one line, and some characters are special."""
+    if not host.folder.isprintable() or host.folder.endswith(("\\", " ")):
+        raise BadConfig(f"bad --out: a unit of systemd cannot have the folder {host.folder!r}")
+    if not host.program.isprintable() or set(host.program) & set("\"'\\"):
+        raise BadConfig(f"a unit of systemd cannot start the program {host.program!r}: install it in another folder")
+
+
 def _report(name: str, folder: str, imported: Imported) -> int:
     wrong = 0
     for line in imported.refused:
@@ -88,4 +98,5 @@ def _report(name: str, folder: str, imported: Imported) -> int:
 
 
 def _find_user(unit: str) -> str:
-    return next((line.removeprefix("User=") for line in unit.splitlines() if line.startswith("User=")), "")
+    user = next((line.removeprefix("User=") for line in unit.splitlines() if line.startswith("User=")), "")
+    return user.replace("%%", "%")

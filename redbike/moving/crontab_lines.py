@@ -12,7 +12,9 @@ from redbike.moving.crontab_fields import BadTime, read_schedule
 MAX_COMMAND = 998  # bytes: cron refuses a longer one
 MAX_VARIABLE = 997  # bytes: of a longer line, cron reads only the beginning
 BLANKS = " \t"
-USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}", re.ASCII)
+# Cron only asks the system for the user, so accounts of a domain are valid. No system has a user with one of these
+# characters in his name; a backslash at its end would break his unit of systemd.
+USER = re.compile(r"""(?!-)[^\s:/*()`;|&<>'"]{1,64}(?<!\\)""")
 SPLIT = re.compile(r"[ \t]+")
 # What cron takes for ``NAME = value``. Both may be in quotes, which must match.
 VARIABLE = re.compile(
@@ -129,7 +131,7 @@ def _split_user(rest: str) -> tuple[str, str]:
     user, *command = SPLIT.split(rest, 1)
     if not command:
         raise BadTime("cron refuses it: in this style, a user and a command follow the time")
-    if not USER.fullmatch(user):
+    if not USER.fullmatch(user) or not user.isprintable():
         raise BadTime(f"cron refuses it: {user!r:.80} cannot be a user")
     return user, command[0]
 

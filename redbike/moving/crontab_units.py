@@ -1,10 +1,13 @@
 """Write what runs imported jobs: the config file, and units of systemd for the users that they belong to."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from redbike.moving.local_system import LocalTime
 
-WORKER = "redbike.commands:Commands('{queues}', 'commands.ini')"
+WORKER = "redbike.commands:Commands({queues!r}, 'commands.ini')"
+PLAIN = re.compile(r"[A-Za-z0-9_/.:%@+-]+", re.ASCII)  # words that need no quotes in a unit
+OTHERS = re.compile(rb"[^A-Za-z0-9_.-]")  # bytes that a unit has no file name with
 
 
 def make_config(queue: str, users: Sequence[str], local_time: LocalTime, mark: str) -> str:
@@ -50,32 +53,33 @@ def make_units(queue: str, users: Sequence[str], folder: str, program: str) -> d
     if not users:
         return {}
     if len(users) == 1:
-        return {_name_unit(queue, users[0]): _make_unit(f"of {users[0]}", users[0], folder, f"{program} up")}
+        return {_name_unit(queue, users[0]): _make_unit(f"of {users[0]}", users[0], folder, (program, "up"))}
     units = {}
     for user in users:
-        worker = WORKER.format(queues=make_queue(queue, user))
-        units[_name_unit(queue, user)] = _make_unit(f"of {user}", user, folder, f'{program} work "{worker}"')
+        command = (program, "work", WORKER.format(queues=make_queue(queue, user)))
+        units[_name_unit(queue, user)] = _make_unit(f"of {user}", user, folder, command)
     units[_name_unit(queue, "dispatch")] = _make_unit(
-        "of all users: the dispatcher", users[0], folder, f"{program} dispatch"
+        "of all users: the dispatcher", users[0], folder, (program, "dispatch")
     )
     return units
 
 
 def _name_unit(queue: str, user: str) -> str:
-    return f"redbike-{queue}-{user}.service"
+    name = OTHERS.sub(lambda found: rb"\x%02x" % found[0][0], user.encode()).decode()
+    return f"redbike-{queue}-{name}.service"
 
 
-def _make_unit(whose: str, user: str, folder: str, command: str) -> str:
+def _make_unit(whose: str, user: str, folder: str, command: Sequence[str]) -> str:
     return f"""\
 # Copy this file to /etc/systemd/system, and start it with: systemctl enable --now NAME
 [Unit]
-Description=Redbike: jobs {whose}
+Description=Redbike: jobs {_escape(whose)}
 After=network.target
 
 [Service]
-User={user}
-WorkingDirectory={folder}
-ExecStart={command}
+User={_escape(user)}
+WorkingDirectory={_escape(folder)}
+ExecStart={_write_command(*command)}
 Restart=on-failure
 KillMode=mixed
 TimeoutStopSec=2h
@@ -83,3 +87,22 @@ TimeoutStopSec=2h
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def _escape(text: str) -> str:
+    """Return `text` as the value of a setting: a percent sign begins a specifier (systemd.unit(5))."""
+    return text.replace("%", "%%")
+
+
+def _write_command(program: str, *arguments: str) -> str:
+    """Return a command line. Only in arguments does a dollar sign begin a variable (systemd.service(5))."""
+    return " ".join(map(_quote, (program, *(word.replace("$", "$$") for word in arguments))))
+
+
+def _quote(word: str) -> str:
+    """Return a word of a command line, in quotes if it needs them (systemd.syntax(7))."""
+    word = _escape(word)
+    if PLAIN.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -125,6 +125,14 @@ def test_users_of_the_system_are_named_with_their_units(shell, crontab):
     assert len(files(shell.folder / "jobs")) == 6
 
 
+def test_a_folder_that_no_unit_can_have_is_refused(shell):
+    (shell.folder / "mine").write_text("0 1 * * * root a\n")
+    for folder in ("a\nb", "a\\", "a\udcff"):
+        done = shell.run("import", "crontab", "--system", "mine", f"--out={folder}")
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert "bad --out: a unit of systemd cannot have the folder" in done.stderr
+
+
 def test_what_was_imported_runs_as_cron_ran_it(shell, crontab):
     text = f'HOME={shell.folder}\nPATH=/bin:/usr/bin\n0 3 * * * read a; echo "$a $PATH $LOGNAME" > out%in%\n'
     assert crontab(text).returncode == 0

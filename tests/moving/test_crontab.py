@@ -5,6 +5,9 @@ import importlib.resources
 import json
 import os
 import pwd
+import re
+import shutil
+import subprocess
 import zoneinfo
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from redbike.moving.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
 from redbike.moving.crontab_lines import Entry, read_lines
 from redbike.moving.local_system import LocalTime, find_local_time, read_variables
 from redbike.schedule.parser import parse
+from redbike.working.loader import load_worker
 from tests.commandline import ROOT
 
 CRONTABS = ROOT / "tests" / "cases" / "crontabs"
@@ -111,6 +115,34 @@ def test_each_user_of_several_has_a_unit_and_a_queue(tmp_path):
     assert load(str(tmp_path / CONFIG), {}).settings.worker is None
     # No user can reach the embedded server of another.
     assert imported.decisions == 1
+
+
+@pytest.mark.parametrize("program", ["/tmp/a bläh/redbike", "/tmp/50%/$HOME/redbike"])
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_systemd_reads_the_units_as_they_are_meant(tmp_path, program):
+    program, folder = f"{tmp_path}{program}", f"{tmp_path}/the jobs 100%"
+    for path in (Path(program).parent, Path(folder)):
+        path.mkdir(parents=True)
+    shutil.copy("/bin/true", program)
+    imported = convert(
+        "0 1 * * * root a\n0 2 * * * corp\\b%b b\n", Host(LocalTime("UTC"), {}, folder, program), has_users=True
+    )
+    units = [name for name in imported.files if name.endswith(".service")]
+    assert units[1] == r"redbike-cron-corp\x5cb\x25b.service"
+    for name in units:
+        (tmp_path / name).write_text(imported.files[name])
+        # It says so if there is no such program, or a line that it cannot read.
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", tmp_path / name], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert f"\nWorkingDirectory={folder}%\n" in imported.files[units[1]]
+    assert "\nUser=corp\\b%%b\n" in imported.files[units[1]]
+    # The queue is that of the jobs, whatever the name of the user has in it.
+    [worker] = re.findall(r'work "(.*)"', imported.files[units[1]])
+    spec = worker.replace("%%", "%").replace("\\\\", "\\")
+    assert load_worker(spec, str(tmp_path)).queue_names() == ["work-cron-corp\\b%b"]
+    assert imported.jobs[1].jobid.endswith(":cron-corp\\b%b")
 
 
 # Ids

@@ -160,6 +160,11 @@ def test_a_line_of_the_system_without_a_user_and_a_command_is_refused(rest):
     assert isinstance(read(f"0 0 * * * {rest}\n", has_users=True), Refused)
 
 
+@pytest.mark.parametrize("user", ["corp\\bob", "a.b@c.d", "host$", "jürgen", "x" * 64])
+def test_any_name_that_a_user_may_have_is_taken(user):
+    assert read(f"0 0 * * * {user} x\n", has_users=True).user == user
+
+
 def test_comments_and_empty_lines_are_kept():
     assert list(read_lines("\n  # a % \n#b")) == [Comment(1, ""), Comment(2, "# a %"), Comment(3, "#b")]
     assert list(read_lines("")) == []

@@ -4699,6 +4699,20 @@ MOVING_IN = [
         f"{CRONTAB} -k 'order or plain_id'",
     ),
     Bug(
+        "a path with a blank is two words in a unit",
+        "moving/crontab_units.py",
+        "    if PLAIN.fullmatch(word):\n",
+        "    if True:\n",
+        f"{CRONTAB} -k systemd_reads",
+    ),
+    Bug(
+        "a percent sign in a unit begins a specifier",
+        "moving/crontab_units.py",
+        'return text.replace("%", "%%")',
+        "return text",
+        f"{CRONTAB} -k systemd_reads",
+    ),
+    Bug(
         "a line that is not imported leaves no mark",
         "moving/crontab.py",
         'yield f"# {MARK} line {line.number} is not imported: {_write_comment(line.reason)}"',
