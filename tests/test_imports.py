@@ -98,7 +98,7 @@ MODULES = {
     "commands": [
         {"environment", "output", "process_group"},
         {"file", "job_lock"},
-        {"start"},
+        {"missing", "start"},
         {"on_failure"},
         {"worker"},
         {"__init__"},

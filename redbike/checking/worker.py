@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from redbike.checking.findings import Finding, Needed
+from redbike.checking.findings import Finding, Needed, note
 from redbike.commands import Commands
 from redbike.config import Settings
 from redbike.errors import RedbikeError
@@ -35,6 +35,8 @@ class WorkerCheck:
         if not bad:
             # With bad commands it would only fail once more: the timeouts are theirs.
             checks.append(queues.refresh)
+            # The worker may be on another host, so it is only a note.
+            yield from map(note, self._worker.find_missing() if isinstance(self._worker, Commands) else ())
             self.needed = _find_needed(self._worker)
         for check in checks:
             try:

@@ -1,8 +1,10 @@
 """Run the command ``on-failure`` after a run that has failed, in a thread of its own: its job waits for nothing."""
 
 import logging
+import os
 import threading
 import time
+from collections.abc import Mapping
 
 from redbike.commands.file import Command
 from redbike.commands.output import Output
@@ -16,6 +18,7 @@ log = logging.getLogger("redbike.commands")
 
 TIMEOUT = 60.0  # seconds
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
+ROOT = b"/"  # a folder that is always there
 MOST = 20  # that run at once in a process
 FAILED = (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST)
 
@@ -40,7 +43,7 @@ def _run(command: Command, run: Run, end: End, output: bytes) -> None:
             log.error("%s: on-failure failed: %s", run.jobid, status)
     except Exception as error:
         # Whatever it is, the worker goes on.
-        log.error("%s: on-failure cannot be run: %s", run.jobid, getattr(error, "strerror", None) or error)
+        log.error("%s: on-failure cannot be run: %s", run.jobid, _describe(error))
     finally:
         _free.release()
 
@@ -51,10 +54,28 @@ def _run_to_end(command: Command, run: Run, end: End, output: bytes) -> str:
     env |= {b"REDBIKE_OUTCOME": str(end.event.value).encode(), b"REDBIKE_ERROR": end.error.encode(errors="replace")}
     with (
         open_input(output) as stdin,
-        ProcessGroup(command.on_failure, env, command.cwd, stdin=stdin) as group,
+        _start(command, run, env, stdin) as group,
         Output(group.process, run.jobid) as printed,
     ):
         if printed.read_until_exit(time.monotonic() + TIMEOUT):
             return f"exit status {group.process.returncode}" if group.process.returncode else ""
         group.end(GRACE, printed.read)
         return f"not done after {TIMEOUT:g} s"
+
+
+def _start(command: Command, run: Run, env: Mapping[bytes, bytes], stdin: int) -> ProcessGroup:
+    """Start it in the folder of the command; in ``/`` if that is missing, which may be why the run has failed."""
+    try:
+        return ProcessGroup(command.on_failure, env, command.cwd, stdin=stdin)
+    except OSError as error:
+        if command.cwd is None or error.filename != command.cwd:
+            raise
+        log.warning("%s: on-failure runs in '/': %s", run.jobid, _describe(error))
+        return ProcessGroup(command.on_failure, env, ROOT, stdin=stdin)
+
+
+def _describe(error: Exception) -> str:
+    """Return what went wrong, with the path that it is about."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.strerror}: {os.fsdecode(error.filename)!r}"

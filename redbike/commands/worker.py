@@ -12,6 +12,7 @@ from functools import cached_property
 from redbike.commands import on_failure
 from redbike.commands.file import Command, list_commands, read_commands
 from redbike.commands.job_lock import JobLock, hold_lock, make_name
+from redbike.commands.missing import find_missing
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.start import make_environment, open_input
@@ -146,6 +147,10 @@ class Commands(RoundRobin):
     def examine(self) -> list[BadConfig]:
         """Return all that is wrong with the file, of which the other methods raise the first."""
         return [found for found in list_commands(self._path) if isinstance(found, BadConfig)]
+
+    def find_missing(self) -> list[str]:
+        """Return a sentence for each folder and program of the file's commands that this host does not have."""
+        return list(find_missing(self._commands.values()))
 
     @cached_property
     def _commands(self) -> dict[str, Command]:

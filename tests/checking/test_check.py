@@ -216,6 +216,21 @@ def test_a_worker_class_that_cannot_work_is_a_problem(check, worker, said):
     assert [line for line in problems(lines) if said in line]
 
 
+def test_what_this_host_does_not_have_of_the_commands_is_a_note(check, tmp_path):
+    names = "\n".join(f"{name}: {sys.executable}" for name in "abcde")
+    (tmp_path / "jobs.ini").write_text(
+        f"[commands]\n{names}\nf: /none/run\ng: none\n[*]\ncwd = {tmp_path}/gone\n[f]\ncwd = /\n"
+        "[g]\ncwd = /\nshell = /none/sh\n"
+    )
+    status, lines = check("redbike.commands:Commands('A', 'jobs.ini')")
+    assert status == 0
+    assert [line for line in lines if "missing" in line] == [
+        f"note: the folder '{tmp_path}/gone' of the commands 'a', 'b', 'c' and 2 more is missing on this host",
+        "note: the program '/none/run' of the command 'f' is missing on this host",
+        "note: the program '/none/sh' of the command 'g' is missing on this host",
+    ]
+
+
 def test_every_problem_of_a_file_of_commands_is_named(check, tmp_path):
     (tmp_path / "jobs.ini").write_text(
         "[commands]\na: echo 'x\nb: echo\nc: echo\n[b]\ntimout = 5\n[c]\nretries = x\n[d]\n"

@@ -46,6 +46,24 @@ def test_it_gets_the_output_and_the_error_of_the_run(works: Works) -> None:
     assert said.read_text() == "x:A|failed|exit status 3: two\none\ntwo\n"
 
 
+def test_it_runs_in_the_root_folder_if_that_of_the_command_is_missing(
+    works: Works, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = tmp_path / "said"
+    works(
+        "echo one", f"cwd = {tmp_path}/unmounted", f"{{ pwd; echo $REDBIKE_ERROR; }} > {said}.new; mv {said}.new {said}"
+    )
+    wait_until(said.exists)
+    why = f"No such file or directory: '{tmp_path}/unmounted'"
+    assert said.read_text() == f"/\ncannot run 'x': {why}\n"
+    assert f"x:A: on-failure runs in '/': {why}" in caplog.messages
+
+
+def test_a_program_that_is_missing_is_named(works: Works, caplog: pytest.LogCaptureFixture) -> None:
+    works("/none/shell/1", "shell = /none/shell")
+    wait_until(lambda: "x:A: on-failure cannot be run: No such file or directory: '/none/shell'" in caplog.messages)
+
+
 def test_it_runs_after_a_timeout(works: Works) -> None:
     said = works("echo one; sleep 300", "timeout = 0.5")
     wait_until(said.exists)
@@ -60,7 +78,7 @@ def test_it_does_not_run_after_a_success_or_before_the_last_try(works: Works, mo
     works("false", "retries = 3")
     assert started == []
     works("false")
-    assert len(started) == 1
+    wait_until(lambda: len(started) == 1)
 
 
 def test_a_run_that_ends_well_needs_no_further_step_without_it(tmp_path: Path) -> None:
@@ -98,4 +116,4 @@ def test_not_too_many_run_at_once(works: Works, caplog: pytest.LogCaptureFixture
     monkeypatch.setattr(redbike.commands.on_failure, "_free", threading.BoundedSemaphore(1))
     redbike.commands.on_failure._free.acquire()
     works("false")
-    assert "x:A: on-failure was not run, as 20 of them run" in [record.getMessage() for record in caplog.records]
+    wait_until(lambda: "x:A: on-failure was not run, as 20 of them run" in caplog.messages)

@@ -1184,6 +1184,20 @@ COMMANDS = [
         f"{CRON_STYLE} -k environment",
     ),
     Bug(
+        "on-failure does not run if the folder of its command is missing",
+        "commands/on_failure.py",
+        "return ProcessGroup(command.on_failure, env, ROOT, stdin=stdin)",
+        "raise",
+        f"{ON_FAILURE} -k root_folder",
+    ),
+    Bug(
+        "check looks at no folder of a command",
+        "commands/missing.py",
+        '        yield "folder", command.cwd\n',
+        "        yield from ()\n",
+        f"{CHECK} -k of_the_commands_is_a_note",
+    ),
+    Bug(
         "a crontab may change LOGNAME",
         "commands/environment.py",
         'return {**given, **variables, b"LOGNAME": os.fsencode(user.pw_name)}',
