@@ -22,13 +22,13 @@ PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there
 def dispatch(arguments: Arguments, config: Config) -> int:
     """Move due jobs to their queues, until halted."""
     watchdog.enable(os.environ, feeds=True)
-    ping_url = _find_ping_url(arguments)
+    ping_url, schedules = _find_ping_url(arguments), _find_schedules(arguments)
     bike = open_bike(config, needs_queues=True)
     after = parse_time(arguments["--after"], config)
     watch_parent()
     streams.forgive_output()
-    if arguments["--schedules"]:
-        load_rows(bike, arguments["--schedules"], after)
+    if schedules:
+        load_rows(bike, schedules, after)
     bike.dispatch(after, ping_url=ping_url)
     return DONE
 
@@ -56,14 +56,15 @@ def run_all(arguments: Arguments, config: Config) -> int:
     # The schedules of a class are in a file. Those of an instance are known as soon as it is imported.
     is_instance = find_instance(spec) is not None
     _find_ping_url(arguments)
+    schedules = _find_schedules(arguments)
     streams.forgive_output()
     server = find_embedded_server(config)
     is_started = server.start() if server else False
     try:
-        bike = open_bike(config, needs_queues=bool(arguments["--schedules"]) or is_instance)
+        bike = open_bike(config, needs_queues=schedules is not None or is_instance)
         set_schedules(bike, spec)
-        if arguments["--schedules"]:
-            load_rows(bike, arguments["--schedules"], None)
+        if schedules:
+            load_rows(bike, schedules, None)
         dispatcher = {"dispatch": _make_command(arguments, "dispatch")}
         return _supervise(dispatcher | _make_worker_commands(arguments, processes), arguments, bike)
     finally:
@@ -78,6 +79,14 @@ def _find_ping_url(arguments: Arguments) -> str | None:
         # An empty variable is as good as none.
         url = os.environ.get(PING_URL) or None
     return None if url is None else check_dispatcher_url(url)
+
+
+def _find_schedules(arguments: Arguments) -> str | None:
+    """Return the name of the file of schedules; None for no file. Raise `BadConfig` for "", as of an unset variable."""
+    if arguments["--schedules"] == "":
+        raise BadConfig("bad --schedules '': the name of a file is needed")
+    filename: str | None = arguments["--schedules"]
+    return filename
 
 
 def _require_worker(config: Config) -> str:

@@ -1327,6 +1327,13 @@ AROUND = [
         f"{SUPERVISOR} -k no_line_of",
     ),
     Bug(
+        "an empty name of a file of schedules is no file",
+        "cli/run.py",
+        '    if arguments["--schedules"] == "":\n',
+        "    if False:\n",
+        f"{SUPERVISOR} -k empty_name",
+    ),
+    Bug(
         "a child of up that ends with status 0 is not started again",
         "processes/supervisor.py",
         "            if HALTED in end.reports:",
