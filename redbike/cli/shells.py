@@ -7,33 +7,63 @@ evaluates what comes from there: bash and fish get each word quoted, zsh quotes 
 BASH = r"""
 # Completion of redbike for bash: eval "$(redbike completion bash)" in ~/.bashrc
 _redbike() {
-    local line="${COMP_LINE:0:COMP_POINT}" kind="" word="" current="" breaks="" stem=""
-    local -a words=()
+    local line="${COMP_LINE:0:COMP_POINT}" kind="" word="" current="" stem="" fixed="" quote="" char="" is_word=""
+    local -i position start
+    local -a words=() found=()
+    # Where the word begins for bash: behind a quote that is open, or behind the last of $COMP_WORDBREAKS.
+    start=$((${#line} - ${#2}))
+    for ((position = 0; position < ${#line}; position++)); do
+        ((position == start)) && fixed="$current"
+        char="${line:position:1}"
+        if [[ $quote == "'" && $char != "'" ]]; then
+            current+="$char"
+        elif [[ $char == "\\" && ( ! $quote || ${line:position + 1:1} == [\\\"\$\`] ) ]]; then
+            position+=1
+            current+="${line:position:1}" is_word=1
+        elif [[ $quote ]]; then
+            [[ $char == "$quote" ]] && quote="" || current+="$char"
+        elif [[ $char == [\"\'] ]]; then
+            quote="$char" is_word=1
+        elif [[ $char != [[:space:]] ]]; then
+            current+="$char" is_word=1
+        elif [[ $is_word ]]; then
+            words+=("$current")
+            current="" is_word=""
+        fi
+    done
+    ((start == position)) && fixed="$current"
     # Before the command there may be variables.
-    line="$1${line#*"$1"}"
-    read -ra words <<< "$line"
-    [[ $line == *[[:space:]] ]] && words+=("")
-    current="${words[${#words[@]} - 1]}"
+    while [[ ${words[0]-} =~ ^[A-Za-z_][A-Za-z_0-9]*= ]]; do
+        words=("${words[@]:1}")
+    done
     COMPREPLY=()
     {
         IFS= read -r kind
         while IFS=$'\t' read -r word _; do
-            [[ $word == *= ]] && compopt -o nospace 2> /dev/null
-            printf -v word %q "$word"
-            COMPREPLY+=("$word")
+            found+=("$word")
         done
-    } < <("${words[0]/#\~/$HOME}" completion words -- "${words[@]:1}" 2> /dev/null)
-    breaks="${COMP_WORDBREAKS//[^:=]/}"
+    } < <("${words[0]/#\~/$HOME}" completion words -- "${words[@]:1}" "$current" 2> /dev/null)
     if [[ $kind == files ]]; then
         compopt -o filenames 2> /dev/null
         [[ $current == --*=* ]] && stem="${current%%=*}="
-        mapfile -t COMPREPLY < <(compgen -f -- "${current#"$stem"}")
-        [[ $stem && $breaks != *=* ]] && COMPREPLY=("${COMPREPLY[@]/#/$stem}")
-    elif [[ $breaks ]]; then
-        # For bash, the word begins behind the last of these.
-        stem="${current%"${current##*[$breaks]}"}"
-        COMPREPLY=("${COMPREPLY[@]#"$stem"}")
+        mapfile -t found < <(compgen -f -- "${current#"$stem"}")
+        found=("${found[@]/#/$stem}")
     fi
+    for word in "${found[@]}"; do
+        [[ $word == "$fixed"* ]] || continue
+        [[ $kind != files && $word == *= ]] && compopt -o nospace 2> /dev/null
+        word="${word:${#fixed}}"
+        if [[ $kind == files ]]; then
+            : # bash quotes the names of files
+        elif [[ $quote == "'" ]]; then
+            word="${word//\'/"'\''"}"
+        elif [[ $quote ]]; then
+            word="${word//\\/\\\\}" word="${word//\"/\\\"}" word="${word//\$/\\\$}" word="${word//\`/\\\`}"
+        else
+            printf -v word %q "$word"
+        fi
+        COMPREPLY+=("$word")
+    done
 }
 complete -F _redbike redbike
 """
@@ -74,8 +104,17 @@ fi
 FISH = r"""
 # Completion of redbike for fish: redbike completion fish > ~/.config/fish/completions/redbike.fish
 function __redbike_complete
-    set -l words (commandline -opc)
-    set -l current (commandline -ct)
+    # Older ones do not know -x.
+    set -l words (commandline -xpc 2> /dev/null; or commandline -opc)
+    set -l raw (commandline -ct)
+    set -l current "$raw"
+    # A quote may be open.
+    for mark in '' '"' "'"
+        if set -l plain (string unescape -- "$raw$mark")
+            set current "$plain"
+            break
+        end
+    end
     set -l lines ($words[1] completion words -- $words[2..] "$current" 2> /dev/null)
     if test "$lines[1]" = files
         set -l stem (string match -r -- '^--[^=]*=' "$current")

@@ -4734,6 +4734,20 @@ MOVING_IN = [
         f"{CRONTAB} -k systemd_reads",
     ),
     Bug(
+        "bash splits a line at each blank, also in quotes",
+        "cli/shells.py",
+        "        elif [[ $char == [\\\"\\'] ]]; then\n",
+        "        elif false; then\n",
+        f"{COMPLETION} -k 'backslash and bash'",
+    ),
+    Bug(
+        "fish asks for a word with its quotes",
+        "cli/shells.py",
+        '            set current "$plain"\n',
+        "            true\n",
+        f"{COMPLETION} -k 'backslash and fish'",
+    ),
+    Bug(
         "a line that is not imported leaves no mark",
         "moving/crontab.py",
         'yield f"# {MARK} line {line.number} is not imported: {_write_comment(line.reason)}"',
