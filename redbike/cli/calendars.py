@@ -12,6 +12,7 @@ from redbike.cli.arguments import Arguments
 from redbike.cli.messages import BAD, DONE, complain
 from redbike.config import Config, check_zone
 from redbike.errors import BadConfig, BadSchedule, RedbikeError
+from redbike.processes.streams import FULL
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 
@@ -90,7 +91,9 @@ def _write_rows(rows: Sequence[tuple[str, str]], path: str | None) -> None:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(text.getvalue())
     except (OSError, ValueError) as error:
-        raise BadConfig(f"cannot write {path!r}: {getattr(error, 'strerror', None) or error}") from None
+        # A full disk is no fault of the arguments.
+        kind = RedbikeError if getattr(error, "errno", None) in FULL else BadConfig
+        raise kind(f"cannot write {path!r}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _list_counts(importer: "Importer", calendar: "Calendar", refused: int) -> str:
@@ -132,6 +135,13 @@ def _require_icalendar(what: str) -> None:
 
 def _check_queue(name: str) -> str:
     """Return the name of a queue if it can be the end of a job id, else raise `BadConfig`."""
-    if not name or ":" in name or name != name.strip() or not name.isprintable() or len(name.encode()) > _MAX_QUEUE:
-        raise BadConfig(f"bad --queue {name!r:.80}: the end of a job id is needed, without a colon")
+    if (
+        not name
+        or ":" in name
+        or name != name.strip()
+        or not name.isprintable()
+        or " " in name
+        or len(name.encode()) > _MAX_QUEUE
+    ):
+        raise BadConfig(f"bad --queue {name!r:.80}: the end of a job id is needed, without a colon or a blank")
     return name

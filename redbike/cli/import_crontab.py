@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from typing import IO
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.messages import BAD, DONE, complain
@@ -14,6 +15,7 @@ from redbike.errors import BadConfig, RedbikeError
 from redbike.moving.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
 from redbike.moving.local_system import find_local_time, read_variables
 
+MAX_SIZE = 32 << 20  # bytes
 QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 
@@ -43,12 +45,21 @@ def _read(filename: str | None, has_users: bool) -> tuple[str, str]:
     if filename == "-":
         if sys.stdin is None:
             raise BadConfig("cannot read standard input: it is closed")
-        return "standard input", _decode(sys.stdin.buffer.read())
+        return "standard input", _decode(_read_limited(sys.stdin.buffer, "standard input"))
     try:
         with open(filename, "rb") as file:
-            return filename, _decode(file.read())
+            return filename, _decode(_read_limited(file, repr(filename)))
+    except BadConfig:
+        raise
     except (OSError, ValueError) as error:
         raise BadConfig(f"cannot read {filename!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _read_limited(file: IO[bytes], name: str) -> bytes:
+    data = file.read(MAX_SIZE + 1)
+    if len(data) > MAX_SIZE:
+        raise BadConfig(f"cannot read {name}: it has more than {MAX_SIZE >> 20} MiB")
+    return data
 
 
 def _decode(data: bytes) -> str:

@@ -125,6 +125,15 @@ def test_users_of_the_system_are_named_with_their_units(shell, crontab):
     assert len(files(shell.folder / "jobs")) == 6
 
 
+def test_a_file_of_any_size_is_not_read(shell):
+    with open(shell.folder / "huge", "wb") as file:
+        file.truncate((32 << 20) + 1)
+    done = shell.run("import", "crontab", "huge", "--out=jobs")
+    assert (done.returncode, done.stderr) == (2, "redbike: cannot read 'huge': it has more than 32 MiB\n")
+    done = shell.run("import", "crontab", "/dev/zero", "--out=jobs")
+    assert (done.returncode, done.stderr) == (2, "redbike: cannot read '/dev/zero': it has more than 32 MiB\n")
+
+
 def test_a_folder_that_no_unit_can_have_is_refused(shell):
     (shell.folder / "mine").write_text("0 1 * * * root a\n")
     for folder in ("a\nb", "a\\", "a\udcff"):

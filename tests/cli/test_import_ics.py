@@ -138,6 +138,7 @@ def test_what_is_no_calendar_is_refused_in_one_line(shell, text, message):
         (["."], "cannot read '.': Is a directory"),
         (["team.ics", "--queue=a:b"], "bad --queue 'a:b'"),
         (["team.ics", "--queue="], "bad --queue ''"),
+        (["team.ics", "--queue=a b"], "bad --queue 'a b'"),
         (["team.ics", "--tz=Nowhere"], "bad timezone 'Nowhere'"),
         (["team.ics", "--out=no/where.csv"], "cannot write 'no/where.csv': No such file or directory"),
         (["team.ics", "--except=nowhere.ics"], "cannot read 'nowhere.ics'"),
@@ -149,6 +150,12 @@ def test_bad_arguments_are_refused_in_one_line(shell, arguments, message):
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
     assert message in line
+
+
+def test_a_full_disk_is_no_bad_argument(shell):
+    (shell.folder / "team.ics").write_text(make_calendar(GOOD))
+    done = shell.run("import", "ics", "team.ics", "--out=/dev/full")
+    assert (done.returncode, done.stderr) == (1, "redbike: cannot write '/dev/full': No space left on device\n")
 
 
 def test_a_zone_whose_rules_change_each_second_does_not_hang(shell):
