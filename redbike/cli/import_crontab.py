@@ -1,10 +1,12 @@
 """Import a crontab: read it, and write the files that run it."""
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import IO
 
 from redbike.cli.arguments import Arguments
@@ -13,6 +15,7 @@ from redbike.cli.new_files import write_files
 from redbike.config import Config
 from redbike.errors import BadConfig, RedbikeError
 from redbike.moving.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
+from redbike.moving.crontab_lines import Entry
 from redbike.moving.local_system import find_local_time, read_variables
 
 MAX_SIZE = 32 << 20  # bytes
@@ -33,7 +36,17 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
         raise BadConfig(f"{name}: there is no line that runs a command")
     # Only its user can read a crontab: there may be passwords in it. All can read those of the system.
     write_files(folder, imported.files, arguments["--force"], is_private=not arguments["--system"])
+    if not arguments["--system"] and _looks_like_system([job.entry for job in imported.jobs]):
+        complain(f"{name}: its commands begin with names of users: for a crontab of the system, use --system")
     return _report(name, folder, imported)
+
+
+def _looks_like_system(entries: Sequence[Entry]) -> bool:
+    """Tell whether most commands begin with the name of a user of this system, and go on behind it."""
+    names = {user.pw_name for user in pwd.getpwall()}
+    named = [entry for entry in entries if len(words := entry.command.split(None, 1)) > 1 and words[0] in names]
+    # Some users have the name of a program, such as "sync".
+    return 2 * len(named) > len(entries) and not all(shutil.which(entry.command.split()[0]) for entry in named)
 
 
 def _read(filename: str | None, has_users: bool) -> tuple[str, str]:

@@ -66,12 +66,26 @@ def _is_zone(name: str) -> bool:
 
 def read_variables(root: str = "/") -> dict[str, str]:
     """Return the variables of the files that are there. `root` is for tests."""
-    variables = {}
+    variables: dict[str, str] = {}
     for name in ENVIRONMENT_FILES:
         try:
             text = Path(root, name.lstrip("/")).read_text(encoding="utf-8")
         except (OSError, ValueError):
             continue
-        found = (VARIABLE.fullmatch(line.strip()) for line in text.splitlines())
-        variables.update({each[1]: each[2].strip("'\"") for each in found if each})
+        variables.update(found for line in text.splitlines() if (found := _read_variable(line)))
     return variables
+
+
+def _read_variable(line: str) -> tuple[str, str] | None:
+    """Return the name and the value that a line sets, as pam_env reads it; None if it sets none.
+
+    A comment begins at any ``#``, and blanks at the end are part of the value. Quotes at its ends are not.
+    """
+    found = VARIABLE.fullmatch(line.lstrip().partition("#")[0])
+    if found is None:
+        return None
+    name, value = found.groups()
+    if value[:1] in ("'", '"'):
+        # A quote that is not closed is removed all the same.
+        value = value[1:].removesuffix(value[0])
+    return name, value

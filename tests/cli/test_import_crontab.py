@@ -125,6 +125,15 @@ def test_users_of_the_system_are_named_with_their_units(shell, crontab):
     assert len(files(shell.folder / "jobs")) == 6
 
 
+def test_a_crontab_of_the_system_is_recognized(shell, crontab):
+    hint = "redbike: mine: its commands begin with names of users: for a crontab of the system, use --system\n"
+    done = crontab("17 * * * * root cd / && x\n25 6 * * * root test -x y\n0 0 * * * z\n")
+    assert done.returncode == 0
+    assert hint in done.stderr
+    assert hint not in crontab("17 * * * * root cd /\n", "--system", "--force").stderr
+    assert hint not in crontab("17 * * * * root a\n0 0 * * * b\n0 1 * * * c\n0 2 * * * root\n", "--force").stderr
+
+
 def test_a_file_of_any_size_is_not_read(shell):
     with open(shell.folder / "huge", "wb") as file:
         file.truncate((32 << 20) + 1)

@@ -4748,6 +4748,13 @@ MOVING_IN = [
         f"{COMPLETION} -k 'backslash and fish'",
     ),
     Bug(
+        "a comment behind a variable of the system is its value",
+        "moving/local_system.py",
+        'VARIABLE.fullmatch(line.lstrip().partition("#")[0])',
+        "VARIABLE.fullmatch(line.lstrip())",
+        f"{CRONTAB} -k its_variables",
+    ),
+    Bug(
         "a line that is not imported leaves no mark",
         "moving/crontab.py",
         'yield f"# {MARK} line {line.number} is not imported: {_write_comment(line.reason)}"',
