@@ -5088,8 +5088,8 @@ BUGS = [
     Bug(
         "bash gets the part of an id that it has already",
         "cli/shells.py",
-        '        COMPREPLY=("${COMPREPLY[@]#"$stem"}")\n    fi',
-        "        :\n    fi",
+        'word="${word:${#fixed}}"',
+        ":",
         f"{COMPLETION} -k bash_gets",
     ),
     Bug(
