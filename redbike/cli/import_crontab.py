@@ -16,6 +16,7 @@ from redbike.config import Config
 from redbike.errors import BadConfig, RedbikeError
 from redbike.moving.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
 from redbike.moving.crontab_lines import Entry
+from redbike.moving.crontab_names import GUARDS
 from redbike.moving.local_system import find_local_time, read_variables
 
 MAX_SIZE = 32 << 20  # bytes
@@ -42,11 +43,15 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
 
 
 def _looks_like_system(entries: Sequence[Entry]) -> bool:
-    """Tell whether most commands begin with the name of a user of this system, and go on behind it."""
+    """Tell whether most commands begin with the name of a user of this system, and go on with a program."""
     names = {user.pw_name for user in pwd.getpwall()}
-    named = [entry for entry in entries if len(words := entry.command.split(None, 1)) > 1 and words[0] in names]
-    # Some users have the name of a program, such as "sync".
-    return 2 * len(named) > len(entries) and not all(shutil.which(entry.command.split()[0]) for entry in named)
+    pairs = [words for entry in entries if len(words := entry.command.split()) > 1]
+    # Some users have the name of a program, such as "backup".
+    return 2 * sum(user in names and _is_program(program) for user, program, *_ in pairs) > len(entries)
+
+
+def _is_program(word: str) -> bool:
+    return word in GUARDS or word.startswith("/") or shutil.which(word) is not None
 
 
 def _read(filename: str | None, has_users: bool) -> tuple[str, str]:
