@@ -71,7 +71,7 @@ class _Check:
             self.looked_at.append("the server")
             jobs = JobsCheck(store, **given)
             yield from jobs.run(report)
-            self.looked_at.append(f"{jobs.number:,} jobs")
+            self.looked_at.append(f"{jobs.number:,} job{'s' * (jobs.number != 1)}")
 
 
 def check_all(arguments: Arguments, _: Config) -> int:
