@@ -2,6 +2,7 @@
 
 README = "test_readme.py"
 TOUR = f"{README}::test_the_tour_shows_what_happens"
+AGAIN = f"{README}::test_the_tour_shows_a_job_that_runs_again_and_again"
 SMALL = f"{README}::test_the_small_example_works"
 PYTHON = f"{README}::test_the_page_for_programmers_shows_what_happens"
 PROGRAM = "test_howto_pages.py::test_the_program_of_a_page_prints_what_it_says_and_is_typed"
@@ -87,20 +88,28 @@ ELSEWHERE = {
     },
     "first-steps": {
         "# tour.py": TOUR,
-        "$ redbike set": TOUR,
+        "$ redbike set hello": TOUR,
         "$ redbike dispatch": TOUR,
         "$ redbike work": TOUR,
+        "$ redbike set tick:A": AGAIN,
+        "$ redbike unset tick:A": AGAIN,
+        "$ redbike server stop": AGAIN,
         "$ redbike runs": TOUR,
         "from redbike import Redbike": f"{README}::test_the_library_is_used_as_shown",
     },
     "from-apscheduler": {"from datetime": PROGRAM},
-    "from-celery": {"from redbike": PROGRAM},
+    "from-celery": {"from redbike import Jobs": PROGRAM, "from redbike import current_run": PROGRAM},
     "from-cron": {
         "redbike import crontab --out": FROM_CRON,
         "redbike import crontab --system": f"{CODE}::test_a_crontab_of_the_system_moves_in",
         "[Unit]": f"{CODE}::test_units_are_right",
+        "[*]": f"{ALERTING}::test_the_mail_of_cron_has_one_in_its_place",
     },
     "from-rq-scheduler": {"from datetime": PROGRAM},
+    "installation": dict.fromkeys(
+        ("$ python3 -m venv", "$ pip install '/path", "$ pip install --config"),
+        f"{CODE}::test_what_is_installed_is_there",
+    ),
     "jobs": {
         "from redbike import Jobs": FUNCTIONS,
         "$ redbike up": FUNCTIONS,
@@ -112,13 +121,16 @@ ELSEWHERE = {
     "long-jobs": {"import time": PROGRAM, "done:": PROGRAM},
     "monitoring": {
         "$ redbike metrics": f"{ALERTING}::test_the_figures_are_served",
-        "from prometheus_client": f"{PROGRAMS}::test_a_program_shows_the_figures_beside_its_own",
+        "from prometheus_client": (
+            "test_howto_pages.py::test_the_program_of_the_page_on_monitoring_registers_its_figures"
+        ),
         "2026-03-02T03:04:11Z": f"{PROGRAMS}::test_the_lines_of_the_log_are_like_those_shown",
     },
     "python": {
         "from datetime": PYTHON,
         "from croniter": PYTHON,
         "pairs": PYTHON,
+        'bike.set("data:A"': PYTHON,
         "wanted": PYTHON,
         "import threading": PYTHON,
         "import asyncio": PYTHON,
@@ -132,7 +144,7 @@ ELSEWHERE = {
     "schedules": {"CRON_TZ": f"{CODE}::test_the_holidays_of_the_example_are_left_out"},
     "schedules-in-git": {
         "jobid,schedule": "test_pages.py::in_git",
-        "changes = bike.sync": f"{PROGRAMS}::test_a_program_syncs_its_jobs",
+        "from redbike import Redbike": PROGRAM,
     },
     "scripts": dict.fromkeys(
         ("$ python", "$ redis-server", "$ redbike", "import redis"), f"{CODE}::test_a_script_is_tried_by_hand"

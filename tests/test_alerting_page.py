@@ -48,8 +48,11 @@ def test_the_dispatcher_calls_its_switch(shell):
         assert pinged.called[0] == "/UUID"
 
 
+MAIL = '#!/bin/sh\n{ printf "%s\\n" "$@"; cat; } >mail.new; mv mail.new mail\n'
+
+
 def test_a_command_mails_after_a_failure(shell):
-    write(shell, "bin/mail", '#!/bin/sh\n{ printf "%s\\n" "$@"; cat; } >mail.new; mv mail.new mail\n').chmod(0o755)
+    write(shell, "bin/mail", MAIL).chmod(0o755)
     write(shell, "backup", "#!/bin/sh\necho half a backup\nexit 3\n").chmod(0o755)
     write(shell, "commands.ini", find_block("alerting", "[commands]").replace("/usr/local/bin", str(shell.folder)))
     assert shell.run("set", "backup:A", "NOW").returncode == 0
@@ -58,6 +61,17 @@ def test_a_command_mails_after_a_failure(shell):
     option, subject, *rest = (shell.folder / "mail").read_text().splitlines()
     assert (option, rest) == ("-s", ["ops@example.org", "half a backup"])
     assert subject == "backup:A failed: exit status 3: half a backup"
+
+
+def test_the_mail_of_cron_has_one_in_its_place(shell):
+    write(shell, "bin/mail", MAIL).chmod(0o755)
+    write(shell, "commands.ini", f"{find_block('from-cron', '[*]')}\n[commands]\nbackup: echo full; exit 3\n")
+    assert shell.run("set", "backup:A", "NOW").returncode == 0
+    start_line(shell, "exec redbike work \"redbike.commands:Commands('A', 'commands.ini')\"")
+    wait_until((shell.folder / "mail").exists, 60)
+    option, subject, address, *_ = (shell.folder / "mail").read_text().splitlines()
+    assert (option, address) == ("-s", "me@example.org")
+    assert subject == "backup:A: exit status 3: full"
 
 
 def test_a_program_mails_after_a_failure(shell, mails):

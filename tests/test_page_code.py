@@ -5,9 +5,11 @@ import csv
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
@@ -21,6 +23,7 @@ from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import ROOT
 from tests.pages import find_block, is_like, list_blocks, run_line, show, write
 from tests.servers import free_ports
+from tests.test_readme import copy_of_the_project
 from tests.waiting import wait_until
 
 WORKER = """
@@ -44,6 +47,18 @@ def test_the_targets_of_make_are_there(page):
     shown = [word for block in list_blocks(page) for word in re.findall(r"^make ([a-z-]+)", block.text, re.MULTILINE)]
     assert shown
     assert {*shown} <= {*targets}
+
+
+def test_what_is_installed_is_there(tmp_path):
+    copy = copy_of_the_project(tmp_path)
+    lines = [command for block in list_blocks("installation") for command, _ in block.commands()]
+    targets = [shlex.split(line.partition("pip install ")[2]) for line in lines if "pip install " in line]
+    assert len(targets) == 3
+    for words in targets:
+        words = [word.replace("/path/to/redbike", str(copy)) for word in words]
+        tried = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "-q", *words]
+        done = subprocess.run(tried, cwd=copy, capture_output=True, text=True, check=False)
+        assert (done.returncode, "does not provide the extra" in done.stderr) == (0, False), done.stderr
 
 
 def read_settings(shell, page, first):

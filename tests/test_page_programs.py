@@ -88,14 +88,6 @@ def test_a_program_asks_how_many_replicas_have_a_job(tmp_path, bike):
     assert bike.tell("report:A")["schedule"] == "AT:2030-01-01T00:00:00Z"
 
 
-def test_a_program_syncs_its_jobs(tmp_path, bike, capsys):
-    changes = bike.sync([("backup:db", "30 3 * * *", {"timeout": "2h"})], group="my-program")
-    assert changes.added
-    run_code(tmp_path, "schedules-in-git", "changes = bike.sync", bike=bike)
-    shown = [line.partition("# prints: ")[2] for line in find_block("schedules-in-git", "changes").splitlines()]
-    assert capsys.readouterr().out.splitlines() == [line for line in shown if line]
-
-
 def test_the_jobs_of_the_web_app_are_worked(shell):
     jobs, app = find_block("fastapi", "redbike up").splitlines()
     write(shell, "app.py", find_block("fastapi", "from collections"))
@@ -103,13 +95,6 @@ def test_the_jobs_of_the_web_app_are_worked(shell):
     wait_until(lambda: "works work-remind" in shell.log(), 60)
     assert app.startswith("uvicorn app:app ")
     assert run_program(shell, "import app\nprint(type(app.app).__name__)\n") == "FastAPI\n"
-
-
-def test_a_program_shows_the_figures_beside_its_own(shell):
-    code = find_block("monitoring", "from prometheus_client")
-    shown = run_program(shell, f"{BIKE}{code}\nfrom prometheus_client import generate_latest\nprint(generate_latest())")
-    assert "redbike_up 1.0" in shown
-    assert "python_info" in shown
 
 
 def test_the_lines_of_the_log_are_like_those_shown(bike):

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel
 from redbike import BadConfig, BadJobId, BadSchedule, Jobs, Redbike
 
 
-def refuse(request: Request, error: Exception) -> JSONResponse:
+async def refuse(request: Request, error: Exception) -> JSONResponse:
     """Answer what Redbike refuses: a bad id, instant or text."""
     return JSONResponse({"detail": str(error)}, 422)
 

@@ -25,8 +25,7 @@ def test_a_user_is_reminded_once(redbike: MakeRedbike, capsys: pytest.CaptureFix
         assert web.get("/reminders/bob").status_code == 404
         early, long = {"at": "1960-01-01T09:00:00Z", "text": ""}, {"at": "2090-01-01T09:00:00Z", "text": "x" * 70_000}
         for user, reminder in (("anna", early), ("anna", long), ("a%0Ab", early), ("a" * 600, early), ("a%20", early)):
-            answer = web.put(f"/reminders/{user}", json=reminder)
-            assert (answer.status_code, answer.json()["detail"][:4]) == (422, "bad ")
+            assert web.put(f"/reminders/{user}", json=reminder).status_code == 422
         assert web.delete("/reminders/a%0Ab").status_code == 422
     assert len(bike.run_due(timedelta(days=2))) == 1
     assert capsys.readouterr().out == "anna is reminded of Bob\n"
