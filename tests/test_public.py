@@ -106,8 +106,6 @@ def test_a_worker_may_have_its_methods_in_any_form(client, prefix, worker):
         (Fitting(queue_for=lambda: "A"), r"Fitting.queue_for\(jobid\) is what is called, but"),
         (Fitting(queue_for=lambda jobid, more: "A"), r"Fitting.queue_for\(jobid\) is .*: 'more'"),
         (Fitting(queue_names=lambda more: ["A"]), r"Fitting.queue_names\(\) is .*: 'more'"),
-        (Fitting(ended=5), "Fitting.ended is 5: a method is needed"),
-        (Fitting(strict=5), "Fitting.strict is 5: True or False is needed"),
         (Fitting(timeout=lambda: 5), r"Fitting.timeout\(queue_name\) is what is called, but"),
     ],
 )

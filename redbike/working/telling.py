@@ -70,7 +70,9 @@ class Teller:
     def __init__(self, store: Store, worker: object, list_queues: Callable[[], Iterable[str]] = list) -> None:
         self._store = store
         self._list_queues = list_queues
-        self._ended: Any = getattr(worker, "ended", None)
+        ended = getattr(worker, "ended", None)
+        # A class may have something else of that name.
+        self._ended: Any = ended if callable(ended) else None
         self._news: deque[_News] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None

@@ -146,8 +146,7 @@ def _has_second(signature: inspect.Signature) -> bool:
 def check_worker(worker: Any) -> None:
     """Raise `BadConfig` for anything but a worker: also for the class in place of an instance.
 
-    It lacks a method of a worker class, has one that cannot be called with its arguments, or something else in place of
-    `ended` or `strict`.
+    It lacks a method of a worker class, or has one that cannot be called with its arguments.
     """
     if isinstance(worker, type):
         name = worker.__name__
@@ -160,10 +159,6 @@ def check_worker(worker: Any) -> None:
         if why := _find_mismatch(getattr(worker, name), arguments):
             called = f"{type(worker).__name__}.{name}({', '.join(arguments)})"
             raise BadConfig(f"bad worker: {called} is what is called, but {why}")
-    if not callable(ended := getattr(worker, "ended", None)) and ended is not None:
-        raise BadConfig(f"bad worker: {type(worker).__name__}.ended is {quote(ended)}: a method is needed")
-    if not isinstance(strict := getattr(worker, "strict", False), bool):
-        raise BadConfig(f"bad worker: {type(worker).__name__}.strict is {quote(strict)}: True or False is needed")
 
 
 def _find_mismatch(method: Callable[..., Any], arguments: tuple[str, ...]) -> str:

@@ -4539,13 +4539,6 @@ EMBEDDED = [
         f"{FUNCTIONS} -k copies",
     ),
     Bug(
-        "a worker whose ended is no method is taken",
-        "working/worker_class.py",
-        'if not callable(ended := getattr(worker, "ended", None)) and ended is not None:',
-        "if False:",
-        f"{PUBLIC} -k is_no_worker",
-    ),
-    Bug(
         "results that were read in part are forgotten silently",
         "consuming.py",
         "        self.number += 1\n",
