@@ -51,7 +51,7 @@ class Results(Iterator[T], Generic[T]):
         if self._has_begun:
             # What works a batch at a time has done more than the caller has read.
             results = f"{self.number:,} result{'' if self.number == 1 else 's'}"
-            text = f"{self._call} was dropped after {results}: what comes behind their batch was not done"
+            text = f"{self._call} was dropped after {results}: later batches were not done"
         else:
             text = f"{self._call} was never read: nothing was done"
         log.warning("%s; read its results to the end, as with list()", text)

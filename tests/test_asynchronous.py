@@ -163,7 +163,7 @@ def test_an_error_comes_behind_the_results_before_it(bike):
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(0, "was never read: nothing was done"), (1, "was dropped after 1 result: what")]
+    ("number", "said"), [(0, "was never read: nothing was done"), (1, "was dropped after 1 result: later")]
 )
 def test_jobs_that_nobody_sets_are_a_warning(bike, number, said):
     async def main():

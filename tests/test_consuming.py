@@ -38,7 +38,7 @@ def test_what_was_never_read_is_a_warning_and_a_line_of_log(bike, name, caplog):
 @pytest.mark.parametrize("name", ["set_many()", "load()"])
 @pytest.mark.parametrize(("number", "shown"), [(1, "1 result"), (2, "2 results")])
 def test_what_is_dropped_in_the_middle_is_one_too(bike, name, number, shown, caplog):
-    said = rf"{re.escape(name)} was dropped after {shown}: what comes behind their batch was not done"
+    said = rf"{re.escape(name)} was dropped after {shown}: later batches were not done"
     with pytest.warns(RuntimeWarning, match=said):
         for _ in zip(range(number), calls(bike)[name](), strict=False):
             pass

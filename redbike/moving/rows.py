@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -109,16 +110,12 @@ def _decode(file: Any) -> Iterator[io.TextIOWrapper]:
 
 
 def _check_encoding(lines: Any, source: Source) -> Iterator[str]:
-    """Yield `lines` without the byte order mark that spreadsheets write. Raise `BadConfig` for UTF-16."""
+    """Return `lines` without the byte order mark that spreadsheets write. Raise `BadConfig` for UTF-16."""
     lines = iter(lines)
     first = next(lines, "")
     if first.startswith(UTF_16_MARKS):
         raise _make_error(source, "it is UTF-16, not UTF-8")
-    if first:
-        yield first.removeprefix(BYTE_ORDER_MARK)
-    # Not "yield from": that would close the file with this generator, and it may be the caller's.
-    for line in lines:  # noqa: UP028
-        yield line
+    return chain([first.removeprefix(BYTE_ORDER_MARK)] if first else [], lines)
 
 
 def _check_blocking(file: Any) -> None:

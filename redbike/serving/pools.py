@@ -10,11 +10,10 @@ from redis.sentinel import SentinelConnectionPool
 PATIENCE = 1.0  # seconds for which other threads may hold the lock of a queue
 
 
-class _Retiring:
-    """What these pools have in common. A call that is in flight keeps its connection until it is over."""
+class Pool(redis.ConnectionPool):
+    """A pool without a limit. A call that is in flight keeps its connection until it is over."""
 
     _is_retired = False
-    disconnect: Any
 
     def retire(self) -> None:
         """Disconnect the idle connections now, and all others as soon as they are released."""
@@ -23,21 +22,17 @@ class _Retiring:
 
     def release(self, connection: Any) -> None:
         """Take a connection back."""
-        super().release(connection)  # type: ignore[misc]
+        super().release(connection)
         # Afterwards: another thread may call `retire` at any instant.
         if self._is_retired:
             self.disconnect(inuse_connections=False)
 
 
-class Pool(_Retiring, redis.ConnectionPool):
-    """A pool without a limit."""
-
-
-class SentinelPool(_Retiring, SentinelConnectionPool):
+class SentinelPool(Pool, SentinelConnectionPool):
     """A pool whose master the Sentinels name."""
 
 
-class LimitedPool(_Retiring, redis.BlockingConnectionPool):
+class LimitedPool(Pool, redis.BlockingConnectionPool):
     """A pool with a limit: a thread waits while all connections are in use. The error for a timeout names the limit."""
 
     def get_connection(self, *arguments: Any, **options: Any) -> Any:

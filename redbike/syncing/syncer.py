@@ -4,8 +4,8 @@
    to it that a job keeps its place if its schedule is the same.
 2. Each job is recorded as a row of the group, which is mostly the path of the file. It is one of the last group that
    has it.
-3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end. If the id of a row cannot be read,
-   or a row may have swallowed others, none is: it may be any of them.
+3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end. None is unset if nobody can tell
+   whose row one of the file is.
 """
 
 from collections.abc import Iterable, Iterator
@@ -76,7 +76,7 @@ class Syncer:
             pass
         yield [plan.change for plan in ready]
         if wish.prune and unreadable:
-            why = f"no job is removed, as it cannot be told whose row line {unreadable} is"
+            why = f"no job is removed, as nobody can tell whose row line {unreadable} is"
             yield [Change(Difference.BAD, "", error=BadConfig(why))]
         elif wish.prune and wish.group is not None:
             yield from self._prune(wish.group, wish.dry_run, seen, tally)

@@ -134,7 +134,7 @@ def test_a_bad_number_of_jobs_at_once_is_refused(client, prefix: str, number: ob
 def test_a_bad_number_that_is_asked_for_is_refused(client, prefix: str, number: object) -> None:
     bike = Redbike(Wrong(2), prefix=prefix, redis_config=client)
     with pytest.raises(BadConfig, match=r"bad concurrency .*: 1 to 1000 are allowed"):
-        bike.work(number)  # type: ignore[arg-type]
+        bike.work(number)
     assert bike.workers() == []
 
 

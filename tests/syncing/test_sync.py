@@ -307,7 +307,7 @@ def test_no_job_is_removed_if_nobody_can_tell_whose_row_one_is(bike, tmp_path, t
     path.write_bytes(f"{text}\n".encode(errors="surrogateescape"))
     *_, bad, why = bike.sync_file(str(path), prune=True)
     assert (bad.difference, bad.is_note, why.is_note) == ("bad", False, True)
-    assert str(why.error) == f"no job is removed, as it cannot be told whose row line {bad.line} is"
+    assert str(why.error) == f"no job is removed, as nobody can tell whose row line {bad.line} is"
     assert stored(bike).keys() == {"a:A", "b:A"}
     assert [found[1] for found in bike.load(str(path), prune=True)][-1] == ""
 
