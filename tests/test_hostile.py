@@ -1,14 +1,16 @@
 """Hostile and broken input, one table: each gets its clear refusal or its right result, quickly, and harms nothing."""
 
 import gc
+import importlib
 import json
 import logging
 import os
+import pkgutil
 import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike, RoundRobin, cli
 from redbike.cli.entry import main
 from redbike.errors import ServerError
 from redbike.state.keys import FIXED, Keys
@@ -115,6 +117,13 @@ CONFIGS = [
     "no section\n",
     "[redbike]\nprefix: a\nprefix: b\n",
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imports():
+    """What a command imports when a process runs it first takes longer than any input may."""
+    for module in pkgutil.iter_modules(cli.__path__, f"{cli.__name__}."):
+        importlib.import_module(module.name)
 
 
 @pytest.fixture
