@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redbike.errors import BadConfig
+from redbike.texts import quote
 
 MOST_AT_ONCE = 1_000_000
 MOST_RATE = 1_000_000
@@ -34,7 +35,7 @@ def check_at_once(value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_AT_ONCE:
-        raise BadConfig(f"bad at-once {value!r:.80}: a whole number from 1 to {MOST_AT_ONCE} is needed")
+        raise BadConfig(f"bad at-once {quote(value)}: a whole number from 1 to {MOST_AT_ONCE} is needed")
     return value
 
 

@@ -111,7 +111,7 @@ class Looking:
         and `BadConfig` for another bad argument.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise BadConfig(f"bad limit {limit!r:.40}: a whole number from 1 is needed")
+            raise BadConfig(f"bad limit {quote(limit)}: a whole number from 1 is needed")
         start = read_instant("since", since)
         jobids = expand(self.store.questions, patterns) if patterns else None
         found = self.store.journal.list_runs(jobids)
@@ -169,7 +169,7 @@ class Looking:
         `BadJobId` for a bad pattern, and `BadConfig` for bad hours, at most a week, or an instant that is past.
         """
         if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= MOST_HOURS:
-            raise BadConfig(f"bad hours {hours!r:.40}: a number up to {MOST_HOURS} is needed")
+            raise BadConfig(f"bad hours {quote(hours)}: a number up to {MOST_HOURS} is needed")
         given = read_instant("after", after)
         now = self.store.timeline.read_clock()
         start = now if given is None else given

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypedDict
 from redbike.durations import measure_duration
 from redbike.errors import BadConfig
 from redbike.ping_urls import check_ping_url, mask
+from redbike.texts import quote
 
 Value = float | str  # a whole number of seconds is an int
 
@@ -268,7 +269,7 @@ def read_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return the one of `choices`, which are in lower case, that `value` is in any case. Raise `BadConfig`."""
     word = fold(value)
     if not isinstance(word, str) or word not in choices:
-        raise BadConfig(f"bad {name} {value!r:.80}: {', '.join(choices)} are allowed")
+        raise BadConfig(f"bad {name} {quote(value)}: {', '.join(choices)} are allowed")
     return word
 
 
@@ -282,7 +283,7 @@ def read_number(name: str, value: Any, minimum: float, maximum: float, kind: typ
             raise ValueError
     except (ValueError, TypeError, OverflowError):
         what = "a number" if kind is int else "seconds, or a duration such as 15m,"
-        raise BadConfig(f"bad {name} {value!r:.80}: {what} from {minimum:g} to {maximum:g} is needed") from None
+        raise BadConfig(f"bad {name} {quote(value)}: {what} from {minimum:g} to {maximum:g} is needed") from None
     return round(kind(number), 6)
 
 

@@ -18,7 +18,7 @@ from redbike.running.schedules import find_schedule
 from redbike.schedule.parser import is_one_off
 from redbike.state.records import CANCELLED, NOTHING, OWED, Streak
 from redbike.state.run import Answer, Placement, Run
-from redbike.texts import format_traceback, get_message
+from redbike.texts import format_traceback, get_message, quote
 from redbike.words import Outcome
 
 Why = Literal["", "overrun", "lost"]
@@ -43,9 +43,9 @@ def read_pause(result: object) -> float:
     if result is None:
         return 0.0
     if isinstance(result, bool) or not isinstance(result, int | float):
-        raise TypeError(f"work() returned {result!r:.80}, neither None nor a number of seconds")
+        raise TypeError(f"work() returned {quote(result)}, neither None nor a number of seconds")
     if not 0 <= result <= 1e9:
-        raise ValueError(f"work() returned {result!r}: a backoff is 0 to 1e9 seconds")
+        raise ValueError(f"work() returned {quote(result)}: a backoff is 0 to 1e9 seconds")
     # Without the sign that a zero may have.
     return float(result) + 0.0
 
@@ -67,9 +67,9 @@ def place_asked_again(run: Run, after: object) -> Placement:
     Raise `TypeError` or `ValueError` for what are no such seconds.
     """
     if isinstance(after, bool) or not isinstance(after, int | float):
-        raise TypeError(f"Again(after={after!r:.80}): a number of seconds is needed")
+        raise TypeError(f"Again(after={quote(after)}): a number of seconds is needed")
     if not 0 <= after <= 1e9:
-        raise ValueError(f"Again(after={after!r}): 0 to 1e9 seconds are allowed")
+        raise ValueError(f"Again(after={quote(after)}): 0 to 1e9 seconds are allowed")
     one_more = format_next_try(run, run.failures, losses=0)
     return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True, outcome=Outcome.RETRY)
 

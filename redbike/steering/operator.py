@@ -7,7 +7,7 @@ import socket
 from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
 from redbike.state.log import MAX_WHO
-from redbike.texts import escape
+from redbike.texts import escape, quote
 
 MAX_REASON = 500  # characters
 
@@ -36,5 +36,5 @@ def check_until(until: float | None, now: float, text: str | None = None) -> flo
         return None
     is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
     if not is_number or not now < until < END_OF_TIME:
-        raise BadConfig(f"bad until {(until if text is None else text)!r:.80}: an instant that is to come is needed")
+        raise BadConfig(f"bad until {quote(until if text is None else text)}: an instant that is to come is needed")
     return float(until)
