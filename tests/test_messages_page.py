@@ -1,0 +1,119 @@
+"""Each message that docs/messages.rst explains is what Redbike says, as somebody comes upon it."""
+
+import re
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.commandline import ROOT, Shell
+from tests.servers import Node, free_ports
+
+PAGE = (ROOT / "docs/messages.rst").read_text()
+MESSAGES = re.findall(r"^``(.+)``$", PAGE, re.MULTILINE)
+CODE = "from redbike import RoundRobin\n\n\nclass Worker(RoundRobin):\n    pass\n"
+
+
+class Failing(RoundRobin):
+    def work(self, jobid):
+        raise OSError("disk full")
+
+
+def start_server(folder, *more):
+    """A server with further options, and the shell of somebody who uses it."""
+    port = free_ports(1)[0]
+    return Node(folder / "server", port, *more, password="secret"), Shell(folder, f"redis://:secret@localhost:{port}")
+
+
+def ask(shell, *arguments):
+    ended = shell.run(*arguments)
+    return ended.stdout + ended.stderr
+
+
+def ask_in_vain(shell, client):
+    return ask(Shell(shell.folder, f"redis://localhost:{free_ports(1)[0]}"), "statuses")
+
+
+def ask_without_password(shell, client):
+    return ask_with_login(shell, "")
+
+
+def ask_with_wrong_password(shell, client):
+    return ask_with_login(shell, ":wrong@")
+
+
+def ask_with_login(shell, login):
+    node, other = start_server(shell.folder)
+    try:
+        other.environment["REDBIKE_URL"] = f"redis://{login}localhost:{node.port}"
+        return ask(other, "statuses")
+    finally:
+        node.kill()
+
+
+def ask_a_full_one(shell, client):
+    node, other = start_server(shell.folder, "--maxmemory", "1mb")
+    try:
+        return ask(other, "set", "job:A", "NOW")
+    finally:
+        node.kill()
+
+
+def ask_a_forgetful_one(shell, client):
+    node, other = start_server(shell.folder, "--save", "", "--appendonly", "no")
+    try:
+        return ask(other, "set", "job:A", "NOW")
+    finally:
+        node.kill()
+
+
+def let_a_job_fail(shell, client):
+    with Redbike(Failing("A"), redis_config=shell.environment["REDBIKE_URL"]) as bike:
+        bike.set("job:A", "NOW")
+        bike.work_one()
+    return ask(shell, "why", "job:A")
+
+
+def run(*commands, files=None):
+    def run_all(shell, client):
+        for name, text in (files or {}).items():
+            (shell.folder / name).write_text(text)
+        return [ask(shell, *command) for command in commands][-1]
+
+    return run_all
+
+
+SET = ("set", "job:A", "NOW")
+WAYS = [
+    ask_in_vain,
+    ask_without_password,
+    ask_with_wrong_password,
+    ask_a_full_one,
+    ask_a_forgetful_one,
+    run(SET, ("why", "job:A")),
+    run(("health",)),
+    run(SET, ("health",)),
+    let_a_job_fail,
+    run(("set", "job:A", "every day")),
+    run(("set", "job:", "NOW")),
+    run(("show", "job:A")),
+    run(("work",)),
+    run(("work", "nowhere:Worker('A')")),
+    run(("work", "jobs:Other('A')"), files={"jobs.py": CODE}),
+    run(("load", "jobs.csv"), files={"jobs.csv": "job:A,0 3,4 * * *\n"}),
+    run(("statuses",), files={".redbike.conf": "[redbike]\nprefx: app\n"}),
+]
+
+
+@pytest.mark.parametrize(("message", "way"), list(zip(MESSAGES, WAYS, strict=True)), ids=MESSAGES)
+def test_a_message_is_what_is_said(shell, client, message, way):
+    said = " ".join(way(shell, client).split())
+    pattern = ".*".join(map(re.escape, message.split("…")))
+    assert re.search(pattern, said), said
+
+
+def test_the_commands_that_are_advised_work(shell, client):
+    shell.run("set", "backup:A", "0 3 * * *")
+    assert "backup:A" in ask(shell, "jobs", "back*")
+    let_a_job_fail(shell, client)
+    assert "disk full" in ask(shell, "show", "job:A")
+    assert shell.run("run", "job:A").returncode == 0
