@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from redbike.errors import BadSchedule
 from redbike.schedule.amendments import AmendedCron
@@ -28,12 +29,12 @@ def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | Non
     """
     if not (isinstance(text, str) and isinstance(timezone, str) and isinstance(jobid, str)):
         raise BadSchedule(f"bad schedule {text!r:.80}: it, its zone and its job id must be texts")
-    text = check_size(text).strip(_BLANKS)
+    found = _examine(text)
     # The cache key contains only the arguments that matter for this text.
-    since = float(anchor or 0) if _needs_anchor(text) else 0.0
+    since = float(anchor or 0) if found.needs_anchor else 0.0
     if not 0 <= since < END_OF_TIME:
-        raise BadSchedule(f"bad schedule {text!r:.80}: {anchor!r:.40} is no instant to count from")
-    return _parse(text, timezone, jobid if _HASHED.search(text) else "", since)
+        raise BadSchedule(f"bad schedule {found.text!r:.80}: {anchor!r:.40} is no instant to count from")
+    return _parse(found.text, timezone, jobid if found.is_hashed else "", since)
 
 
 @lru_cache(4096)
@@ -56,9 +57,21 @@ def _find_kind(text: str) -> tuple[type[Keyword] | None, str]:
     return KEYWORDS.get(keyword.upper() + colon), rest
 
 
-def _needs_anchor(text: str) -> bool:
+class _Examined(NamedTuple):
+    """A text, and which of the other arguments of `parse` matter for it."""
+
+    text: str  # without blanks at its ends
+    needs_anchor: bool
+    is_hashed: bool  # from the job id
+
+
+@lru_cache(4096)
+def _examine(text: str) -> _Examined:
+    """Examine a text, which is not parsed yet. Raise `BadSchedule` for one that is too long, which is not cached."""
+    text = check_size(text).strip(_BLANKS)
     kind, rest = _find_kind(text)
-    return kind.needs_anchor(rest) if kind else _UNANCHORED.match(text) is not None
+    needs_anchor = kind.needs_anchor(rest) if kind else _UNANCHORED.match(text) is not None
+    return _Examined(text, needs_anchor, _HASHED.search(text) is not None)
 
 
 @lru_cache(4096)
