@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from redbike.errors import RedbikeError
 
@@ -18,19 +18,24 @@ class SeenIds:
 
     def find(self, jobids: Sequence[str]) -> set[str]:
         """Return those of `jobids` that were seen."""
-        found: set[str] = set()
-        for first in range(0, len(jobids), MOST):
-            page = [_encode(jobid) for jobid in jobids[first : first + MOST]]
-            marks = ",".join("?" * len(page))
-            with _name_errors():
-                rows = self._database.execute(f"SELECT id FROM seen WHERE id IN ({marks})", page).fetchall()
-            found.update(_decode(row[0]) for row in rows)
-        return found
+        return {_decode(each) for page in _encode_pages(jobids) for each in self._find(page)}
 
-    def add(self, jobids: Iterable[str]) -> None:
-        """Remember `jobids`."""
+    def add(self, jobids: Sequence[str]) -> list[bool]:
+        """Remember `jobids`; tell of each whether it was not seen before, not even as an earlier one of these."""
+        are_new = list[bool]()
+        for page in _encode_pages(jobids):
+            found = self._find(page)
+            with _name_errors():
+                self._database.execute(f"INSERT OR IGNORE INTO seen VALUES {','.join(['(?)'] * len(page))}", page)
+            for each in page:
+                are_new.append(each not in found)
+                found.add(each)
+        return are_new
+
+    def _find(self, page: list[bytes]) -> set[bytes]:
+        marks = ",".join("?" * len(page))
         with _name_errors():
-            self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", [(_encode(each),) for each in jobids])
+            return {row[0] for row in self._database.execute(f"SELECT id FROM seen WHERE id IN ({marks})", page)}
 
 
 @contextlib.contextmanager
@@ -51,9 +56,10 @@ def open_seen() -> Iterator[SeenIds]:
         yield SeenIds(database)
 
 
-def _encode(jobid: str) -> bytes:
-    # An id that is refused may be no UTF-8.
-    return jobid.encode(errors="surrogatepass")
+def _encode_pages(jobids: Sequence[str]) -> Iterator[list[bytes]]:
+    for first in range(0, len(jobids), MOST):
+        # An id that is refused may be no UTF-8.
+        yield [jobid.encode(errors="surrogatepass") for jobid in jobids[first : first + MOST]]
 
 
 def _decode(stored: bytes) -> str:

@@ -164,18 +164,15 @@ def _find_unreadable(chunk: list[Row], plans: list[_Plan]) -> int:
 
 def _check(chunk: list[Row], seen: SeenIds) -> list[Row]:
     """Refuse each row with a bad id, or one that was there before; remember the ids."""
-    found, checked = seen.find([row.jobid for row in chunk]), []
-    for row in chunk:
+    checked = []
+    for row, is_new in zip(chunk, seen.add([row.jobid for row in chunk]), strict=True):
         error = row.error
         try:
             if row.jobid:
                 check_jobid(row.jobid)
-            if row.jobid in found:
-                error = BadConfig("another row before this one has the same job id")
+                if not is_new:
+                    error = BadConfig("another row before this one has the same job id")
         except BadJobId as bad:
             error = bad
         checked.append(row if error is row.error else row._replace(error=error))
-        if row.jobid:
-            found.add(row.jobid)
-    seen.add(found)
     return checked

@@ -4349,15 +4349,15 @@ SYNCED = [
     Bug(
         "a bad row removes its job",
         "syncing/syncer.py",
-        "        if row.jobid:\n            found.add(row.jobid)",
-        "        if row.jobid and not error:\n            found.add(row.jobid)",
+        "seen.add([row.jobid for row in chunk])",
+        "seen.add(['' if row.error else row.jobid for row in chunk])",
         f"{SYNC} -k without_an_id",
     ),
     Bug(
         "the later one of two rows of a job counts",
         "syncing/syncer.py",
-        "            if row.jobid in found:",
-        "            if False:",
+        "                if not is_new:",
+        "                if False:",
         f"{SYNC} -k comes_twice",
     ),
     Bug(

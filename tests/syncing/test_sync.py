@@ -443,12 +443,13 @@ def test_a_full_disk_is_one_clear_error():
     with open_seen() as ids:
         ids._database.execute("PRAGMA max_page_count = 3")
         with pytest.raises(RedbikeError, match=r"cannot remember the ids of the jobs in a temporary file: .* full"):
-            ids.add(f"{n:0500d}" for n in range(1000))
+            ids.add([f"{n:0500d}" for n in range(1000)])
 
 
 def test_ids_that_were_seen_are_found_however_many():
     with open_seen() as ids:
-        ids.add(["a", "é", "\udc80"])
+        assert ids.add(["a", "é", "\udc80", "a"]) == [True, True, True, False]
+        assert ids.add(["é", *map(str, range(2000, 4000)), "2000"]) == [False, *[True] * 2000, False]
         assert ids.find(["b", *map(str, range(2000)), "é", "\udc80"]) == {"é", "\udc80"}
 
 
