@@ -8,7 +8,8 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
 from redbike.words import Event
 
@@ -46,16 +47,16 @@ class Status:
         return None if found is None else cls(Event(found[1]), float(found[2]))
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(NamedTuple):
     """The record of whose row a job is."""
 
     group: str  # "" for none
     one_off: str = ""  # the schedule of a job that runs once, as the row has it
 
     @classmethod
+    @lru_cache(1024)
     def parse(cls, record: str) -> "Membership":
-        """Read a record; "" is that of a job of no group."""
+        """Read a record; "" is that of a job of no group. Cached, as a group is that of many jobs."""
         group, _, one_off = record.partition("\n")
         return cls(group, one_off)
 

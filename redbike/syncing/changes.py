@@ -26,8 +26,7 @@ class Row(NamedTuple):
     error: ValueError | None = None  # why it is refused
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What became of one job, or would become of it."""
 
     difference: Difference
