@@ -38,7 +38,8 @@ class Request:
 
     def make_job(self, settings: Settings) -> JobToSet:
         """Return the job with its first due time."""
-        schedule, options = self.timed_schedule, self.options
+        options = self.options
+        schedule = apply_options(self.schedule, self.jobid, options)
         # If the user has not said from when, a one-off that is past is due at once.
         since = float("-inf") if schedule.runs_once and not self.is_given else self.since
         due = find_first_due(schedule, since, self.now, override(settings, options))
@@ -46,7 +47,7 @@ class Request:
         text = Stop.text if due is None and schedule.runs_once else schedule.text
         keeps = not self.is_given and not schedule.is_command
         rests = not self.is_given and not self.wants_run and (keeps or self.schedule.never_runs)
-        moves = find_spread(options) != find_spread(self.known)
+        moves = options != self.known and find_spread(options) != find_spread(self.known)
         return JobToSet(
             self.jobid,
             text,
