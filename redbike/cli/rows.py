@@ -8,6 +8,7 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments
 from redbike.errors import BadConfig
+from redbike.processes.streams import buffer_output
 from redbike.texts import escape
 
 FORMATS = ("csv", "json")
@@ -47,8 +48,9 @@ def find_format(arguments: Arguments) -> str:
 
 def _print_csv(rows: Iterable[Any], fields: Sequence[str]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    for row in rows:
-        writer.writerow(format_row(row, fields))
+    with buffer_output():
+        for row in rows:
+            writer.writerow(format_row(row, fields))
 
 
 def format_row(row: Any, fields: Sequence[str]) -> list[str]:
@@ -68,13 +70,15 @@ def _print_json(rows: Iterable[Any], fields: Sequence[str]) -> None:
 
 def _format_field(name: str, value: object) -> str:
     match value:
+        case str() if name in AS_IT_IS or value.isprintable():
+            return value
+        case str():
+            return escape(value.encode(errors="surrogateescape"))
         case None:
             return ""
         case float():
             return f"{value:.6f}".rstrip("0").rstrip(".")
         case tuple():
             return " ".join(value)
-        case str() if name not in AS_IT_IS:
-            return escape(value.encode(errors="surrogateescape"))
         case _:
             return str(value)

@@ -11,6 +11,7 @@ import io
 import os
 import select
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 ERRORS = "redbike"  # the name of our error handler for encodings
@@ -40,6 +41,24 @@ def forgive_output() -> None:
     """From now on, discard output that cannot be written to standard output."""
     for raw in _find_watched("stdout"):
         raw.is_forgiving = True
+
+
+@contextlib.contextmanager
+def buffer_output() -> Iterator[None]:
+    """Buffer what the block writes to standard output, also if that is unbuffered: many rows make one write then.
+
+    On a terminal each line is written at once, as ever.
+    """
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper) or not stream.write_through:
+        yield
+        return
+    stream.reconfigure(write_through=False)
+    try:
+        yield
+    finally:
+        # This writes the rest, too.
+        stream.reconfigure(write_through=True)
 
 
 def find_loss() -> str | None:

@@ -1320,6 +1320,13 @@ AROUND = [
         f"{SUPERVISOR} -k no_line_of",
     ),
     Bug(
+        "each row is a write of its own where standard output is unbuffered",
+        "processes/streams.py",
+        "    stream.reconfigure(write_through=False)\n",
+        "",
+        "tests/processes/test_streams.py",
+    ),
+    Bug(
         "what a job prints waits in its process until that ends",
         "cli/entry.py",
         "streams.prepare(by_lines=SUPERVISED in os.environ)",
