@@ -148,7 +148,7 @@ def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | Ba
         elif row and row[0].startswith("# "):
             yield line, BadConfig(f"{','.join(row)[:80]!r} seems to be a comment: leave the row out")
         elif len(row) == len(header):
-            yield line, Row(row[0], row[1], dict(zip(header[2:], row[2:], strict=True)))
+            yield line, Row(row[0], row[1], dict(zip(header[2:], row[2:], strict=True)) if row[2:] else {})
         elif row:
             yield line, _refuse_number(row, len(header))
 

@@ -102,11 +102,7 @@ class Questions:
         pages = (jobids[first : first + page] for first in range(0, len(jobids), page))
         calls = (self._namespace.pack("read_rows", now=0.0, jobs=each, data=with_data) for each in pages)
         replies = (read_json(reply[1]) for reply in self._namespace.scripts.run_all(calls))
-        return [
-            StoredRow(text if text else None, *(other or "" for other in others))
-            for columns in replies
-            for text, *others in zip(*columns, strict=True)
-        ]
+        return [row for columns in replies for row in _make_rows(*columns)]
 
     def list_rows_of(self, group: str) -> Iterator[str]:
         """Yield the jobs that are rows of `group`."""
@@ -194,3 +190,8 @@ class Questions:
                             seen.add(name)
                     return
         raise Unreachable(ON_THE_MOVE)
+
+
+def _make_rows(schedules: list[Any], *others: list[Any]) -> Iterator[StoredRow]:
+    """Return what is stored of each job, from a list for each field of `StoredRow`; false for what a job has not."""
+    return map(StoredRow, [text or None for text in schedules], *([text or "" for text in each] for each in others))
