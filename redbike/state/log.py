@@ -39,10 +39,11 @@ class Tally:
     done: int = 0  # of them, those that are worth a note
     tried: bool = False  # whether more may have been done than is counted yet
 
-    def add(self, word: str, is_done: bool) -> None:
-        """Count one."""
-        self.counts[word] += 1
-        self.done += is_done
+    def add(self, word: str, is_done: bool, number: int = 1) -> None:
+        """Count one thing, or a number of them."""
+        self.counts[word] += number
+        if is_done:
+            self.done += number
 
     def __str__(self) -> str:
         return ", ".join(f"{number} {word}" for word, number in self.counts.items()) or "nothing"

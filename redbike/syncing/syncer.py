@@ -8,6 +8,7 @@
    whose row one of the file is.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -55,10 +56,10 @@ class Syncer:
             check_zone(wish.tz)
         with self._store.log.note_when_done(action, subject) as tally, open_seen() as seen:
             for changes in self._sync_all(iter(rows), wish, seen, tally):
-                for change in changes:
-                    is_done = change.difference not in (Difference.UNCHANGED, Difference.BAD)
-                    if not change.is_note:
-                        tally.add(change.difference, is_done and not wish.dry_run)
+                counts = Counter(change.difference for change in changes if not change.is_note)
+                for difference, number in counts.items():
+                    is_done = difference not in (Difference.UNCHANGED, Difference.BAD)
+                    tally.add(difference, is_done and not wish.dry_run, number)
                 yield from changes
 
     def _sync_all(self, rows: Iterator[Row], wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
@@ -100,9 +101,10 @@ class Syncer:
         except ValueError as error:
             return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
         found = compare(row, schedule, stored, wish, now)
-        request = Request(row.jobid, found.schedule, queue, now, since, wish.after is not None, row.changes)
-        request.known, request.membership = stored.options, make_membership(stored, schedule, wish.group)
-        request.stays = found.is_kept
+        request = Request(
+            row.jobid, found.schedule, queue, now, since, wish.after is not None, row.changes, found.is_kept,
+            membership=make_membership(stored, schedule, wish.group), known=stored.options
+        )  # fmt: skip
         return _Plan(found.change, request, found.is_set)
 
     @contextmanager
