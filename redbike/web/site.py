@@ -1,0 +1,87 @@
+"""What all pages of a site share: whom they show, what they may do, and how they are answered."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from redbike.redbike import Redbike
+from redbike.schedule.forecast import Clock
+from redbike.watching.glance import View, read_view
+from redbike.watching.health import MAX_LAG
+from redbike.web.gate import Keys
+from redbike.web.rendering import make_environment, show_instant
+from redbike.web.samples import Samples
+from redbike.web.snapshot import Snapshot
+
+SHOWN = 10  # failures, and jobs that are due next, on the overview
+PAGES = (
+    ("", "Overview"),
+    ("jobs", "Jobs"),
+    ("agenda", "Agenda"),
+    ("runs", "Runs"),
+    ("failures", "Failures"),
+    ("queues", "Queues"),
+    ("workers", "Workers"),
+    ("log", "Log"),
+)
+
+Endpoint = Callable[["Site", Request], Response]
+
+
+@dataclass
+class Site:
+    """The pages on the jobs of `bike`. With `write` they change them; with `show_data` they show data and tracebacks."""
+
+    bike: Redbike
+    keys: Keys
+    write: bool = False
+    show_data: bool = False
+    pages: Sequence[tuple[str, str]] = PAGES
+    view: Snapshot[View] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.samples = Samples()
+        self.view = Snapshot(self._read_view)
+        self._environment = make_environment()
+
+    @property
+    def name(self) -> str:
+        """The prefix of the keys."""
+        return self.bike.prefix
+
+    @property
+    def clock(self) -> float:
+        """The time of this process, in epoch seconds: for what is shown while Redis does not answer."""
+        return time.time()
+
+    def _read_view(self) -> View:
+        view = read_view(self.bike.store, SHOWN, MAX_LAG)
+        counts = self.bike.store.counts.read()
+        ended = {queue.queue: 0 for queue in view.glance.queues}
+        for name, number in counts.items():
+            queue = name.partition(":")[2]
+            if queue in ended:
+                ended[queue] += number
+        waiting = {queue.queue: queue.waiting for queue in view.glance.queues}
+        self.samples.add(view.glance.now, {queue: (waiting[queue], ended[queue]) for queue in ended})
+        return view
+
+    def answer(self, request: Request, template: str, clock: Clock, status: int = 200, **values: Any) -> HTMLResponse:
+        """Return a page made of a template; `clock` says when what is shown was so."""
+        # Relative links only: a proxy may have put the site below any path.
+        depth = request.url.path.removeprefix(request.scope.get("root_path", "")).count("/") - 1
+        context = {
+            "site": self,
+            "up": "../" * depth,
+            "here": "",
+            "live": "",
+            "clock": clock,
+            "instant": lambda moment: show_instant(moment, clock),
+            "form": self.keys.make_form(request.state.browser),
+            **values,
+        }
+        return HTMLResponse(self._environment.get_template(template).render(context), status)

@@ -1,0 +1,30 @@
+"""What all viewers see of the whole: it is read once for all of them, however many look."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+FRESH = 1.0  # seconds
+
+
+class Snapshot(Generic[T]):
+    """The last answer of `read`, which is asked again when that is older than `fresh` seconds.
+
+    Whoever comes while it is read waits for that answer.
+    """
+
+    def __init__(self, read: Callable[[], T], fresh: float = FRESH) -> None:
+        self._read = read
+        self._fresh = fresh
+        self._reading = threading.Lock()
+        self._found: tuple[float, T] | None = None
+
+    def get(self) -> T:
+        """Return it. Raise what `read` raises."""
+        with self._reading:
+            if self._found is None or time.monotonic() - self._found[0] > self._fresh:
+                self._found = time.monotonic(), self._read()
+            return self._found[1]
