@@ -9,12 +9,22 @@ from redbike.errors import BadConfig, BadJobId, NoSuchJob, RedbikeError
 from redbike.schedule.forecast import Clock
 from redbike.web.pages.job import show_job
 from redbike.web.pages.jobs import show_jobs
+from redbike.web.pages.lists import show_failures, show_log, show_queues, show_runs, show_workers
 from redbike.web.pages.overview import show_overview
 from redbike.web.site import Endpoint, Site
 
 __all__ = ["PAGES", "read_target", "show_login", "show_problem"]
 
-PAGES: dict[str, Endpoint] = {"": show_overview, "jobs": show_jobs, "job": show_job}
+PAGES: dict[str, Endpoint] = {
+    "": show_overview,
+    "jobs": show_jobs,
+    "job": show_job,
+    "runs": show_runs,
+    "failures": show_failures,
+    "queues": show_queues,
+    "workers": show_workers,
+    "log": show_log,
+}
 STATUSES = {NoSuchJob: 404, BadJobId: 400, BadConfig: 400}
 
 

@@ -1,12 +1,13 @@
 """The list of jobs: filtered, searched, and by their next run."""
 
 import time
+from contextlib import suppress
 from itertools import islice
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, NoSuchJob
 from redbike.schedule.forecast import Clock
 from redbike.state.overview import Job
 from redbike.web.site import Site
@@ -50,10 +51,11 @@ def _find(
     patterns = [pattern] if pattern else []
     jobs = site.bike.jobs(*patterns, queue=queue, status=status, **flags)
     found = []
-    for job in islice(jobs, ROWS + 1):
-        found.append(job)
-        if time.monotonic() > until:
-            return sorted(found[:ROWS], key=_by_next), True
+    with suppress(NoSuchJob):
+        for job in islice(jobs, ROWS + 1):
+            found.append(job)
+            if time.monotonic() > until:
+                return sorted(found[:ROWS], key=_by_next), True
     return sorted(found[:ROWS], key=_by_next), len(found) > ROWS
 
 
