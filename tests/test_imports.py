@@ -4,6 +4,7 @@ import ast
 import configparser
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ ROOMS = [
     {"redbike", "async_results"},
     {"asynchronous"},
     {"redbike.__init__"},
-    {"testing"},
+    {"testing", "web"},
     {"cli"},
     {"redbike.__main__"},
 ]
@@ -113,6 +114,14 @@ MODULES = {
     "watching": [{"__init__", "counting", "glance", "metrics", "server"}, {"agenda", "health"}],
     "checking": [{"__init__", "findings"}, {"jobs", "server", "settings", "worker"}],
     "testing": [{"clock", "server", "worker"}, {"simulated"}, {"fixture"}, {"__init__", "plugin"}],
+    "web": [
+        {"gate", "rendering", "samples", "snapshot"},
+        {"charts", "site"},
+        {"pages"},
+        {"application"},
+        {"__init__"},
+    ],
+    "web.pages": [{"job", "jobs", "lists", "overview"}, {"__init__"}],
     "cli": [
         {"arguments", "examples", "messages", "new_files", "progress", "shells", "tables", "usage"},
         {"bike", "calendars", "diagnosis", "help", "import_crontab", "rows"},
@@ -150,11 +159,14 @@ REQUIRED = {
     "rich": "rich",
     "tzdata": None,
 }
-# For each extra, the package that it installs, and the one module that needs it.
+# For each extra, what is imported of the packages that it installs, and the module, or the room, that needs it.
 EXTRAS = {
-    "ics": ("icalendar", "redbike.moving.calendar"),
-    "metrics": ("prometheus_client", "redbike.watching.metrics"),
+    "ics": ({"icalendar"}, "redbike.moving.calendar"),
+    "metrics": ({"prometheus_client"}, "redbike.watching.metrics"),
+    "web": ({"jinja2", "markupsafe", "starlette"}, "redbike.web"),
 }
+# What another package brings along, whose extra names that.
+BROUGHT = {"markupsafe": "jinja2"}
 # Only pytest imports this module.
 PLUGIN, RUNNER = "redbike.testing.plugin", "pytest"
 
@@ -231,13 +243,15 @@ def foreign(tree: ast.Module) -> set[str]:
 
 def test_nothing_is_installed_with_it_that_it_does_not_use():
     others = {name.partition(".")[0] for tree in TREES.values() for name in foreign(tree)} - {*sys.stdlib_module_names}
-    assert others == {*filter(None, REQUIRED.values()), *(package for package, _ in EXTRAS.values()), RUNNER}
+    assert others == {*filter(None, REQUIRED.values()), *chain(*(names for names, _ in EXTRAS.values())), RUNNER}
     assert [name for name, tree in TREES.items() if RUNNER in foreign(tree)] == [PLUGIN]
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    for extra, (package, module) in EXTRAS.items():
-        users = [name for name, tree in TREES.items() if package in {each.partition(".")[0] for each in foreign(tree)}]
-        assert users == [module], "all else works without it"
-        assert package in setup["options.extras_require"][extra].replace("-", "_")
+    for extra, (packages, room) in EXTRAS.items():
+        users = {name for name, tree in TREES.items() if packages & {each.partition(".")[0] for each in foreign(tree)}}
+        assert users, f"nothing needs {extra}"
+        assert {name for name in users if not f"{name}.".startswith(f"{room}.")} == set(), "all else works without it"
+        installed = setup["options.extras_require"][extra].replace("-", "_")
+        assert {name for name in packages if BROUGHT.get(name, name) not in installed} == set()
     required = setup["options"]["install_requires"].split("\n")
     assert {line.split(" ")[0] for line in required if line} == set(REQUIRED)

@@ -1,6 +1,5 @@
 """Put the pages together to an ASGI application."""
 
-from collections.abc import Callable
 from functools import partial
 from urllib.parse import parse_qs
 
@@ -12,8 +11,8 @@ from starlette.routing import Route
 
 from redbike.errors import RedbikeError
 from redbike.redbike import Redbike
-from redbike.web import pages
 from redbike.web.gate import AGE, SESSION, Gate, Keys, Tries
+from redbike.web.pages import PAGES, read_target, show_login, show_problem
 from redbike.web.rendering import read_asset
 from redbike.web.site import Endpoint, Site
 
@@ -32,7 +31,7 @@ def app(bike: Redbike, *, write: bool = False, token: str | None = None, show_da
     keys = Keys(token)
     site = Site(bike, keys, write, show_data)
     tries = Tries()
-    routes = [Route(f"/{path}", partial(_run, site, endpoint)) for path, endpoint in pages.PAGES.items()]
+    routes = [Route(f"/{path}", partial(_run, site, endpoint)) for path, endpoint in PAGES.items()]
     return Starlette(
         routes=[
             *routes,
@@ -47,7 +46,7 @@ def _run(site: Site, endpoint: Endpoint, request: Request) -> Response:
     try:
         return endpoint(site, request)
     except RedbikeError as error:
-        return pages.show_problem(site, request, error)
+        return show_problem(site, request, error)
 
 
 def _serve_asset(request: Request) -> Response:
@@ -60,25 +59,22 @@ def _serve_asset(request: Request) -> Response:
 
 async def _login(site: Site, tries: Tries, request: Request) -> Response:
     if request.method != "POST":
-        return pages.show_login(site, request, "")
+        return show_login(site, request, "")
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > MOST:
             return PlainTextResponse("this form is too long\n", 413)
     if tries.is_over():
-        return pages.show_login(site, request, "Too many wrong tokens. Wait a minute.", 429)
+        return show_login(site, request, "Too many wrong tokens. Wait a minute.", 429)
     sent = parse_qs(body.decode("utf-8", "replace"))
     if not site.keys.fits(sent.get("token", [""])[0]):
         tries.add()
-        return pages.show_login(site, request, "That is not the token.", 401)
-    answer = RedirectResponse(pages.read_target(request), 303)
+        return show_login(site, request, "That is not the token.", 401)
+    answer = RedirectResponse(read_target(request), 303)
     path = request.scope.get("root_path") or "/"
     is_secure = request.url.scheme == "https"
     answer.set_cookie(
         SESSION, site.keys.make_session(), AGE, path=path, secure=is_secure, httponly=True, samesite="lax"
     )
     return answer
-
-
-Handler = Callable[[Request], Response]

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections import deque
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
@@ -161,8 +161,6 @@ class Login(Response):
         path, query = get_path(scope), scope["query_string"].decode("ascii", "replace")
         wanted = f"{path.lstrip('/')}?{query}" if query else path.lstrip("/")
         depth = "../" * (path.count("/") - 1)
-        from urllib.parse import quote
-
         super().__init__(status_code=303, headers={"location": f"{depth or './'}login?to={quote(wanted)}"})
 
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 HOUR = 3600.0  # seconds
@@ -51,7 +52,4 @@ class Samples:
         """Return the minutes of a queue that are known, the oldest first."""
         samples = list(self._samples.get(queue, ()))
         # A counter that went back was begun anew, with another server.
-        return [
-            Point(now.time, now.waiting, max(0, now.ended - before.ended))
-            for before, now in zip(samples, samples[1:], strict=False)
-        ]
+        return [Point(now.time, now.waiting, max(0, now.ended - before.ended)) for before, now in pairwise(samples)]

@@ -34,7 +34,10 @@ Endpoint = Callable[["Site", Request], Response]
 
 @dataclass
 class Site:
-    """The pages on the jobs of `bike`. With `write` they change them; with `show_data` they show data and tracebacks."""
+    """The pages on the jobs of `bike`.
+
+    With `write` they change them; with `show_data` they show data and tracebacks.
+    """
 
     bike: Redbike
     keys: Keys

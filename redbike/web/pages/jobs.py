@@ -49,7 +49,15 @@ def _find(
         return found[:ROWS], len(found) > ROWS
     until = time.monotonic() + PATIENCE
     patterns = [pattern] if pattern else []
-    jobs = site.bike.jobs(*patterns, queue=queue, status=status, **flags)
+    jobs = site.bike.jobs(
+        *patterns,
+        queue=queue,
+        status=status,
+        failed=flags["failed"],
+        paused=flags["paused"],
+        overdue=flags["overdue"],
+        never_ran=flags["never_ran"],
+    )
     found = []
     with suppress(NoSuchJob):
         for job in islice(jobs, ROWS + 1):
