@@ -15,7 +15,7 @@ from tests.servers import Cluster
 
 # Nothing of the user's own environment may steer the tests. Without a buffer, a line that a job prints is written in
 # two parts, and what a signal handler logs may come between them.
-for name in ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "PYTHONUNBUFFERED"):
+for name in ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN", "PYTHONUNBUFFERED"):
     os.environ.pop(name, None)
 
 _numbers = itertools.count()

@@ -18,6 +18,7 @@ SCHEDULES = "deploy/test_backup.py::test_schedules_are_restored_to_an_empty_serv
 DATA = "deploy/test_backup.py::test_a_copy_of_the_data_is_restored_and_jobs_go_on_where_they_were"
 CODE = "test_page_code.py"
 PROGRAMS = "test_page_programs.py"
+PAGE = "web/test_docs.py"
 ALERTING = "test_alerting_page.py"
 MAKE = f"{CODE}::test_the_targets_of_make_are_there"
 SETTINGS = f"{CODE}::test_settings_are_read"
@@ -125,6 +126,15 @@ ELSEWHERE = {
             "test_howto_pages.py::test_the_program_of_the_page_on_monitoring_registers_its_figures"
         ),
         "2026-03-02T03:04:11Z": f"{PROGRAMS}::test_the_lines_of_the_log_are_like_those_shown",
+    },
+    "page": {
+        "$ redbike web": f"{PAGE}::test_the_page_starts_as_shown",
+        "$ export REDBIKE_WEB_TOKEN": f"{PAGE}::test_the_page_starts_with_a_token_as_shown",
+        "location /redbike/": f"{PAGE}::test_the_page_is_behind_nginx",
+        "redir /redbike": f"{PAGE}::test_the_page_is_behind_caddy",
+        "from fastapi import": PROGRAM,
+        "from fastapi.testclient": PROGRAM,
+        "$ redis-cli ACL": f"{PAGE}::test_a_user_who_only_reads_can_open_every_page",
     },
     "python": {
         "from datetime": PYTHON,

@@ -19,6 +19,7 @@ PROGRAMS = [
     "long-jobs",
     "time-zones",
     "schedules-in-git",
+    "page",
 ]
 
 

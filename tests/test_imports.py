@@ -115,8 +115,8 @@ MODULES = {
     "checking": [{"__init__", "findings"}, {"jobs", "server", "settings", "worker"}],
     "testing": [{"clock", "server", "worker"}, {"simulated"}, {"fixture"}, {"__init__", "plugin"}],
     "web": [
-        {"gate", "rendering", "samples", "snapshot"},
-        {"charts", "site"},
+        {"keys", "rendering", "requests", "samples", "server", "snapshot"},
+        {"charts", "gate", "site"},
         {"pages"},
         {"application"},
         {"__init__"},
@@ -141,6 +141,7 @@ MODULES = {
             "tail",
             "top",
             "watch",
+            "web",
         },
         {"families"},
         {"entry"},
@@ -163,10 +164,10 @@ REQUIRED = {
 EXTRAS = {
     "ics": ({"icalendar"}, "redbike.moving.calendar"),
     "metrics": ({"prometheus_client"}, "redbike.watching.metrics"),
-    "web": ({"jinja2", "markupsafe", "starlette"}, "redbike.web"),
+    "web": ({"h11", "jinja2", "markupsafe", "starlette", "uvicorn"}, "redbike.web"),
 }
 # What another package brings along, whose extra names that.
-BROUGHT = {"markupsafe": "jinja2"}
+BROUGHT = {"h11": "uvicorn", "markupsafe": "jinja2"}
 # Only pytest imports this module.
 PLUGIN, RUNNER = "redbike.testing.plugin", "pytest"
 

@@ -40,6 +40,8 @@ from redbike.state.keys import FIXED
 from redbike.steering import operator
 from redbike.syncing import changes
 from redbike.watching import agenda
+from redbike.web import gate
+from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
 from redbike.working import heartbeat, worker_class
 from tests.commandline import ROOT
 
@@ -165,6 +167,9 @@ LIMITS = {
     "lease of a worker": run.LEASE,
     "hours of ``agenda``": agenda.MOST_HOURS,
     "calendar for ``import ics``": calendar.MAX_SIZE,
+    "headers of a request, page": gate.MOST_HEADERS,
+    "form of the page": gate.MOST_BODY,
+    "connections to the page": MOST_CONNECTIONS,
 }
 
 

@@ -22,8 +22,7 @@ def open_bike(config: Config, needs_queues: bool = False, handler: Any = None) -
     """
     needs_durability = needs_queues or handler is not None
     if handler is None:
-        spec = config.settings.worker if needs_queues else None
-        handler = load_placer(spec, config.folder, RoundRobin) if spec else RoundRobin("A")
+        handler = load_to_steer(config) if needs_queues else RoundRobin("A")
     server = find_embedded_server(config)
     if server and server.start():
         complain(f"started a server in {os.path.relpath(server.folder)!r}; redbike server stop ends it")
@@ -36,19 +35,35 @@ def open_to_look(config: Config, names_queues: bool = False) -> Redbike:
 
     With `names_queues`, the configured one names the queues of jobs; if it cannot be loaded, they stay unknown.
     """
+    check_embedded_server(config)
+    handler = load_to_look(config) if names_queues else RoundRobin("A")
+    return Redbike.from_settings(handler, config.settings, connect(config.redis), durable=False)
+
+
+def check_embedded_server(config: Config) -> None:
+    """Raise `ServerError` if the embedded server is needed, and does not run."""
     server = find_embedded_server(config)
     if server and not server.status()["running"]:
         raise ServerError(
             f"no server runs in {str(server.folder)!r}; redbike up starts one, and so does redbike server start"
         )
-    handler: Any = RoundRobin("A")
-    if names_queues and config.settings.worker:
-        try:
-            handler = load_placer(config.settings.worker, config.folder, RoundRobin)
-        except BadConfig as error:
-            complain(f"{error}; so the queues of some jobs are not known")
-            handler = _Unknown("A")
-    return Redbike.from_settings(handler, config.settings, connect(config.redis), durable=False)
+
+
+def load_to_look(config: Config) -> Any:
+    """Return what names the queues of jobs, as the configured worker class does; if that cannot be loaded, nothing."""
+    if not config.settings.worker:
+        return RoundRobin("A")
+    try:
+        return load_placer(config.settings.worker, config.folder, RoundRobin)
+    except BadConfig as error:
+        complain(f"{error}; so the queues of some jobs are not known")
+        return _Unknown("A")
+
+
+def load_to_steer(config: Config) -> Any:
+    """Return the same for a command that moves jobs to their queues. Raise `BadConfig` if it cannot be loaded."""
+    spec = config.settings.worker
+    return load_placer(spec, config.folder, RoundRobin) if spec else RoundRobin("A")
 
 
 class _Unknown(RoundRobin):

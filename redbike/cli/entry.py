@@ -25,6 +25,7 @@ Usage:
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
   redbike [options] health [--max-lag=<DURATION>] [--] [<PATTERN>...]
   redbike [options] metrics [--listen=<HOST:PORT>]
+  redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--show-data]
   redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] queues [--format=<FORMAT>]
   redbike [options] workers [--format=<FORMAT>]
@@ -72,6 +73,8 @@ Commands:
   health     One line, and exit 0 if all is well: the server answers, a dispatcher goes round, no job is overdue, no
              process was lost. With patterns, also whether these jobs have succeeded when they were last to run.
   metrics    Figures for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
+  web        Jobs, runs, queues and workers as pages in a browser, until it is told to stop. They only show, unless
+             --write is given. Other machines need a token: set REDBIKE_WEB_TOKEN.
   runs       The last ended runs of all jobs, or of those that are named, newest first.
   queues     Every queue: what waits in it, since when, what runs, and how many runs ended in the last minute.
   workers    Every dispatcher and worker, and the jobs that it runs. Lost ones come first.
@@ -122,7 +125,11 @@ Options:
   --format=<FORMAT>        csv or json; without it text for people on a terminal, otherwise csv. show is always a page.
   --at=<TIMESTAMP>         An instant that is past.
   --max-lag=<DURATION>     How long a job may be late or wait in a queue [default is 60 s].
-  --listen=<HOST:PORT>     Where to listen, such as 9199, which is the loopback interface, or 0.0.0.0:9199.
+  --listen=<HOST:PORT>     Where to listen, such as 9199, which is the loopback interface, or 0.0.0.0:9199
+                           [default with web is 127.0.0.1:8080].
+  --root-path=<PATH>       Where a proxy shows the page, such as /redbike, whether it strips that or not.
+  --write                  Let the page also steer: run, pause, set and unset jobs.
+  --show-data              Let the page also show data of jobs, output and tracebacks.
   --status=<CODE>          Only jobs with this status: TML, ENQ, WRK, STP, DIE or BAD.
   --paused                 Only jobs that are paused.
   --overdue                Only jobs that are due, and neither run nor are paused.

@@ -53,6 +53,13 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("redbike metrics", "The figures, once."),
         ("redbike metrics --listen=9199", "For Prometheus, at http://127.0.0.1:9199/metrics."),
     ],
+    "web": [
+        ("redbike web", "The page, at http://127.0.0.1:8080/, for you alone."),
+        (
+            "redbike web --write --listen=0.0.0.0:8080",
+            "For all who know REDBIKE_WEB_TOKEN, also to steer.",
+        ),
+    ],
     "runs": [
         ("redbike runs backup:A", "When it ran, how long, and how that ended."),
         ("redbike runs --failed --since=2025-01-01", "All runs since then that went wrong."),

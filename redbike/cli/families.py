@@ -25,6 +25,7 @@ COMMANDS = {
     "why": "look",
     "health": "watch",
     "metrics": "watch",
+    "web": "web",
     "runs": "list",
     "queues": "list",
     "workers": "list",
@@ -76,6 +77,8 @@ def _import_family(family: str) -> "Mapping[str, Command]":
             from redbike.cli.tail import COMMANDS as commands
         case "watch":
             from redbike.cli.watch import COMMANDS as commands
+        case "web":
+            from redbike.cli.web import COMMANDS as commands
         case "top":
             from redbike.cli.top import COMMANDS as commands
         case "agenda":

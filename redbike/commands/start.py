@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from redbike.commands.file import Command
 
-SECRETS = (b"REDBIKE_URL", b"REDIS_URL", b"REDBIKE_DISPATCHER_PING_URL")
+SECRETS = (b"REDBIKE_URL", b"REDIS_URL", b"REDBIKE_DISPATCHER_PING_URL", b"REDBIKE_WEB_TOKEN")
 
 
 def make_environment(command: Command, jobid: str, due: float) -> dict[bytes, bytes]:

@@ -1,45 +1,72 @@
 """Put the pages together to an ASGI application."""
 
+from collections.abc import Collection
 from functools import partial
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
-from redbike.errors import RedbikeError
+from redbike.errors import BadConfig, RedbikeError
 from redbike.redbike import Redbike
-from redbike.web.gate import AGE, SESSION, Gate, Keys, Tries
-from redbike.web.pages import PAGES, read_target, show_login, show_problem
-from redbike.web.rendering import read_asset
+from redbike.web.gate import Gate, is_asset, make_cookie, say
+from redbike.web.keys import Keys, Tries
+from redbike.web.pages import PAGES, read_target, show_failure, show_login, show_problem
+from redbike.web.rendering import name_asset, read_asset
+from redbike.web.requests import get_client
 from redbike.web.site import Endpoint, Site
 
 KINDS = {"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
 FOREVER = "public, max-age=31536000, immutable"
 MOST = 4096  # bytes of a form of the login
-UNREACHABLE = 503
 
 
-def app(bike: Redbike, *, write: bool = False, token: str | None = None, show_data: bool = False) -> Starlette:
+def app(
+    bike: Redbike,
+    *,
+    write: bool = False,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    show_data: bool = False,
+    secret: str | None = None,
+) -> Starlette:
     """Return the page on the jobs of `bike`, as an ASGI application.
 
-    With `write` it also changes them. With a `token` it answers only those who have shown it; without, only requests
-    for a loopback name. Data of jobs, output and tracebacks are shown with `show_data` alone.
+    With `write` it also changes them. With a `token` of 16 characters or more it answers only those who have shown
+    it; without, only requests whose Host is a loopback name. `hosts` are the only names that it takes as the Host;
+    ``["*"]`` takes any, for an application that mounts this one and checks who asks itself. Data of jobs, output and
+    tracebacks are shown with `show_data` alone. If there is no token, and several processes serve this page with
+    `write`, they need the same `secret`, of which the keys of forms are made. Raise `BadConfig`.
     """
-    keys = Keys(token)
-    site = Site(bike, keys, write, show_data)
+    return make_app(Site(lambda: bike, bike.settings, Keys(token, secret), write, show_data), hosts)
+
+
+def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
+    """Return the application with the pages of `site`. Raise `BadConfig` for `hosts` that are one text."""
+    if isinstance(hosts, str):
+        raise BadConfig(f"bad hosts {hosts!r:.80}: a list of names is needed")
+    names = None if hosts is None else {host.lower().strip("[]") for host in hosts}
     tries = Tries()
     routes = [Route(f"/{path}", partial(_run, site, endpoint)) for path, endpoint in PAGES.items()]
-    return Starlette(
+    gate = Middleware(Gate, keys=site.keys, tries=tries, write=site.write, hosts=names, fail=partial(_fail, site))
+    starlette = Starlette(
         routes=[
             *routes,
             Route("/static/{name}", _serve_asset),
             Route("/login", partial(_login, site, tries), methods=["GET", "POST"]),
+            Route("/logout", partial(_log_out, site), methods=["POST"]),
         ],
-        middleware=[Middleware(Gate, keys=keys, write=write)],
+        middleware=[gate],
+        exception_handlers={HTTPException: partial(_refuse, site)},
     )
+    # Such a redirection would name the host and the path as this process sees them, not as the browser does.
+    starlette.router.redirect_slashes = False
+    return starlette
 
 
 def _run(site: Site, endpoint: Endpoint, request: Request) -> Response:
@@ -49,32 +76,54 @@ def _run(site: Site, endpoint: Endpoint, request: Request) -> Response:
         return show_problem(site, request, error)
 
 
+def _refuse(site: Site, request: Request, error: Exception) -> Response:
+    """Answer a request that no route is for."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return say(status, "no such file") if is_asset(request.scope) else show_failure(site, request, status)
+
+
+def _fail(site: Site, scope: Scope) -> Response:
+    """Answer a request that has raised an error."""
+    try:
+        return show_failure(site, Request(scope), 500)
+    except Exception:
+        # The templates themselves are broken.
+        return say(500, "this page could not be made")
+
+
 def _serve_asset(request: Request) -> Response:
     name = request.path_params["name"]
     found = read_asset(name)
     if found is None:
-        return PlainTextResponse("no such file\n", 404)
-    return Response(found, headers={"cache-control": FOREVER}, media_type=KINDS[name])
+        return say(404, "no such file")
+    # Under another address it is perhaps that of another version.
+    is_current = request.url.query == name_asset(name).partition("?")[2]
+    return Response(found, headers={"cache-control": FOREVER if is_current else "no-cache"}, media_type=KINDS[name])
 
 
 async def _login(site: Site, tries: Tries, request: Request) -> Response:
+    if not site.keys.are_asked_for:
+        return RedirectResponse("./", 303)
     if request.method != "POST":
         return show_login(site, request, "")
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > MOST:
-            return PlainTextResponse("this form is too long\n", 413)
-    if tries.is_over():
+            return say(413, "this form is too long")
+    client = get_client(request.scope)
+    if tries.is_over(client):
         return show_login(site, request, "Too many wrong tokens. Wait a minute.", 429)
     sent = parse_qs(body.decode("utf-8", "replace"))
     if not site.keys.fits(sent.get("token", [""])[0]):
-        tries.add()
+        tries.add(client)
         return show_login(site, request, "That is not the token.", 401)
     answer = RedirectResponse(read_target(request), 303)
-    path = request.scope.get("root_path") or "/"
-    is_secure = request.url.scheme == "https"
-    answer.set_cookie(
-        SESSION, site.keys.make_session(), AGE, path=path, secure=is_secure, httponly=True, samesite="lax"
-    )
+    answer.headers["set-cookie"] = make_cookie(request.scope, site.keys.session_name, site.keys.make_session())
+    return answer
+
+
+async def _log_out(site: Site, request: Request) -> Response:
+    answer = RedirectResponse("./", 303)
+    answer.headers["set-cookie"] = make_cookie(request.scope, site.keys.session_name, "", age=0)
     return answer

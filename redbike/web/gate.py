@@ -1,29 +1,39 @@
 """The gate before the page: who may look, who may change something, and what a browser may do with the answer.
 
 1. Without a token, only a loopback name is taken as the Host: a page from elsewhere must not reach it by a name of its
-   own that leads here.
+   own that leads here. An application that mounts the page may name other hosts.
 2. With a token, every request needs it: as the cookie that the login sets, or as ``Authorization: Bearer``.
-3. A request that is not GET or HEAD changes something. It needs the permission to write, an Origin that is this page's
-   if it names one, and the token of its form, which belongs to the browser that has got the form.
+3. A request that is not GET or HEAD changes something. It needs the permission to write, and must not come from
+   another page. The page that it is for also checks the key of its form, which belongs to the browser that has got it.
 """
 
-import hashlib
-import hmac
-import secrets
-import time
-from collections import deque
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import quote, urlsplit
+import logging
+from collections.abc import Callable, Collection
+from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-READING = ("GET", "HEAD")
-SESSION, BROWSER = "redbike-session", "redbike-browser"  # cookies
-TRIES, WINDOW = 10, 60.0  # wrong tokens in so many seconds, from all who try; then nobody may try
-AGE = 30 * 86400  # seconds for which a browser keeps its cookies
+from redbike.web.keys import AGE, BROWSER, WINDOW, Keys, Tries, is_browser, make_browser
+from redbike.web.requests import (
+    count_bytes,
+    count_depth,
+    get_client,
+    get_path,
+    is_loopback,
+    is_own_origin,
+    read_cookies,
+    read_host,
+)
+
+log = logging.getLogger("redbike")
+
+READING, KNOWN = ("GET", "HEAD"), ("GET", "HEAD", "POST")
+FOR_ALL = ("/login", "/logout")  # they change no job
+MOST_HEADERS, MOST_BODY = 16_384, 1_000_000  # bytes of a request: its URL and headers, and its form
+ANY = "*"  # among the hosts: each
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -40,118 +50,120 @@ HEADERS = {
 }
 PRIVATE = "no-store"
 
-
-class Tries:
-    """Counts wrong tokens. Whoever guesses is as slow from many addresses as from one."""
-
-    def __init__(self) -> None:
-        self._wrong: deque[float] = deque(maxlen=TRIES)
-
-    def is_over(self) -> bool:
-        """Tell whether nobody may try for the moment."""
-        return len(self._wrong) == TRIES and time.monotonic() - self._wrong[0] < WINDOW
-
-    def add(self) -> None:
-        """Count a wrong one."""
-        self._wrong.append(time.monotonic())
-
-
-class Keys:
-    """Makes and checks what belongs to a token, and to a browser. Without a token, its secret is new each time."""
-
-    def __init__(self, token: str | None) -> None:
-        self._token = token
-        self._secret = hashlib.sha256(token.encode()).digest() if token else secrets.token_bytes(32)
-
-    @property
-    def are_asked_for(self) -> bool:
-        """Whether there is a token."""
-        return self._token is not None
-
-    def fits(self, token: str) -> bool:
-        """Tell whether this is the token, in a time that says nothing of it."""
-        return self._token is not None and hmac.compare_digest(token.encode(errors="replace"), self._token.encode())
-
-    def make_session(self) -> str:
-        """Return the cookie of those who have shown the token; it is not the token."""
-        return self._sign("session")
-
-    def is_session(self, cookie: str) -> bool:
-        """Tell whether a cookie is that."""
-        return hmac.compare_digest(cookie.encode(errors="replace"), self.make_session().encode())
-
-    def make_form(self, browser: str) -> str:
-        """Return what a form must send that `browser` has got."""
-        return self._sign(f"form {browser}")
-
-    def is_form(self, sent: str, browser: str) -> bool:
-        """Tell whether a form has sent what it must."""
-        return bool(browser) and hmac.compare_digest(sent.encode(errors="replace"), self.make_form(browser).encode())
-
-    def _sign(self, what: str) -> str:
-        return hmac.new(self._secret, what.encode(), hashlib.sha256).hexdigest()
+Failure = Callable[[Scope], Response]  # from a request, for which no answer could be made
 
 
 class Gate:
-    """Lets requests pass to `app`, and puts the headers on its answers."""
+    """Lets requests pass to `app`, and puts the headers on its answers, also if it fails."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, write: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, keys: Keys, tries: Tries, write: bool, hosts: Collection[str] | None, fail: Failure
+    ) -> None:
         self._app = app
         self._keys = keys
+        self._tries = tries
         self._write = write
+        self._hosts = hosts
+        self._fail = fail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        cookies = read_cookies(headers.get("cookie", ""))
-        browser = cookies.get(BROWSER, "")
-        is_new = not is_browser(browser)
-        if is_new:
-            browser = secrets.token_hex(16)
+        browser = next(filter(is_browser, read_cookies(headers, BROWSER)), "")
+        cookie = ""
+        refusal = self._refuse(scope, headers)
+        if not (browser or refusal or is_asset(scope)):
+            browser = make_browser()
+            cookie = make_cookie(scope, BROWSER, browser)
         scope["state"] = {**scope.get("state", {}), "browser": browser}
-        refusal = self._refuse(scope, headers, cookies)
-        secure = "; Secure" if scope.get("scheme") == "https" else ""
-        path = scope.get("root_path") or "/"
-        cookie = f"{BROWSER}={browser}; Path={path}; Max-Age={AGE}; HttpOnly; SameSite=Lax{secure}" if is_new else ""
+        is_begun = False
 
         async def answer(message: Message) -> None:
+            nonlocal is_begun
             if message["type"] == "http.response.start":
-                sent = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    sent[name] = value
-                sent.setdefault("cache-control", PRIVATE)
-                if cookie:
-                    sent.append("set-cookie", cookie)
+                is_begun = True
+                _complete(MutableHeaders(scope=message), cookie)
             await send(message)
 
-        await (refusal or self._app)(scope, receive, answer)
+        try:
+            await (refusal or self._app)(scope, receive, answer)
+        except ClientDisconnect:
+            return
+        except Exception:
+            # Not its URL, which may name jobs.
+            log.exception("a page could not be shown")
+            if not is_begun:
+                await self._fail(scope)(scope, receive, answer)
 
-    def _refuse(self, scope: Scope, headers: Headers, cookies: dict[str, str]) -> Response | None:
+    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the answer to a request that may not pass; None for one that may."""
-        path = get_path(scope)
-        if not self._keys.are_asked_for and read_host(headers.get("host", "")) not in LOOPBACK:
-            return say(421, "without a token, this page answers only to localhost: set REDBIKE_WEB_TOKEN")
-        is_open = path == "/login" or path.startswith("/static/")
-        if self._keys.are_asked_for and not is_open and not self._is_known(headers, cookies):
-            return say(401, "the token is needed") if path == "/events" else Login(scope)
-        if scope["method"] in READING:
-            return None
-        if scope["method"] != "POST":
-            return say(405, "only GET, HEAD and POST are known here")
-        if not is_own_origin(headers):
-            return say(403, "this request comes from another page")
-        if path != "/login" and not self._write:
-            return say(403, "this page only shows: start it with --write to change something")
-        return None
+        path, method = get_path(scope), scope["method"]
+        if count_bytes(scope) > MOST_HEADERS:
+            return say(431, "this request is too long")
+        if refusal := self._refuse_host(headers):
+            return refusal
+        if method not in KNOWN:
+            return say(405, "only GET, HEAD and POST are known here", {"allow": ", ".join(KNOWN)})
+        if not path:
+            last = scope["path"].rpartition("/")[2]
+            return Response(status_code=307, headers={"location": f"{quote(last)}/"})
+        if self._keys.are_asked_for and path not in FOR_ALL and not is_asset(scope):
+            refusal = self._refuse_stranger(scope, headers)
+        if refusal or method in READING:
+            return refusal
+        return self._refuse_change(scope, headers)
 
-    def _is_known(self, headers: Headers, cookies: dict[str, str]) -> bool:
+    def _refuse_host(self, headers: Headers) -> Response | None:
+        host = read_host(headers)
+        if host is None:
+            return say(400, "one header Host is needed, with a name or an address")
+        if self._hosts is not None:
+            is_known = ANY in self._hosts or host in self._hosts
+        else:
+            is_known = self._keys.are_asked_for or is_loopback(host)
+        if is_known:
+            return None
+        if self._hosts is not None:
+            return say(421, "this page does not answer to this host")
+        return say(421, "without a token, this page answers only to localhost: set REDBIKE_WEB_TOKEN")
+
+    def _refuse_stranger(self, scope: Scope, headers: Headers) -> Response | None:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self._keys.fits(token.strip())
-        return self._keys.is_session(cookies.get(SESSION, ""))
+            return self.check_token(scope, token.strip())
+        if any(map(self._keys.is_session, read_cookies(headers, self._keys.session_name))):
+            return None
+        if get_path(scope) == "/events":
+            return say(401, "the token is needed", {"www-authenticate": "Bearer"})
+        return Login(scope)
+
+    def check_token(self, scope: Scope, token: str) -> Response | None:
+        """Return the answer to a client that has sent this token, or None if it is right."""
+        client = get_client(scope)
+        if self._tries.is_over(client):
+            return say(429, "too many wrong tokens: wait a minute", {"retry-after": str(round(WINDOW))})
+        if self._keys.fits(token):
+            return None
+        self._tries.add(client)
+        return say(401, "this is not the token", {"www-authenticate": "Bearer"})
+
+    def _refuse_change(self, scope: Scope, headers: Headers) -> Response | None:
+        length = headers.get("content-length", "")
+        if not (length.isascii() and length.isdecimal()):
+            return say(411, "the length of the form is needed")
+        if len(length) > 9 or int(length) > MOST_BODY:
+            return say(413, "this form is too long")
+        if not is_own_origin(scope, headers):
+            return say(403, "this request comes from another page, or a proxy does not pass the header Host on")
+        if get_path(scope) not in FOR_ALL and not self._write:
+            return say(403, "this page only shows: start it with --write to change something")
+        return None
 
 
 class Login(Response):
@@ -159,46 +171,34 @@ class Login(Response):
 
     def __init__(self, scope: Scope) -> None:
         path, query = get_path(scope), scope["query_string"].decode("ascii", "replace")
-        wanted = f"{path.lstrip('/')}?{query}" if query else path.lstrip("/")
-        depth = "../" * (path.count("/") - 1)
-        super().__init__(status_code=303, headers={"location": f"{depth or './'}login?to={quote(wanted)}"})
+        wanted = quote(path.lstrip("/")) + (f"?{query}" if query else "")
+        # What has changed something cannot be led back to.
+        to = f"?to={quote(wanted, safe='/')}" if wanted and scope["method"] in READING else ""
+        up = "../" * count_depth(scope)
+        super().__init__(status_code=303, headers={"location": f"{up or './'}login{to}"})
 
 
-def say(status: int, text: str) -> Response:
+def say(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
     """Return an answer of one line."""
-    return PlainTextResponse(f"{text}\n", status)
+    return PlainTextResponse(f"{text}\n", status, headers)
 
 
-def get_path(scope: Scope) -> str:
-    """Return the path of a request below the place where the page is mounted."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", "")) or "/"
+def is_asset(scope: Scope) -> bool:
+    """Tell whether a request is for a file that all may have, and that caches keep."""
+    return get_path(scope).startswith("/static/")
 
 
-def read_cookies(header: str) -> dict[str, str]:
-    """Return the cookies that a header names; none if it is malformed."""
-    try:
-        return {name: morsel.value for name, morsel in SimpleCookie(header).items()}
-    except CookieError:
-        return {}
+def make_cookie(scope: Scope, name: str, value: str, age: int = AGE) -> str:
+    """Return the header that sets a cookie of this page, or with `age` 0 deletes it."""
+    path = scope.get("root_path") or "/"
+    secure = "; Secure" if scope.get("scheme") == "https" else ""
+    return f"{name}={value}; Path={path}; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
 
 
-def is_browser(cookie: str) -> bool:
-    """Tell whether a cookie is one that the gate has given."""
-    return len(cookie) == 32 and set(cookie) <= set("0123456789abcdef")
-
-
-def read_host(header: str) -> str:
-    """Return the name in the header Host, in lower case, without the port; "" for a malformed one."""
-    try:
-        return urlsplit(f"//{header}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def is_own_origin(headers: Headers) -> bool:
-    """Tell whether a request comes from a page of this host, as far as its browser says so."""
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return False
-    origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+def _complete(headers: MutableHeaders, cookie: str) -> None:
+    """Add to an answer what all of them have."""
+    for name, value in HEADERS.items():
+        headers[name] = value
+    headers.setdefault("cache-control", PRIVATE)
+    if cookie:
+        headers.append("set-cookie", cookie)

@@ -1,5 +1,6 @@
 """What all pages of a site share: whom they show, what they may do, and how they are answered."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +9,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from redbike.config import Settings
 from redbike.redbike import Redbike
 from redbike.schedule.forecast import Clock
 from redbike.watching.glance import View, read_view
 from redbike.watching.health import MAX_LAG
-from redbike.web.gate import Keys
+from redbike.web.keys import Keys
 from redbike.web.rendering import make_environment, show_instant
+from redbike.web.requests import count_depth
 from redbike.web.samples import Samples
 from redbike.web.snapshot import Snapshot
 
@@ -34,12 +37,14 @@ Endpoint = Callable[["Site", Request], Response]
 
 @dataclass
 class Site:
-    """The pages on the jobs of `bike`.
+    """The pages on the jobs under a prefix: of the `Redbike` that `open_bike` returns.
 
-    With `write` they change them; with `show_data` they show data and tracebacks.
+    It is called for the first page, and again for as long as it raises `RedbikeError`. `settings` are its own. With
+    `write` the pages change jobs; with `show_data` they show data and tracebacks.
     """
 
-    bike: Redbike
+    open_bike: Callable[[], Redbike]
+    settings: Settings
     keys: Keys
     write: bool = False
     show_data: bool = False
@@ -47,14 +52,20 @@ class Site:
     view: Snapshot[View] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._opened = Snapshot(self.open_bike, math.inf)
         self.samples = Samples()
         self.view = Snapshot(self._read_view)
         self._environment = make_environment()
 
     @property
+    def bike(self) -> Redbike:
+        """What tells all, and steers. Raise what `open_bike` raises, such as `Unreachable`."""
+        return self._opened.get()
+
+    @property
     def name(self) -> str:
-        """The prefix of the keys."""
-        return self.bike.prefix
+        """The prefix of the keys, as it was given: it is known also while Redis is away."""
+        return self.settings.prefix
 
     @property
     def clock(self) -> float:
@@ -76,10 +87,9 @@ class Site:
     def answer(self, request: Request, template: str, clock: Clock, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page made of a template; `clock` says when what is shown was so."""
         # Relative links only: a proxy may have put the site below any path.
-        depth = request.url.path.removeprefix(request.scope.get("root_path", "")).count("/") - 1
         context = {
             "site": self,
-            "up": "../" * depth,
+            "up": "../" * count_depth(request.scope),
             "here": "",
             "live": "",
             "clock": clock,

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import redbike
-from redbike.cli import agenda, check, families, importing, keep, load, look, run, show, steer, tail, top, watch
+from redbike.cli import agenda, check, families, importing, keep, load, look, run, show, steer, tail, top, watch, web
 from redbike.cli import list as list_
 from redbike.cli import next as next_
 from redbike.cli import set as set_
@@ -31,6 +31,7 @@ FAMILIES = {
     "tail": tail,
     "top": top,
     "watch": watch,
+    "web": web,
 }
 
 

@@ -96,10 +96,16 @@ def test_each_example_runs(shell, client):
     (shell.folder / "etc").mkdir()
     (shell.folder / "etc" / "crontab").write_text("0 3 * * * root backup\n")
     shell.environment["PATH"] = f"{shell.folder}:{os.environ['PATH']}"
+    shell.environment["REDBIKE_WEB_TOKEN"] = "a-token-of-the-tests"
     [port] = free_ports(1)
     for command, examples in EXAMPLES.items():
         for line, _ in examples:
-            line = line.replace("--listen=9199", f"--listen={port}").replace(" /etc/", " etc/")
+            line = (
+                line.replace("--listen=9199", f"--listen={port}")
+                .replace(" /etc/", " etc/")
+                .replace(":8080", f":{port}")
+            )
+            line += f" --listen={port}" if line == "redbike web" else ""
             if command in ("server", "top"):
                 continue  # see tests/serving/test_embedded.py, as another server is configured here, and test_top.py
             if command in ("dispatch", "work", "up", "tail") or "--listen" in line:

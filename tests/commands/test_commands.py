@@ -168,7 +168,8 @@ def test_a_command_gets_its_due_time(work: Work, logged: Callable[[], list[str]]
 def test_the_environment_is_the_workers_and_the_files_but_not_the_urls(
     work: Work, logged: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "INHERITED", "CHANGED", "REDBIKE_JOBID"):
+    urls = ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN")
+    for name in (*urls, "INHERITED", "CHANGED", "REDBIKE_JOBID"):
         monkeypatch.setenv(name, "redis://:secret@host")
     work("env", "env.CHANGED = a = b: $HOME %s\nenv.lower_1 =\nenv.EURO = €")
     lines = [line.removeprefix("x:A: ") for line in logged()]

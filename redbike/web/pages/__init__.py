@@ -1,6 +1,6 @@
 """The pages: each makes an answer of what it reads of the jobs."""
 
-from urllib.parse import unquote
+from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,9 +11,10 @@ from redbike.web.pages.job import show_job
 from redbike.web.pages.jobs import show_jobs
 from redbike.web.pages.lists import show_failures, show_log, show_queues, show_runs, show_workers
 from redbike.web.pages.overview import show_overview
+from redbike.web.requests import is_target
 from redbike.web.site import Endpoint, Site
 
-__all__ = ["PAGES", "read_target", "show_login", "show_problem"]
+__all__ = ["PAGES", "read_target", "show_failure", "show_login", "show_problem"]
 
 PAGES: dict[str, Endpoint] = {
     "": show_overview,
@@ -26,25 +27,37 @@ PAGES: dict[str, Endpoint] = {
     "log": show_log,
 }
 STATUSES = {NoSuchJob: 404, BadJobId: 400, BadConfig: 400}
+FAILURES = {
+    404: "There is no such page.",
+    405: "This page is only shown. Nothing was changed.",
+    500: "This page could not be made. The log of the process that shows it says why.",
+}
 
 
 def show_problem(site: Site, request: Request, error: RedbikeError) -> Response:
     """Answer with what went wrong, in words."""
     status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 503)
-    clock = Clock(site.clock, site.bike.settings.timezone)
-    return site.answer(request, "problem.html", clock, status, error=str(error), is_away=status == 503)
+    return _show(site, request, status, str(error))
+
+
+def show_failure(site: Site, request: Request, status: int) -> Response:
+    """Answer a request that no page is for, or of which one has failed."""
+    return _show(site, request, status, FAILURES.get(status, HTTPStatus(status).phrase))
+
+
+def _show(site: Site, request: Request, status: int, error: str) -> Response:
+    clock = Clock(site.clock, site.settings.timezone)
+    return site.answer(request, "problem.html", clock, status, error=error, is_away=status == 503)
 
 
 def show_login(site: Site, request: Request, problem: str, status: int = 200) -> Response:
     """Ask for the token."""
-    clock = Clock(site.clock, site.bike.settings.timezone)
+    clock = Clock(site.clock, site.settings.timezone)
     to = request.query_params.get("to", "")
     return site.answer(request, "login.html", clock, status, problem=problem, to=to)
 
 
 def read_target(request: Request) -> str:
     """Return where the login leads to: a place on this site, relative to the login."""
-    to = unquote(request.query_params.get("to", ""))
-    # "//elsewhere" and "https://elsewhere" lead away from it.
-    is_own = to.isprintable() and not to.startswith(("/", "\\")) and ":" not in to.partition("?")[0]
-    return f"./{to}" if is_own else "./"
+    to = request.query_params.get("to", "")
+    return f"./{to}" if is_target(to) else "./"

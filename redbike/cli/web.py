@@ -1,0 +1,69 @@
+"""Run the command web: the page, in a browser, until the process is told to stop."""
+
+import os
+from collections.abc import Callable
+
+from redbike.cli.arguments import Arguments, Command
+from redbike.cli.bike import check_embedded_server, find_embedded_server, load_to_look, load_to_steer
+from redbike.cli.messages import DONE, complain
+from redbike.config import Config
+from redbike.errors import BadConfig, RedbikeError
+from redbike.processes.signals import SignalHandlers, StopFlag
+from redbike.redbike import Redbike
+from redbike.serving.connection import connect
+from redbike.steering.operator import name_operator
+from redbike.watching.server import parse_address
+
+LISTEN = "127.0.0.1:8080"
+TOKEN = "REDBIKE_WEB_TOKEN"
+
+
+def show_page(arguments: Arguments, config: Config) -> int:
+    """Serve the page. It waits for a server of Redis that is away, and starts none."""
+    listen = LISTEN if arguments["--listen"] is None else arguments["--listen"]
+    address = parse_address(listen)
+    try:
+        from redbike.web import server
+        from redbike.web.application import make_app
+        from redbike.web.keys import Keys, check_token
+        from redbike.web.site import Site
+    except ModuleNotFoundError as error:
+        raise RedbikeError(f"web needs a package ({error}): pip install 'redbike[web]'") from None
+    root_path = server.check_root_path(arguments["--root-path"] or "")
+    token = os.environ.get(TOKEN)
+    keys = Keys(None if token is None else check_token(token, TOKEN))
+    write, show_data = arguments["--write"], arguments["--show-data"]
+    site = Site(_make_opener(config, write), config.settings, keys, write, show_data)
+    stopping = StopFlag()
+    # Before anybody can reach it: from then on a signal ends it in order.
+    with SignalHandlers(lambda _: stopping.set()):
+        try:
+            bound = server.listen(address)
+        except OSError as error:
+            raise RedbikeError(f"cannot listen on {listen!r:.80}: {error.strerror or error}") from None
+        with bound:
+            if token is None and not server.is_local(bound):
+                raise BadConfig(f"bad --listen {listen!r:.80}: others can reach it, so a token is needed: set {TOKEN}")
+            bound.listen()
+            complain(f"listening on {server.get_url(bound)}{root_path}/")
+            app = make_app(site)
+            server.serve(server.RootPath(app, root_path) if root_path else app, bound, stopping)
+    return DONE
+
+
+def _make_opener(config: Config, write: bool) -> Callable[[], Redbike]:
+    """Return what opens the facade. A page that shows jobs needs no worker class; one that runs them does."""
+    handler = load_to_steer(config) if write else load_to_look(config)
+    who = name_operator() if write else None
+    if find_embedded_server(config) is None:
+        # Nothing is sent by that, but a bad URL is refused at once.
+        connect(config.redis).close()
+
+    def open_bike() -> Redbike:
+        check_embedded_server(config)
+        return Redbike.from_settings(handler, config.settings, connect(config.redis), durable=False, noted_as=who)
+
+    return open_bike
+
+
+COMMANDS: dict[str, Command] = {"web": show_page}

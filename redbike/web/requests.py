@@ -1,0 +1,90 @@
+"""What a request says of itself: its path, its host, its cookies and where it comes from. All of it may be forged."""
+
+import ipaddress
+import re
+from urllib.parse import quote, unquote, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
+LONGEST = 2000  # characters of a place to which the login leads
+
+
+def get_path(scope: Scope) -> str:
+    """Return the path of a request below the place where the page is; "" if the slash behind that is missing."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    if not root or not path.startswith(root) or path[len(root) : len(root) + 1] not in ("", "/"):
+        return path
+    return path[len(root) :]
+
+
+def count_depth(scope: Scope) -> int:
+    """Return how many folders are between the place where the page is and the path of a request.
+
+    A quoted slash is none: browsers do not count it where they follow a relative link.
+    """
+    raw = scope.get("raw_path") or quote(scope["path"]).encode()
+    path = raw.partition(b"?")[0].decode("latin-1")
+    return max(0, path.removeprefix(quote(scope.get("root_path", ""))).count("/") - 1)
+
+
+def count_bytes(scope: Scope) -> int:
+    """Return how long a request is, without its form."""
+    names = sum(len(name) + len(value) for name, value in scope["headers"])
+    return names + len(scope["path"].encode(errors="replace")) + len(scope["query_string"])
+
+
+def get_client(scope: Scope) -> str:
+    """Return the address of the client; "" if it has none."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def read_cookies(headers: Headers, name: str) -> list[str]:
+    """Return all cookies of this name. Those of other applications may be malformed, which does not matter."""
+    pairs = (part.partition("=") for part in ";".join(headers.getlist("cookie")).split(";"))
+    return [value.strip() for key, _, value in pairs if key.strip() == name]
+
+
+def read_host(headers: Headers) -> str | None:
+    """Return the name in the header Host, in lower case, without port and brackets; None for a malformed one."""
+    given = headers.getlist("host")
+    found = HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
+    return found[1].strip("[]") if found else None
+
+
+def is_loopback(name: str) -> bool:
+    """Tell whether a name or an address leads to this machine alone, whatever a server of names says."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
+
+
+def is_own_origin(scope: Scope, headers: Headers) -> bool:
+    """Tell whether a request comes from a page of this host, or from something that is no browser."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        # No page can forge it. It holds also if a proxy has replaced the Host.
+        return site in ("same-origin", "none")
+    origin = headers.get("origin")
+    if origin is None:
+        return True
+    try:
+        scheme, place, *_ = urlsplit(origin)
+    except ValueError:
+        return False
+    is_downgraded = scope.get("scheme") == "https" and scheme != "https"
+    return place.lower() == headers.get("host", "").lower() and not is_downgraded
+
+
+def is_target(text: str) -> bool:
+    """Tell whether a text names a place below the page, as a link that is relative to its root."""
+    path = text.partition("?")[0].partition("#")[0]
+    return len(text) <= LONGEST and text.isprintable() and _stays(path) and _stays(unquote(path))
+
+
+def _stays(path: str) -> bool:
+    parts = path.split("/")
+    return "\\" not in path and "" not in parts[:-1] and not {".", ".."} & set(parts)

@@ -1,0 +1,154 @@
+"""Serve the page in this process, with uvicorn: its limits, and its end."""
+
+import ipaddress
+import logging
+import re
+import socket
+import threading
+from asyncio import BaseTransport, TimerHandle
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from redbike.errors import BadConfig, RedbikeError
+from redbike.processes.signals import StopFlag, leave_to_others
+from redbike.watching.server import Address
+
+log = logging.getLogger("redbike")
+
+MOST_AT_ONCE = 500  # connections; further ones are refused
+PATIENCE = 10.0  # seconds that a client may take to send a request
+IDLE = 5  # seconds after which a connection is closed that waits for its next request
+MOST_HEADERS = 16_384  # bytes of a request without its body, while it comes
+GRACE = 3.0  # seconds that requests may still take after the process was told to stop
+NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
+ROOT = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a socket that is bound to an address, and does not listen yet. Raise `OSError`."""
+    bound = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def is_local(bound: socket.socket) -> bool:
+    """Tell whether only this machine can reach a socket."""
+    return ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def get_url(bound: socket.socket) -> str:
+    """Return where a socket listens, without a slash at the end."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def check_root_path(text: str) -> str:
+    """Return a path below which a page is, without a slash at its end; "" is none. Raise `BadConfig`."""
+    path = text.rstrip("/")
+    if not ROOT.fullmatch(path):
+        raise BadConfig(f"bad --root-path {text!r:.80}: a path such as /redbike is needed")
+    return path
+
+
+class RootPath:
+    """Puts `app` below `path`, whether a proxy has stripped that from the requests that it passes on, or not."""
+
+    def __init__(self, app: ASGIApp, path: str) -> None:
+        self._app = app
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http":
+            path, raw = scope["path"], scope["raw_path"]
+            if path != self._path and not path.startswith(f"{self._path}/"):
+                path, raw = self._path + path, self._path.encode() + raw
+            scope = {**scope, "root_path": self._path, "path": path, "raw_path": raw}
+        await self._app(scope, receive, send)
+
+
+class _Connection(H11Protocol):
+    """Cuts off a client that does not send its request in time, and ends streams when the process is to stop."""
+
+    _timer: TimerHandle | None = None
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._watch()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        # Otherwise uvicorn would wait for the end of a stream that has none.
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.close()
+
+    def _watch(self) -> None:
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._forget()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(PATIENCE, self.transport.abort)
+
+    def _forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def serve(app: ASGIApp, bound: socket.socket, stopping: StopFlag) -> None:
+    """Answer requests at a socket that listens, until `stopping` is set. Raise `RedbikeError` if it cannot start."""
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=_Connection,
+            ws="none",
+            loop="asyncio",
+            lifespan="on",
+            log_config=None,
+            access_log=False,  # it would name jobs
+            server_header=False,
+            workers=1,
+            limit_concurrency=MOST_AT_ONCE,
+            timeout_keep_alive=IDLE,
+            h11_max_incomplete_event_size=MOST_HEADERS,
+        )
+    )
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            server.run([bound])
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            stopping.set()
+
+    # In a thread of its own: this one handles the signals. Its threads are like it, so a request that hangs does not
+    # keep the process from ending.
+    with leave_to_others():
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+    while not stopping.wait(NAP):
+        pass
+    server.should_exit = True
+    thread.join(GRACE)
+    if thread.is_alive():
+        log.warning("ended before all requests were answered")
+    if failures:
+        raise RedbikeError(f"the page has ended: {failures[0]!r:.200}")

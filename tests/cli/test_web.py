@@ -1,0 +1,243 @@
+"""The command web, in real processes: how it starts, what it refuses, and how it ends."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from redbike.serving.embedded import EmbeddedServer
+from tests.commandline import Shell
+from tests.waiting import wait_until
+
+TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture
+def serve(shell):
+    """Starts the page; the process and its port."""
+    return lambda *more, **environment: start(shell, *more, **environment)
+
+
+def start(shell, *more, **environment):
+    shell.environment |= environment
+    process = shell.start("web", "--listen=127.0.0.1:0", *more, log="web")
+    return process, find_port(shell, process)
+
+
+def find_port(shell, process):
+    pattern = r"^redbike: listening on http://[^ ]+:(\d+)/\S*$"
+    wait_until(lambda: re.search(pattern, shell.log("web"), re.MULTILINE) or process.poll() is not None, timeout=60)
+    found = re.search(pattern, shell.log("web"), re.MULTILINE)
+    assert found, shell.log("web")
+    return int(found[1])
+
+
+def get(port, path="/", method="GET", body=None, **headers):
+    """The status, the text, and the headers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), answer.headers
+
+
+def test_it_shows_jobs_until_it_is_told_to_stop(shell, serve):
+    shell.run("set", "backup:A", "EVERY:1h")
+    process, port = serve()
+    status, text, headers = get(port, "/jobs?pattern=backup:*")
+    assert status == 200
+    assert "backup:A" in text
+    assert headers["server"] is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert len(shell.log("web").splitlines()) == 1, "no line for each request"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_other_signals_end_it_too(shell, serve, number):
+    process, port = serve()
+    waiting = socket.create_connection(("127.0.0.1", port))
+    process.send_signal(number)
+    assert process.wait(20) == 0
+    waiting.close()
+    assert len(shell.log("web").splitlines()) == 1
+
+
+def test_a_server_of_redis_that_is_away_hangs_and_comes_back(tmp_path):
+    server = EmbeddedServer(tmp_path / "server")
+    shell = Shell(tmp_path, f"embedded:{tmp_path / 'server'}")
+    try:
+        process, port = start(shell)
+        status, text, headers = get(port)
+        assert status == 503
+        assert "<h1>Redis does not answer</h1>" in text
+        assert "no server runs in" in text
+        assert headers["cache-control"] == "no-store"
+        assert not (tmp_path / "server").exists(), "it starts none"
+        server.start()
+        assert get(port)[0] == 200
+        server.stop()
+        wait_until(lambda: get(port)[0] == 503)
+        server.start()
+        wait_until(lambda: get(port)[0] == 200)
+        os.kill(server.status()["pid"], signal.SIGSTOP)
+        hanging = socket.create_connection(("127.0.0.1", port))
+        hanging.sendall(b"GET /runs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert get(port, "/static/style.css")[0] == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        hanging.close()
+        assert "Traceback" not in shell.log("web")
+    finally:
+        if pid := server.status().get("pid"):
+            os.kill(pid, signal.SIGCONT)
+        shell.close()
+        server.stop()
+
+
+def refused(shell, *arguments, **environment):
+    shell.environment |= environment
+    done = shell.run("web", *arguments)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+def test_others_can_reach_it_only_with_a_token(shell, listen):
+    if listen.startswith("[") and not os.path.exists("/proc/net/if_inet6"):
+        pytest.skip("this machine has no IPv6")
+    status, said = refused(shell, f"--listen={listen}")
+    assert status == 2
+    assert said == (
+        f"redbike: bad --listen {listen!r}: others can reach it, so a token is needed: set REDBIKE_WEB_TOKEN\n"
+    )
+    shell.environment["REDBIKE_WEB_TOKEN"] = TOKEN
+    process = shell.start("web", f"--listen={listen}", log="web")
+    port = find_port(shell, process)
+    assert get(port, Host="page.example.org")[0] == 303
+    assert get(port, Host="page.example.org", Authorization=f"Bearer {TOKEN}")[0] == 200
+    assert TOKEN not in shell.log("web")
+
+
+@pytest.mark.parametrize("token", ["", "short", "with blanks in it, and long", "not-of-ascii-é-but-long"])
+def test_a_token_that_is_too_simple(shell, token):
+    status, said = refused(shell, REDBIKE_WEB_TOKEN=token)
+    assert (status, said.startswith("redbike: bad REDBIKE_WEB_TOKEN: at least 16 letters")) == (2, True)
+    assert not token or token not in said
+
+
+def test_a_token_is_asked_for_on_the_loopback_interface_too(shell, serve):
+    process, port = serve(REDBIKE_WEB_TOKEN=TOKEN)
+    status, _, headers = get(port, "/jobs?queue=x")
+    assert (status, headers["location"]) == (303, "./login?to=jobs%3Fqueue%3Dx")
+    status, _, headers = get(
+        port,
+        "/login?to=jobs",
+        "POST",
+        f"token={TOKEN}",
+        Content_Type="application/x-www-form-urlencoded",
+        X_Forwarded_Proto="https",
+    )
+    assert (status, headers["location"]) == (303, "./jobs")
+    cookie = headers.get_all("set-cookie")[0]
+    assert "; Secure" in cookie, "behind a proxy with https"
+    assert get(port, "/jobs", Cookie=cookie.partition(";")[0])[0] == 200
+    with open(f"/proc/{process.pid}/cmdline") as file:
+        assert TOKEN not in file.read()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--listen="], 2, "bad --listen '': a port, or HOST:PORT, is needed"),
+        (["--listen=x"], 2, "bad --listen 'x'"),
+        (["--listen=127.0.0.1:65536"], 2, "bad --listen"),
+        (["--listen=nowhere.invalid:0"], 1, "cannot listen on 'nowhere.invalid:0': "),
+        (["--listen=192.0.2.1:0"], 1, "cannot listen on '192.0.2.1:0': Cannot assign requested address"),
+        (["--root-path=redbike"], 2, "bad --root-path 'redbike': a path such as /redbike is needed"),
+        (["--url=frob://x"], 2, "frob"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(shell, arguments, status, said):
+    shell.environment["REDBIKE_WEB_TOKEN"] = TOKEN
+    code, text = refused(shell, *arguments)
+    assert code == status
+    assert said in text
+
+
+def test_a_port_that_is_taken_or_privileged(shell, serve):
+    _, port = serve()
+    assert refused(shell, f"--listen={port}") == (
+        1,
+        f"redbike: cannot listen on '{port}': Address already in use\n",
+    )
+    if os.geteuid() == 0 or int(open("/proc/sys/net/ipv4/ip_unprivileged_port_start").read()) <= 80:  # noqa: SIM115
+        return
+    assert refused(shell, "--listen=80") == (1, "redbike: cannot listen on '80': Permission denied\n")
+
+
+def test_without_its_package_it_says_what_to_install(shell):
+    code = "import sys; sys.modules['uvicorn'] = None; from redbike.cli import main; sys.exit(main(['web']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.endswith("pip install 'redbike[web]'\n")
+
+
+def test_it_needs_the_worker_class_only_to_write(shell, serve):
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: nowhere:Worker\n")
+    status, said = refused(shell, "--write")
+    assert status == 2
+    assert "nowhere" in said
+    _, port = serve()
+    assert get(port)[0] == 200
+    assert "so the queues of some jobs are not known" in shell.log("web")
+
+
+@pytest.mark.parametrize("streams", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_it_goes_on_without_its_streams(shell, streams):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = " ".join(shell.command(("web", f"--listen={port}")))
+    process = subprocess.Popen(["sh", "-c", f"exec {command} {streams}"], cwd=shell.folder, env=shell.environment)
+    shell.started.append(process)
+
+    def answers():
+        try:
+            return get(port)[0] == 200
+        except ConnectionError:
+            return False
+
+    wait_until(answers, timeout=60)
+    process.terminate()
+    assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("prefix", ["", "/redbike"], ids=["stripped", "not stripped"])
+def test_it_is_below_the_path_of_a_proxy(shell, serve, prefix):
+    _, port = serve("--root-path=/redbike/", REDBIKE_WEB_TOKEN=TOKEN)
+    status, _, headers = get(port, f"{prefix}/jobs")
+    assert (status, headers["location"]) == (303, "./login?to=jobs")
+    status, text, _ = get(port, f"{prefix}/jobs", Authorization=f"Bearer {TOKEN}")
+    assert status == 200
+    links = re.findall(r'(?:href|src|action)="([^"]*)"', text)
+    assert not [link for link in links if link.startswith("/") or "//" in link]
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    headers = get(port, f"{prefix}/login", "POST", f"token={TOKEN}", **form)[2]
+    assert "; Path=/redbike;" in headers["set-cookie"]
+    assert f"http://127.0.0.1:{port}/redbike/\n" in shell.log("web")
+    if prefix:
+        status, _, headers = get(port, prefix)
+        assert (status, headers["location"]) == (307, "redbike/")

@@ -1,0 +1,207 @@
+"""What docs/page.rst shows is what happens: how the page starts, proxies in front of it, rights in Redis."""
+
+import http.client
+import re
+import shutil
+import socket
+import subprocess
+
+import pytest
+from starlette.testclient import TestClient
+
+from redbike import Redbike, RoundRobin
+from redbike.errors import ServerError
+from redbike.web import app, pages
+from tests.pages import PAGES, find_block
+from tests.waiting import wait_until
+
+TOKEN = "a-token-of-the-tests"
+ACL = re.search(
+    r"redis-cli (ACL SETUSER redbike-page .*)$", PAGES["page"].read_text().replace("\\\n", ""), re.MULTILINE
+)
+
+
+def take_port():
+    """A port that is free for the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def start(shell, *arguments):
+    """Starts the page; where it says that it listens."""
+    process = shell.start("web", *arguments, log="web")
+    pattern = r"^redbike: listening on (http://\S+)$"
+    wait_until(lambda: re.search(pattern, shell.log("web"), re.MULTILINE) or process.poll() is not None, timeout=60)
+    found = re.search(pattern, shell.log("web"), re.MULTILINE)
+    assert found, shell.log("web")
+    return found[1]
+
+
+def get(port, path, method="GET", body=None, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), answer.headers
+
+
+def test_the_page_starts_as_shown(shell):
+    command, line = find_block("page", "$ redbike web").splitlines()
+    assert command == "$ redbike web"
+    assert start(shell, "--listen=127.0.0.1:0").rpartition(":")[0] == line.split()[-1].rpartition(":")[0]
+
+
+def test_the_page_starts_with_a_token_as_shown(shell):
+    first, second = find_block("page", "$ export REDBIKE_WEB_TOKEN").splitlines()
+    made = subprocess.run(
+        ["sh", "-c", first.removeprefix("$ ") + "; printf %s $REDBIKE_WEB_TOKEN"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.fullmatch(r"\w{48}", made.stdout)
+    shell.environment["REDBIKE_WEB_TOKEN"] = made.stdout
+    listen = second.split()[-1]
+    url = start(shell, listen.replace(":8080", ":0"))
+    port = int(url.rstrip("/").rpartition(":")[2])
+    assert get(port, "/", Authorization=f"Bearer {made.stdout}")[0] == 200
+
+
+@pytest.fixture
+def proxied(shell):
+    """Starts the page, and a proxy in front of it; the port of the proxy."""
+    started = []
+
+    def proxied(arguments, write):
+        shell.environment["REDBIKE_WEB_TOKEN"] = TOKEN
+        shell.run("set", "job:A", "EVERY:1h")
+        url = start(shell, "--listen=127.0.0.1:0", "--root-path=/redbike")
+        port = take_port()
+        write(port, int(url.split("/")[2].rpartition(":")[2]))
+        started.append(
+            subprocess.Popen(arguments, cwd=shell.folder, env={**shell.environment, "HOME": str(shell.folder)})
+        )
+
+        def answers():
+            try:
+                return get(port, "/redbike/login")[0] == 200
+            except ConnectionError:
+                return False
+
+        wait_until(answers, timeout=60)
+        return port
+
+    yield proxied
+    for process in started:
+        process.terminate()
+        process.wait(30)
+
+
+def browse(port):
+    """Logs in through a proxy, looks at a job, and changes something that needs no rights."""
+    host = f"jobs.example.org:{port}"
+    status, _, headers = get(port, "/redbike/job?id=job:A", Host=host)
+    assert (status, headers["location"]) == (303, "./login?to=job%3Fid%3Djob%3AA")
+    sent = {"Content_Type": "application/x-www-form-urlencoded", "Host": host, "Origin": f"http://{host}"}
+    status, _, headers = get(port, f"/redbike/{headers['location'][2:]}", "POST", f"token={TOKEN}", **sent)
+    assert (status, headers["location"]) == (303, "./job?id=job:A")
+    [session] = [cookie for cookie in headers.get_all("set-cookie") if "session" in cookie]
+    assert "; Path=/redbike;" in session
+    cookie = session.partition(";")[0]
+    status, text, _ = get(port, "/redbike/job?id=job:A", Host=host, Cookie=cookie)
+    assert status == 200
+    asset = re.search(r'href="(static/style[^"]*)"', text)[1]
+    assert get(port, f"/redbike/{asset}", Host=host)[0] == 200
+    assert get(port, "/redbike/logout", "POST", "", Cookie=cookie, **sent)[0] == 303
+    assert get(port, "/redbike/logout", "POST", "", **sent | {"Origin": "http://example.org"})[0] == 403
+    status, _, headers = get(port, "/redbike", Host=host)
+    assert status in (301, 302, 307)
+    assert re.fullmatch(rf"(http://{re.escape(host)})?(/redbike/|redbike/)", headers["location"])
+
+
+NGINX = """
+daemon off; pid nginx.pid; error_log stderr; worker_processes 1; master_process off;
+events {}
+http {
+    access_log off;
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+    server {
+        listen 127.0.0.1:%d;
+        server_name jobs.example.org;
+        absolute_redirect off;
+        %s
+    }
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed")
+@pytest.mark.parametrize("is_stripped", [False, True], ids=["not stripped", "stripped"])
+def test_the_page_is_behind_nginx(shell, proxied, is_stripped):
+    block = find_block("page", "location /redbike/")
+
+    def write(port, behind):
+        text = block.replace("127.0.0.1:8080", f"127.0.0.1:{behind}" + ("/" if is_stripped else ""))
+        (shell.folder / "nginx.conf").write_text(NGINX % (port, text))
+
+    folder = str(shell.folder)
+    browse(proxied(["nginx", "-p", folder, "-c", f"{folder}/nginx.conf", "-e", "stderr"], write))
+
+
+@pytest.mark.skipif(not shutil.which("caddy"), reason="caddy is not installed")
+@pytest.mark.parametrize("is_stripped", [False, True], ids=["not stripped", "stripped"])
+def test_the_page_is_behind_caddy(shell, proxied, is_stripped):
+    block = find_block("page", "redir /redbike")
+
+    def write(port, behind):
+        text = block.replace("127.0.0.1:8080", f"127.0.0.1:{behind}")
+        if is_stripped:
+            text = re.sub(r"reverse_proxy (\S+) (\S+)", r"handle_path \1 {\nreverse_proxy \2\n}", text)
+        (shell.folder / "Caddyfile").write_text(f"{{\nadmin off\nauto_https off\n}}\nhttp://:{port} {{\n{text}}}\n")
+
+    browse(proxied(["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"], write))
+
+
+@pytest.fixture
+def reader(client, server_url):
+    """A Redbike whose user in Redis has the rights that the page shows."""
+    client.execute_command(*ACL[1].replace("'", "").split())
+    client.acl_setuser("redbike-page", enabled=True, passwords=["+secret"])
+    client.acl_log_reset()
+    path = client.connection_pool.connection_kwargs["path"]
+    settings = {"unix_socket_path": path, "username": "redbike-page", "password": "secret"}
+    with Redbike(RoundRobin("A"), redis_config=settings) as bike:
+        yield bike
+    client.acl_deluser("redbike-page")
+
+
+def test_a_user_who_only_reads_can_open_every_page(client, server_url, reader):
+    with Redbike(RoundRobin("A"), redis_config=server_url) as bike:
+        bike.set("job:A", "NOW", data=1)
+        bike.set("other:A", "EVERY:1h")
+        bike.dispatch_due()
+        bike.work_one()
+        bike.pause("other:A")
+    page = TestClient(app(reader, show_data=True), base_url="http://localhost")
+    given = (
+        "",
+        "id=job:A",
+        "id=other:A",
+        "pattern=*:A",
+        "pattern=job:A",
+        "sort=next",
+        "failed=1",
+        "overdue=1",
+        "status=STP",
+    )
+    for path in pages.PAGES:
+        for query in given:
+            answer = page.get(f"/{path}?{query}")
+            refused = [entry["object"] for entry in client.acl_log() if entry["object"] != "client|setinfo"]
+            assert refused == [], (path, query)
+            assert answer.status_code in (200, 400, 404), (path, query, answer.text)
+    before = {key: client.dump(key) for key in client.keys("*")}
+    for change in (lambda: reader.set("job:A", "NOW"), lambda: reader.unset("job:A"), lambda: reader.run("job:A")):
+        with pytest.raises(ServerError):
+            change()
+    assert {key: client.dump(key) for key in client.keys("*")} == before

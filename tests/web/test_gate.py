@@ -1,0 +1,597 @@
+"""The gate of the page: who may look, who may change something, and what a browser may do with an answer."""
+
+import itertools
+import logging
+import re
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from redbike import BadConfig
+from redbike.web import app, gate, keys, pages
+from redbike.web.keys import AGE, TRIES, WINDOW, Keys, Tries
+from redbike.web.rendering import name_asset
+
+TOKEN = "a-token-of-the-tests"
+SENT = {"content-type": "application/x-www-form-urlencoded"}
+PAGES = [f"/{path}" for path in pages.PAGES]
+
+
+def log_in(page, token=TOKEN, to="", **headers):
+    return page.post(f"/login?to={to}", data={"token": token}, headers=headers)
+
+
+def bear(token=TOKEN):
+    return {"authorization": f"Bearer {token}"}
+
+
+def dump(client):
+    return {key: client.dump(key) for key in client.keys("*")}
+
+
+# What is on every answer
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", 200),
+        ("HEAD", "/", 200),
+        ("GET", "/nothing", 404),
+        ("GET", "/jobs/", 404),
+        ("GET", "/job?id=none:A", 404),
+        ("GET", "/static/style.css", 200),
+        ("GET", "/static/nothing", 404),
+        ("GET", "/logout", 405),
+        ("PUT", "/", 405),
+        ("POST", "/", 403),
+        ("GET", "/login", 303),
+    ],
+)
+def test_every_answer_has_the_headers(browse, method, path, status):
+    answer = browse().request(method, path, content=b"" if method == "POST" else None, headers={"content-length": "0"})
+    assert answer.status_code == status
+    for name, value in gate.HEADERS.items():
+        assert answer.headers.get_list(name) == [value]
+    assert answer.headers["cache-control"] == ("no-cache" if "style" in path else "no-store")
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert "strict-transport-security" not in answer.headers, "that is up to whoever has the host"
+    assert (answer.content == b"") == (method == "HEAD" or status == 303)
+
+
+def test_files_are_kept_for_ever_only_under_the_address_that_changes_with_them(browse):
+    page = browse()
+    answer = page.get(f"/{name_asset('style.css')}")
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert "set-cookie" not in answer.headers, "what is kept for all has the cookie of nobody"
+    assert name_asset("style.css") in page.get("/").text
+    assert page.get("/static/style.css?other").headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    "name", ["../gate.py", "..%2fgate.py", "%2e%2e/gate.py", "..\\gate.py", "style.css%00", "", "%2e"]
+)
+def test_no_other_file_is_served(browse, name):
+    answer = browse(token=TOKEN).get(f"/static/{name}")
+    assert answer.status_code in (303, 404)
+    assert len(answer.text) < 30
+
+
+def test_an_error_inside_is_a_page_without_a_traceback(browse, monkeypatch, caplog):
+    def fail(*_):
+        raise ValueError("a secret")
+
+    monkeypatch.setattr("redbike.web.pages.overview.judge", fail)
+    with caplog.at_level(logging.ERROR):
+        answer = browse().get("/?id=job:A")
+    assert answer.status_code == 500
+    assert "The log of the process that shows it says why" in answer.text
+    assert "<h1>" in answer.text
+    assert not {"Traceback", "secret", "ValueError"} & set(re.findall(r"\w+", answer.text))
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-security-policy"] == gate.POLICY
+    [record] = caplog.records
+    assert (record.name, record.getMessage()) == ("redbike", "a page could not be shown")
+    assert str(record.exc_info[1]) == "a secret"
+    monkeypatch.setattr("redbike.web.site.Site.answer", fail)
+    answer = browse().get("/")
+    assert (answer.status_code, answer.text) == (500, "this page could not be made\n")
+
+
+# Which hosts
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:8080", "LocalHost:80", "127.0.0.1", "127.0.0.1:8080", "127.1.2.3", "[::1]", "[::1]:8080"],
+)
+def test_loopback_hosts(browse, host):
+    assert browse().get("/", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "example.org",
+        "localhost.example.org",
+        "example.org:localhost",
+        "192.0.2.1",
+        "0.0.0.0",
+        "[::]",
+        "[::1",
+        "::1",
+        "localhost:x",
+        "localhost:123456",
+        "localhost@example.org",
+        "example.org@localhost",
+        "localhost/",
+        "localhost localhost",
+        "localhost,example.org",
+        "127.0.0.1.example.org",
+        "2130706433",
+        "",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/static/style.css", "/login"])
+def test_other_hosts_are_refused_without_a_token(browse, host, path):
+    """A page from elsewhere may give its own name the address of this machine, and would read all."""
+    answer = browse().get(path, headers={"host": host})
+    assert answer.status_code in (400, 421)
+    assert len(answer.text.splitlines()) == 1
+    assert "set-cookie" not in answer.headers
+
+
+def test_two_hosts_and_none(browse):
+    page = browse(token=TOKEN)
+    assert page.get("/login", headers=[("host", "localhost"), ("host", "example.org")]).status_code == 400
+    assert send(page.app, host=None)["status"] == 400
+
+
+def send(page, host="localhost", path="/", **more):
+    """The first message of the answer to a request that no client would send."""
+    import asyncio
+
+    sent = []
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "scheme": "http",
+        "headers": [] if host is None else [(b"host", host.encode())],
+        **more,
+    }
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def answer(message):
+        sent.append(message)
+
+    asyncio.run(page(scope, receive, answer))
+    return sent[0]
+
+
+def test_hosts_that_are_named_are_the_only_ones(browse):
+    page = browse(hosts=["Jobs.example.org", "[2001:db8::1]"])
+    assert page.get("/", headers={"host": "jobs.example.org:443"}).status_code == 200
+    assert page.get("/", headers={"host": "[2001:DB8::1]"}).status_code == 200
+    for other in ("localhost", "example.org", "127.0.0.1"):
+        assert page.get("/", headers={"host": other}).status_code == 421
+    assert browse(hosts=["*"]).get("/", headers={"host": "any.example.org"}).status_code == 200
+    assert browse(hosts=["*"]).get("/", headers={"host": "["}).status_code == 400
+    assert browse(hosts=["jobs.example.org"], token=TOKEN).get("/login").status_code == 421
+    assert browse(token=TOKEN).get("/login", headers={"host": "any.example.org"}).status_code == 200
+    with pytest.raises(BadConfig, match="bad hosts 'jobs': a list of names is needed"):
+        browse(hosts="jobs")
+
+
+# The token
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/nothing", "/logout/", "/login/x", "/Login", "/static"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_with_a_token_every_page_leads_to_the_login(browse, path, method):
+    answer = browse(token=TOKEN).request(method, path)
+    assert answer.status_code == 303
+    up = "../" * (path.count("/") - 1) or "./"
+    assert answer.headers["location"].startswith(f"{up}login")
+    assert answer.content == b""
+
+
+def test_what_is_open_tells_nothing_of_jobs(browse, bike):
+    bike.set("secret:A", "EVERY:1h")
+    page = browse(token=TOKEN)
+    assert page.get("/static/style.css").status_code == 200
+    answer = page.get("/login")
+    assert answer.status_code == 200
+    assert not {"secret", TOKEN} & {text for text in ("secret", TOKEN) if text in answer.text}
+    answer = page.get("/events")
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def test_the_login_and_the_logout(browse):
+    page = browse(token=TOKEN)
+    answer = log_in(page)
+    assert (answer.status_code, answer.headers["location"]) == (303, "./")
+    [cookie] = [text for text in answer.headers.get_list("set-cookie") if "session" in text]
+    assert re.fullmatch(rf"redbike-session-\w{{8}}=[\w.]+; Path=/; Max-Age={AGE}; HttpOnly; SameSite=Lax", cookie), (
+        cookie
+    )
+    assert TOKEN not in cookie
+    answer = page.get("/")
+    assert answer.status_code == 200
+    assert TOKEN not in answer.text
+    assert "Log out" in answer.text
+    answer = page.post("/logout")
+    assert (answer.status_code, answer.headers["location"]) == (303, "./")
+    assert page.get("/").status_code == 303
+
+
+def test_cookies_are_for_https_alone_where_the_page_is(browse):
+    page = browse("https://localhost", token=TOKEN)
+    answer = log_in(page)
+    cookies = answer.headers.get_list("set-cookie")
+    assert len(cookies) == 2
+    assert all("; Secure" in cookie and "; HttpOnly" in cookie for cookie in cookies)
+
+
+@pytest.mark.parametrize("sent", ["", "x", TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "\x00", "é" * 20, "\ud800"])
+def test_another_token_does_not_fit(browse, sent):
+    page = browse(token=TOKEN)
+    answer = page.post("/login", content=f"token={sent}".encode(errors="surrogatepass"), headers=SENT)
+    assert answer.status_code == 401
+    assert "That is not the token." in answer.text
+    assert not [cookie for cookie in answer.headers.get_list("set-cookie") if "session" in cookie]
+    assert page.get("/").status_code == 303
+    assert not Keys(TOKEN).fits(sent)
+    assert not Keys(None, "s" * 16).fits(sent)
+
+
+def test_a_program_sends_the_token_in_a_header(browse):
+    page = browse(token=TOKEN)
+    for header, status in (
+        (f"Bearer {TOKEN}", 200),
+        (f"bearer  {TOKEN} ", 200),
+        (f"Bearer {TOKEN}x", 401),
+        ("Bearer", 401),
+        (f"Basic {TOKEN}", 303),
+        (TOKEN, 303),
+    ):
+        answer = page.get("/", headers={"authorization": header})
+        assert answer.status_code == status, header
+        assert TOKEN not in answer.text
+
+
+@pytest.mark.parametrize("token", ["", "x" * 15, "x" * 15 + " ", "x" * 16 + "\n", "é" * 16, "x" * 16 + "\x00"])
+def test_a_token_that_is_too_simple_is_refused(bike, token):
+    for given in ({"token": token}, {"secret": token}):
+        with pytest.raises(BadConfig, match="at least 16 letters") as caught:
+            app(bike, **given)
+        assert not token or token not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cookie: "",
+        lambda cookie: "..",
+        lambda cookie: cookie[:-1],
+        lambda cookie: cookie[:-1] + ("0" if cookie[-1] != "0" else "1"),
+        lambda cookie: f"9{cookie}",
+        lambda cookie: cookie.rpartition(".")[2],
+        lambda cookie: Keys("another-token-of-16").make_session(),
+        lambda cookie: Keys(TOKEN).make_form("session"),
+        lambda cookie: TOKEN,
+        lambda cookie: "é" + cookie,
+    ],
+)
+def test_a_session_cannot_be_forged(browse, change):
+    page, made = browse(token=TOKEN), Keys(TOKEN)
+    right = made.make_session()
+    assert page.get("/", headers={"cookie": f"{made.session_name}={right}"}).status_code == 200
+    sent = f"{made.session_name}={change(right)}".encode()
+    assert page.get("/", headers={"cookie": sent}).status_code == 303
+
+
+def test_a_session_ends_with_its_age_and_with_its_token(monkeypatch):
+    made = Keys(TOKEN)
+    session = made.make_session()
+    assert made.is_session(session)
+    assert Keys(TOKEN).is_session(session), "a restart does not end it"
+    assert not Keys("another-token-of-16").is_session(session)
+    now = keys.time.time()
+    for later, is_valid in ((AGE - 60, True), (AGE + 60, False), (-60, False)):
+        monkeypatch.setattr(keys.time, "time", lambda later=later: now + later)
+        assert made.is_session(session) == is_valid
+
+
+def test_malformed_cookies_of_others_do_not_hide_the_session(browse):
+    page, made = browse(token=TOKEN), Keys(TOKEN)
+    mine = f"{made.session_name}={made.make_session()}"
+    for header in (
+        f'a={{"b": 1}}; {mine}',
+        f"=; ;;; x; {mine}",
+        f"{mine}; {made.session_name}=other",
+        f"é=\x01; {mine}",
+    ):
+        assert page.get("/", headers={"cookie": header.encode("latin-1")}).status_code == 200, header
+    other = Keys("another-token-of-16")
+    assert other.session_name != made.session_name, "two pages on one host share all cookies"
+
+
+@pytest.mark.parametrize(
+    ("to", "leads"),
+    [
+        ("jobs", "./jobs"),
+        ("job%3Fid%3Da%2525b%26x%3D%2F%2F", "./job?id=a%25b&x=//"),
+        ("at/03%253A05", "./at/03%3A05"),
+        ("", "./"),
+        ("//example.org", "./"),
+        ("/%2Fexample.org", "./"),
+        ("%2f%2fexample.org", "./"),
+        ("%252f%252fexample.org", "./"),
+        ("\\\\example.org", "./"),
+        ("%5cexample.org", "./"),
+        ("%255cexample.org", "./"),
+        ("jobs%0d%0aset-cookie:x", "./"),
+        ("%09//example.org", "./"),
+        ("..%2f..%2fother", "./"),
+        ("x%2f..%2f..%2fother", "./"),
+        ("%252e%252e%2fother", "./"),
+        ("jobs%2f%2fexample.org", "./"),
+        ("https:%2f%2fexample.org", "./"),
+        ("javascript:alert(1)", "./javascript:alert(1)"),
+        ("x" * 3000, "./"),
+    ],
+)
+def test_the_login_leads_back_to_this_page_only(browse, to, leads):
+    page = browse(token=TOKEN)
+    assert "script>" not in page.get(f"/login?to={to}<script>").text.replace("></script>", "")
+    assert log_in(page, to=to).headers["location"] == leads
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs", "/jobs?pattern=a%25b&queue=%C3%A4", "/job?id=%3Cb%3E%2F..%2F", "/job?id=a%2Bb+c"]
+)
+def test_the_login_leads_back_to_where_it_came_from(browse, path):
+    page = browse(token=TOKEN)
+    location = page.get(path).headers["location"]
+    answer = page.post(location.removeprefix("."), data={"token": TOKEN})
+    assert answer.headers["location"] == f".{path}"
+
+
+def test_after_some_wrong_tokens_an_address_must_wait(browse, monkeypatch):
+    now = keys.time.monotonic()
+    monkeypatch.setattr(keys.time, "monotonic", lambda: now)
+    page = browse(token=TOKEN)
+    known = TestClient(page.app, base_url="http://localhost", client=("192.0.2.1", 1), follow_redirects=False)
+    assert log_in(known).status_code == 303
+    tries = [lambda: log_in(page, "wrong"), lambda: page.get("/", headers=bear("wrong"))]
+    for attempt in itertools.islice(itertools.cycle(tries), TRIES):
+        assert attempt().status_code == 401
+    for attempt in (*tries, lambda: log_in(page), lambda: page.get("/", headers=bear())):
+        assert attempt().status_code == 429, "also the right one: otherwise guessing would go on"
+    assert page.get("/", headers=bear()).headers["retry-after"] == "60"
+    assert known.get("/").status_code == 200, "a session goes on"
+    other = TestClient(page.app, base_url="http://localhost", client=("192.0.2.2", 1), follow_redirects=False)
+    assert log_in(other).status_code == 303, "another address is not locked out"
+    monkeypatch.setattr(keys.time, "monotonic", lambda: now + WINDOW + 1)
+    assert log_in(page).status_code == 303, "what was refused does not make the wait longer"
+
+
+def test_tries_are_counted_by_the_network_of_a_client(monkeypatch):
+    tries = Tries()
+    for number in range(TRIES):
+        tries.add(f"2001:db8::{number}")
+    assert tries.is_over("2001:db8::ffff:1%eth0")
+    assert not tries.is_over("2001:db8:0:1::1")
+    monkeypatch.setattr(keys, "ADDRESSES", 3)
+    for number in range(4):
+        tries.add(f"192.0.2.{number}")
+    assert not tries.is_over("2001:db8::1"), "the memory for them is limited"
+    for _ in range(TRIES):
+        tries.add("")
+    assert tries.is_over("no address")
+
+
+# Changes
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "FROB"])
+def test_other_methods_are_refused(browse, method):
+    for options in ({}, {"write": True}, {"token": TOKEN}):
+        answer = browse(**options).request(method, "/jobs")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/do", "/login/", "/static/style.css", "/logout/", "//login"])
+def test_without_the_permission_to_write_nothing_is_changed(browse, bike, client, path):
+    bike.set("job:A", "EVERY:1h")
+    before = dump(client)
+    page = browse()
+    form = Keys(None, "s" * 16).make_form("")
+    answer = page.post(path, data={"form": form, "action": "run", "jobid": "job:A"})
+    assert answer.status_code == 403
+    assert "start it with --write" in answer.text
+    assert dump(client) == before
+
+
+def test_no_page_that_is_asked_for_changes_anything(browse, bike, client):
+    bike.set("job:A", "EVERY:1h")
+    before = dump(client)
+    page = browse(write=True, show_data=True)
+    for path in PAGES:
+        page.get(f"{path}?id=job:A&action=run&write=1")
+    assert dump(client) == before
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_own"),
+    [
+        ({}, True),
+        ({"origin": "http://localhost"}, True),
+        ({"origin": "http://LOCALHOST"}, True),
+        ({"origin": "null"}, False),
+        ({"origin": ""}, False),
+        ({"origin": "http://["}, False),
+        ({"origin": "http://localhost:81"}, False),
+        ({"origin": "http://example.org"}, False),
+        ({"origin": "http://localhost.example.org"}, False),
+        ({"origin": "http://example.org", "referer": "http://localhost/"}, False),
+        ({"sec-fetch-site": "same-origin"}, True),
+        ({"sec-fetch-site": "none"}, True),
+        ({"sec-fetch-site": "same-site"}, False),
+        ({"sec-fetch-site": "cross-site"}, False),
+        ({"sec-fetch-site": "cross-site", "origin": "http://localhost"}, False),
+        ({"sec-fetch-site": "frob", "origin": "http://localhost"}, False),
+        ({"sec-fetch-site": "same-origin", "origin": "https://behind.example.org"}, True),
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/login", "/logout"])
+def test_a_change_that_comes_from_another_page_is_refused(browse, headers, is_own, path):
+    page = browse(token=TOKEN, write=True)
+    answer = page.post(path, data={"token": TOKEN}, headers=bear() | headers)
+    assert (answer.status_code != 403) == is_own
+    if not is_own:
+        assert answer.text.startswith("this request comes from another page")
+        assert "set-cookie" not in answer.headers
+
+
+def test_over_https_a_page_without_it_is_another_one(browse):
+    page = browse("https://localhost", write=True)
+    assert page.post("/", headers={"origin": "http://localhost"}).status_code == 403
+    assert page.post("/", headers={"origin": "https://localhost"}).status_code == 405
+
+
+def test_a_session_that_has_ended_leads_to_the_login_and_not_back_to_a_change(browse):
+    answer = browse(token=TOKEN, write=True).post("/do?id=job:A")
+    assert (answer.status_code, answer.headers["location"]) == (303, "./login")
+
+
+@pytest.mark.parametrize(("length", "status"), [("", 411), ("x", 411), ("-1", 411), ("1000001", 413), ("9" * 40, 413)])
+def test_a_form_that_is_too_long_is_refused_before_it_is_read(browse, length, status):
+    page = browse(write=True).app
+    headers = [(b"host", b"localhost"), (b"content-length", length.encode())]
+    assert send(page, method="POST", headers=headers)["status"] == status
+    assert send(page, method="POST", headers=headers[:1])["status"] == 411
+
+
+def test_a_request_that_is_too_long_is_refused(browse):
+    page = browse()
+    for answer in (
+        page.get("/" + "x" * 17_000),
+        page.get("/jobs", params={"pattern": "x" * 17_000}),
+        page.get("/", headers={"cookie": "x" * 17_000}),
+    ):
+        assert (answer.status_code, answer.text) == (431, "this request is too long\n")
+    assert page.get("/jobs", params={"pattern": "x" * 512}).status_code == 200
+
+
+def test_a_form_of_the_login_is_short(browse):
+    page = browse(token=TOKEN)
+    assert page.post("/login", content=b"token=" + b"x" * 5000, headers=SENT).status_code == 413
+
+
+def test_a_form_is_for_the_browser_that_has_got_it(browse):
+    made = Keys(TOKEN)
+    form = made.make_form("one")
+    assert made.is_form(form, "one")
+    assert Keys(TOKEN).is_form(form, "one"), "a restart does not matter"
+    for sent, browser in (
+        (form, "two"),
+        (form, ""),
+        (made.make_form(""), ""),
+        ("", "one"),
+        (form[:-1], "one"),
+        ("é", "one"),
+    ):
+        assert not made.is_form(sent, browser)
+    assert not Keys().is_form(Keys().make_form("one"), "one"), "without a token it is new in each process"
+    assert Keys(secret="s" * 16).is_form(Keys(secret="s" * 16).make_form("one"), "one")
+    page = browse()
+    page.get("/")
+    browser = page.cookies["redbike-browser"]
+    assert keys.is_browser(browser)
+    assert "set-cookie" not in page.get("/").headers
+    for wrong in ("", "x" * 32, browser[:-1], browser.upper() + "é"):
+        page.cookies.clear()
+        answer = page.get("/", headers={"cookie": f"redbike-browser={wrong}".encode()})
+        assert "redbike-browser=" in answer.headers["set-cookie"]
+
+
+def test_websockets_are_refused(browse):
+    page = browse()
+    for path in ("/", "/events", "/static/style.css"):
+        with pytest.raises(WebSocketDisconnect) as caught, page.websocket_connect(path):
+            pass
+        assert caught.value.code == 1008
+
+
+# Below a path
+
+
+@pytest.fixture
+def mounted(bike):
+    def mounted(**options):
+        host = Starlette(routes=[Mount("/red", Starlette(routes=[Mount("/bike", app(bike, **options))]))])
+        return TestClient(host, base_url="http://localhost", follow_redirects=False)
+
+    return mounted
+
+
+def test_it_is_mounted_below_a_path(mounted, bike):
+    bike.set("job:A", "EVERY:1h")
+    page = mounted(token=TOKEN)
+    answer = page.get("/red/bike/jobs?queue=x")
+    assert answer.headers["location"] == "./login?to=jobs%3Fqueue%3Dx"
+    answer = page.post("/red/bike/login?to=jobs", data={"token": TOKEN})
+    assert answer.headers["location"] == "./jobs"
+    assert "; Path=/red/bike;" in answer.headers["set-cookie"]
+    answer = page.get("/red/bike/jobs")
+    assert answer.status_code == 200
+    links = re.findall(r'(?:href|src|action)="([^"]*)"', answer.text)
+    assert "jobs" in links
+    assert not [link for link in links if link.startswith("/") or "//" in link]
+    assert page.get("/red/bike/job?id=job:A").status_code == 200
+    assert 'href="../static/' in page.get("/red/bike/nothing/there").text
+    assert 'href="static/' in page.get("/red/bike/nothing%2Fthere").text, "for a browser that is no folder"
+
+
+def test_the_slash_behind_the_path_is_added(mounted, bike):
+    assert mounted().get("/red/bike").status_code == 307
+    page = app(bike)
+    for options in ({}, {"path": "/red/bike", "root_path": "/red/bike"}):
+        answer = send(page, **{"path": "/", **options})
+        assert answer["status"] == (307 if options else 200)
+    assert dict(answer["headers"])[b"location"] == b"bike/"
+
+
+def test_a_path_that_only_begins_like_that_of_the_page_is_none_of_it(browse):
+    page = browse(token=TOKEN).app
+    assert send(page, path="/redbike/static/style.css", root_path="/red")["status"] == 303
+    assert send(page, path="/red/static/style.css", root_path="/red")["status"] == 200
+    for path in ("//", "//login", "//static/style.css", "/./login", "/static"):
+        assert send(page, path=path)["status"] == 303
+
+
+# What is from Redis
+
+
+@pytest.mark.parametrize("jobid", ["<script>alert(1)</script>:A", '"><img src=x onerror=alert(1)>:A', "'-alert(1)-':A"])
+def test_an_id_is_text_everywhere(browse, bike, jobid):
+    bike.set(jobid, "EVERY:1h")
+    page = browse()
+    for path in ("/", "/jobs", "/log", "/nothing"):
+        text = page.get(path).text
+        assert jobid not in text
+        assert "<img" not in text
+    shown = page.get("/job", params={"id": jobid}).text
+    assert jobid not in shown
+    assert "alert(1)" in shown
