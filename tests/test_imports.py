@@ -68,7 +68,9 @@ MODULES = {
         {"inspected", "log"},
         {"gates", "jobs", "questions", "runs"},
         {"journal", "pauses", "timeline", "upkeep"},
-        {"archiving", "coming", "counts", "depths", "events", "overview", "totals", "untold", "workers"},
+        {"archiving", "coming", "counts", "depths", "events", "overview", "ranks", "totals", "untold", "workers"},
+        {"paging"},
+        {"past_runs"},
         {"store"},
     ],
     "running": [

@@ -214,6 +214,6 @@ def parse_failure(kept: str) -> dict[str, Any] | None:
     """Return what is kept of a failure, None if nothing is, or if it is damaged."""
     try:
         found = json.loads(kept)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

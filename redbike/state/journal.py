@@ -28,12 +28,7 @@ class Journal:
         """Yield the ended runs that are kept of these jobs, or of all, in no order."""
         # First what may be archived meanwhile: then it is read twice, and not missed.
         named, nothing = None if jobids is None else list(jobids), Pending()
-        entries = self._read_entries()
-        if named is not None and len(named) <= FEW:
-            # Only few of them may have to be read as a whole.
-            names = [encode(jobid) for jobid in named]
-            entries = [entry for entry in entries if any(name in entry for name in names)]
-        pending = Digest(entries).pending
+        pending = Digest(_list_naming(self._read_entries(), named)).pending
         if named is None:
             for jobid, text in self._questions.scan(self._namespace.keys.history):
                 yield from pending.pop(jobid, nothing).read(jobid, encode(text))
@@ -45,12 +40,12 @@ class Journal:
             for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
                 yield from pending.get(jobid, nothing).read(jobid, value)
 
-    def read_newest(self) -> dict[str, PastRun | None]:
-        """Return the newest run of each job of which runs have ended and are not archived yet.
+    def read_newest(self, jobids: Sequence[str] | None = None) -> dict[str, PastRun | None]:
+        """Return the newest run of each job of which runs have ended and are not archived yet; at least of `jobids`.
 
         It is None for a job of which nothing is kept.
         """
-        pending = Digest(self._read_entries()).pending.items()
+        pending = Digest(_list_naming(self._read_entries(), jobids)).pending.items()
         return {jobid: next(iter(own.read(jobid, b"")), None) for jobid, own in pending}
 
     def count_recent(self, now: float) -> Counter[str]:
@@ -98,6 +93,14 @@ class Journal:
                 last = -1 - PAGE * len(pages)
                 pages.append(client.lrange(self._namespace.keys.journal, last - PAGE + 1, last))
         return [entry for page in reversed(pages) for entry in page]
+
+
+def _list_naming(entries: list[bytes], jobids: Sequence[str] | None) -> list[bytes]:
+    """Return those of `entries` that may name one of a few `jobids`: only these have to be read as a whole."""
+    if jobids is None or len(jobids) > FEW:
+        return entries
+    names = [encode(jobid) for jobid in jobids]
+    return [entry for entry in entries if any(name in entry for name in names)]
 
 
 def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:

@@ -1,7 +1,7 @@
 """The jobs as an operator sees them: where each is, when it runs next, and how its last run ended."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -74,7 +74,7 @@ class Overview:
         self._questions = Questions(namespace)
         self._journal = Journal(namespace)
         self._gates = gates.Gates(namespace)
-        self._read_now = Timeline(namespace).read_clock
+        self.read_now = Timeline(namespace).read_clock
 
     def list_jobs(
         self,
@@ -105,6 +105,16 @@ class Overview:
             jobids = [decode(jobid) for jobid in client.zrange(key, 0, number - 1)]
         return list(self._read(jobids, {}, self._list_pauses())) if jobids else []
 
+    def read_named(self, jobids: Sequence[str], newest: Mapping[str, PastRun | None] | None = None) -> list[Job]:
+        """Return those of `jobids` that exist, in their order; all that it costs is for these.
+
+        `newest` is what `Journal.read_newest` has told of late; without it, the journal is read for these jobs alone.
+        """
+        if not jobids:
+            return []
+        known = self._journal.read_newest(jobids) if newest is None else newest
+        return list(self._read(jobids, known, self._list_pauses()))
+
     def _list_candidates(self, wanted: Wanted) -> Iterator[str]:
         """Yield the ids of all jobs, or of those that may be `wanted` where an index has them."""
         keys = self._namespace.keys
@@ -125,7 +135,7 @@ class Overview:
         """
         client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         key = self._namespace.keys.timeline
-        now = self._read_now()
+        now = self.read_now()
         with self._namespace.translate((key, "zset")):
             end, lowest = client.zcount(key, "-inf", now), (math.inf, b"")  # the last one that was listed
             while end > 0:
@@ -141,7 +151,7 @@ class Overview:
         return {gate.queue: gate.pause for gate in self._gates.list_all() if gate.pause}
 
     def _read(
-        self, jobids: Sequence[str], newest: dict[str, PastRun | None], pauses: dict[str, gates.Pause]
+        self, jobids: Sequence[str], newest: Mapping[str, PastRun | None], pauses: dict[str, gates.Pause]
     ) -> Iterator[Job]:
         """Yield those of `jobids` that exist, as all of them are at one instant."""
         *columns, clock = self._fetch([encode(jobid) for jobid in jobids])
@@ -174,7 +184,7 @@ class Overview:
         waiting, run = Waiting.parse(decode(stored.queued)), RunRecord.parse(decode(stored.running))
         status, pause = Status.parse(decode(stored.status)), Pause.parse(decode(stored.pause))
         is_due = waiting is not None or (stored.due is not None and stored.due <= now)
-        queue = run.queue if run else waiting.queue if waiting else self._name_queue(jobid)
+        queue = run.queue if run else waiting.queue if waiting else self.name_queue(jobid)
         is_closed = any(name in pauses and pauses[name].holds(now) for name in (queue, ""))
         return Job(
             jobid=jobid,
@@ -191,7 +201,8 @@ class Overview:
             is_running=run is not None,
         )
 
-    def _name_queue(self, jobid: str) -> str:
+    def name_queue(self, jobid: str) -> str:
+        """Return the queue of the next run of a job; "" if nobody knows."""
         # A worker class may refuse the id; then the job does not run, but is there to be seen.
         with suppress(RedbikeError):
             return self._queue_for(jobid)

@@ -145,7 +145,7 @@ class Pause:
         """Return what users see of it: ``since``, ``until``, ``by`` and ``reason``."""
         try:
             note = json.loads(self.note)
-        except ValueError:
+        except (ValueError, RecursionError):
             note = None
         note = note if isinstance(note, dict) else {}
         return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}

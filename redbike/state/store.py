@@ -20,7 +20,8 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Events` for what happens, as it happens,
 - `Untold` for ended runs that a worker class is to be told of,
 - `Workers` for dispatchers and workers, which say that they are there,
-- `Questions` for all that is only read.
+- `Paging` and `PastRuns` for pages of jobs, runs and failures,
+- `Questions` for all else that is only read.
 
 `redbike.state.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
 """
@@ -46,6 +47,8 @@ from redbike.state.keys import Keys, check_queue_name
 from redbike.state.log import Log
 from redbike.state.namespace import Namespace, make_tag
 from redbike.state.overview import Overview
+from redbike.state.paging import Paging
+from redbike.state.past_runs import PastRuns
 from redbike.state.pauses import Pauses
 from redbike.state.questions import Questions
 from redbike.state.records import decode
@@ -99,6 +102,8 @@ class Store:
         self.depths = Depths(namespace)
         self.coming = Coming(namespace)
         self.overview = Overview(namespace, self.queue_for)
+        self.paging = Paging(namespace, self.queue_for)
+        self.past = PastRuns(namespace)
         self.events = Events(namespace)
         self.untold = Untold(namespace)
         self.workers = Workers(namespace)

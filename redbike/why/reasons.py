@@ -4,7 +4,6 @@ from redbike.errors import BadConfig, NoSuchJob
 from redbike.schedule.forecast import Clock
 from redbike.state.inspected import JobState
 from redbike.state.keys import check_known_jobid
-from redbike.state.overview import Wanted
 from redbike.state.store import Store
 from redbike.why.now import explain_now
 from redbike.why.past import explain_past
@@ -49,5 +48,6 @@ class Reasons:
         )
 
     def _find_queue(self, job: JobState) -> str:
-        [seen] = self._store.overview.list_jobs(Wanted(), [job.jobid])
-        return seen.queue
+        # Of a damaged job, there may be nothing but the record of its run.
+        found = self._store.overview.read_named([job.jobid])
+        return found[0].queue if found else job.run.queue if job.run else ""

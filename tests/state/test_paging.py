@@ -1,0 +1,216 @@
+"""Pages of jobs: each is bounded, and together they have every job."""
+
+import pytest
+
+from redbike import BadConfig, Redbike, RoundRobin
+from redbike.state import paging
+from redbike.state.overview import Wanted
+from redbike.state.paging import FEW, MOST_SCANNED, Place, Search, measure_cursor
+from redbike.state.ranks import Ranks
+from redbike.steering.matching import compile_patterns
+from redbike.words import Event
+
+MANY = FEW + 500
+
+
+@pytest.fixture
+def bike(client, server_url, prefix):
+    return Redbike(RoundRobin("A:B"), prefix=prefix, redis_config=server_url, on_error="stop")
+
+
+@pytest.fixture
+def many(bike):
+    rows = ((f"job{n}:{'AB'[n % 2]}", f"EVERY:1h@{10**9 + n}") for n in range(MANY))
+    assert all(result is True for _, result in bike.set_many(rows))
+    return bike
+
+
+def walk(bike, search, between=lambda: None, **limits):
+    """All pages; each place goes through a URL."""
+    place, pages = Place(), []
+    while place is not None:
+        pages.append(bike.store.paging.read(search, Place.parse(place.format()), **limits))
+        place = pages[-1].following
+        between()
+        assert len(pages) <= 2 * MANY
+    return pages
+
+
+def ids(pages):
+    return [job.jobid for page in pages for job in page.jobs]
+
+
+def find(pattern, **more):
+    return Search(pattern=pattern, matches=compile_patterns([pattern]), **more)
+
+
+def test_pages_of_many_jobs_have_each_of_them_once(many):
+    pages = walk(many, Search())
+    assert sorted(ids(pages)) == sorted(jobid for jobid, _ in many.get_schedules())
+    assert len(pages) > 10
+    assert all(len(page.jobs) < 200 for page in pages)
+
+
+def test_pages_of_few_jobs_are_in_the_order_of_their_ids(bike):
+    for number in range(120):
+        bike.set(f"j{number:03}:A", "EVERY:1h")
+    pages = walk(bike, Search())
+    assert ids(pages) == [f"j{number:03}:A" for number in range(120)]
+    assert [len(page.jobs) for page in pages] == [50, 50, 20]
+    assert pages[0].total == pages[0].looked_at == 120
+
+
+def test_no_job_is_lost_when_a_hash_of_few_grows_between_two_pages(bike):
+    for number in range(FEW - 10):
+        bike.set(f"j{number:04}:A", "EVERY:1h")
+    before = {jobid for jobid, _ in bike.get_schedules()}
+    grown = iter([True])
+
+    def grow():
+        if next(grown, False):
+            for _ in bike.set_many((f"a{number}:A", "EVERY:1h") for number in range(500)):
+                pass
+
+    assert before <= set(ids(walk(bike, Search(), grow)))
+
+
+def test_no_job_is_lost_when_many_are_unset_between_two_pages(many):
+    gone = iter(range(0, MANY - 700))
+    kept = {f"job{n}:{'AB'[n % 2]}" for n in range(MANY - 700, MANY)}
+
+    def shrink():
+        for _, number in zip(range(100), gone, strict=False):
+            many.unset(f"job{number}:{'AB'[number % 2]}")
+
+    assert kept <= set(ids(walk(many, Search(), shrink)))
+
+
+def test_a_search_without_a_hit_ends_after_a_bounded_amount_of_work(many):
+    page = many.store.paging.read(find("nothing*"), most=200, patience=3600)
+    assert page.jobs == []
+    assert page.following is not None
+    assert 0 < page.looked_at < MANY
+    assert page.total == MANY
+    pages = walk(many, find("nothing*"), most=200, patience=3600)
+    assert 2 < len(pages) <= MANY / 200 + 1
+    assert pages[-1].looked_at == MANY
+    assert [page.looked_at for page in pages] == sorted(page.looked_at for page in pages)
+
+
+def test_a_search_that_takes_too_long_makes_one_request_only(many):
+    assert len(walk(many, find("nothing*"), patience=0)) >= MANY / MOST_SCANNED
+
+
+def test_a_rare_job_is_found_on_some_page(many):
+    assert ids(walk(many, find("job77?:*"), most=300)) != []
+    assert sorted(ids(walk(many, find("job1234:*"), most=300))) == ["job1234:A"]
+
+
+@pytest.mark.parametrize("queue", ["work-A", "work-B"])
+def test_a_queue_has_all_of_its_jobs(many, queue):
+    found = ids(walk(many, Search(Wanted(queue=queue))))
+    assert len(found) == MANY / 2
+    assert all(jobid.endswith(queue[-1]) for jobid in found)
+
+
+def test_jobs_come_in_the_order_in_which_they_are_due(many):
+    pages = walk(many, Search(by_next=True), patience=3600)
+    assert len(set(ids(pages))) == MANY
+    dues = [job.next_run for page in pages for job in page.jobs]
+    assert dues == sorted(dues)
+    assert [len(page.jobs) for page in pages] == [50] * (MANY // 50)
+    matching = walk(many, find("*7:?", by_next=True), patience=3600)
+    assert len(ids(matching)) == MANY / 10
+    assert max(len(page.jobs) for page in matching) < 100
+
+
+def test_jobs_that_are_due_at_the_same_instant_are_on_one_page_each(bike, client):
+    key = bike.store.keys.timeline
+    client.zadd(key, {f"x{n:04}": 10.0 for n in range(1000)})
+    ranks, seen, last = Ranks(bike.store._namespace, key), [], None
+    for _ in range(10):
+        _, page = next(ranks.list_after(last, 100))
+        seen += page
+        last = page[-1]
+        # Not even the place at which the page ended is left.
+        client.zrem(key, last[1], page[0][1])
+    assert [member for _, member in seen] == [f"x{n:04}".encode() for n in range(1000)]
+    assert [page for _, page in ranks.list_after(last)] == []
+
+
+def test_a_sorted_set_is_walked_backwards_too(bike, client):
+    key = bike.store.keys.failure_times
+    client.zadd(key, {f"x{n:03}": 10.0 for n in range(100)})
+    ranks = Ranks(bike.store._namespace, key)
+    first, second = [page for _, page in ranks.list_before(None, 50)]
+    assert [member for _, member in first + second] == [f"x{n:03}".encode() for n in range(99, -1, -1)]
+    client.zrem(key, first[-1][1])
+    assert [page for _, page in ranks.list_before(first[-1], 50)] == [second]
+
+
+def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
+    class Failing(RoundRobin):
+        def work(self, jobid):
+            raise ValueError("no luck")
+
+    worker = Redbike(Failing("A"), prefix=bike.prefix, redis_config=bike.client, on_error="stop")
+    bike.set("dead:A", "NOW")
+    assert worker.work_one() == "dead:A"
+    bike.set("old:A", "NOW")
+    assert worker.work_one() == "old:A"
+    client.zrem(bike.store.keys.failure_times, "old:A")  # as many others have failed since
+    bike.set("queued:A", "NOW")
+    bike.set("later:B", "EVERY:1h")
+    bike.set("late:B", "EVERY:1h@1000", after=1000)
+    bike.set("due:B", "EVERY:1h")
+    client.zadd(bike.store.keys.timeline, {"due:B": 1000.0})
+    bike.set("held:B", "EVERY:1h")
+    bike.set("bad:B", "no schedule")
+    assert list(bike.pause("held:B", reason="no disk"))
+    wanted = {
+        "failed": Wanted(failed=True),
+        "paused": Wanted(paused=True),
+        "overdue": Wanted(overdue=True),
+        "never": Wanted(never_ran=True),
+        "queued": Wanted(status=Event.ENQ),
+        "timeline": Wanted(status=Event.TML, queue="work-B"),
+        "running": Wanted(status=Event.WRK),
+        "bad": Wanted(status=Event.BAD),
+    }
+    assert {name: ids(walk(bike, Search(each))) for name, each in wanted.items()} == {
+        "failed": ["dead:A", "old:A"],
+        "paused": ["held:B"],
+        "overdue": ["due:B", "late:B", "queued:A"],
+        "never": ["bad:B", "due:B", "held:B", "late:B", "later:B", "queued:A"],
+        "queued": ["late:B", "queued:A"],
+        "timeline": ["due:B", "held:B", "later:B"],
+        "running": [],
+        "bad": ["bad:B"],
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "1", "1-2-3", "-1-0", f"0-{2**64}", "0-0-nan", "0-0-1-xyz", "9" * 30 + "-0", "0-0-x-aa", "٣-0"]
+)
+def test_a_cursor_that_nobody_has_given_is_refused(text):
+    with pytest.raises(BadConfig, match="bad cursor"):
+        Place.parse(text)
+
+
+@pytest.mark.parametrize(
+    "place", [Place(), Place(1, 2**64 - 1), Place(0, 0, (-1.5e-7, b"a-\xff\n")), Place(2, 3, (0.1, b""))]
+)
+def test_a_cursor_comes_back_from_its_text(place):
+    assert Place.parse(place.format()) == place
+
+
+def test_a_cursor_tells_how_far_it_is():
+    assert measure_cursor(0) == 0
+    assert measure_cursor(1) == 0.5
+    assert measure_cursor(2) == 0.25
+    assert measure_cursor(3) == 0.75
+
+
+def test_limits_are_such_that_a_page_takes_less_than_a_tenth_of_a_second():
+    assert paging.PATIENCE < 0.1
+    assert paging.MOST <= 20_000
