@@ -19,6 +19,8 @@ from redbike.texts import escape
 MAX_WHO = 200  # characters
 PAGE = 100  # entries in one request; each may name as many jobs
 
+_TIME = re.compile(rb'\["(%b)"' % MOMENT.encode(), re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
@@ -60,6 +62,19 @@ class Log:
         for kept in self._list_kept():
             entries = parse_entry(kept) or ()
             yield from (entry for entry in entries if jobid is None or entry.jobid == jobid)
+
+    def list_until(self, until: float | None, jobid: str | None = None) -> Iterator[LogEntry | float]:
+        """Yield what was changed by `until` (epoch seconds), as `list_entries` does.
+
+        After each entry of the log, however little of it is wanted, yield its time: so one may stop there.
+        """
+        for kept in self._list_kept():
+            found = _TIME.match(kept)
+            # Most are passed over by that alone, as an entry may have a hundred jobs.
+            if found is None or (until is not None and float(found[1]) > until):
+                continue
+            yield from (entry for entry in parse_entry(kept) or () if jobid is None or entry.jobid == jobid)
+            yield float(found[1])
 
     def list_damaged(self) -> Iterator[bytes]:
         """Yield the entries that cannot be read, as they are kept."""

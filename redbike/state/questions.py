@@ -14,7 +14,7 @@ from redbike.serving.line import hold_connection
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.inspected import JobState, TagState, parse_failure, read_job, read_tag
 from redbike.state.namespace import DATA_PAGE, PAGE, Namespace, read_json
-from redbike.state.records import Membership, decode
+from redbike.state.records import Membership, Pause, decode, encode
 from redbike.state.scripts import Call
 
 log = logging.getLogger("redbike")
@@ -81,6 +81,15 @@ class Questions:
         with translate_errors():
             stored = self._namespace.fetch(lambda key: client.hget(key, jobid), key, "hash")
         return None if stored is None else decode(stored)
+
+    def read_pauses(self, jobids: Sequence[str]) -> dict[str, Pause]:
+        """Return the pauses of those of `jobids` that are paused; damaged records are left out."""
+        client, key = self._namespace.client, self._namespace.keys.pauses
+        names = [encode(jobid) for jobid in jobids]
+        with translate_errors():
+            kept: Any = self._namespace.fetch(lambda key: client.hmget(key, names), key, "hash") if names else ()
+        found = {jobid: Pause.parse(decode(record)) for jobid, record in zip(jobids, kept, strict=True)}
+        return {jobid: pause for jobid, pause in found.items() if pause}
 
     def has_options(self) -> bool:
         """Tell whether any job has options."""

@@ -5,7 +5,7 @@ Nothing here takes longer because there are more jobs, but for those that are na
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from redbike.errors import NoSuchJob
 from redbike.schedule.forecast import Clock, format_length
@@ -42,6 +42,8 @@ class Health:
     figures: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
     paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
+    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``lost`` or ``jobs``
+    topics: tuple[str, ...] = ()
 
     @property
     def is_well(self) -> bool:
@@ -86,13 +88,15 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     overdue, first = (0, None) if found.is_paused else (total.due, total.first_due)
     lost = [each for each in found.processes if each.state == "lost" and now - each.seen < RECENT]
     alive = [each for each in found.processes if each.state == "alive"]
-    problems = [
-        *_check_dispatchers(alive),
-        *_check_overdue(overdue, first, now),
-        *_list_some(_check_queues(queues, alive, now, max_lag)),
-        *_list_some(_check_lost(lost, now)),
-        *others,
-    ]
+    found_of = {
+        "dispatchers": list(_check_dispatchers(alive)),
+        "overdue": list(_check_overdue(overdue, first, now)),
+        "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))),
+        "lost": list(_list_some(_check_lost(lost, now))),
+        "jobs": list(others),
+    }
+    problems = tuple(chain.from_iterable(found_of.values()))
+    topics = tuple(topic for topic, texts in found_of.items() for _ in texts)
     oldest = [queue.oldest_due for queue in queues if queue.oldest_due is not None and queue.paused is None]
     if first is not None:
         oldest.append(first)
@@ -107,7 +111,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "lost": len(lost),
     }
     paused = ("everything",) if found.is_paused else tuple(each.queue for each in queues if each.paused is not None)
-    return Health(tuple(problems), figures, max_lag, paused)
+    return Health(problems, figures, max_lag, paused, topics)
 
 
 def _check_dispatchers(alive: Sequence[Process]) -> Iterator[str]:

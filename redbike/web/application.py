@@ -1,6 +1,7 @@
 """Put the pages together to an ASGI application."""
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from functools import partial
 from urllib.parse import parse_qs
 
@@ -19,6 +20,7 @@ from redbike.web.keys import Keys, Tries
 from redbike.web.pages import PAGES, read_target, show_failure, show_login, show_problem
 from redbike.web.rendering import name_asset, read_asset
 from redbike.web.requests import get_client
+from redbike.web.sampling import sample
 from redbike.web.site import Endpoint, Site
 
 KINDS = {"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
@@ -42,6 +44,9 @@ def app(
     ``["*"]`` takes any, for an application that mounts this one and checks who asks itself. Data of jobs, output and
     tracebacks are shown with `show_data` alone. If there is no token, and several processes serve this page with
     `write`, they need the same `secret`, of which the keys of forms are made. Raise `BadConfig`.
+
+    While its lifespan goes on, it takes a sample of the queues each minute, for the charts. One that is mounted in
+    another application has no lifespan: then the charts know what somebody has looked at.
     """
     return make_app(Site(lambda: bike, bike.settings, Keys(token, secret), write, show_data), hosts)
 
@@ -54,7 +59,14 @@ def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
     tries = Tries()
     routes = [Route(f"/{path}", partial(_run, site, endpoint)) for path, endpoint in PAGES.items()]
     gate = Middleware(Gate, keys=site.keys, tries=tries, write=site.write, hosts=names, fail=partial(_fail, site))
+
+    @asynccontextmanager
+    async def live(_: Starlette) -> AsyncIterator[None]:
+        with sample(site.view.get), site.background.open():
+            yield
+
     starlette = Starlette(
+        lifespan=live,
         routes=[
             *routes,
             Route("/static/{name}", _serve_asset),

@@ -1,6 +1,7 @@
 """How things look on a page: instants, lengths, numbers, and texts that come from anywhere."""
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -10,7 +11,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from redbike.schedule.forecast import Clock, format_length
+from redbike.schedule.forecast import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
 from redbike.texts import escape as make_visible
 
@@ -31,6 +32,10 @@ def make_environment() -> Environment:
         "text": show_text,
         "number": show_number,
         "duration": show_length,
+        "took": show_took,
+        "short": shorten_number,
+        "list_texts": show_list,
+        "lines": show_lines,
         "part": quote_part,
     }
     environment.globals |= {"asset": name_asset}
@@ -41,12 +46,44 @@ def show_text(value: object, most: int = LONG) -> str:
     """Return a text of which every character is visible, cut after `most` characters; it is not escaped for HTML."""
     text = str(value)
     cut = text if len(text) <= most else f"{text[:most]}…"
-    return make_visible(cut.encode(errors="surrogateescape"))
+    return make_visible(encode_all(cut))
+
+
+def show_lines(text: str) -> str:
+    """Return a text of several lines, of which every other character is visible."""
+    return "\n".join(make_visible(encode_all(line)) for line in text.split("\n"))
+
+
+def encode_all(text: str) -> bytes:
+    """Return the bytes of any text: those that were no UTF-8 as they were, and half of a pair as an escape."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace")
 
 
 def show_number(value: float | None) -> str:
     """Return a number with its thousands apart."""
     return NOTHING if value is None else f"{value:,.0f}"
+
+
+def shorten_number(value: float) -> str:
+    """Return a number in at most five characters: 950, 1.2k, 35k, 1.0M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.1f}{unit}" if value < 10 * size else f"{value / size:.0f}{unit}"
+    return f"{value:.0f}"
+
+
+def show_took(seconds: float | None) -> str:
+    """Return for how long something ran, such as 2 ms or 1.24 s."""
+    return NOTHING if seconds is None else format_took(seconds)
+
+
+def show_list(texts: Sequence[str], most: int = 5) -> str:
+    """Return the first texts of a list, visible, and how many more there are."""
+    shown = ", ".join(show_text(text, 100) for text in texts[:most])
+    return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown
 
 
 def show_length(seconds: float | None) -> str:
@@ -57,7 +94,7 @@ def show_length(seconds: float | None) -> str:
 def quote_part(text: str) -> str:
     """Return a text as one part of a path: an id may have slashes, dots and question marks in it."""
     # Browsers remove parts that are only dots, however they are quoted; so an id never stands alone.
-    return quote(text, safe="", errors="surrogateescape")
+    return quote(encode_all(text), safe="")
 
 
 def show_instant(moment: float | None, clock: Clock) -> Markup:

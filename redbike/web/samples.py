@@ -1,12 +1,15 @@
 """What the queues have done in the last hour, as far as this process has looked."""
 
+import threading
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 HOUR = 3600.0  # seconds
 STEP = 60.0  # seconds between two samples
+EARLY = 1.0  # seconds by which a sample may come earlier than that
 MOST = 200  # queues of which samples are kept
 
 
@@ -20,36 +23,60 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A minute of a queue."""
+    """What a queue has done from `start` to `end`, epoch seconds: a minute, or longer if nobody could look."""
 
-    time: float
-    waiting: int
-    ended: int  # runs in that minute
+    start: float
+    end: float
+    waiting: int  # at the end
+    ended: int  # runs
+
+    @property
+    def rate(self) -> float:
+        """Runs a minute."""
+        return self.ended * 60 / max(self.end - self.start, STEP)
 
 
 class Samples:
-    """Keeps a sample of each queue for each minute. It is for one thread."""
+    """Keeps a sample of each queue for each minute. Any thread may use it."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._samples: dict[str, deque[Sample]] = {}
         self._last = float("-inf")
+        self._first: float | None = None
 
-    def add(self, now: float, found: dict[str, tuple[int, int]]) -> None:
+    @property
+    def since(self) -> float | None:
+        """Since when this process has looked, within the last hour, in epoch seconds; None: it has not yet."""
+        if self._first is None:
+            return None
+        return max(self._first, self._last - HOUR)
+
+    def add(self, now: float, found: Mapping[str, tuple[int, int]]) -> None:
         """Remember how many jobs wait in each queue, and how many runs have ended, if a minute is over."""
-        if 0 <= now - self._last < STEP:
-            return
-        self._last = now
-        for queue, (waiting, ended) in found.items():
-            if queue in self._samples or len(self._samples) < MOST:
-                self._samples.setdefault(queue, deque()).append(Sample(now, waiting, ended))
-        for queue, samples in list(self._samples.items()):
-            while samples and not 0 <= now - samples[0].time <= HOUR:
-                samples.popleft()
-            if not samples:
-                del self._samples[queue]
+        with self._lock:
+            if 0 <= now - self._last < STEP - EARLY:
+                return
+            if now < self._last:
+                # The clock of the server was set back.
+                self._samples.clear()
+                self._first = None
+            self._last, self._first = now, now if self._first is None else self._first
+            for queue, (waiting, ended) in found.items():
+                if queue in self._samples or len(self._samples) < MOST:
+                    self._samples.setdefault(queue, deque()).append(Sample(now, waiting, ended))
+            for queue, samples in list(self._samples.items()):
+                while samples and now - samples[0].time > HOUR:
+                    samples.popleft()
+                if not samples:
+                    del self._samples[queue]
 
     def list_points(self, queue: str) -> list[Point]:
-        """Return the minutes of a queue that are known, the oldest first."""
-        samples = list(self._samples.get(queue, ()))
+        """Return what is known of a queue, the oldest first."""
+        with self._lock:
+            samples = list(self._samples.get(queue, ()))
         # A counter that went back was begun anew, with another server.
-        return [Point(now.time, now.waiting, max(0, now.ended - before.ended)) for before, now in pairwise(samples)]
+        return [
+            Point(before.time, now.time, now.waiting, max(0, now.ended - before.ended))
+            for before, now in pairwise(samples)
+        ]

@@ -12,8 +12,12 @@ from starlette.responses import HTMLResponse, Response
 from redbike.config import Settings
 from redbike.redbike import Redbike
 from redbike.schedule.forecast import Clock
+from redbike.state.gates import Gate
+from redbike.state.history import PastRun
+from redbike.state.past_runs import FailurePage
 from redbike.watching.glance import View, read_view
 from redbike.watching.health import MAX_LAG
+from redbike.web.background import Background
 from redbike.web.keys import Keys
 from redbike.web.rendering import make_environment, show_instant
 from redbike.web.requests import count_depth
@@ -21,6 +25,8 @@ from redbike.web.samples import Samples
 from redbike.web.snapshot import Snapshot
 
 SHOWN = 10  # failures, and jobs that are due next, on the overview
+GROUPED = 1000  # failures that are looked at to group them
+LATE, LATER = 2.0, 5.0  # seconds for which what takes longer to read is kept
 PAGES = (
     ("", "Overview"),
     ("jobs", "Jobs"),
@@ -50,11 +56,18 @@ class Site:
     show_data: bool = False
     pages: Sequence[tuple[str, str]] = PAGES
     view: Snapshot[View] = field(init=False)
+    newest: Snapshot[dict[str, PastRun | None]] = field(init=False)  # runs that are not archived yet
+    gates: Snapshot[list[Gate]] = field(init=False)
+    failures: Snapshot[FailurePage] = field(init=False)  # the newest ones
 
     def __post_init__(self) -> None:
         self._opened = Snapshot(self.open_bike, math.inf)
         self.samples = Samples()
+        self.background = Background()
         self.view = Snapshot(self._read_view)
+        self.newest = Snapshot(lambda: self.bike.store.journal.read_newest(), LATE)
+        self.gates = Snapshot(lambda: self.bike.store.gates.list_all())
+        self.failures = Snapshot(lambda: self.bike.store.past.read_failures(None, GROUPED), LATER)
         self._environment = make_environment()
 
     @property
@@ -71,6 +84,10 @@ class Site:
     def clock(self) -> float:
         """The time of this process, in epoch seconds: for what is shown while Redis does not answer."""
         return time.time()
+
+    def read_clock(self) -> Clock:
+        """Return Redis' clock, and the zone in which times are shown."""
+        return Clock(self.bike.store.timeline.read_clock(), self.bike.settings.timezone)
 
     def _read_view(self) -> View:
         view = read_view(self.bike.store, SHOWN, MAX_LAG)

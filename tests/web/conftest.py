@@ -1,16 +1,31 @@
-"""What the tests of the page share."""
+"""What the tests of the page share: jobs on an empty server, and what asks for pages."""
+
+import warnings
 
 import pytest
-from starlette.testclient import TestClient
 
 from redbike import Redbike, RoundRobin
 from redbike.web import app
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
+
+BASE = "http://localhost"
+
+
+class Failing(RoundRobin):
+    """What it works fails as the data of a job say, and else succeeds."""
+
+    def work(self, jobid, data):
+        if isinstance(data, dict) and "error" in data:
+            raise ValueError(data["error"])
+
 
 @pytest.fixture
-def bike(client, server_url):
+def bike(client, server_url, prefix):
     """Jobs on an empty server."""
-    with Redbike(RoundRobin("A"), redis_config=server_url) as bike:
+    with Redbike(Failing("A:B"), prefix=prefix, redis_config=server_url, on_error="stop") as bike:
         yield bike
 
 
@@ -18,8 +33,19 @@ def bike(client, server_url):
 def browse(bike):
     """Makes a client of the page, with the options of `app`; `base_url` and `client` are its own."""
 
-    def browse(base_url="http://localhost", client=("192.0.2.1", 1000), **options):
+    def browse(base_url=BASE, client=("192.0.2.1", 1000), **options):
         page = app(bike, **options)
         return TestClient(page, base_url=base_url, client=client, follow_redirects=False, raise_server_exceptions=False)
 
     return browse
+
+
+@pytest.fixture
+def page(bike):
+    """Asks the page as a browser would, without its lifespan."""
+    return TestClient(app(bike), base_url=BASE)
+
+
+@pytest.fixture
+def page_with_data(bike):
+    return TestClient(app(bike, show_data=True), base_url=BASE)

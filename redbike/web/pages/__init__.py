@@ -5,12 +5,16 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.errors import BadConfig, BadJobId, NoSuchJob, RedbikeError
+from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError
 from redbike.schedule.forecast import Clock
+from redbike.web.pages.agenda import show_agenda
+from redbike.web.pages.failures import show_failures
 from redbike.web.pages.job import show_job
 from redbike.web.pages.jobs import show_jobs
-from redbike.web.pages.lists import show_failures, show_log, show_queues, show_runs, show_workers
+from redbike.web.pages.log import show_log
 from redbike.web.pages.overview import show_overview
+from redbike.web.pages.queues import show_queues, show_workers
+from redbike.web.pages.runs import show_runs
 from redbike.web.requests import is_target
 from redbike.web.site import Endpoint, Site
 
@@ -20,13 +24,14 @@ PAGES: dict[str, Endpoint] = {
     "": show_overview,
     "jobs": show_jobs,
     "job": show_job,
+    "agenda": show_agenda,
     "runs": show_runs,
     "failures": show_failures,
     "queues": show_queues,
     "workers": show_workers,
     "log": show_log,
 }
-STATUSES = {NoSuchJob: 404, BadJobId: 400, BadConfig: 400}
+STATUSES = {NoSuchJob: 404, BadJobId: 400, BadConfig: 400, BadQueueName: 400}
 FAILURES = {
     404: "There is no such page.",
     405: "This page is only shown. Nothing was changed.",

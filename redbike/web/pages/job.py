@@ -2,64 +2,132 @@
 
 import json
 from contextlib import suppress
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.errors import BadSchedule, NoSuchJob
+from redbike.options import OPTIONS, SETTINGS, parse_options, show_options
+from redbike.running.schedules import find_schedule
 from redbike.schedule.forecast import Clock
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import parse_stored
-from redbike.schedule.spread import spread
-from redbike.state.overview import Wanted
+from redbike.state.inspected import JobState
+from redbike.state.past_runs import Failure, RunSearch, read_failure
+from redbike.state.records import Status
+from redbike.watching.calendar import list_coming, make_calendar
+from redbike.watching.durations import measure_durations
+from redbike.web.charts import draw_runs
+from redbike.web.pages.jobs import STATUSES
 from redbike.web.site import Site
 
-COMING, RUNS = 10, 50
+COMING = 10  # runs to come that are listed
+RUNS = 50  # runs that are listed
+MOST_RUNS = 200  # that are kept of a job
+
+
+class OptionRow(NamedTuple):
+    """An option of a job, beside what would count without it."""
+
+    name: str
+    value: object  # None: the job does not have it
+    default: object
+    help: str
 
 
 def show_job(site: Site, request: Request) -> Response:
     """Show the job with the id that is asked for."""
     jobid = request.query_params.get("id", "")
-    told = site.bike.tell(jobid)
-    if not (told["status"] or told["schedule"] or told["working"]):
+    why = site.bike.why(jobid)
+    [state] = site.bike.store.questions.inspect([jobid], with_data=True)
+    if state.schedule is None and state.status is None and not state.running:
         raise NoSuchJob(f"no such job: {jobid!r:.80}")
-    clock = Clock(site.bike.store.timeline.read_clock(), site.bike.settings.timezone)
-    schedule = _parse(jobid, told)
-    seen = list(site.bike.store.overview.list_jobs(Wanted(), [jobid]))
+    clock = Clock(state.now, site.bike.settings.timezone)
+    schedule = _find_schedule(state)
+    zone = (schedule.timezone if schedule else None) or clock.zone
+    runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs
+    durations = measure_durations(runs)
+    seen = site.bike.store.overview.read_named([jobid])
+    status = Status.parse(state.status)
     return site.answer(
         request,
         "job.html",
         clock,
         here="jobs",
         jobid=jobid,
-        job=told,
+        why=why,
+        told=state.to_dict(),
+        state=state,
         queue=seen[0].queue if seen else "",
+        status_words=STATUSES[status.event] if status else "",
+        stored_status=status,
         words=schedule.explain() if schedule and not schedule.never_runs else "",
-        zone=(schedule.timezone if schedule else None) or clock.zone,
-        why=site.bike.why(jobid),
-        coming=list(_list_coming(schedule, told, clock)),
-        runs=site.bike.runs(jobid, limit=RUNS) if told.get("runs") else [],
-        data=json.dumps(told["data"], indent=2, ensure_ascii=False) if site.show_data and "data" in told else None,
+        zone=zone,
+        zone_clock=Clock(clock.now, zone),
+        schedule=schedule,
+        options=list(_list_options(site, state)),
+        runs=runs[:RUNS],
+        number_of_runs=len(runs),
+        kept=parse_options(state.options).get("history", site.bike.settings.history),
+        durations=durations,
+        chart=draw_runs(runs[:RUNS], durations) if runs else "",
+        failure=_find_failure(state),
+        data=_format_data(state) if site.show_data else "",
+        **_look_ahead(state, schedule, zone, clock),
     )
 
 
-def _parse(jobid: str, told: dict[str, Any]) -> Schedule | None:
+def _find_schedule(state: JobState) -> Schedule | None:
+    """Return the schedule; None for a job that has none, or a damaged one."""
     with suppress(BadSchedule):
-        if told["schedule"] is not None:
-            return spread(parse_stored(told["schedule"]), jobid, told.get("options", {}).get("spread", 0))
+        if state.schedule is not None:
+            return find_schedule(state.jobid, state.schedule, state.options)
     return None
 
 
-def _list_coming(schedule: Schedule | None, told: dict[str, Any], clock: Clock) -> "list[float]":
-    """Return when it runs next, in epoch seconds."""
-    if schedule is None or schedule.is_immediate or "paused" in told or told["next_run"] is None:
-        return []
-    found = [told["next_run"]]
-    for _ in islice(range(COMING), COMING - 1):
-        following = schedule.next(max(found[-1], clock.now))
-        if following is None:
-            break
-        found.append(following)
-    return found
+def _look_ahead(state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
+    """Return what is to come: the next runs, and the calendar."""
+    nothing: dict[str, Any] = {"coming": [], "weeks": []}
+    if schedule is None or schedule.never_runs or schedule.is_immediate or schedule.allows_pause:
+        return nothing
+    if state.pause and state.pause.until is None:
+        return nothing
+    is_dead = state.timeline is None and not (state.waiting or state.run or state.pause)
+    if is_dead:
+        return nothing
+    now = max(clock.now, state.pause.until or 0.0) if state.pause else clock.now
+    due = state.timeline if state.timeline is not None and state.timeline > now else None
+    if schedule.runs_once:
+        return nothing | {"coming": [] if due is None else [due]}
+    return {
+        "coming": list(list_coming(schedule, now, due, COMING)),
+        "weeks": make_calendar(schedule, zone, now, due),
+    }
+
+
+def _list_options(site: Site, state: JobState) -> list[OptionRow]:
+    """Return all options, those that the job has first."""
+    own = show_options(state.options)
+    rows = []
+    for name, option in OPTIONS.items():
+        setting = getattr(site.bike.settings, option.key) if option.key in SETTINGS else option.default
+        if option.kind == "url":
+            # Whoever may look need not know it: it is the key to a check elsewhere.
+            setting = "set" if setting else None
+        rows.append(OptionRow(name, own.get(name), setting, option.help))
+    return sorted(rows, key=lambda row: row.value is None)
+
+
+def _find_failure(state: JobState) -> Failure | None:
+    if state.failure is None:
+        return None
+    moment = state.failure.get("failed")
+    return read_failure(state.jobid, float(moment) if isinstance(moment, int | float) else 0.0, state.failure)
+
+
+def _format_data(state: JobState) -> str:
+    """Return the data of a job as readable JSON; as they are stored, if somebody has damaged them."""
+    try:
+        return json.dumps(json.loads(state.data), indent=2, ensure_ascii=False) if state.data else ""
+    except (ValueError, RecursionError):
+        return state.data

@@ -1,71 +1,113 @@
-"""The list of jobs: filtered, searched, and by their next run."""
+"""The list of jobs: filtered, searched, and by their next run. A page takes a limited amount of work."""
 
-import time
-from contextlib import suppress
-from itertools import islice
+from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.errors import BadConfig, NoSuchJob
-from redbike.schedule.forecast import Clock
-from redbike.state.overview import Job
+from redbike.errors import BadConfig
+from redbike.state.overview import Job, Wanted
+from redbike.state.paging import JobPage, Place, Search
+from redbike.steering.matching import compile_patterns
+from redbike.steering.patterns import is_pattern
+from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
 from redbike.web.site import Site
 from redbike.words import Event
 
-ROWS = 50
-PATIENCE = 0.5  # seconds for which a page looks for jobs that fit
 FLAGS = ("failed", "paused", "overdue", "never_ran")
+STATUSES = {
+    Event.TML: "waits for its time",
+    Event.ENQ: "waits for a worker",
+    Event.WRK: "runs",
+    Event.STP: "stopped",
+    Event.DIE: "failed for good",
+    Event.BAD: "bad schedule",
+}
+MOST_QUEUES = 200  # that one may choose from
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What is asked for, as it stands in the URL."""
+
+    pattern: str
+    queue: str
+    status: str
+    sort: str
+    flags: dict[str, bool]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters of a link to the same jobs."""
+        return {"pattern": self.pattern, "queue": self.queue, "status": self.status, "sort": self.sort, **self.flags}
 
 
 def show_jobs(site: Site, request: Request) -> Response:
     """Show those jobs that the parameters name."""
-    given = request.query_params
-    pattern, queue, status = given.get("pattern", ""), given.get("queue") or None, given.get("status") or None
-    flags = {name: bool(given.get(name)) for name in FLAGS}
-    sort = given.get("sort", "")
-    if sort not in ("", "next"):
-        raise BadConfig(f"bad sort {sort!r:.40}: next is allowed")
-    found, is_more = _find(site, pattern, queue, status, flags, sort)
-    clock = Clock(site.bike.store.timeline.read_clock(), site.bike.settings.timezone)
+    asked = _read_filter(request)
+    place = Place.parse(read_text(request, "cursor"))
+    queue, pattern = read_queue(site, request), read_pattern(request)
+    exact = _find_exact(site, asked)
+    if exact:
+        page = JobPage([exact], 1, 1, None)
+    else:
+        search = Search(_read_wanted(asked, queue), pattern or None, _compile(pattern), asked.sort == "next")
+        page = site.bike.store.paging.read(search, place, site.newest.get())
+    clock, given = site.read_clock(), asked.to_dict()
+    names = [each.queue for each in site.view.get().glance.queues]
     return site.answer(
         request,
         "jobs.html",
         clock,
         here="jobs",
-        jobs=found,
-        is_more=is_more,
-        given={"pattern": pattern, "queue": queue or "", "status": status or "", "sort": sort, **flags},
-        events=list(Event),
-    )
-
-
-def _find(
-    site: Site, pattern: str, queue: str | None, status: str | None, flags: dict[str, bool], sort: str
-) -> tuple[list[Job], bool]:
-    """Return the jobs of a page, and whether there may be more."""
-    if sort == "next" and not (pattern or queue or any(flags.values())):
-        found = site.bike.store.overview.list_soonest(ROWS + 1)
-        return found[:ROWS], len(found) > ROWS
-    until = time.monotonic() + PATIENCE
-    patterns = [pattern] if pattern else []
-    jobs = site.bike.jobs(
-        *patterns,
+        jobs=_sort(page.jobs, asked),
+        page=page,
+        pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),
+        given=given,
+        is_filtered=any(value for name, value in given.items() if name != "sort"),
+        is_first=place == Place(),
+        is_exact=exact is not None,
+        queues=[*names[:MOST_QUEUES], *({queue} - {"", *names[:MOST_QUEUES]})],
         queue=queue,
-        status=status,
-        failed=flags["failed"],
-        paused=flags["paused"],
-        overdue=flags["overdue"],
-        never_ran=flags["never_ran"],
+        words=STATUSES,
+        link=lambda **changes: make_link("jobs", given, **changes),
     )
-    found = []
-    with suppress(NoSuchJob):
-        for job in islice(jobs, ROWS + 1):
-            found.append(job)
-            if time.monotonic() > until:
-                return sorted(found[:ROWS], key=_by_next), True
-    return sorted(found[:ROWS], key=_by_next), len(found) > ROWS
 
 
-def _by_next(job: Job) -> tuple[bool, float, str]:
-    return job.next_run is None, job.next_run or 0.0, job.jobid
+def _read_filter(request: Request) -> Filter:
+    status = read_text(request, "status").upper()
+    if status and status not in Event.__members__:
+        raise BadConfig(f"bad status {status!r:.40}: {', '.join(Event)} are allowed")
+    return Filter(
+        pattern=read_text(request, "pattern"),
+        queue=read_text(request, "queue"),
+        status=status,
+        sort=read_choice(request, "sort", "", "next"),
+        flags={name: bool(read_text(request, name)) for name in FLAGS},
+    )
+
+
+def _read_wanted(asked: Filter, queue: str) -> Wanted:
+    return Wanted(queue or None, Event[asked.status] if asked.status else None, **asked.flags)
+
+
+def _find_exact(site: Site, asked: Filter) -> Job | None:
+    """Return the job that has the text that is looked for as its id, if nothing else is asked for."""
+    others = [value for name, value in asked.to_dict().items() if name not in ("pattern", "sort")]
+    if not asked.pattern or any(others) or is_pattern(asked.pattern):
+        return None
+    found = site.bike.store.overview.read_named([asked.pattern])
+    return found[0] if found else None
+
+
+def _compile(pattern: str) -> Any:
+    return compile_patterns([pattern] if pattern else [])
+
+
+def _sort(jobs: list[Job], asked: Filter) -> list[Job]:
+    # Those that have a time come in its order, all others by their ids.
+    return jobs if asked.sort or asked.flags["overdue"] or asked.flags["failed"] else sorted(jobs, key=_get_id)
+
+
+def _get_id(job: Job) -> str:
+    return job.jobid

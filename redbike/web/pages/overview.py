@@ -1,44 +1,72 @@
 """The overview: is all well, and what happens."""
 
+from collections.abc import Iterator
+
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.schedule.forecast import Clock
-from redbike.watching.health import MAX_LAG, judge
+from redbike.state.past_runs import read_failure
+from redbike.watching.glance import View
+from redbike.watching.health import MAX_LAG, Health, judge
 from redbike.web.charts import draw_hour
 from redbike.web.rendering import show_length, show_number
-from redbike.web.site import Site
+from redbike.web.site import SHOWN, Site
+
+# Where one sees more of a problem.
+PLACES = {
+    "dispatchers": "workers",
+    "overdue": "jobs?overdue=1",
+    "queues": "queues",
+    "lost": "workers",
+    "jobs": "jobs?failed=1",
+}
 
 
 def show_overview(site: Site, request: Request) -> Response:
     """Show it. Nothing that it reads grows with the number of jobs."""
     view = site.view.get()
-    total = view.glance.total
     clock = Clock(view.glance.now, site.bike.settings.timezone)
     health = judge(view.glance, MAX_LAG)
-    numbers = [
-        ("jobs", show_number(total.jobs), "jobs"),
-        ("wait for their time", show_number(total.timeline), "jobs?status=TML&sort=next"),
-        ("wait for a worker", show_number(health.figures["waiting"]), "jobs?status=ENQ"),
-        ("run", show_number(health.figures["in_flight"]), "jobs?status=WRK"),
-        ("overdue", show_number(total.due), "jobs?overdue=1"),
-        ("have failed", show_number(total.failing), "failures"),
-        ("are paused", show_number(total.paused), "jobs?paused=1"),
-        ("lag", show_length(health.figures["lag"]), ""),
-    ]
-    charts = {
-        queue.queue: draw_hour(site.samples.list_points(queue.queue), view.glance.now) for queue in view.glance.queues
-    }
+    failures = [read_failure(str(each.get("jobid", "")), _read_time(each), each) for each in view.failures]
     return site.answer(
         request,
         "overview.html",
         clock,
         live="overview",
         health=health,
-        numbers=numbers,
+        problems=[(text, PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
+        numbers=list(_list_numbers(view, health)),
         queues=view.glance.queues,
-        charts=charts,
-        failures=view.failures,
+        charts=draw_charts(site, clock.now),
+        charts_since=site.samples.since,
+        failures=failures,
         soonest=view.soonest,
-        processes=view.glance.processes,
+        processes=view.glance.processes[:SHOWN],
+        more_processes=max(0, len(view.glance.processes) - SHOWN),
     )
+
+
+def draw_charts(site: Site, now: float) -> dict[str, Markup]:
+    """Return the chart of the last hour of each queue, by name."""
+    queues = site.view.get().glance.queues
+    return {queue.queue: draw_hour(site.samples.list_points(queue.queue), now) for queue in queues}
+
+
+def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
+    """Yield names, values, and where one sees what is counted."""
+    total, figures = view.glance.total, health.figures
+    yield "jobs", show_number(total.jobs), "jobs"
+    yield "wait for their time", show_number(total.timeline), "jobs?sort=next"
+    yield "wait for a worker", show_number(figures["waiting"]), "jobs?status=ENQ"
+    yield "run", show_number(figures["in_flight"]), "jobs?status=WRK"
+    yield "overdue", show_number(total.due), "jobs?overdue=1"
+    yield "have failed", show_number(total.failing), "failures"
+    yield "are paused", show_number(total.paused), "jobs?paused=1"
+    yield "lag", show_length(figures["lag"]), "queues"
+
+
+def _read_time(kept: dict[str, object]) -> float:
+    moment = kept.get("failed")
+    return float(moment) if isinstance(moment, int | float) else 0.0

@@ -1,0 +1,56 @@
+"""The agenda: the heat map of a day or a week, by queue, and where too much comes together."""
+
+from typing import cast
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from redbike.schedule.forecast import Clock
+from redbike.watching.agenda import Agenda
+from redbike.watching.heat import HOURS, Span, list_strips, make_grid
+from redbike.web.background import Report
+from redbike.web.charts import draw_strip
+from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
+from redbike.web.site import Site
+
+
+def show_agenda(site: Site, request: Request) -> Response:
+    """Show what will run when, as somebody has counted it; it is counted in the background."""
+    span = cast(Span, read_choice(request, "span", "day", "week"))
+    queue, pattern = read_queue(site, request), read_pattern(request)
+
+    def count(report: Report) -> Agenda:
+        patterns = (pattern,) if pattern else ()
+        return site.bike.agenda(*patterns, hours=HOURS[span], report=report)
+
+    task = site.background.get(("agenda", span, pattern), count)
+    agenda: Agenda | None = task.result
+    clock = site.read_clock()
+    given = {"span": span, "queue": queue, "pattern": read_text(request, "pattern")}
+    queues = sorted({quarter.queue for quarter in agenda.quarters}) if agenda else []
+    return site.answer(
+        request,
+        "agenda.html",
+        clock,
+        here="agenda",
+        task=task,
+        agenda=agenda,
+        span=span,
+        grid=make_grid(agenda, span, clock.zone, queue or None) if agenda else None,
+        strips=_draw(agenda, span, clock) if agenda else [],
+        queue=queue,
+        queues=[*queues[:200], *({queue} - {"", *queues[:200]})],
+        given=given,
+        link=lambda **changes: make_link("agenda", given, **changes),
+    )
+
+
+def _draw(agenda: Agenda, span: Span, clock: Clock) -> list[tuple[str | None, int, Markup, str]]:
+    """Return for each strip its queue, its runs, its picture, and in words what the picture shows."""
+    drawn = []
+    for strip in list_strips(agenda, span):
+        when = "" if strip.peak is None else f", at most {strip.most:,} from {clock.format(strip.peak)[:-3]} on"
+        words = f"{strip.runs:,} runs{when}"
+        drawn.append((strip.queue, strip.runs, draw_strip(strip, words), words))
+    return drawn

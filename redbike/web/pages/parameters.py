@@ -1,0 +1,69 @@
+"""Read the parameters of a request, and write those of a link: a filter stays in the URL from page to page."""
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from redbike.errors import BadConfig, BadSchedule
+from redbike.schedule.moments import parse_timestamp
+from redbike.state.keys import check_queue_name, escape_pattern
+from redbike.steering.patterns import check_pattern, is_pattern
+from redbike.web.rendering import encode_all
+from redbike.web.site import Site
+from redbike.working.worker_class import find_queue
+
+
+def read_text(request: Request, name: str) -> str:
+    """Return a text that is asked for, "" for none."""
+    return request.query_params.get(name, "").strip()
+
+
+def read_choice(request: Request, name: str, *choices: str) -> str:
+    """Return one of `choices`; the first one if none is asked for. Raise `BadConfig`."""
+    text = read_text(request, name) or choices[0]
+    if text not in choices:
+        raise BadConfig(f"bad {name} {text!r:.40}: {', '.join(filter(None, choices))} are allowed")
+    return text
+
+
+def read_number(request: Request, name: str, default: int, most: int) -> int:
+    """Return a whole number from 1 that is asked for, `most` at most. Raise `BadConfig`."""
+    text = read_text(request, name)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
+        raise BadConfig(f"bad {name} {text!r:.40}: a whole number from 1 is needed")
+    return min(int(text), most)
+
+
+def read_moment(site: Site, request: Request, name: str) -> float | None:
+    """Return an instant that is asked for, in epoch seconds; without a zone it is in that of the site."""
+    text = read_text(request, name)
+    try:
+        return parse_timestamp(text, site.bike.settings.timezone) if text else None
+    except BadSchedule as error:
+        raise BadConfig(str(error)) from None
+
+
+def read_pattern(request: Request) -> str:
+    """Return the pattern that is asked for; of a text without a wildcard, one for ids that have it in them."""
+    text = read_text(request, "pattern")
+    if not text:
+        return ""
+    return text if is_pattern(check_pattern(text)) else f"*{escape_pattern(text)}*"
+
+
+def read_queue(site: Site, request: Request) -> str:
+    """Return the full name of the queue that is asked for, "" for none. Raise `BadQueueName`."""
+    text = read_text(request, "queue")
+    if not text:
+        return ""
+    return find_queue(site.bike.worker, check_queue_name(text), [each.queue for each in site.view.get().glance.queues])
+
+
+def make_link(page: str, given: Mapping[str, object], **changes: object) -> str:
+    """Return a link to a page with the parameters that are `given`, but for the `changes`; "" and None are left out."""
+    values = {name: value for name, value in {**given, **changes}.items() if value not in ("", None, False)}
+    texts = {name: "1" if value is True else encode_all(str(value)) for name, value in values.items()}
+    return f"{page}?{urlencode(texts, quote_via=quote)}" if texts else page

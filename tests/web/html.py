@@ -1,0 +1,68 @@
+"""Read pages as a person would, and find what a browser would take for markup."""
+
+import re
+from html.parser import HTMLParser
+
+VOID = {"meta", "link", "input", "br", "hr", "img", "path", "rect"}
+KNOWN = {
+    "a", "b", "body", "br", "button", "caption", "code", "dd", "details", "div", "dl", "dt", "fieldset", "footer",
+    "form", "h1", "h2", "head", "header", "html", "input", "label", "legend", "li", "link", "main", "meta", "nav", "ol",
+    "option", "p", "path", "pre", "rect", "script", "section", "select", "span", "strong", "summary", "svg", "table",
+    "tbody", "td", "th", "thead", "time", "title", "tr", "ul",
+}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """What a page has: its text, its links, its elements. It fails on elements that are not closed in order."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.links: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self._open: list[str] = []
+        self.feed(markup)
+        self.close()
+        assert self._open == [], f"not closed: {self._open}"
+
+    def handle_starttag(self, tag, attrs):
+        found = {name: value or "" for name, value in attrs}
+        self.tags.append((tag, found))
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag):
+        assert self._open and self._open[-1] == tag, f"</{tag}> in {self._open}"
+        self._open.pop()
+
+    def handle_data(self, data):
+        self.text += data
+
+    @property
+    def words(self) -> str:
+        """The text, with single blanks."""
+        return " ".join(self.text.split())
+
+
+def read(answer, status=200):
+    """The page of an answer, which must be one of ours: no markup, script or style of anybody else."""
+    assert answer.status_code == status, answer.text[:2000]
+    page = Page(answer.text)
+    for tag, attributes in page.tags:
+        assert tag in KNOWN, f"<{tag}>"
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+        address = attributes.get("href") or attributes.get("src") or attributes.get("action") or ""
+        assert not re.match(r"[a-z]+:|/", address, re.I), address
+    scripts = [attributes for tag, attributes in page.tags if tag == "script"]
+    assert all(each.get("src", "").lstrip("./").startswith("static/") for each in scripts)
+    hidden = [char for char in page.text if not (char.isprintable() or char in "\n\t")]
+    assert hidden == [], f"characters that nobody sees: {hidden!r}"
+    assert [tag for tag, _ in page.tags].count("h1") == 1
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids)), "an id twice"
+    return page

@@ -1,0 +1,131 @@
+"""Every page, with nothing to show, and with what somebody hostile has put into Redis."""
+
+import json
+
+import pytest
+
+from redbike.web.pages import PAGES
+from tests.web.html import read
+
+LIST_PAGES = [name for name in PAGES if name != "job"]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "{{ 7*7 }}{% raw %}",
+    "javascript:alert(1)",
+    "../../../etc/passwd?x=1#y&z=2",
+    "\u202eevil\u2066\u200b\ufeff",
+    "tab\tline\r\nnext\x1b[31m\x00",
+    "%3Cscript%3E %00 %zz",
+    "ä" * 256,
+    "]]><!--</title></textarea></select>",
+    "*?[a-z]\\",
+    "\ud800 half a pair",
+    "back\udcff\udcfe",
+]
+
+
+@pytest.mark.parametrize("name", LIST_PAGES)
+def test_an_empty_server_has_pages_that_say_what_to_do_next(page, name):
+    found = read(page.get(f"/{name}"))
+    assert "Redbike" in found.words
+    assert "redbike " in found.words or name in ("", "failures", "log", "agenda")
+
+
+def plant(bike, text):
+    """Put a text everywhere where one can be, straight into Redis."""
+    client, keys = bike.client, bike.store.keys
+    raw = text.encode(errors="surrogatepass") if "\ud800" in text else text.encode(errors="surrogateescape")
+    dumped = json.dumps(
+        {"jobid": text, "error": text, "traceback": text, "output": text, "failed": text, "attempt": text}
+    )
+    for key in (keys.schedules, keys.statuses, keys.options, keys.data, keys.groups, keys.pauses, keys.streaks):
+        client.hset(key, raw, raw)
+        client.hset(key, "known:A", raw)
+    for key in (keys.queued, keys.running, keys.history, keys.outputs):
+        client.hset(key, raw, raw)
+    for key in (keys.failures,):
+        client.hset(key, raw, dumped)
+        client.hset(key, "known:A", dumped)
+    for key in (keys.timeline, keys.failure_times):
+        client.zadd(key, {raw: float("inf"), "known:A": -5.0, "other": 1e300})
+    client.sadd(keys.queues, raw)
+    client.hset(keys.gates, raw, json.dumps({"paused": {"since": 1, "by": text, "reason": text}, "at_once": 3}))
+    client.hset(
+        keys.workers,
+        "abcdefgh",
+        f"1.000000 {json.dumps({'kind': text, 'host': text, 'pid': 1, 'queues': [text], 'version': text})}",
+    )
+    client.hset(
+        keys.workers,
+        "abcdefgi",
+        f"1.000000 {json.dumps({'kind': 'worker', 'host': '<b>h', 'pid': 1, 'queues': ['<i>q'], 'version': '<u>'})}",
+    )
+    client.zadd(keys.seen, {"abcdefgh": 1e12, "abcdefgi": bike.store.timeline.read_clock() - 100})
+    client.hset(keys.batches, "abcdefgi1", raw)
+    client.rpush(keys.journal, raw)
+    client.lpush(keys.log, json.dumps(["1000.000000", text, text, text, "known:A"]), raw, b"[" * 5000)
+
+
+VIEWS = [
+    *LIST_PAGES,
+    "jobs?failed=1",
+    "jobs?paused=1",
+    "jobs?overdue=1",
+    "jobs?sort=next",
+    "runs?failed=1",
+    "failures?as=list",
+    "job?id=known:A",
+    "log?id=known:A",
+]
+
+
+def check(answer):
+    read(answer, answer.status_code)
+    assert "<script>alert" not in answer.text
+    assert "<img" not in answer.text
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_is_hostile_shows_as_text(page_with_data, bike, name):
+    for text in HOSTILE:
+        plant(bike, text)
+    answer = page_with_data.get(f"/{name}")
+    assert answer.status_code == 200
+    check(answer)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_job_of_which_all_is_hostile_shows_as_text(page_with_data, bike, text):
+    plant(bike, text)
+    answer = page_with_data.get("/job?id=known:A")
+    assert answer.status_code == 200
+    check(answer)
+    check(page_with_data.get("/job", params={"id": text.encode(errors="replace")}))
+
+
+PARAMETERS = {
+    "jobs": ("pattern", "queue", "status", "sort", "cursor"),
+    "job": ("id",),
+    "runs": ("pattern", "id", "since", "before", "cursor"),
+    "failures": ("group", "cursor", "as"),
+    "log": ("id", "until", "skip"),
+    "agenda": ("span", "queue", "pattern"),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_what_is_hostile_in_a_url_shows_as_text(page, name):
+    for parameter in PARAMETERS[name]:
+        for text in HOSTILE:
+            answer = page.get(f"/{name}", params={parameter: text.encode(errors="replace")})
+            assert answer.status_code in (200, 400, 404)
+            check(answer)
+
+
+def test_a_page_is_small(page, bike):
+    for _ in bike.set_many((f"job{number:04}:A", "0 3 * * *") for number in range(300)):
+        pass
+    for name in LIST_PAGES:
+        assert len(page.get(f"/{name}").content) < 60_000
