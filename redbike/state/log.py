@@ -63,18 +63,18 @@ class Log:
             entries = parse_entry(kept) or ()
             yield from (entry for entry in entries if jobid is None or entry.jobid == jobid)
 
-    def list_until(self, until: float | None, jobid: str | None = None) -> Iterator[LogEntry | float]:
-        """Yield what was changed by `until` (epoch seconds), as `list_entries` does.
+    def list_until(self, until: float | None, jobid: str | None = None) -> Iterator[tuple[float, list[LogEntry]]]:
+        """Yield what was changed by `until` (epoch seconds), as `list_entries` does, by entries.
 
-        After each entry of the log, however little of it is wanted, yield its time: so one may stop there.
+        Also where nothing of an entry is wanted, yield its time: so one may stop there, and go on later.
         """
         for kept in self._list_kept():
             found = _TIME.match(kept)
             # Most are passed over by that alone, as an entry may have a hundred jobs.
             if found is None or (until is not None and float(found[1]) > until):
                 continue
-            yield from (entry for entry in parse_entry(kept) or () if jobid is None or entry.jobid == jobid)
-            yield float(found[1])
+            entries = parse_entry(kept) or ()
+            yield float(found[1]), [entry for entry in entries if jobid is None or entry.jobid == jobid]
 
     def list_damaged(self) -> Iterator[bytes]:
         """Yield the entries that cannot be read, as they are kept."""

@@ -4184,8 +4184,8 @@ SEEN = [
     Bug(
         "a dispatcher that was lost counts as one that goes round",
         "watching/health.py",
-        "*_check_dispatchers(alive),",
-        "*_check_dispatchers(processes),",
+        "list(_check_dispatchers(alive)),",
+        "list(_check_dispatchers(found.processes)),",
         f"{HEALTH} -k goes_round",
     ),
     Bug(

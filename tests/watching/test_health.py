@@ -260,3 +260,12 @@ def test_the_facade_asks_by_its_own_settings(client, prefix):
     for wrong in (0, -1, float("nan"), float("inf"), 10**400, True, "60", None):
         with pytest.raises(BadConfig, match="bad max_lag"):
             bike.health(max_lag=wrong)
+
+
+def test_each_problem_says_what_it_is_about(bike, client):
+    bike.set("one:A", "NOW")
+    bike.set("late:A", "EVERY:1h")
+    client.zadd(bike.store.keys.timeline, {"late:A": 1000.0})
+    found = bike.health("nobody:A")
+    assert len(found.topics) == len(found.problems)
+    assert set(found.topics) == {"dispatchers", "overdue", "queues", "jobs"}

@@ -3,6 +3,7 @@
 import re
 from html.parser import HTMLParser
 
+APART = {"button", "dd", "dt", "h1", "h2", "label", "legend", "li", "option", "p", "td", "th", "title"}
 VOID = {"meta", "link", "input", "br", "hr", "img", "path", "rect"}
 KNOWN = {
     "a", "b", "body", "br", "button", "caption", "code", "dd", "details", "div", "dl", "dt", "fieldset", "footer",
@@ -37,8 +38,10 @@ class Page(HTMLParser):
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_endtag(self, tag):
-        assert self._open and self._open[-1] == tag, f"</{tag}> in {self._open}"
+        assert self._open[-1:] == [tag], f"</{tag}> in {self._open}"
         self._open.pop()
+        # As a person sees them: one below or beside the other.
+        self.text += " " if tag in APART else ""
 
     def handle_data(self, data):
         self.text += data

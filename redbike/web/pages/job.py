@@ -114,6 +114,10 @@ def _list_options(site: Site, state: JobState) -> list[OptionRow]:
         if option.kind == "url":
             # Whoever may look need not know it: it is the key to a check elsewhere.
             setting = "set" if setting else None
+        elif name == "timeout":
+            setting = f"that of the worker, or {site.bike.settings.default_timeout:g}"
+        elif isinstance(setting, float):
+            setting = f"{setting:g}"
         rows.append(OptionRow(name, own.get(name), setting, option.help))
     return sorted(rows, key=lambda row: row.value is None)
 

@@ -13,7 +13,7 @@ from redbike.web.pages.parameters import make_link, read_number, read_text
 from redbike.web.site import Site
 
 ROWS = 100
-MOST_SKIPPED = 1_000_000  # entries of the same instant
+MOST_SKIPPED = 100_000  # entries of the same instant
 PATIENCE = 0.05  # seconds for which a page looks for entries that fit
 
 
@@ -23,20 +23,18 @@ def show_log(site: Site, request: Request) -> Response:
     until = _read_until(request)
     skip = read_number(request, "skip", 1, MOST_SKIPPED) - 1
     kept = site.bike.store.log.list_until(until, check_known_jobid(jobid) if jobid else None)
-    entries, looked_back, is_more = _read(kept, until, skip)
+    entries, following = _read(kept, until, skip)
     given = {"id": jobid}
-    last = looked_back if is_more else None
-    same = sum(entry.time == last for entry in entries) + (skip if last == until else 0)
     return site.answer(
         request,
         "log.html",
         site.read_clock(),
         here="log",
         entries=entries,
-        looked_back=looked_back,
+        looked_back=following[0] if following else None,
         is_first=until is None,
         jobid=jobid,
-        following=make_link("log", given, until=repr(last), skip=same + 1) if last is not None else "",
+        following=make_link("log", given, until=repr(following[0]), skip=following[1] + 1) if following else "",
         link=lambda **changes: make_link("log", given, **changes),
     )
 
@@ -50,21 +48,16 @@ def _read_until(request: Request) -> float | None:
 
 
 def _read(
-    kept: Iterable[LogEntry | float], until: float | None, skip: int
-) -> tuple[list[LogEntry], float | None, bool]:
-    """Return the entries of a page, how far it has looked back, and whether there may be more."""
-    end, entries, looked_back = time.monotonic() + PATIENCE, list[LogEntry](), until
-    for each in kept:
-        if isinstance(each, float):
-            looked_back = each
-        elif skip and each.time == until:
-            skip -= 1
+    kept: Iterable[tuple[float, list[LogEntry]]], until: float | None, skip: int
+) -> tuple[list[LogEntry], tuple[float, int] | None]:
+    """Return the entries of a page, without the first `skip` of the instant `until`, and where the next page begins."""
+    end, entries, same, last = time.monotonic() + PATIENCE, list[LogEntry](), 0, until
+    for moment, found in kept:
+        same = same + 1 if moment == last else 1
+        last = moment
+        if moment == until and same <= skip:
             continue
-        else:
-            if len(entries) == ROWS:
-                return entries, entries[-1].time, True
-            entries.append(each)
-            continue
-        if time.monotonic() > end:
-            return entries, looked_back, True
-    return entries, looked_back, False
+        entries += found
+        if len(entries) >= ROWS or time.monotonic() > end:
+            return entries, (moment, same)
+    return entries, None

@@ -1,0 +1,167 @@
+"""What is computed beside the requests, and samples that are taken without viewers."""
+
+import threading
+
+import pytest
+
+from redbike.errors import BadConfig, Unreachable
+from redbike.web.background import MOST_RESULTS, MOST_WAITING, Background
+from redbike.web.samples import Samples
+from redbike.web.sampling import sample
+from tests.waiting import wait_until
+
+
+class Counted:
+    """Something to compute: how often it was, and it waits until it may end."""
+
+    def __init__(self, may_end=True):
+        self.times = 0
+        self.may_end = threading.Event()
+        if may_end:
+            self.may_end.set()
+
+    def __call__(self, report):
+        self.times += 1
+        report(45, 100)
+        assert self.may_end.wait(60)
+        return f"result {self.times}"
+
+
+def is_done(task):
+    return lambda: task.progress is None
+
+
+def test_it_is_computed_once_for_all_who_ask():
+    background, counted = Background(), Counted(may_end=False)
+    tasks = [background.get("day", counted) for _ in range(50)]
+    wait_until(lambda: tasks[0].progress == 0.45)
+    assert {id(task) for task in tasks} == {id(tasks[0])}
+    assert tasks[0].age is None
+    counted.may_end.set()
+    wait_until(is_done(tasks[0]))
+    assert background.get("day", counted).result == "result 1"
+    assert counted.times == 1
+
+
+def test_it_is_computed_again_when_it_is_old_and_shown_meanwhile():
+    background, counted = Background(), Counted()
+    task = background.get("day", counted)
+    wait_until(is_done(task))
+    task._ended -= 3600
+    counted.may_end.clear()
+    again = background.get("day", counted)
+    wait_until(lambda: again.progress == 0.45)
+    assert (again.result, again.age > 3000) == ("result 1", True)
+    counted.may_end.set()
+    wait_until(is_done(again))
+    assert again.result == "result 2"
+
+
+def test_what_took_long_is_kept_for_long():
+    background, counted = Background(), Counted()
+    task = background.get("day", counted)
+    wait_until(is_done(task))
+    task._took, task._ended = 100.0, task._ended - 900
+    assert background.get("day", counted).progress is None
+    task._ended -= 200
+    assert background.get("day", counted).progress is not None
+
+
+@pytest.mark.parametrize("error", [BadConfig("no such thing"), Unreachable("Redis is away"), ZeroDivisionError()])
+def test_what_cannot_be_computed_says_why_and_is_tried_again(error):
+    def fail(report):
+        raise error
+
+    background = Background()
+    task = background.get("day", fail)
+    wait_until(is_done(task))
+    assert task.problem in (str(error), "it cannot be computed; the log of this page says why")
+    assert background.get("day", fail).progress is None  # not at once
+    task._ended -= 60
+    counted = Counted()
+    wait_until(is_done(background.get("day", counted)))
+    assert (task.result, task.problem) == ("result 1", "")
+
+
+def test_only_some_wait_and_only_some_are_kept():
+    background, counted = Background(), Counted(may_end=False)
+    tasks = [background.get(number, counted) for number in range(2 * MOST_RESULTS)]
+    assert sum(task.progress is not None for task in tasks) <= MOST_WAITING + 1
+    assert "too much else" in tasks[-1].problem
+    counted.may_end.set()
+    wait_until(lambda: all(task.progress is None for task in tasks))
+    wait_until(is_done(background.get("new", counted)))
+    assert len(background._tasks) <= MOST_RESULTS
+
+
+def test_it_ends_with_its_site_and_leaves_no_thread():
+    background, has_begun = Background(), threading.Event()
+
+    def go_on(report):
+        while True:
+            has_begun.set()
+            report(1, 2)
+
+    with background.open():
+        task = background.get("day", go_on)
+        assert has_begun.wait(60)
+    wait_until(is_done(task))
+    wait_until(lambda: not any(thread.name == "redbike-web-background" for thread in threading.enumerate()))
+
+
+def test_samples_are_taken_at_once_and_then_each_minute_until_it_ends():
+    looked = []
+    with sample(lambda: looked.append(1), pause=0.01):
+        wait_until(lambda: len(looked) > 3)
+    number = len(looked)
+    assert not any(thread.name == "redbike-web-samples" for thread in threading.enumerate())
+    assert len(looked) == number
+
+
+def test_samples_go_on_quietly_when_redis_comes_back(caplog):
+    looked = []
+
+    def look():
+        looked.append(1)
+        if len(looked) < 3:
+            raise Unreachable("Redis is away")
+
+    with sample(look, pause=0.01):
+        wait_until(lambda: len(looked) > 5)
+    assert caplog.records == []
+
+
+def test_points_are_what_has_ended_between_two_samples():
+    samples = Samples()
+    assert samples.since is None
+    for minute, ended in enumerate((100, 130, 130, 190)):
+        samples.add(1000.0 + minute * 60, {"A": (minute, ended)})
+    assert [(point.start, point.ended, point.rate, point.waiting) for point in samples.list_points("A")] == [
+        (1000.0, 30, 30, 1),
+        (1060.0, 0, 0, 2),
+        (1120.0, 60, 60, 3),
+    ]
+    assert samples.since == 1000.0
+    samples.add(1190.0, {"A": (9, 999)})  # no minute is over
+    assert len(samples.list_points("A")) == 3
+
+
+def test_a_pause_of_redis_makes_one_long_point_and_a_new_server_none_below_zero():
+    samples = Samples()
+    samples.add(0.0, {"A": (0, 100)})
+    samples.add(600.0, {"A": (0, 700)})
+    samples.add(660.0, {"A": (0, 5)})
+    first, second = samples.list_points("A")
+    assert (first.ended, first.rate) == (600, 60)
+    assert second.ended == 0
+
+
+def test_samples_reach_back_an_hour_and_forget_queues():
+    samples = Samples()
+    for minute in range(100):
+        samples.add(minute * 60.0, {"A": (0, minute), **({"B": (0, 0)} if minute < 10 else {})})
+    assert samples.since == 99 * 60 - 3600
+    assert len(samples.list_points("A")) == 60
+    assert samples.list_points("B") == []
+    samples.add(0.0, {"A": (0, 0)})  # the clock was set back
+    assert (samples.since, samples.list_points("A")) == (0.0, [])

@@ -1,0 +1,93 @@
+"""The agenda: counted in the background, once for all viewers."""
+
+import threading
+
+import pytest
+
+from redbike.redbike import Redbike
+from tests.waiting import wait_until
+from tests.web.html import read
+
+
+@pytest.fixture
+def jobs(bike):
+    for number in range(40):
+        bike.set(f"night{number}:A", "0 3 * * *")
+    bike.set("hourly:B", "EVERY:1h")
+    return bike
+
+
+def show(page, query=""):
+    """The agenda as soon as it is counted."""
+    found = []
+
+    def is_counted():
+        found.append(read(page.get(f"/agenda{query}")))
+        return "Counted" in found[-1].words
+
+    wait_until(is_counted, timeout=60)
+    return found[-1]
+
+
+def test_a_day_has_its_heat_its_densest_minutes_and_its_relief(page, jobs):
+    found = show(page)
+    assert "64 runs of 41 jobs" in found.words
+    assert ":00 :15 :30 :45" in found.words
+    assert "40 runs: 40 × 0 3 * * * (night" in found.words
+    assert "--spread=60m" in found.words
+    assert "H 3 * * *" in found.words
+    labels = [a["aria-label"] for tag, a in found.tags if tag == "svg"]
+    assert len(labels) == 3
+    assert labels[0].startswith("64 runs, at most 40")
+    assert [a["class"] for tag, a in found.tags if tag == "td" and "heat8" in a.get("class", "")] == ["heat8"]
+
+
+def test_a_week_has_a_row_for_each_day(page, jobs):
+    found = show(page, "?span=week")
+    assert f"{40 * 7 + 168:,} runs of 41 jobs" in found.words
+    assert "Runs in each hour" in found.words
+
+
+def test_it_may_be_of_one_queue_or_of_a_pattern(page, jobs):
+    found = show(page, "?queue=B")
+    assert "The next day, work-B" in found.words
+    assert "heat8" in {a.get("class") for _, a in found.tags}
+    found = show(page, "?pattern=hour")
+    assert "24 runs of 1 job" in found.words
+    assert "pattern=hour" in next(link for link in found.links if "queue=" in link)
+
+
+def test_a_pattern_without_a_job_says_so(page, jobs):
+    found = []
+
+    def has_failed():
+        found.append(read(page.get("/agenda?pattern=nothing")))
+        return "no job matches" in found[-1].words
+
+    wait_until(has_failed, timeout=60)
+
+
+def test_it_is_counted_once_for_all_viewers_and_says_how_far_it_is(page, jobs, monkeypatch):
+    may_go_on, counted, whole = threading.Event(), [], Redbike.agenda
+
+    def count(self, *patterns, report, **given):
+        counted.append(given["hours"])
+        report(45, 100)
+        assert may_go_on.wait(60)
+        return whole(self, *patterns, report=report, **given)
+
+    monkeypatch.setattr(Redbike, "agenda", count)
+    for _ in range(5):
+        found = read(page.get("/agenda"))
+    wait_until(lambda: "being counted, 45 %" in read(page.get("/agenda")).words)
+    found = read(page.get("/agenda"))
+    assert "Look again" in found.words
+    assert [a["content"] for tag, a in found.tags if a.get("http-equiv") == "refresh"] == ["2"]
+    may_go_on.set()
+    found = show(page)
+    assert counted == [24]
+    assert not [a for _, a in found.tags if "http-equiv" in a]
+
+
+def test_a_bad_span_is_refused(page):
+    assert "bad span" in read(page.get("/agenda?span=year"), 400).words

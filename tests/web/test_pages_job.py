@@ -1,0 +1,142 @@
+"""The page of a job."""
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.state.entries import pack_entry
+from redbike.state.history import pack_run
+from redbike.web import app
+from redbike.words import Outcome
+from tests.web.conftest import BASE, TestClient
+from tests.web.html import read
+
+SECRET = "the password is 12345"
+
+
+def show(page, jobid, status=200):
+    return read(page.get("/job", params={"id": jobid}), status)
+
+
+def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
+    bike.set("nightly:A", "30 3 * * *", tz="Europe/Berlin", retries=5, spread="10m")
+    found = show(page, "nightly:A")
+    assert "At 03:30" in found.words
+    assert "Europe/Berlin; it is" in found.words
+    assert "work-A" in found.words
+    assert "waits for its time" in found.words
+    assert "It is not due until" in found.words
+    [coming] = [number for number, (tag, a) in enumerate(found.tags) if a.get("id") == "coming"]
+    assert [tag for tag, _ in found.tags[coming + 1 :]][:3] == ["li", "time", "span"]
+    assert found.words.count("Europe/Berlin") > 10
+    assert "Runs on each of the next days, Europe/Berlin" in found.words
+    assert found.words.count("1 run") >= 28
+    assert {"log?id=nightly%3AA", "runs?id=nightly%3AA", "jobs?queue=work-A"} <= set(found.links)
+
+
+def test_it_shows_options_beside_the_settings(client, server_url, prefix):
+    bike = Redbike(
+        RoundRobin("A"), prefix=prefix, redis_config=server_url, retries=7, ping_url="https://example.org/secret"
+    )
+    bike.set("a:A", "EVERY:1h", backoff="5m", ping_url="https://example.org/hidden?key=1")
+    page = TestClient(app(bike), base_url=BASE)
+    found = show(page, "a:A")
+    assert "backoff 300 1 The pause before the first retry" in found.words
+    assert "retries 7 How often" in found.words
+    assert "secret" not in found.words
+    assert "hidden" not in found.words
+
+
+def test_data_and_tracebacks_are_for_those_alone_who_may_see_them(page, page_with_data, bike):
+    bike.set("a:A", "NOW", data={"error": "no luck", "note": SECRET})
+    assert bike.work_one() == "a:A"
+    bike.client.hset(bike.store.keys.outputs, "a:A", f"printed: {SECRET}")
+    hidden, shown = show(page, "a:A"), show(page_with_data, "a:A")
+    assert "ValueError: no luck" in hidden.words
+    assert SECRET not in page.get("/job?id=a:A").text
+    assert "Traceback" not in hidden.words.replace("its traceback", "")
+    assert "--show-data" in hidden.words
+    assert shown.words.count(SECRET) == 2
+    assert "Traceback (most recent call last)" in shown.words
+
+
+def test_the_last_runs_have_a_chart_and_a_table(page, bike):
+    bike.set("a:A", "NOW")
+    assert bike.work_one() == "a:A"
+    bike.set("a:A", "NOW", data={"error": "no luck"})
+    assert bike.work_one() == "a:A"
+    found = show(page, "a:A")
+    [label] = [a["aria-label"] for tag, a in found.tags if tag == "svg"]
+    assert label.startswith("The last 2 runs, the newest on the right: 1 ok, 1 failed")
+    assert "Its last 10 runs are kept, 2 so far" in found.words
+    assert "by their median" in found.words
+
+
+def test_a_run_that_took_unusually_long_is_marked(page, bike):
+    bike.set("a:A", "EVERY:1h")
+    runs = [
+        ("a:A", "work-A", 10, pack_run(1000.0 + n, 0.5, 60.0 if n == 3 else 2.0, Outcome.OK, 1, "")) for n in range(8)
+    ]
+    bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", runs))
+    found = show(page, "a:A")
+    assert "1 took unusually long" in found.words
+    assert "1 min unusual" in found.words
+
+
+def test_a_paused_job_says_who_and_why_and_has_nothing_to_come(page, bike):
+    bike.set("a:A", "EVERY:1h")
+    list(bike.pause("a:A", reason="no <i>disk</i>"))
+    found = show(page, "a:A")
+    assert "no <i>disk</i>" in found.words
+    assert "Nothing, as things are." in found.words
+    assert "jobs?paused=1" in found.links
+    assert not [a for _, a in found.tags if a.get("id") == "calendar"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ("STOP", "Its schedule is STOP"),
+        ("AT:2099-01-01T00:00", "It is not due until"),
+        ("CONTINUE", "It "),
+        ("NOW", "It has been due"),
+    ],
+)
+def test_other_kinds_of_schedules_have_a_page(page, bike, schedule, words):
+    bike.set("a:A", schedule)
+    assert words in show(page, "a:A").words
+
+
+def test_a_schedule_with_very_many_runs_has_a_calendar_at_once(page, bike):
+    bike.set("fast:A", "EVERY:1s")
+    bike.set("cron:A", "* * * * * *")
+    assert "86,400 runs" in show(page, "fast:A").words
+    assert "100+ runs" in show(page, "cron:A").words
+
+
+def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
+    bike.set("bad:A", "no schedule")
+    found = show(page, "bad:A")
+    assert "It was never scheduled" in found.words
+    assert "bad schedule" in found.words
+    bike.set("torn:A", "EVERY:1h")
+    keys = bike.store.keys
+    for key in (keys.options, keys.pauses, keys.streaks, keys.failures, keys.history):
+        bike.client.hset(key, "torn:A", b"\xff{damaged")
+    bike.client.hset(keys.schedules, "torn:A", "EVERY:<never>")
+    found = show(page, "torn:A")
+    assert "Damaged: streak, failure, pause, options, history" in found.words
+    assert "Its schedule cannot be read" in found.words
+    bike.client.hset(keys.running, "ghost:A", "x 1.000000 2.000000 3.000000 0 0 - work-A")
+    show(page, "ghost:A")
+
+
+def test_skipped_occurrences_are_counted_by_reason(page, bike):
+    bike.set("a:A", "EVERY:1h")
+    bike.client.hset(bike.store.keys.skipped, "late:a:A", 3)
+    bike.client.hset(bike.store.keys.skipped, "running:a:A", 12)
+    assert "12 running, 3 late" in show(page, "a:A").words
+
+
+def test_a_job_that_is_not_there_is_a_404_in_words(page, bike):
+    assert "no such job" in show(page, "<b>nobody</b>", 404).words
+    assert "bad job id" in show(page, "", 400).words

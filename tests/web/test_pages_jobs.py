@@ -1,0 +1,188 @@
+"""The list of jobs, and the overview that leads to it."""
+
+import re
+
+import pytest
+
+from redbike.state.paging import FEW
+from redbike.web import app
+from redbike.web.pages.jobs import FLAGS, STATUSES
+from tests.web.conftest import BASE, TestClient
+from tests.web.html import read
+
+MANY = FEW + 300
+
+
+def listed(page):
+    """The jobs in the table, in its order."""
+    found = [link for link in page.links if re.match(r"(\.\./)*job\?id=", link)]
+    return [link.partition("=")[2].replace("%3A", ":") for link in found]
+
+
+@pytest.fixture
+def some(bike):
+    bike.set("alpha:A", "0 3 * * *")
+    bike.set("beta:B", "EVERY:1h")
+    bike.set("gamma:A", "EVERY:1m")
+    bike.set("failing:A", "NOW", data={"error": "no luck"})
+    assert bike.work_one() == "failing:A"
+    bike.set("queued:A", "NOW")
+    bike.set("bad:A", "no schedule")
+    list(bike.pause("beta:B", reason="the <b>disk</b> is full", until=4e9))
+    return bike
+
+
+@pytest.mark.parametrize(
+    ("query", "jobs"),
+    [
+        ("", ["alpha:A", "bad:A", "beta:B", "failing:A", "gamma:A", "queued:A"]),
+        ("?sort=next", ["gamma:A", "alpha:A"]),
+        ("?queue=work-B", ["beta:B"]),
+        ("?queue=B", ["beta:B"]),
+        ("?status=ENQ", ["queued:A"]),
+        ("?status=bad", ["bad:A"]),
+        ("?failed=1", ["failing:A"]),
+        ("?paused=1", ["beta:B"]),
+        ("?overdue=1", ["queued:A"]),
+        ("?never_ran=1&queue=work-A", ["alpha:A", "bad:A", "gamma:A", "queued:A"]),
+        ("?pattern=alpha:A", ["alpha:A"]),
+        ("?pattern=*m*:A", ["gamma:A"]),
+        ("?pattern=ta", ["beta:B"]),
+        ("?pattern=nothing", []),
+        ("?pattern=a&status=TML&queue=work-A", ["alpha:A", "gamma:A"]),
+    ],
+)
+def test_each_filter_shows_its_jobs(page, some, query, jobs):
+    assert listed(read(page.get(f"/jobs{query}"))) == jobs
+
+
+def test_the_form_shows_what_is_asked_for(page, some):
+    found = read(page.get("/jobs?pattern=ta&queue=B&status=TML&paused=1"))
+    chosen = [attributes["value"] for tag, attributes in found.tags if tag == "option" and "selected" in attributes]
+    assert chosen == ["work-B", "TML"]
+    assert [a["name"] for tag, a in found.tags if tag == "input" and "checked" in a] == ["paused"]
+    assert [a["value"] for tag, a in found.tags if a.get("id") == "pattern"] == ["ta"]
+    options = [attributes["value"] for tag, attributes in found.tags if tag == "option"]
+    assert options == ["", "work-A", "work-B", "", *STATUSES, "", "next"]
+
+
+def test_a_pause_is_shown_with_its_reason_its_end_and_its_author(page, some):
+    found = read(page.get("/jobs?paused=1"))
+    assert "paused now" in found.words
+    assert "until in 2" in found.words
+    assert "the <b>disk</b> is full" in found.words
+
+
+def test_the_exact_job_comes_alone_and_leads_to_those_that_have_its_id_in_theirs(page, bike):
+    bike.set("a:A", "EVERY:1h")
+    bike.set("aa:A", "EVERY:1h")
+    found = read(page.get("/jobs?pattern=a:A"))
+    assert listed(found) == ["a:A"]
+    [more] = [link for link in found.links if "pattern=" in link]
+    assert listed(read(page.get(f"/{more}"))) == ["a:A", "aa:A"]
+
+
+def test_a_text_with_characters_of_patterns_is_searched_literally(page, bike):
+    bike.set("50%_[x]:A", "EVERY:1h")
+    bike.set(r"back\slash:A", "EVERY:1h")
+    assert listed(read(page.get("/jobs", params={"pattern": r"k\s"}))) == ["back%5Cslash:A"]
+    assert listed(read(page.get("/jobs", params={"pattern": "%_"}))) == ["50%25_%5Bx%5D:A"]
+
+
+@pytest.mark.parametrize(
+    "query", ["status=XXX", "sort=random", "cursor=x", "pattern=[", "pattern=" + "x" * 600, "queue=queued"]
+)
+def test_what_cannot_be_asked_for_is_refused_in_words(page, query):
+    found = read(page.get(f"/jobs?{query}"), 400)
+    assert "bad " in found.words
+
+
+def follow(page, address):
+    """All pages from one on, by their links."""
+    pages = []
+    while address:
+        pages.append(read(page.get(address)))
+        following = [link for link in pages[-1].links if "cursor=" in link]
+        address = f"/{following[0]}" if following else None
+        assert len(pages) < MANY
+    return pages
+
+
+def test_all_jobs_are_on_the_pages_that_follow_one_another(page, bike):
+    for _ in bike.set_many((f"job{number:04}:{'AB'[number % 2]}", "EVERY:1h") for number in range(MANY)):
+        pass
+    pages = follow(page, "/jobs")
+    assert sorted(jobid for each in pages for jobid in listed(each)) == [
+        f"job{number:04}:{'AB'[number % 2]}" for number in range(MANY)
+    ]
+    assert f"of {MANY:,} were looked at" in pages[0].words
+    pages = follow(page, "/jobs?sort=next&queue=work-B")
+    assert len([jobid for each in pages for jobid in listed(each)]) == MANY / 2
+    assert all("queue=work-B" in link for each in pages[:-1] for link in each.links if "cursor=" in link)
+
+
+def test_a_search_without_a_hit_is_bounded_and_goes_on(page, bike, monkeypatch):
+    for _ in bike.set_many((f"job{number:04}:A", "EVERY:1h") for number in range(MANY)):
+        pass
+    store = bike.store.paging
+    whole = store.read
+    monkeypatch.setattr("redbike.state.paging.Paging.read", lambda self, *given: whole(*given, most=100))
+    found = read(page.get("/jobs?pattern=nothing"))
+    assert listed(found) == []
+    assert "There are more to look at" in found.words
+    assert "Go on from here" in found.words
+    last = follow(page, "/jobs?pattern=nothing")[-1]
+    assert "No further job fits" in last.words
+    assert f"about {MANY:,} of {MANY:,}" in last.words
+
+
+def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
+    found = read(page.get("/"))
+    assert "Something is wrong" in found.words or "Some things are wrong" in found.words
+    assert "no dispatcher goes round (see)" in found.words
+    assert "work-A has 1 job and no worker (see)" in found.words
+    assert {"workers", "queues"} <= set(found.links)
+
+
+def test_every_number_of_the_overview_leads_to_what_it_counts(page, some):
+    found = read(page.get("/"))
+    for link in found.links:
+        if link.startswith("jobs?"):
+            read(page.get(f"/{link}"))
+    assert {
+        "jobs?status=ENQ",
+        "jobs?status=WRK",
+        "jobs?overdue=1",
+        "jobs?paused=1",
+        "jobs?sort=next",
+        "failures",
+    } <= set(found.links)
+    assert "failing:A" in found.words
+    assert "gamma:A" in found.words
+
+
+def test_the_charts_say_since_when_they_know(bike):
+    bike.set("one:A", "NOW")
+    with TestClient(app(bike), base_url=BASE) as page:
+        found = read(page.get("/"))
+        assert "The charts know the time since" in found.words
+        assert "not known yet" in found.words
+
+
+def test_a_chart_shows_the_runs_of_the_last_hour(bike, page):
+    bike.set("one:A", "NOW")
+    read(page.get("/"))
+    site = page.app.routes[0].endpoint.args[0]
+    now = bike.store.timeline.read_clock()
+    site.samples.__init__()
+    for minute in range(61):
+        site.samples.add(now - 3600 + minute * 60, {"work-A": (0, minute * 10)})
+    found = read(page.get("/queues"))
+    assert "The charts know the time" not in found.words
+    [label] = [attributes["aria-label"] for tag, attributes in found.tags if tag == "svg"]
+    assert label == "600 runs in 60 minutes, at most 10 a minute"
+
+
+def test_flags_have_their_boxes(page):
+    found = read(page.get("/jobs"))
+    assert [a["name"] for tag, a in found.tags if a.get("type") == "checkbox"] == list(FLAGS)

@@ -1,0 +1,192 @@
+"""Runs, failures, queues, workers and the log."""
+
+import json
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.state.entries import pack_entry
+from redbike.state.history import pack_run
+from redbike.state.paging import FEW
+from redbike.words import Outcome
+from tests.waiting import wait_until
+from tests.web.html import read
+from tests.web.test_pages_jobs import listed
+
+
+def add_runs(bike, *runs):
+    """Add ended runs: (job, when it started, error)."""
+    packed = [
+        (jobid, "work-A", 10, pack_run(start, 0.0, 1.0, Outcome.FAILED if error else Outcome.OK, 1, error))
+        for jobid, start, error in runs
+    ]
+    bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", packed))
+
+
+def archive(bike):
+    for _ in bike.store.archiver.archive():
+        pass
+
+
+def follow(page, address, *marks):
+    pages = []
+    while address:
+        pages.append(read(page.get(address)))
+        following = [link for link in pages[-1].links if any(mark in link for mark in marks)]
+        address = f"/{following[0]}" if following else None
+        assert len(pages) < 200
+    return pages
+
+
+def test_runs_are_shown_the_newest_first_and_filtered(page, bike):
+    add_runs(bike, ("old:A", 1000.0, ""), ("bad:A", 2000.0, "KeyError: <b>"), ("new:A", 3000.0, ""))
+    assert listed(read(page.get("/runs"))) == ["new:A", "bad:A", "old:A"]
+    assert listed(read(page.get("/runs?failed=1"))) == ["bad:A"]
+    assert listed(read(page.get("/runs?since=1500"))) == ["new:A", "bad:A"]
+    assert listed(read(page.get("/runs?since=1970-01-01T00:40"))) == ["new:A"]
+    assert listed(read(page.get("/runs?pattern=ol"))) == ["old:A"]
+    assert "old:A" in read(page.get("/runs?id=old:A")).words
+    assert "KeyError: <b>" in read(page.get("/runs")).words
+    assert "bad timestamp" in read(page.get("/runs?since=yesterday"), 400).words
+
+
+def test_older_runs_are_on_the_next_pages(page, bike):
+    add_runs(bike, *((f"j{number:03}:A", 1000.0 + number // 7, "") for number in range(250)))
+    pages = follow(page, "/runs", "before=")
+    assert [jobid for each in pages for jobid in listed(each)] == [
+        f"j{number:03}:A" for number in sorted(range(250), key=lambda n: (-(n // 7), -n))
+    ]
+    assert len(pages) == 3
+
+
+def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike):
+    number = FEW + 200
+    add_runs(bike, *((f"j{n:04}:A", 1000.0 + n, "no luck" if n % 100 == 0 else "") for n in range(number)))
+    archive(bike)
+    add_runs(bike, ("new:A", 9000.0, ""))
+    first = read(page.get("/runs"))
+    assert listed(first) == ["new:A"]
+    assert f"are kept with their {number:,} jobs" in first.words
+    found = [jobid for each in follow(page, "/runs", "cursor=") for jobid in listed(each)]
+    assert sorted(found) == sorted([*(f"j{n:04}:A" for n in range(number)), "new:A"])
+    failed = follow(page, "/runs?failed=1", "cursor=")
+    assert sorted(jobid for each in failed for jobid in listed(each)) == [f"j{n:04}:A" for n in range(0, number, 100)]
+    assert f"of {number:,} jobs were looked at" in failed[-1].words
+
+
+@pytest.fixture
+def failures(bike):
+    keys = bike.store.keys
+    for number in range(250):
+        error = f"ValueError: row {number} <b>" if number % 5 else "OSError: no disk"
+        kept = {
+            "jobid": f"j{number:03}:A",
+            "failed": 1000.0 + number // 3,
+            "error": error,
+            "attempt": 2,
+            "traceback": "x" * 9,
+        }
+        bike.client.hset(keys.failures, f"j{number:03}:A", json.dumps(kept))
+        bike.client.zadd(keys.failure_times, {f"j{number:03}:A": 1000.0 + number // 3})
+    return bike
+
+
+def test_failures_are_grouped_by_what_went_wrong(page, failures):
+    found = read(page.get("/failures"))
+    assert "All 250 are grouped" in found.words
+    assert "200 ValueError: row N <b>" in found.words
+    assert "50 OSError: no disk" in found.words
+    group = next(link for link in found.links if "group=" in link)
+    pages = follow(page, f"/{group}", "cursor=")
+    assert len({jobid for each in pages for jobid in listed(each)}) == 200
+    assert "Those like this: ValueError: row N <b>" in pages[0].words
+
+
+def test_failures_are_listed_one_by_one_the_newest_first(page, failures):
+    pages = follow(page, "/failures?as=list", "cursor=")
+    found = [jobid for each in pages for jobid in listed(each)]
+    assert found == [f"j{number:03}:A" for number in reversed(range(250))]
+    assert len(pages) == 3
+    assert "xxxxxxxxx" not in page.get("/failures?as=list").text
+
+
+def test_the_window_of_the_groups_is_stated(page, failures, monkeypatch):
+    whole = type(failures.store.past).read_failures
+    monkeypatch.setattr(type(failures.store.past), "read_failures", lambda self, last, rows: whole(self, last, 100))
+    assert "The newest 100 of 250 are grouped" in read(page.get("/failures")).words
+
+
+def test_queues_show_limits_pauses_and_what_waits(page, bike):
+    bike.set("one:A", "NOW")
+    bike.set("two:B", "NOW")
+    bike.limit("B", at_once=3, rate="100/m")
+    bike.pause_queue("B", reason="no <i>disk</i>")
+    found = read(page.get("/queues"))
+    assert "3 at once, 100/m" in found.words
+    assert "no <i>disk</i>" in found.words
+    assert {"jobs?status=ENQ&queue=work-A", "jobs?status=WRK&queue=work-A"} <= set(found.links)
+    bike.pause_all(reason="all of it")
+    # What all viewers share is a second old at most.
+    wait_until(lambda: "Everything is paused" in read(page.get("/queues")).words)
+    assert "all of it" in read(page.get("/queues")).words
+
+
+def test_workers_are_shown_lost_ones_first_and_dispatchers_apart(page, bike):
+    now = bike.store.timeline.read_clock()
+    for number in range(20):
+        owner = f"worker{number:02}"
+        kind = "dispatcher" if number == 5 else "worker"
+        entry = {
+            "kind": kind,
+            "host": f"<b>host{number}",
+            "pid": number,
+            "queues": [f"q{n}" for n in range(30)],
+            "version": "1",
+        }
+        bike.client.hset(bike.store.keys.workers, owner, f"{now - 100:.6f} {json.dumps(entry)}")
+        bike.client.zadd(bike.store.keys.seen, {owner: now - 60 if number == 7 else now})
+    bike.client.hset(bike.store.keys.batches, "worker031", "\n" + "\n".join(f"job{n}:A" for n in range(9)) + "\n")
+    found = read(page.get("/workers"))
+    assert "Lost (1)" in found.words
+    assert "lost worker" in found.words
+    assert "Dispatchers (1)" in found.words
+    assert "Workers (18)" in found.words
+    assert found.words.index("<b>host7") < found.words.index("<b>host5") < found.words.index("<b>host0")
+    assert "and 20 more" in found.words
+    assert listed(found) == [f"job{n}:A" for n in range(5)]
+    assert "and 4 more" in found.words
+
+
+def test_the_log_says_who_did_what(page, client, server_url, bike):
+    noted = Redbike(RoundRobin("A"), prefix=bike.prefix, redis_config=server_url, noted_as="ann@example.org")
+    noted.set("one:A", "EVERY:1h")
+    noted.set("two:A", "EVERY:1h")
+    list(noted.pause("one:A", reason="no <b>disk</b>"))
+    found = read(page.get("/log"))
+    assert found.words.count("ann@example.org") == 3
+    assert "no <b>disk</b>" in found.words
+    of_one = read(page.get("/log?id=one:A"))
+    assert of_one.words.count("ann@example.org") == 2
+    assert "Nothing yet" in read(page.get("/log?id=other:A")).words
+
+
+def test_older_changes_are_on_the_next_pages(page, bike):
+    entries = [
+        json.dumps(
+            [f"{1000 + number // 4}.000000", "ann", "set", f"change {number}", f"j{number:03}:A", f"k{number:03}:A"]
+        )
+        for number in range(130)
+    ]
+    bike.client.lpush(bike.store.keys.log, *entries)
+    found = [jobid for each in follow(page, "/log", "until=") for jobid in listed(each)]
+    assert found == [f"{kind}{number:03}:A" for number in reversed(range(130)) for kind in "kj"]
+
+
+def test_a_search_in_the_log_goes_on_where_it_ended(page, bike, monkeypatch):
+    monkeypatch.setattr("redbike.web.pages.log.PATIENCE", -1.0)
+    entries = [json.dumps([f"{1000 + n // 4}.000000", "ann", "set", "", f"j{n}:A"]) for n in range(40)]
+    bike.client.lpush(bike.store.keys.log, *entries)
+    pages = follow(page, "/log?id=j3:A", "until=")
+    assert "There is more to look at" in pages[0].words
+    assert len(pages) == 41
+    assert sum("Did what" in each.words for each in pages) == 1
