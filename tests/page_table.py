@@ -62,6 +62,7 @@ ELSEWHERE = {
         "$ python3 -m venv /opt/redbike": SYSTEMD,
         "$ systemctl enable": SYSTEMD,
         "$ cd /etc/redbike": SYSTEMD,
+        "$ /opt/redbike/bin/pip": f"{PAGE}::test_the_unit_of_the_page_is_right",
         "$ docker build": DOCKER,
         "FROM redbike": f"{CODE}::test_an_image_of_your_own_replaces_what_is_in_app",
         "$ (umask 077": DOCKER,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -217,7 +218,7 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path):
     assert packed == {str(path) for path in files if "__pycache__" not in path.parts}
     run(sys.executable, "-m", "venv", str(tmp_path / "venv"))
     python = str(tmp_path / "venv" / "bin" / "python")
-    run(python, "-m", "pip", "install", "-q", f"{wheel}[embedded]")
+    run(python, "-m", "pip", "install", "-q", f"{wheel}[embedded,web]")
     folder = tmp_path / "empty"
     folder.mkdir()
     (folder / "jobs.py").write_text(
@@ -233,8 +234,27 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path):
     try:
         assert run(python, "jobs.py", cwd=folder).stdout == "worked job:A\n"
         assert "STP" in run(command, "tell", "job:A", cwd=folder).stdout
+        look_at_the_page(command, folder)
     finally:
         run(command, "server", "stop", cwd=folder)
+
+
+def look_at_the_page(command: str, folder: Path) -> None:
+    """The page answers, with all files that it loads."""
+    with subprocess.Popen(
+        [command, "web", "--listen=127.0.0.1:0"], cwd=folder, stderr=subprocess.PIPE, text=True
+    ) as page:
+        assert page.stderr
+        url = page.stderr.readline().split()[-1]
+        try:
+            with urlopen(url, timeout=60) as answer:
+                text = answer.read().decode()
+            assert "<h1>Overview</h1>" in text
+            for asset in re.findall(r'"(static/[^"]+)"', text):
+                with urlopen(f"{url}{asset}", timeout=60) as answer:
+                    assert "immutable" in answer.headers["cache-control"]
+        finally:
+            page.terminate()
 
 
 def run(*command: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":

@@ -78,6 +78,9 @@ RUN_DUE = "tests/testing/test_run_due.py"
 PLUGIN = "tests/testing/test_plugin.py"
 COMPLETION = "tests/cli/test_completion.py"
 CHECK = "tests/checking/test_check.py"
+GATE = "tests/web/test_gate.py"
+PAGE_SERVER = "tests/web/test_server.py"
+PAGE_COMMAND = "tests/cli/test_web.py"
 
 
 class Bug(NamedTuple):
@@ -4955,7 +4958,213 @@ PROGRAMS = [
     ),
 ]
 
+GUARDED = [
+    Bug(
+        "the page does not look at the host",
+        "web/gate.py",
+        "            is_known = self._keys.are_asked_for or is_loopback(host)",
+        "            is_known = True",
+        f"{GATE} -k 'other_hosts'",
+    ),
+    Bug(
+        "the page takes a name that only begins like a loopback name",
+        "web/requests.py",
+        'return name == "localhost"',
+        'return name.startswith("localhost")',
+        f"{GATE} -k 'other_hosts'",
+    ),
+    Bug(
+        "the page changes jobs without the permission to write",
+        "web/gate.py",
+        "        if get_path(scope) not in FOR_ALL and not self._write:",
+        "        if False:",
+        f"{GATE} -k permission_to_write",
+    ),
+    Bug(
+        "a page of another site changes jobs",
+        "web/gate.py",
+        "        if not is_own_origin(scope, headers):",
+        "        if False:",
+        f"{GATE} -k another_page",
+    ),
+    Bug(
+        "a request of the same site counts as one of the page",
+        "web/requests.py",
+        'return site in ("same-origin", "none")',
+        'return site in ("same-origin", "same-site", "none")',
+        f"{GATE} -k another_page",
+    ),
+    Bug(
+        "a frame of nowhere counts as the page",
+        "web/requests.py",
+        '    return place.lower() == headers.get("host", "").lower() and not is_downgraded',
+        '    return place.lower() in ("", headers.get("host", "").lower()) and not is_downgraded',
+        f"{GATE} -k another_page",
+    ),
+    Bug(
+        "a session can be forged",
+        "web/keys.py",
+        '        if not _is_same(signature, self._sign(f"session {text}")):',
+        "        if not signature:",
+        f"{GATE} -k forged",
+    ),
+    Bug(
+        "a session is for ever",
+        "web/keys.py",
+        '0 <= time.time() - int(text.partition(".")[0]) < AGE',
+        "True",
+        f"{GATE} -k with_its_age",
+    ),
+    Bug(
+        "a new token leaves the sessions of the old one",
+        "web/keys.py",
+        "_derive(source)\n        # Two",
+        '_derive("")\n        # Two',
+        f"{GATE} -k with_its_token",
+    ),
+    Bug(
+        "the key of a form is for all browsers",
+        "web/keys.py",
+        'self._sign(f"form {browser}")',
+        'self._sign("form")',
+        f"{GATE} -k for_the_browser",
+    ),
+    Bug(
+        "wrong tokens in a header do not count",
+        "web/gate.py",
+        "        self._tries.add(client)\n",
+        "",
+        f"{GATE} -k must_wait",
+    ),
+    Bug(
+        "wrong tokens lock everybody out",
+        "web/keys.py",
+        "    return str(number) if number.version == 4 else",
+        '    return "" if number.version == 4 else',
+        f"{GATE} -k must_wait",
+    ),
+    Bug(
+        "what is refused makes the wait longer",
+        "web/gate.py",
+        "        if self._tries.is_over(client):\n",
+        "        if self._tries.is_over(client):\n            self._tries.add(client)\n",
+        f"{GATE} -k must_wait",
+    ),
+    Bug(
+        "the page is shown without the token",
+        "web/gate.py",
+        "        if self._keys.are_asked_for and path not in FOR_ALL and not is_asset(scope):",
+        '        if self._keys.are_asked_for and path == "/":',
+        f"{GATE} -k every_page_leads",
+    ),
+    Bug(
+        "the login leads to another site",
+        "web/requests.py",
+        "return len(text) <= LONGEST and text.isprintable() and _stays(path) and _stays(unquote(path))",
+        "return True",
+        f"{GATE} -k this_page_only",
+    ),
+    Bug(
+        "a quoted path leads out of the page",
+        "web/requests.py",
+        " and _stays(unquote(path))",
+        "",
+        f"{GATE} -k this_page_only",
+    ),
+    Bug(
+        "an error inside is an answer without headers",
+        "web/gate.py",
+        "                await self._fail(scope)(scope, receive, answer)",
+        "                await self._fail(scope)(scope, receive, send)",
+        f"{GATE} -k error_inside",
+    ),
+    Bug(
+        "a cache keeps pages",
+        "web/gate.py",
+        '    headers.setdefault("cache-control", PRIVATE)\n',
+        "",
+        f"{GATE} -k every_answer",
+    ),
+    Bug(
+        "a cookie is given to scripts",
+        "web/gate.py",
+        "; HttpOnly",
+        "",
+        f"{GATE} -k login_and_the_logout",
+    ),
+    Bug(
+        "what is from Redis is markup",
+        "web/rendering.py",
+        "autoescape=select_autoescape(default=True)",
+        "autoescape=False",
+        f"{GATE} -k is_text_everywhere",
+    ),
+    Bug(
+        "links ignore the path below which the page is",
+        "web/requests.py",
+        '.removeprefix(quote(scope.get("root_path", "")))',
+        "",
+        f"{GATE} -k below_a_path",
+    ),
+    Bug(
+        "a quoted slash counts as a folder",
+        "web/requests.py",
+        'raw = scope.get("raw_path") or quote',
+        "raw = quote",
+        f"{GATE} -k below_a_path",
+    ),
+    Bug(
+        "websockets pass the gate",
+        "web/gate.py",
+        '        if scope["type"] == "websocket":\n            await send({"type": "websocket.close", "code": 1008})\n',
+        '        if scope["type"] == "websocket":\n            await self._app(scope, receive, send)\n',
+        f"{GATE} -k websockets",
+    ),
+    Bug(
+        "an address that others can reach needs no token",
+        "cli/web.py",
+        "if token is None and not server.is_local(bound):",
+        "if False:",
+        f"{PAGE_COMMAND} -k only_with_a_token",
+    ),
+    Bug(
+        "a path that the proxy has stripped is not put back",
+        "web/server.py",
+        '            if path != self._path and not path.startswith(f"{self._path}/"):',
+        "            if False:",
+        f"{PAGE_SERVER} -k path_of_a_proxy",
+    ),
+    Bug(
+        "the page waits for the end of streams",
+        "web/server.py",
+        "            self.transport.close()\n",
+        "            pass\n",
+        f"{PAGE_SERVER} -k open_streams",
+    ),
+    Bug(
+        "a client that sends nothing is not cut off",
+        "web/server.py",
+        "            self._timer = self.loop.call_later(PATIENCE, self.transport.abort)",
+        "            pass",
+        f"{PAGE_SERVER} -k cut_off",
+    ),
+    Bug(
+        "a request that hangs keeps the page from ending",
+        "web/server.py",
+        "        thread = threading.Thread(target=run, daemon=True)",
+        "        thread = threading.Thread(target=run)",
+        f"{PAGE_SERVER} -k request_that_hangs",
+    ),
+    Bug(
+        "a command gets the token of the page",
+        "commands/start.py",
+        ', b"REDBIKE_WEB_TOKEN")',
+        ")",
+        "tests/commands/test_commands.py -k not_the_urls",
+    ),
+]
 BUGS = [
+    *GUARDED,
     *SYNCED,
     *EMBEDDED,
     *IMPORTED,

@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 from redbike import Redbike, RoundRobin
 from redbike.errors import ServerError
 from redbike.web import app, pages
-from tests.pages import PAGES, find_block
+from tests.commandline import ROOT
+from tests.pages import PAGES, find_block, list_blocks
 from tests.waiting import wait_until
 
 TOKEN = "a-token-of-the-tests"
@@ -160,6 +161,30 @@ def test_the_page_is_behind_caddy(shell, proxied, is_stripped):
         (shell.folder / "Caddyfile").write_text(f"{{\nadmin off\nauto_https off\n}}\nhttp://:{port} {{\n{text}}}\n")
 
     browse(proxied(["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"], write))
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_the_unit_of_the_page_is_right(shell):
+    install, make, add, *_ = [
+        command
+        for command, _ in next(
+            block for block in list_blocks("deployment") if block.text.startswith("$ /opt/redbike/bin/pip")
+        ).commands()
+    ]
+    assert install.endswith("pip install '.[web]'")
+    (shell.folder / "redbike.env").write_text("REDBIKE_URL=x\n")
+    for line in (make.replace("deploy/", f"{ROOT}/deploy/"), add):
+        line = line.replace("/etc/systemd/system/", "./").replace("/etc/redbike/", "./")
+        subprocess.run(["sh", "-c", line], cwd=shell.folder, check=True)
+    assert re.fullmatch(r"REDBIKE_URL=x\nREDBIKE_WEB_TOKEN=\w{48}\n", (shell.folder / "redbike.env").read_text())
+    unit = shell.folder / "redbike-web.service"
+    text = unit.read_text()
+    assert text.startswith("[Unit]\nDescription=Redbike page\n")
+    [command] = re.findall("^ExecStart=/opt/redbike/bin/redbike (.*)$", text, re.MULTILINE)
+    assert command == "--config=/etc/redbike/redbike.conf web"
+    unit.write_text(re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", text).replace("/etc/redbike\n", "/\n"))
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert "redbike-web" not in done.stderr, done.stderr
 
 
 @pytest.fixture
