@@ -54,7 +54,7 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("redbike metrics --listen=9199", "For Prometheus, at http://127.0.0.1:9199/metrics."),
     ],
     "web": [
-        ("redbike web", "The page, at http://127.0.0.1:8080/, for you alone."),
+        ("redbike web", "The page, at http://127.0.0.1:8080/, for this machine alone."),
         (
             "redbike web --write --listen=0.0.0.0:8080",
             "For all who know REDBIKE_WEB_TOKEN, also to steer.",

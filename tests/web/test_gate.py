@@ -2,7 +2,10 @@
 
 import itertools
 import logging
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from starlette.applications import Starlette
@@ -14,6 +17,7 @@ from redbike import BadConfig
 from redbike.web import app, gate, keys, pages
 from redbike.web.keys import AGE, TRIES, WINDOW, Keys, Tries
 from redbike.web.rendering import name_asset
+from tests.commandline import ROOT
 
 TOKEN = "a-token-of-the-tests"
 SENT = {"content-type": "application/x-www-form-urlencoded"}
@@ -533,6 +537,19 @@ def test_websockets_are_refused(browse):
         with pytest.raises(WebSocketDisconnect) as caught, page.websocket_connect(path):
             pass
         assert caught.value.code == 1008
+
+
+def test_nothing_is_started_before_the_first_request(server_url):
+    code = """
+import sys, threading
+import redbike.web
+assert threading.active_count() == 1
+assert "uvicorn" not in sys.modules
+bike = redbike.Redbike(redbike.RoundRobin("A"), redis_config=sys.argv[1])
+redbike.web.app(bike)
+assert threading.active_count() == 1
+"""
+    subprocess.run([sys.executable, "-c", code, server_url], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
 
 
 # Below a path
