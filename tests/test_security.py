@@ -20,6 +20,9 @@ from redbike.running.dispatcher import Dispatcher
 from redbike.running.loop import Loop
 from redbike.serving.check import check_server
 from redbike.state import rights
+from redbike.state.overview import Wanted
+from redbike.state.paging import Place, Search
+from redbike.state.past_runs import RunSearch
 from redbike.state.run import LEASE, Placement
 from redbike.steering.gates import Gatekeeper
 from redbike.watching.glance import read_view
@@ -356,6 +359,14 @@ def asks(bike, helper):
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]
     assert [run.outcome for run in bike.runs("broken:A")] == ["failed"]
     assert [job.jobid for job in bike.jobs(failed=True)] == ["broken:A"]
+    # What the page reads.
+    assert [job.jobid for job in store.paging.read(Search(Wanted(failed=True))).jobs] == ["broken:A"]
+    assert store.paging.read(Search(by_next=True), Place(entry=(1.0, b"gone:A"))).jobs
+    assert store.past.read_failures(None, 10).total == 1
+    assert store.past.read_runs(RunSearch(), ["broken:A"]).runs
+    assert not store.past.read_runs_of_many(RunSearch(), Place()).following
+    assert store.questions.read_pauses(["job:A"]) == {}
+    assert [entry for _, entry in store.log.list_until(None)] == []
     set_job(other, "due:A", "EVERY:1h", 1.0)
     assert [job.jobid for job in bike.jobs("bad:A", "due:A", overdue=True)] == ["due:A"]
     assert "due:A" in [job.jobid for job in bike.jobs(overdue=True)]

@@ -93,6 +93,15 @@ def pack_entry(worker: str, runs: Sequence[tuple[str, str, int, bytes]]) -> byte
     return b"".join(parts)
 
 
+def list_naming(entries: Iterable[bytes], jobids: Iterable[str]) -> list[bytes]:
+    """Return those of `entries` that may name one of `jobids`: so that few have to be read as a whole."""
+    names = list(map(encode, jobids))
+    # With its size before it, an id is hardly the end of another one.
+    sized = [_SIZE.pack(len(name)) + name for name in names if len(name) < 2**16]
+    gone = {b"F" + name for name in names}
+    return [entry for entry in entries if entry in gone or any(name in entry for name in sized)]
+
+
 @dataclass(slots=True)
 class Batch:
     """Runs that have ended together: an entry that is read as far as their places in it."""

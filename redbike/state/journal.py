@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from redbike.serving.refusals import translate_errors
-from redbike.state.entries import Digest, Pending, read_entry
+from redbike.state.entries import Digest, Pending, list_naming, read_entry
 from redbike.state.history import PastRun
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.questions import Questions
@@ -14,7 +14,7 @@ from redbike.state.records import COUNT, decode, encode
 from redbike.state.tally import PART, RECENT, count_recent, parse_recent
 from redbike.words import Skip
 
-FEW = 20  # jobs that are looked for in the bytes of each entry
+FEW = 200  # jobs that are looked for in the bytes of each entry
 
 
 class Journal:
@@ -96,11 +96,7 @@ class Journal:
 
 
 def _list_naming(entries: list[bytes], jobids: Sequence[str] | None) -> list[bytes]:
-    """Return those of `entries` that may name one of a few `jobids`: only these have to be read as a whole."""
-    if jobids is None or len(jobids) > FEW:
-        return entries
-    names = [encode(jobid) for jobid in jobids]
-    return [entry for entry in entries if any(name in entry for name in names)]
+    return entries if jobids is None or len(jobids) > FEW else list_naming(entries, jobids)
 
 
 def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:

@@ -10,11 +10,12 @@ is there all the time is on one of them, perhaps on two.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from redbike.errors import BadConfig
 from redbike.state.history import PastRun
+from redbike.state.journal import Journal
 from redbike.state.namespace import Namespace
 from redbike.state.overview import Job, Overview, Wanted
 from redbike.state.ranks import Entry, Ranks
@@ -104,6 +105,7 @@ class Paging:
     def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
         self._namespace = namespace
         self._overview = Overview(namespace, queue_for)
+        self._journal = Journal(namespace)
 
     def read(
         self,
@@ -117,7 +119,8 @@ class Paging:
         """Return a page that begins at `place`: until there are `rows` jobs, or `most` entries were looked at.
 
         Or until `patience` seconds have passed. At least one request is made, and its jobs are all on the page, so
-        there may be more of them. `newest` is what `Journal.read_newest` has told of late.
+        there may be more of them. Whether a job never ran is told with `newest`, which is what `Journal.read_newest`
+        has told of late; without it, that is read for the jobs of the page alone.
         """
         until, sources = time.monotonic() + patience, self._list_sources(search)
         found, scanned, done = list[Job](), 0, 0
@@ -132,12 +135,19 @@ class Paging:
                 scanned += step.scanned
                 following = step.following or (Place(number + 1) if number + 1 < len(sources) else None)
                 if following and (len(found) >= rows or scanned >= most or time.monotonic() >= until):
-                    return JobPage(found, min(done + step.done, total), total, following)
+                    return JobPage(self._add_last_runs(found, newest), min(done + step.done, total), total, following)
             done += self._count(source)
-        return JobPage(found, total, total, None)
+        return JobPage(self._add_last_runs(found, newest), total, total, None)
 
     def _fetch(self, jobids: list[str], wanted: Wanted, newest: Mapping[str, PastRun | None] | None) -> Iterator[Job]:
-        return filter(wanted.fits, self._overview.read_named(jobids, newest))
+        return filter(wanted.fits, self._overview.read_named(jobids, newest or {}))
+
+    def _add_last_runs(self, jobs: list[Job], newest: Mapping[str, PastRun | None] | None) -> list[Job]:
+        """Return jobs with those of their last runs that are not archived yet."""
+        if newest is not None:
+            return jobs
+        known = self._journal.read_newest([job.jobid for job in jobs]) if jobs else {}
+        return [_add_last_run(job, known[job.jobid]) if job.jobid in known else job for job in jobs]
 
     def _list_sources(self, search: Search) -> list[Source]:
         """Return where those may be that are wanted: a small index, if there is one."""
@@ -241,6 +251,10 @@ class Paging:
         with self._namespace.translate((key, "hash")):
             following, found = client.hscan(key, cursor, match=match, count=count)
         return int(following), found
+
+
+def _add_last_run(job: Job, run: PastRun | None) -> Job:
+    return replace(job, last_started=run.started if run else None, last_outcome=run.outcome if run else None)
 
 
 def measure_cursor(cursor: int) -> float:

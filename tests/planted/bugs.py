@@ -58,6 +58,13 @@ AGENDA = "tests/watching/test_agenda.py"
 PAGES = "tests/test_pages.py"
 PINGS = "tests/running/test_pings.py"
 RUN_LOG = "tests/working/test_run_log.py"
+PAGING = "tests/state/test_paging.py"
+CALENDAR = "tests/watching/test_calendar.py"
+BACKGROUND = "tests/web/test_background.py"
+WEB_ALL = "tests/web/test_pages_all.py"
+WEB_JOBS = "tests/web/test_pages_jobs.py"
+WEB_AGENDA = "tests/web/test_pages_agenda.py"
+WEB_LISTS = "tests/web/test_pages_lists.py"
 WHY = "tests/why/test_why.py"
 OVERVIEW = "tests/state/test_overview.py"
 LISTING = "tests/cli/test_list.py"
@@ -5335,5 +5342,96 @@ BUGS = [
         'if server and not server.status()["running"]:',
         "if False:",
         f"{COMPLETION} -k line_names",
+    ),
+    Bug(
+        "what is hostile becomes markup of the page",
+        "web/rendering.py",
+        "autoescape=select_autoescape(default=True),",
+        "autoescape=False,",
+        f"{WEB_ALL} -k hostile_shows",
+    ),
+    Bug(
+        "a text of half a pair breaks the page",
+        "web/rendering.py",
+        'return text.encode(errors="backslashreplace")',
+        "raise",
+        f"{WEB_ALL} -k all_is_hostile",
+    ),
+    Bug(
+        "a search of the page without a hit looks at all jobs",
+        "state/paging.py",
+        "len(found) >= rows or scanned >= most or",
+        "len(found) >= rows or",
+        f"{PAGING} -k without_a_hit",
+    ),
+    Bug(
+        "a search of the page takes as long as it likes",
+        "state/paging.py",
+        " or time.monotonic() >= until):",
+        "):",
+        f"{PAGING} -k takes_too_long",
+    ),
+    Bug(
+        "a job between two pages of few is lost",
+        "state/paging.py",
+        "page = jobids[first : first + ROWS]",
+        "page = jobids[first : first + ROWS + 1][-ROWS:]",
+        f"{PAGING} -k order_of_their_ids",
+    ),
+    Bug(
+        "jobs that are due at the same instant are lost between two pages",
+        "state/ranks.py",
+        "found[0] <= entry",
+        "found[0][0] <= entry[0]",
+        f"{PAGING} -k same_instant",
+    ),
+    Bug(
+        "a page goes on at a place of a server that has moved on",
+        "state/ranks.py",
+        "if rank is not None and now == score:",
+        "if rank is not None:",
+        f"{PAGING} -k moved_elsewhere",
+    ),
+    Bug(
+        "a text with characters of patterns is taken as a pattern by the page",
+        "web/pages/parameters.py",
+        "{escape_pattern(text)}",
+        "{text}",
+        f"{WEB_JOBS} -k literally",
+    ),
+    Bug(
+        "each viewer has the agenda counted",
+        "web/background.py",
+        "if task.progress is None and not task.is_fresh and",
+        "if task.progress is None and",
+        f"{WEB_AGENDA} -k once_for_all",
+    ),
+    Bug(
+        "two viewers at once have the agenda counted twice",
+        "web/background.py",
+        "if task.progress is None and not task.is_fresh and",
+        "if not task.is_fresh and",
+        f"{BACKGROUND} -k once_for_all",
+    ),
+    Bug(
+        "no more samples are taken once Redis was away",
+        "web/sampling.py",
+        'log.debug("no sample of the queues: %s", error)',
+        "return",
+        f"{BACKGROUND} -k comes_back",
+    ),
+    Bug(
+        "the calendar of a job has the days of UTC",
+        "watching/calendar.py",
+        "local = time.monotonic() + patience, ZoneInfo(zone)",
+        'local = time.monotonic() + patience, ZoneInfo("UTC")',
+        f"{CALENDAR} -k zone",
+    ),
+    Bug(
+        "a search in the log of the page never gets further",
+        "web/pages/log.py",
+        "return entries, (moment, same)",
+        "return entries, (moment, 1)",
+        f"{WEB_LISTS} -k goes_on_where",
     ),
 ]

@@ -138,6 +138,16 @@ def test_jobs_that_are_due_at_the_same_instant_are_on_one_page_each(bike, client
     assert [page for _, page in ranks.list_after(last)] == []
 
 
+def test_no_job_is_left_out_because_the_last_one_of_a_page_has_moved_elsewhere(bike, client):
+    key = bike.store.keys.timeline
+    client.zadd(key, {f"x{n:03}": float(n) for n in range(100)})
+    ranks = Ranks(bike.store._namespace, key)
+    _, page = next(ranks.list_after(None, 50))
+    client.zadd(key, {page[-1][1]: 1000.0})  # it has run, and is due again later
+    _, further = next(ranks.list_after(page[-1], 50))
+    assert [member for _, member in further] == [f"x{n:03}".encode() for n in range(50, 100)]
+
+
 def test_a_sorted_set_is_walked_backwards_too(bike, client):
     key = bike.store.keys.failure_times
     client.zadd(key, {f"x{n:03}": 10.0 for n in range(100)})

@@ -52,7 +52,8 @@ def show_jobs(site: Site, request: Request) -> Response:
         page = JobPage([exact], 1, 1, None)
     else:
         search = Search(_read_wanted(asked, queue), pattern or None, _compile(pattern), asked.sort == "next")
-        page = site.bike.store.paging.read(search, place, site.newest.get())
+        # To read all runs that are not archived yet may take a while: only one filter needs them.
+        page = site.bike.store.paging.read(search, place, site.newest.get() if asked.flags["never_ran"] else None)
     clock, given = site.read_clock(), asked.to_dict()
     names = [each.queue for each in site.view.get().glance.queues]
     return site.answer(
