@@ -30,6 +30,7 @@ def make_environment() -> Environment:
     )
     environment.filters |= {
         "text": show_text,
+        "value": make_value,
         "number": show_number,
         "duration": show_length,
         "took": show_took,
@@ -65,6 +66,11 @@ def encode_all(text: str) -> bytes:
 def show_number(value: float | None) -> str:
     """Return a number with its thousands apart."""
     return NOTHING if value is None else f"{value:,.0f}"
+
+
+def make_value(text: str) -> str:
+    """Return a text as the value of a field, which a browser sends back as it is; what is no UTF-8 is replaced."""
+    return encode_all(text).decode(errors="replace")
 
 
 def shorten_number(value: float) -> str:

@@ -59,7 +59,7 @@ PAGES = "tests/test_pages.py"
 PINGS = "tests/running/test_pings.py"
 RUN_LOG = "tests/working/test_run_log.py"
 PAGING = "tests/state/test_paging.py"
-CALENDAR = "tests/watching/test_calendar.py"
+JOB_CALENDAR = "tests/watching/test_calendar.py"
 BACKGROUND = "tests/web/test_background.py"
 WEB_ALL = "tests/web/test_pages_all.py"
 WEB_JOBS = "tests/web/test_pages_jobs.py"
@@ -5425,7 +5425,7 @@ BUGS = [
         "watching/calendar.py",
         "local = time.monotonic() + patience, ZoneInfo(zone)",
         'local = time.monotonic() + patience, ZoneInfo("UTC")',
-        f"{CALENDAR} -k zone",
+        f"{JOB_CALENDAR} -k zone",
     ),
     Bug(
         "a search in the log of the page never gets further",

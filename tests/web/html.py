@@ -7,9 +7,9 @@ APART = {"button", "dd", "dt", "h1", "h2", "label", "legend", "li", "option", "p
 VOID = {"meta", "link", "input", "br", "hr", "img", "path", "rect"}
 KNOWN = {
     "a", "b", "body", "br", "button", "caption", "code", "dd", "details", "div", "dl", "dt", "fieldset", "footer",
-    "form", "h1", "h2", "head", "header", "html", "input", "label", "legend", "li", "link", "main", "meta", "nav", "ol",
-    "option", "p", "path", "pre", "rect", "script", "section", "select", "span", "strong", "summary", "svg", "table",
-    "tbody", "td", "th", "thead", "time", "title", "tr", "ul",
+    "form", "h1", "h2", "head", "header", "html", "input", "label", "legend", "li", "link", "main", "meta", "nav",
+    "noscript", "ol", "option", "p", "path", "pre", "rect", "script", "section", "select", "span", "strong",
+    "summary", "svg", "table", "tbody", "td", "th", "thead", "time", "title", "tr", "ul",
 }  # fmt: skip
 
 

@@ -83,10 +83,11 @@ def test_it_is_counted_once_for_all_viewers_and_says_how_far_it_is(page, jobs, m
     found = read(page.get("/agenda"))
     assert "Look again" in found.words
     assert [a["content"] for tag, a in found.tags if a.get("http-equiv") == "refresh"] == ["2"]
+    assert [a["data-again"] for _, a in found.tags if "data-again" in a] == ["2"]
     may_go_on.set()
     found = show(page)
     assert counted == [24]
-    assert not [a for _, a in found.tags if "http-equiv" in a]
+    assert not [a for _, a in found.tags if "http-equiv" in a or "data-again" in a]
 
 
 def test_a_bad_span_is_refused(page):

@@ -66,6 +66,13 @@ def test_the_form_shows_what_is_asked_for(page, some):
     assert options == ["", "work-A", "work-B", "", *STATUSES, "", "next"]
 
 
+def test_a_queue_with_any_name_can_be_chosen(page, bike, client):
+    client.sadd(bike.store.keys.queues, 'a"><b>\u202e', b"\xff")
+    found = read(page.get("/jobs"))
+    assert [attributes["value"] for tag, attributes in found.tags if tag == "option"][1:3] == ['a"><b>\u202e', "\ufffd"]
+    read(page.get("/jobs", params={"queue": 'a"><b>\u202e'}))
+
+
 def test_a_pause_is_shown_with_its_reason_its_end_and_its_author(page, some):
     found = read(page.get("/jobs?paused=1"))
     assert "paused now" in found.words

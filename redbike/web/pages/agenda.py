@@ -14,6 +14,8 @@ from redbike.web.charts import draw_strip
 from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
 from redbike.web.site import Site
 
+AGAIN, LATER = 2, 10  # seconds after which a browser looks again while it is counted, if it has something to show
+
 
 def show_agenda(site: Site, request: Request) -> Response:
     """Show what will run when, as somebody has counted it; it is counted in the background."""
@@ -35,6 +37,7 @@ def show_agenda(site: Site, request: Request) -> Response:
         clock,
         here="agenda",
         task=task,
+        again=AGAIN if agenda is None else LATER,
         agenda=agenda,
         span=span,
         grid=make_grid(agenda, span, clock.zone, queue or None) if agenda else None,

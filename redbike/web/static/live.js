@@ -7,3 +7,6 @@ document.addEventListener("keydown", (event) => {
     document.getElementById("search")?.focus();
   }
 });
+// What is still being counted is looked at again; without scripts the page does that itself.
+const counting = document.querySelector("[data-again]");
+if (counting) setTimeout(() => location.reload(), counting.dataset.again * 1000);
