@@ -1,0 +1,105 @@
+"""Pages of ended runs and of failures."""
+
+import json
+
+import pytest
+
+from redbike.state.entries import list_naming, pack_entry
+from redbike.state.history import pack_run
+from redbike.state.paging import FEW, Place
+from redbike.state.past_runs import RunSearch
+from redbike.state.store import Store
+from redbike.words import Outcome
+from tests import states
+
+MANY = FEW + 100
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, states.queue_for)
+
+
+def add_runs(store, *runs):
+    packed = [(jobid, "work-A", 10, pack_run(start, 0.0, 1.0, Outcome.OK, 1, error)) for jobid, start, error in runs]
+    store.client.rpush(store.keys.journal, pack_entry("host:1:x", packed))
+
+
+def archive(store):
+    for _ in store.archiver.archive():
+        pass
+
+
+def test_runs_of_few_jobs_are_all_in_order_whether_they_are_archived_or_not(store):
+    add_runs(store, ("a:A", 1000.0, ""), ("b:A", 3000.0, "no luck"))
+    archive(store)
+    add_runs(store, ("a:A", 2000.0, ""))
+    page = store.past.read_runs(RunSearch(), rows=2)
+    assert [(run.jobid, run.started) for run in page.runs] == [("b:A", 3000.0), ("a:A", 2000.0)]
+    assert (page.is_complete, page.is_more) == (True, True)
+    older = store.past.read_runs(RunSearch(before=(2000.0, "a:A")), rows=2)
+    assert [run.started for run in older.runs] == [1000.0]
+    assert [run.jobid for run in store.past.read_runs(RunSearch(failed=True)).runs] == ["b:A"]
+    assert len(store.past.read_runs(RunSearch(since=2000.0)).runs) == 2
+    assert len(store.past.read_runs(RunSearch(), ["a:A"]).runs) == 2
+
+
+def test_runs_of_many_jobs_are_read_in_bounded_parts_that_have_each_of_them(store):
+    add_runs(store, *((f"j{n:04}:A", 1000.0 + n, "") for n in range(MANY)))
+    archive(store)
+    add_runs(store, ("new:A", 9000.0, ""))
+    newest = store.past.read_runs(RunSearch())
+    assert [run.jobid for run in newest.runs] == ["new:A"]
+    assert (newest.is_complete, newest.total) == (False, MANY)
+    place, seen, pages = newest.following, [], 0
+    while place is not None:
+        page = store.past.read_runs_of_many(RunSearch(), Place.parse(place.format()), rows=100, patience=3600)
+        assert len(page.runs) < 400
+        seen += [run.jobid for run in page.runs]
+        place, pages = page.following, pages + 1
+    assert sorted(seen) == [f"j{n:04}:A" for n in range(MANY)]
+    assert pages > 3
+
+
+def test_a_search_for_runs_without_a_hit_ends_in_time(store):
+    add_runs(store, *((f"j{n:04}:A", 1000.0 + n, "") for n in range(MANY)))
+    archive(store)
+    page = store.past.read_runs_of_many(RunSearch(pattern="nothing*"), Place(), patience=-1)
+    assert page.runs == []
+    assert page.following is not None
+    assert page.looked_at < MANY
+
+
+def test_failures_go_on_behind_the_last_one(store):
+    keys = store.keys
+    for number in range(30):
+        store.client.hset(keys.failures, f"j{number:02}:A", json.dumps({"error": f"error {number}", "attempt": 2}))
+        store.client.zadd(keys.failure_times, {f"j{number:02}:A": 1000.0})
+    seen, last = [], None
+    while True:
+        page = store.past.read_failures(last, 7)
+        assert page.total == 30
+        seen += [failure.jobid for failure in page.failures]
+        if page.following is None or not page.failures:
+            break
+        last = page.following
+    assert seen == [f"j{number:02}:A" for number in reversed(range(30))]
+
+
+@pytest.mark.parametrize(
+    "kept", [b"", b"\xff", b"[]", b"{}", b'{"error": 7, "attempt": "x", "failed": []}', b"[" * 9999]
+)
+def test_a_damaged_failure_is_one_all_the_same(store, kept):
+    store.client.hset(store.keys.failures, "j:A", kept)
+    store.client.zadd(store.keys.failure_times, {"j:A": 1000.0})
+    [failure] = store.past.read_failures(None, 10).failures
+    assert (failure.jobid, failure.failed, failure.attempt) == ("j:A", 1000.0, None)
+    assert isinstance(failure.error, str)
+
+
+def test_only_entries_that_name_a_job_are_read_as_a_whole(store):
+    one, other = (
+        pack_entry("h", [(jobid, "q", 1, pack_run(1.0, 0, 0, Outcome.OK, 1, ""))]) for jobid in ("1:A", "11:A")
+    )
+    assert list_naming([one, other, b"F1:A", b"F11:A"], ["1:A"]) == [one, b"F1:A"]
+    assert list_naming([one, b"P1\n" + other], ["11:A", "x"]) == [b"P1\n" + other]
