@@ -1,6 +1,6 @@
 """Operators pause and resume jobs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from redbike.config import Settings
 from redbike.running import resuming
@@ -18,7 +18,12 @@ def pause_jobs(store: Store, texts: Iterable[str], until: float | None, reason: 
     """
     check_reason(reason)
     until = check_until(until, store.timeline.read_clock())
-    jobids, by = list(expand(store.questions, texts)), store.who or name_operator()
+    return pause_found(store, list(expand(store.questions, texts)), until, reason)
+
+
+def pause_found(store: Store, jobids: Sequence[str], until: float | None, reason: str) -> list[Steered]:
+    """`pause_jobs` for jobs by their ids, none of them twice, with an end and a reason that are checked already."""
+    by = store.who or name_operator()
     pages = [jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE)]
     return [
         Steered(*each) for page in pages for each in zip(page, store.pauses.pause(page, until, by, reason), strict=True)

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
-from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -13,19 +13,24 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from redbike.errors import BadConfig, RedbikeError
+from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.redbike import Redbike
+from redbike.web.forms import TooLong, read_form
 from redbike.web.gate import Gate, is_asset, make_cookie, say
 from redbike.web.keys import Keys, Tries
-from redbike.web.pages import PAGES, read_target, show_failure, show_login, show_problem
+from redbike.web.memory import Note
+from redbike.web.pages import FORMS, PAGES, FormEndpoint, read_target, show_failure, show_login, show_problem
 from redbike.web.rendering import name_asset, read_asset
 from redbike.web.requests import get_client
 from redbike.web.sampling import sample
+from redbike.web.sent import Sent
 from redbike.web.site import Endpoint, Site
 
-KINDS = {"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
+SCRIPT = "text/javascript; charset=utf-8"
+KINDS = {"style.css": "text/css; charset=utf-8", "live.js": SCRIPT, "set.js": SCRIPT}
 FOREVER = "public, max-age=31536000, immutable"
 MOST = 4096  # bytes of a form of the login
+MOST_TO_CHANGE = 1024 * 1024  # bytes of any other: a thousand ids, or the data of a job
 
 
 def app(
@@ -36,6 +41,7 @@ def app(
     hosts: Collection[str] | None = None,
     show_data: bool = False,
     secret: str | None = None,
+    who_header: str | None = None,
 ) -> Starlette:
     """Return the page on the jobs of `bike`, as an ASGI application.
 
@@ -43,12 +49,14 @@ def app(
     it; without, only requests whose Host is a loopback name. `hosts` are the only names that it takes as the Host;
     ``["*"]`` takes any, for an application that mounts this one and checks who asks itself. Data of jobs, output and
     tracebacks are shown with `show_data` alone. If there is no token, and several processes serve this page with
-    `write`, they need the same `secret`, of which the keys of forms are made. Raise `BadConfig`.
+    `write`, they need the same `secret`, of which the keys of forms are made. The log names who changes something by
+    the address, and by the header `who_header` of a proxy that sets it itself, such as X-Forwarded-User. Raise
+    `BadConfig`.
 
     While its lifespan goes on, it takes a sample of the queues each minute, for the charts. One that is mounted in
     another application has no lifespan: then the charts know what somebody has looked at.
     """
-    return make_app(Site(lambda: bike, bike.settings, Keys(token, secret), write, show_data), hosts)
+    return make_app(Site(lambda: bike, bike.settings, Keys(token, secret), write, show_data, who_header), hosts)
 
 
 def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
@@ -69,6 +77,10 @@ def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
         lifespan=live,
         routes=[
             *routes,
+            *(
+                Route(f"/{path}", partial(_change, site, endpoint), methods=["POST"])
+                for path, endpoint in FORMS.items()
+            ),
             Route("/static/{name}", _serve_asset),
             Route("/login", partial(_login, site, tries), methods=["GET", "POST"]),
             Route("/logout", partial(_log_out, site), methods=["POST"]),
@@ -103,6 +115,31 @@ def _fail(site: Site, scope: Scope) -> Response:
         return say(500, "this page could not be made")
 
 
+async def _change(site: Site, endpoint: FormEndpoint, request: Request) -> Response:
+    """Answer a form that changes something: there is no other way to do that."""
+    if not site.write:
+        return say(403, "this page only shows: start it with --write to change something")
+    try:
+        form = await read_form(request, MOST_TO_CHANGE)
+    except TooLong:
+        return say(413, "this form is too long")
+    except BadConfig as error:
+        return say(400, str(error))
+    if not site.keys.is_form(form.get("form", ""), request.state.browser):
+        return say(403, "this form is not of this page, or of another browser: go back, and load the page again")
+    return await run_in_threadpool(_run_form, endpoint, Sent(site, request, form))
+
+
+def _run_form(endpoint: FormEndpoint, sent: Sent) -> Response:
+    try:
+        return endpoint(sent)
+    except ServerError as error:
+        # A form cannot be loaded again as a page can. What it changes says itself what became of it.
+        return sent.lead_back(Note(f"Nothing was done: {error}", is_problem=True))
+    except RedbikeError as error:
+        return show_problem(sent.site, sent.request, error)
+
+
 def _serve_asset(request: Request) -> Response:
     name = request.path_params["name"]
     found = read_asset(name)
@@ -118,16 +155,16 @@ async def _login(site: Site, tries: Tries, request: Request) -> Response:
         return RedirectResponse("./", 303)
     if request.method != "POST":
         return show_login(site, request, "")
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST:
-            return say(413, "this form is too long")
+    try:
+        given = (await read_form(request, MOST)).get("token", "")
+    except TooLong:
+        return say(413, "this form is too long")
+    except BadConfig:
+        given = ""  # no form of this page, so it has no token either
     client = get_client(request.scope)
     if tries.is_over(client):
         return show_login(site, request, "Too many wrong tokens. Wait a minute.", 429)
-    sent = parse_qs(body.decode("utf-8", "replace"))
-    if not site.keys.fits(sent.get("token", [""])[0]):
+    if not site.keys.fits(given):
         tries.add(client)
         return show_login(site, request, "That is not the token.", 401)
     answer = RedirectResponse(read_target(request), 303)

@@ -11,8 +11,10 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
+from redbike.errors import BadJobId
 from redbike.schedule.forecast import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
+from redbike.state.keys import check_known_jobid
 from redbike.texts import escape as make_visible
 
 NOTHING = "–"
@@ -39,6 +41,7 @@ def make_environment() -> Environment:
         "lines": show_lines,
         "part": quote_part,
     }
+    environment.tests |= {"jobid": is_jobid}
     environment.globals |= {"asset": name_asset}
     return environment
 
@@ -61,6 +64,14 @@ def encode_all(text: str) -> bytes:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
         return text.encode(errors="backslashreplace")
+
+
+def is_jobid(text: str) -> bool:
+    """Tell whether a form can name the job of this id: it is UTF-8, and has no control characters."""
+    try:
+        return bool(check_known_jobid(text))
+    except BadJobId:
+        return False
 
 
 def show_number(value: float | None) -> str:
@@ -117,7 +128,7 @@ def show_instant(moment: float | None, clock: Clock) -> Markup:
 @cache
 def read_asset(name: str) -> bytes | None:
     """Return a file that pages load; None if there is none of that name."""
-    if name not in ("style.css", "live.js"):
+    if name not in ("style.css", "live.js", "set.js"):
         return None
     return files("redbike.web").joinpath("static", name).read_bytes()
 

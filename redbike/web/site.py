@@ -18,7 +18,9 @@ from redbike.state.past_runs import FailurePage
 from redbike.watching.glance import View, read_view
 from redbike.watching.health import MAX_LAG
 from redbike.web.background import Background
+from redbike.web.forms import name_place
 from redbike.web.keys import Keys
+from redbike.web.memory import Memory
 from redbike.web.rendering import make_environment, show_instant
 from redbike.web.requests import count_depth
 from redbike.web.samples import Samples
@@ -54,6 +56,7 @@ class Site:
     keys: Keys
     write: bool = False
     show_data: bool = False
+    who_header: str | None = None  # in which the operator's proxy says who sends a request
     pages: Sequence[tuple[str, str]] = PAGES
     view: Snapshot[View] = field(init=False)
     newest: Snapshot[dict[str, PastRun | None]] = field(init=False)  # runs that are not archived yet
@@ -64,6 +67,7 @@ class Site:
         self._opened = Snapshot(self.open_bike, math.inf)
         self.samples = Samples()
         self.background = Background()
+        self.memory = Memory(self.keys)
         self.view = Snapshot(self._read_view)
         self.newest = Snapshot(lambda: self.bike.store.journal.read_newest(), LATE)
         self.gates = Snapshot(lambda: self.bike.store.gates.list_all())
@@ -104,6 +108,9 @@ class Site:
     def answer(self, request: Request, template: str, clock: Clock, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page made of a template; `clock` says when what is shown was so."""
         # Relative links only: a proxy may have put the site below any path.
+        browser = request.state.browser
+        # What loads a page in the background is told nothing: the person would never see it.
+        is_seen = "text/html" in request.headers.get("accept", "")
         context = {
             "site": self,
             "up": "../" * count_depth(request.scope),
@@ -111,7 +118,11 @@ class Site:
             "live": "",
             "clock": clock,
             "instant": lambda moment: show_instant(moment, clock),
-            "form": self.keys.make_form(request.state.browser),
+            "form": self.keys.make_form(browser),
+            "once": lambda: self.memory.make_once(browser),
+            "notes": lambda: self.memory.take_notes(browser) if is_seen else [],
+            "back": name_place(request),
+            "asked": request.query_params,
             **values,
         }
         return HTMLResponse(self._environment.get_template(template).render(context), status)

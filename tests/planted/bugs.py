@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from tests.planted.bugs_page_steering import STEERING_PAGE
+
 # Where the tests are that catch most of them.
 CRASHES = "tests/test_crashes.py -k"
 MOVES = "tests/state/test_transitions.py"
@@ -5203,6 +5205,7 @@ BUGS = [
     *OPTIONS,
     *NOTING,
     *MOVING_IN,
+    *(Bug(*each) for each in STEERING_PAGE),
     Bug(
         "check stops at the first bad setting",
         "config.py",

@@ -4,8 +4,10 @@ import warnings
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike
 from redbike.web import app
+from tests.verbs import Quiet
+from tests.web.browsing import Browser
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -14,10 +16,11 @@ with warnings.catch_warnings():
 BASE = "http://localhost"
 
 
-class Failing(RoundRobin):
+class Failing(Quiet):
     """What it works fails as the data of a job say, and else succeeds."""
 
     def work(self, jobid, data):
+        super().work(jobid)
         if isinstance(data, dict) and "error" in data:
             raise ValueError(data["error"])
 
@@ -49,3 +52,9 @@ def page(bike):
 @pytest.fixture
 def page_with_data(bike):
     return TestClient(app(bike, show_data=True), base_url=BASE)
+
+
+@pytest.fixture
+def browser(bike):
+    """The browser of somebody who may change something."""
+    return Browser(app(bike, write=True))

@@ -219,7 +219,7 @@ def test_a_user_who_only_reads_can_open_every_page(client, server_url, reader):
         "overdue=1",
         "status=STP",
     )
-    for path in pages.PAGES:
+    for path in {*pages.PAGES} - {*pages.FORMS}:
         for query in given:
             answer = page.get(f"/{path}?{query}")
             refused = [entry["object"] for entry in client.acl_log() if entry["object"] != "client|setinfo"]

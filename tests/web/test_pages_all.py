@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from redbike.web.pages import PAGES
+from redbike.web.pages import FORMS, PAGES
 from tests.web.html import read
 
-LIST_PAGES = [name for name in PAGES if name != "job"]
+LIST_PAGES = [name for name in PAGES if name not in ("job", "preview", *FORMS)]
 HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

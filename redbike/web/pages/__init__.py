@@ -1,5 +1,6 @@
 """The pages: each makes an answer of what it reads of the jobs."""
 
+from collections.abc import Callable
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -7,6 +8,7 @@ from starlette.responses import Response
 
 from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError
 from redbike.schedule.forecast import Clock
+from redbike.web.pages.act import carry_out
 from redbike.web.pages.agenda import show_agenda
 from redbike.web.pages.failures import show_failures
 from redbike.web.pages.job import show_job
@@ -15,10 +17,12 @@ from redbike.web.pages.log import show_log
 from redbike.web.pages.overview import show_overview
 from redbike.web.pages.queues import show_queues, show_workers
 from redbike.web.pages.runs import show_runs
+from redbike.web.pages.setting import save, show_form, show_preview
 from redbike.web.requests import is_target
+from redbike.web.sent import Sent
 from redbike.web.site import Endpoint, Site
 
-__all__ = ["PAGES", "read_target", "show_failure", "show_login", "show_problem"]
+__all__ = ["FORMS", "PAGES", "FormEndpoint", "read_target", "show_failure", "show_login", "show_problem"]
 
 PAGES: dict[str, Endpoint] = {
     "": show_overview,
@@ -30,8 +34,12 @@ PAGES: dict[str, Endpoint] = {
     "queues": show_queues,
     "workers": show_workers,
     "log": show_log,
+    "set": show_form,
+    "preview": show_preview,
 }
-STATUSES = {NoSuchJob: 404, BadJobId: 400, BadConfig: 400, BadQueueName: 400}
+FormEndpoint = Callable[[Sent], Response]
+FORMS: dict[str, FormEndpoint] = {"do": carry_out, "set": save}
+STATUSES = {NoSuchJob: 404, BadJobId: 400, BadQueueName: 400, BadConfig: 400}
 FAILURES = {
     404: "There is no such page.",
     405: "This page is only shown. Nothing was changed.",

@@ -1,0 +1,154 @@
+"""A job as a person types it into a form: what is wrong with it, and what it would change.
+
+A form says what it was made from. So somebody who has had it open for a while does not overwrite what another has
+changed meanwhile.
+"""
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from redbike.config import Settings
+from redbike.errors import BadConfig, BadJobId, BadQueueName
+from redbike.options import DATA, OPTIONS, format_data, list_texts, parse_data, read_option
+from redbike.state.keys import check_jobid
+from redbike.state.store import Store
+from redbike.web.forms import Form
+from redbike.web.keys import Keys
+from redbike.web.previews import Preview, make_preview
+
+PRETTY = 2000  # characters of data that are shown with line breaks
+SECRET = "set, and not shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is stored of a job: texts of what it has."""
+
+    schedule: str | None = None  # None for no such job
+    options: dict[str, str] = field(default_factory=dict)
+    data: str = ""  # JSON
+
+    @classmethod
+    def read(cls, store: Store, jobid: str) -> Self:
+        """Return what is stored of a job."""
+        [row] = store.questions.read_rows([jobid], with_data=True)
+        texts = zip(OPTIONS, list_texts(row.options), strict=True)
+        return cls(row.schedule, {name: text for name, text in texts if text}, row.data)
+
+    def seal(self, keys: Keys) -> str:
+        """Return what is another text for anything else that is stored; it tells nothing of that."""
+        return keys.make_form(f"seen {json.dumps([self.schedule, self.options, self.data])}")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The texts of a form, without blanks at their ends."""
+
+    jobid: str = ""
+    schedule: str = ""
+    tz: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    data: str = ""  # "" leaves them as they are
+    seen: str = ""  # the seal of what the form was made from
+    was: str = "{}"  # the texts that it had then, as JSON; of data, a seal
+
+    @classmethod
+    def read(cls, form: Form) -> Self:
+        """Return what a form says."""
+        texts = {name: form.get(name, "").replace("\r\n", "\n").strip() for name in ("schedule", "tz", DATA)}
+        options = {name: form.get(name, "").strip() for name in OPTIONS}
+        return cls(form.get("id", ""), options=options, seen=form.get("seen", ""), was=form.get("was", ""), **texts)
+
+    @classmethod
+    def show(cls, jobid: str, kept: Kept, keys: Keys, show_data: bool) -> Self:
+        """Return a form with what is stored of a job, as far as that may be shown: no URL, which may be secret."""
+        options = {name: text for name, text in kept.options.items() if OPTIONS[name].kind != "url"}
+        schedule = (kept.schedule or "").encode(errors="replace").decode()
+        data = _format_data(kept.data) if show_data else ""
+        was = {**options, "schedule": schedule, DATA: keys.make_form(f"data {data}")}
+        return cls(jobid, schedule, "", options, data, kept.seal(keys), json.dumps(was))
+
+    def preview(self, zone: str, now: float | None = None) -> Preview:
+        """Return what its schedule means; `zone` is where it is without a zone of its own."""
+        return make_preview(self.schedule, self.tz, self.jobid, self.options.get("spread", ""), zone, now)
+
+    def check(self, store: Store, zone: str, now: float) -> dict[str, str]:
+        """Return what is wrong with it, by field."""
+        errors: dict[str, str] = {}
+        try:
+            store.queue_for(check_jobid(self.jobid))
+        except (BadJobId, BadQueueName) as error:
+            errors["id"] = str(error)
+        errors |= self.preview(zone, now).errors
+        for name, text in self.options.items():
+            try:
+                read_option(name, text or None)
+            except BadConfig as error:
+                errors[name] = str(error)
+        try:
+            format_data(parse_data(self.data) if self.data else None)
+        except BadConfig as error:
+            errors[DATA] = str(error)
+        return errors
+
+    def list_changes(self, kept: Kept) -> dict[str, Any]:
+        """Return the options and data that it changes of what is stored, as `Redbike.set` takes them.
+
+        Data and URLs that are left empty are not changed: they may not have been shown.
+        """
+        found: dict[str, Any] = {}
+        for name, text in self.options.items():
+            is_other = bool(text) if OPTIONS[name].kind == "url" else text != kept.options.get(name, "")
+            if is_other:
+                found[name] = text or None
+        if self.data and format_data(value := parse_data(self.data)) != kept.data:
+            found[DATA] = value
+        return found
+
+    def merge(self, fresh: "Draft", keys: Keys) -> "Draft":
+        """Return this draft on top of what is stored by now: what nobody has typed here is as it is there."""
+        try:
+            was = json.loads(self.was)
+        except (ValueError, RecursionError):
+            was = {}
+        was = was if isinstance(was, dict) else {}
+        options = {
+            name: fresh.options.get(name, "") if text == was.get(name, "") else text
+            for name, text in self.options.items()
+        }
+        schedule = fresh.schedule if self.schedule == was.get("schedule", "") else self.schedule
+        data = fresh.data if keys.make_form(f"data {self.data}") == was.get(DATA) else self.data
+        return replace(self, schedule=schedule, options=options, data=data, seen=fresh.seen, was=fresh.was)
+
+
+def compare(before: Kept, after: Kept) -> list[str]:
+    """Return what has become of a job, a text for each difference; without what is secret."""
+    found = []
+    if before.schedule != after.schedule:
+        found.append(f"schedule {before.schedule or 'none'} → {after.schedule or 'none'}")
+    for name in OPTIONS:
+        old, new = before.options.get(name, ""), after.options.get(name, "")
+        if old != new:
+            is_secret = OPTIONS[name].kind == "url"
+            found.append(f"{name} changed" if is_secret else f"{name} {old or 'default'} → {new or 'default'}")
+    if before.data != after.data:
+        found.append("data changed" if after.data else "data removed")
+    return found
+
+
+def name_default(name: str, settings: Settings) -> str:
+    """Return in words what holds for a job that does not have an option."""
+    option = OPTIONS[name]
+    value = getattr(settings, option.key) if option.is_setting else option.default
+    if option.kind == "url":
+        return "that of the settings" if value else "none"
+    return "the worker class decides" if value is None else f"{option.zero if option.zero and not value else value}"
+
+
+def _format_data(text: str) -> str:
+    """Return data for whoever edits them: with line breaks, unless that would make them much longer."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False) if text and len(text) < PRETTY else text
+    except (ValueError, RecursionError):
+        return text

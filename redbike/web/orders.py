@@ -1,0 +1,205 @@
+"""What a form asks for: an action, on jobs, on a queue or on everything, and what it says in words."""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from redbike.errors import BadConfig, BadSchedule
+from redbike.limits import check_at_once, parse_rate
+from redbike.options import fold
+from redbike.schedule.forecast import Clock
+from redbike.schedule.moments import parse_timestamp
+from redbike.steering.gates import Limits
+from redbike.steering.operator import check_reason, check_until
+from redbike.web.forms import Form, read_back
+from redbike.web.selection import ALL, Selection
+from redbike.words import Event
+
+NO_LIMIT = "none"  # takes a limit back
+FIELDS = ("until", "reason", "at_once", "rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What can be done to jobs, in words."""
+
+    verb: str
+    says: str  # what will happen to each of them
+    words: dict[str, str]  # what became of jobs, by the words of the library; any other is the first one
+    is_final: bool = False  # whether it cannot be taken back, even of one job
+
+
+ACTIONS = {
+    "run": Action(
+        "Run",
+        "Each runs once, now, whatever its schedule says; the schedule stays, and its last failure is forgotten. "
+        "One that runs already runs once more after that.",
+        {"queued": "queued", "owed": "will run once more when the run in flight ends", "missing": "gone"},
+    ),
+    "cancel": Action(
+        "Cancel",
+        "What waits or runs of each is dropped, and counted as cancelled. A run in flight is told within 5 seconds. "
+        "The schedule goes on.",
+        {
+            "cancelled": "cancelled",
+            "unchanged": "cancelled already",
+            "idle": "without anything that waits or runs",
+            "missing": "gone",
+        },
+        is_final=True,
+    ),
+    "pause": Action(
+        "Pause",
+        "None is enqueued until it is resumed. What waits in a queue is held; a run in flight completes.",
+        {"paused": "paused", "unchanged": "paused already", "missing": "gone"},
+    ),
+    "resume": Action(
+        "Resume",
+        "Each goes on. What came due meanwhile was missed: the option catchup decides what of it runs now.",
+        {"resumed": "resumed", "unchanged": "not paused", "missing": "gone"},
+    ),
+    "unset": Action(
+        "Unset",
+        "Each is forgotten, with its schedule, options and data. A run in flight completes.",
+        {"unset": "unset", "missing": "gone"},
+        is_final=True,
+    ),
+}
+QUEUE_SAYS = {
+    "pause": "No job is taken from it until it is resumed. Runs in flight complete.",
+    "resume": "Workers take jobs from it again.",
+    "limit": "The limits hold across all workers.",
+    "unlimit": "No limit that people have set holds any more.",
+}
+ALL_SAYS = {
+    "pause": "No job is enqueued, and none is taken from any queue, until everything is resumed. Runs in flight "
+    "complete.",
+    "resume": "The timeline and all queues go on, but not what was paused by itself. What came due meanwhile runs as "
+    "the option catchup says.",
+}
+TARGETS = {"jobs": list(ACTIONS), "queue": list(QUEUE_SAYS), "all": list(ALL_SAYS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a form asks for, as it was typed."""
+
+    action: str
+    of: str = "jobs"  # or queue, or all
+    queue: str = ""  # the name of the queue
+    selection: Selection = field(default_factory=Selection)
+    texts: dict[str, str] = field(default_factory=dict)  # of `FIELDS`
+    digest: str = ""  # of the jobs that were shown
+    number: int | None = None  # of them
+    is_confirmed: bool = False
+    back: str = "./"
+    only_failed: bool = False  # whether it was asked for by the name run-failed
+
+    @classmethod
+    def read(cls, form: Form) -> Self:
+        """Read a form. Raise `BadConfig` for another action or target, and what `Selection.read` raises."""
+        named, of = form.get("action", ""), form.get("of", "jobs")
+        action = "run" if named == "run-failed" else named
+        if of not in TARGETS:
+            raise BadConfig(f"bad of {of!r:.40}: {', '.join(TARGETS)} are allowed")
+        known = TARGETS[of]
+        if action not in known:
+            raise BadConfig(f"bad action {named!r:.40}: {', '.join(known)} are allowed for {of}")
+        selection = Selection.read(form) if of == "jobs" else Selection()
+        if named == "run-failed" and not selection.jobids:
+            selection = replace(selection, pattern=selection.pattern or ALL, status=Event.DIE.value)
+        return cls(
+            action,
+            of,
+            form.get("name", ""),
+            selection,
+            {name: form.get(name, "").strip() for name in FIELDS},
+            form.get("digest", ""),
+            int(number) if (number := form.get("number", "")[:12]).isascii() and number.isdecimal() else None,
+            # To confirm something to jobs is to say which set of them it is.
+            bool(form.get("confirmed") and (of != "jobs" or form.get("digest"))),
+            read_back(form),
+            named == "run-failed",
+        )
+
+    @property
+    def verb(self) -> str:
+        """The action as a person says it."""
+        return {"limit": "Limit", "unlimit": "Take back the limits of"}.get(self.action) or ACTIONS[self.action].verb
+
+    @property
+    def says(self) -> str:
+        """What will happen, in sentences."""
+        if self.of == "jobs":
+            return ACTIONS[self.action].says
+        return (QUEUE_SAYS if self.of == "queue" else ALL_SAYS)[self.action]
+
+    @property
+    def fields(self) -> list[str]:
+        """Those of `FIELDS` that belong to it."""
+        return {"pause": ["until", "reason"], "limit": ["at_once", "rate"]}.get(self.action, [])
+
+    def is_done_at_once(self, number: int) -> bool:
+        """Tell whether nobody has to confirm it for so many jobs: one that is named, and it can be taken back."""
+        return number == 1 and bool(self.selection.jobids) and not ACTIONS[self.action].is_final
+
+    def params(self) -> list[tuple[str, str]]:
+        """Return what a form must send to ask for the same of the same, besides `fields`."""
+        named = "run-failed" if self.only_failed else self.action
+        return [("action", named), ("of", self.of), ("name", self.queue), *self.selection.params()]
+
+
+@dataclass(slots=True)
+class Given:
+    """What an order says besides, and what is wrong with it, by field."""
+
+    until: float | None = None
+    reason: str = ""
+    limits: Limits = field(default_factory=Limits)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, order: Order, clock: Clock) -> Self:
+        """Read the texts of an order. A time without a zone is in that of the clock."""
+        given = cls()
+        for name in order.fields:
+            try:
+                given._add(name, order.texts.get(name, ""), clock)
+            except (BadConfig, BadSchedule) as error:
+                given.errors[name] = str(error)
+        if order.action == "limit" and not (given.limits or given.errors):
+            given.errors["at_once"] = "neither a number at once nor a rate is given"
+        if order.action == "unlimit":
+            given.limits = {"at_once": None, "rate": None}
+        return given
+
+    def _add(self, name: str, text: str, clock: Clock) -> None:
+        is_none = fold(text) == NO_LIMIT
+        if name == "reason":
+            self.reason = check_reason(text)
+        elif not text:
+            return
+        elif name == "until":
+            self.until = check_until(parse_timestamp(text, clock.zone), clock.now, text)
+        elif name == "rate":
+            self.limits["rate"] = None if is_none else text
+            parse_rate(self.limits["rate"])
+        else:
+            self.limits["at_once"] = None if is_none else _parse_at_once(text)
+
+
+def _parse_at_once(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise BadConfig(f"bad at-once {text!r:.40}: a whole number, or {NO_LIMIT}, is needed")
+    number = int(text[:12])
+    check_at_once(number)
+    return number
+
+
+def count_words(action: str, words: dict[str, int]) -> list[tuple[str, int]]:
+    """Return how many jobs became what, in words for people, in the order in which actions list them."""
+    known = ACTIONS[action].words
+    first = next(iter(known.values()))
+    found = dict.fromkeys(known.values(), 0)
+    for word, number in words.items():
+        found[known.get(word, first)] += number
+    return [(said, number) for said, number in found.items() if number]

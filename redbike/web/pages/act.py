@@ -1,0 +1,143 @@
+"""Actions: a form asks for one, a person confirms what cannot be taken back, and a note says what became of it."""
+
+from starlette.responses import Response
+
+from redbike.errors import RedbikeError
+from redbike.schedule.forecast import Clock
+from redbike.state.overview import Wanted
+from redbike.web.memory import Note
+from redbike.web.orders import Given, Order, count_words
+from redbike.web.rendering import show_text
+from redbike.web.selection import Found
+from redbike.web.sent import Sent
+from redbike.web.steering import Done, Steerer
+from redbike.words import Event
+
+MOST = 10_000  # jobs that one form changes
+NAMED = 50  # jobs that a confirmation names
+ASKED, BAD, CHANGED = 200, 400, 409  # statuses
+NONE = Note("No job fits any more, so nothing was done.", is_problem=True)
+TOO_MANY = Note(
+    f"More than {MOST:,} jobs match, or it takes too long to find them. That is too much for one step, so nothing was "
+    "done. Narrow the filter, or use the command line.",
+    is_problem=True,
+)
+UNKNOWN = "What was sent last may have been done or not: look before you try it again."
+
+
+def carry_out(sent: Sent) -> Response:
+    """Do what a form asks for, or ask back. Raise `RedbikeError` for what cannot be done; then nothing was changed."""
+    order, clock = Order.read(sent.form), sent.read_clock()
+    given = Given.read(order, clock)
+    if order.of == "jobs":
+        return _act_on_jobs(sent, order, given, clock)
+    steerer = sent.make_steerer()
+    name = steerer.find_queue(order.queue) if order.of == "queue" else ""
+    if given.errors or (order.of == "all" and not order.is_confirmed):
+        return _ask(sent, order, given, clock, f"the queue {show_text(name)}" if name else "everything")
+    return sent.do_once(lambda: _steer_gate(steerer, order, given, name))
+
+
+def _act_on_jobs(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
+    found = _find(sent, order)
+    if not found.jobids:
+        return sent.lead_back(NONE)
+    if found.is_more:
+        return sent.lead_back(TOO_MANY)
+    is_other = bool(order.digest) and order.digest != found.digest
+    if given.errors or is_other or not (order.is_confirmed or order.is_done_at_once(len(found.jobids))):
+        return _ask(sent, order, given, clock, _name_jobs(found.jobids), found, is_other)
+    # What was unset is not there to be shown.
+    is_gone = order.action == "unset" and order.back.startswith("./job?")
+    steerer = sent.make_steerer()
+    return sent.do_once(lambda: _steer_jobs(steerer, order, given, found), "./jobs" if is_gone else None)
+
+
+def _find(sent: Sent, order: Order) -> Found:
+    bike = sent.site.bike
+    found = order.selection.find(bike, MOST)
+    if order.only_failed and found.jobids:
+        # Also those that are named by their ids.
+        failed = bike.store.overview.list_jobs(Wanted(status=Event.DIE), found.jobids)
+        return Found(tuple(job.jobid for job in failed), found.is_more)
+    return found
+
+
+def _ask(
+    sent: Sent,
+    order: Order,
+    given: Given,
+    clock: Clock,
+    subject: str,
+    found: Found | None = None,
+    is_other: bool = False,
+) -> Response:
+    """Say what would happen, and ask whether it shall; nothing is changed yet."""
+    changes = _compare(sent, order, found) if found and is_other else None
+    if found:
+        sent.memory.keep_set(found)
+    return sent.site.answer(
+        sent.request,
+        "act_confirm.html",
+        clock,
+        BAD if given.errors else CHANGED if is_other else ASKED,
+        here={"jobs": "jobs", "queue": "queues"}.get(order.of, ""),
+        order=order,
+        errors=given.errors,
+        subject=subject,
+        found=found,
+        named=found.jobids[:NAMED] if found else (),
+        changes=changes,
+        back=order.back.removeprefix("./"),
+    )
+
+
+def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str], int]]:
+    """Return what has changed since a set of jobs was shown: how, some of these jobs, and how many there are."""
+    before, now = sent.memory.get_set(order.digest), set(found.jobids)
+    if before is None:
+        return []
+    kinds = ("new", sorted(now - before)), ("gone, or not fitting any more", sorted(before - now))
+    return [(how, jobids[:NAMED], len(jobids)) for how, jobids in kinds if jobids]
+
+
+def _steer_jobs(steerer: Steerer, order: Order, given: Given, found: Found) -> Note:
+    try:
+        done = steerer.steer(order.action, found.jobids, given.until, given.reason)
+    except RedbikeError as error:
+        return Note(f"{order.verb}: nothing was done. {error}", is_problem=True)
+    return _describe(order, found, done)
+
+
+def _describe(order: Order, found: Found, done: Done) -> Note:
+    """Return what became of jobs, in words."""
+    words = count_words(order.action, done.words)
+    if len(found.jobids) == 1 and words:
+        said = f"{show_text(found.jobids[0])}: {words[0][0]}."
+    else:
+        counts = ", ".join(f"{number:,} {word}" for word, number in words)
+        said = f"{order.verb} {_name_jobs(found.jobids)}: {counts or 'nothing was done'}."
+    if done.error:
+        return Note(f"{said} Then it stopped: {done.error}. {UNKNOWN}", is_problem=True)
+    return Note(said)
+
+
+def _steer_gate(steerer: Steerer, order: Order, given: Given, name: str) -> Note:
+    """Steer the queue of this full name, or everything: ""."""
+    what = f"The queue {show_text(name)}" if name else "Everything"
+    try:
+        if order.action == "pause":
+            said = "is paused" if steerer.pause_queue(name, given.until, given.reason) else "was paused already"
+        elif order.action == "resume":
+            said = "goes on" if steerer.resume_queue(name) else "was not paused"
+        else:
+            gate = steerer.limit(name, given.limits)
+            said = f"has these limits now: at once {gate.at_once or 'none'}, rate {gate.rate or 'none'}"
+        is_unknown = bool(name) and name not in steerer.store.gates.list_queues()
+    except RedbikeError as error:
+        return Note(f"{what}: {error}. {UNKNOWN}", is_problem=True)
+    return Note(f"{what} {said}.{' It was never used.' if is_unknown else ''}")
+
+
+def _name_jobs(jobids: tuple[str, ...]) -> str:
+    return f"the job {show_text(jobids[0])}" if len(jobids) == 1 else f"{len(jobids):,} jobs"

@@ -1,0 +1,128 @@
+"""The form that sets a job, new or edited, and what its schedule means while one types."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from redbike.errors import RedbikeError
+from redbike.options import DATA, OPTIONS, read_changes
+from redbike.schedule.forecast import Clock
+from redbike.state.keys import check_known_jobid
+from redbike.web.drafts import SECRET, Draft, Kept, compare, name_default
+from redbike.web.gate import say
+from redbike.web.memory import Note
+from redbike.web.previews import Preview
+from redbike.web.rendering import quote_part, show_text
+from redbike.web.sent import Sent
+from redbike.web.site import Site
+from redbike.web.steering import Steerer
+
+GOOD, BAD, CHANGED = 200, 400, 409  # statuses
+UNCHANGED = "Nothing of it differs, so nothing was done."
+UNKNOWN = "It may have been done or not: look before you try it again."
+
+
+def show_form(site: Site, request: Request) -> Response:
+    """Show the form for a new job, or for the job of the id that is asked for."""
+    if not site.write:
+        return say(403, "this page only shows: start it with --write to change something")
+    jobid = request.query_params.get("id", "")
+    kept = Kept.read(site.bike.store, check_known_jobid(jobid)) if jobid else Kept()
+    return _answer(site, request, Draft.show(jobid, kept, site.keys, site.show_data), kept, GOOD)
+
+
+def show_preview(site: Site, request: Request) -> Response:
+    """Show what a schedule means, as a part of a page."""
+    texts = {name: request.query_params.get(name, "").strip() for name in ("id", "schedule", "tz", "spread")}
+    draft = Draft(texts["id"], texts["schedule"], texts["tz"], {"spread": texts["spread"]})
+    preview = draft.preview(site.bike.settings.timezone)
+    return site.answer(request, "act_preview.html", preview.clock, preview=preview)
+
+
+def save(sent: Sent) -> Response:
+    """Set the job that a form describes; or say what is wrong with it, what changed meanwhile, or what it means."""
+    site, draft, clock = sent.site, Draft.read(sent.form), sent.read_clock()
+    errors = draft.check(site.bike.store, clock.zone, clock.now)
+    kept = Kept() if "id" in errors else Kept.read(site.bike.store, draft.jobid)
+    if errors or sent.form.get("step") == "preview":
+        return _answer(site, sent.request, draft, kept, BAD if errors else GOOD, errors, clock, is_previewed=True)
+    return sent.do_once(lambda: _save(sent, draft, clock), f"./job?id={quote_part(draft.jobid)}")
+
+
+def _save(sent: Sent, draft: Draft, clock: Clock) -> Note | Response:
+    # Another form may change the job just now.
+    with sent.memory.changing:
+        kept = Kept.read(sent.site.bike.store, draft.jobid)
+        if draft.seen != kept.seal(sent.site.keys):
+            return _show_conflict(sent, draft, kept, clock)
+        return _set(sent.make_steerer(), draft, kept)
+
+
+def _show_conflict(sent: Sent, draft: Draft, kept: Kept, clock: Clock) -> Response:
+    """Say that a job is not what a form was made from, and show the form on top of what it is now."""
+    site = sent.site
+    fresh = Draft.show(draft.jobid, kept, site.keys, site.show_data)
+    merged = draft.merge(fresh, site.keys)
+    return _answer(site, sent.request, merged, kept, CHANGED, {}, clock, is_previewed=True, is_conflict=True)
+
+
+def _answer(
+    site: Site,
+    request: Request,
+    draft: Draft,
+    kept: Kept,
+    status: int,
+    errors: dict[str, str] | None = None,
+    clock: Clock | None = None,
+    is_previewed: bool = False,
+    is_conflict: bool = False,
+) -> Response:
+    settings = site.bike.settings
+    clock = clock or Clock(site.bike.store.timeline.read_clock(), settings.timezone)
+    preview: Preview | None = draft.preview(clock.zone, clock.now) if is_previewed or draft.schedule else None
+    return site.answer(
+        request,
+        "act_set.html",
+        clock,
+        status,
+        here="jobs",
+        draft=draft,
+        kept=kept,
+        errors=errors or {},
+        preview=preview,
+        options=list(OPTIONS.values()),
+        defaults={
+            name: SECRET if option.kind == "url" and kept.options.get(name) else name_default(name, settings)
+            for name, option in OPTIONS.items()
+        },
+        changes=_list_changes(draft, kept) if is_previewed and not errors else None,
+        is_conflict=is_conflict,
+        back=f"job?id={quote_part(draft.jobid)}" if kept.schedule is not None else "jobs",
+    )
+
+
+def _list_changes(draft: Draft, kept: Kept) -> list[str]:
+    """Return what a draft would change, in words."""
+    changes = draft.list_changes(kept)
+    data = {DATA: "other than before" if changes[DATA] is not None else "removed"} if DATA in changes else {}
+    texts = {name: value or "default" for name, value in changes.items() if name != DATA} | data
+    schedule = [f"schedule: {kept.schedule or 'none'} → {draft.schedule}"] if draft.schedule != kept.schedule else []
+    # Of what may be secret, only what was typed.
+    hidden = {name for name, option in OPTIONS.items() if option.kind == "url"} | {DATA}
+    return schedule + [
+        f"{name}: {text}" if name in hidden else f"{name}: {kept.options.get(name) or 'default'} → {text}"
+        for name, text in texts.items()
+    ]
+
+
+def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
+    name, changes = show_text(draft.jobid), draft.list_changes(kept)
+    if not (changes or draft.tz or draft.schedule != kept.schedule):
+        return Note(f"{name}: {UNCHANGED}")
+    try:
+        has_runs = steerer.setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, read_changes(changes))
+        differences = compare(kept, Kept.read(steerer.store, draft.jobid))
+    except RedbikeError as error:
+        return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
+    said = "; ".join(differences) or "set as it was"
+    left = "" if has_runs or draft.schedule.upper() == "STOP" else " Nothing is left to run of it."
+    return Note(f"{name}: {said}.{left}")

@@ -1,0 +1,146 @@
+"""Which jobs a request is about: those that it names by their ids, or all that a list shows.
+
+A person confirms a set of jobs that was shown a while ago. The digest of that set goes with the confirmation, so that
+nothing is done to any other set.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlencode
+
+from starlette.datastructures import ImmutableMultiDict
+
+from redbike.errors import BadConfig, NoSuchJob
+from redbike.redbike import Redbike
+from redbike.state.keys import check_known_jobid
+from redbike.state.overview import Wanted
+from redbike.state.records import encode
+from redbike.steering.patterns import expand
+
+ALL = "*"
+FLAGS = ("failed", "paused", "overdue", "never_ran")
+MOST_IDS = 1000  # in one request
+PATIENCE = 20.0  # seconds for which jobs that match are looked for
+SOME = 100  # ids between two looks at the time
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Jobs that a selection names, by their ids, in order."""
+
+    jobids: tuple[str, ...]
+    is_more: bool = False  #: whether there are more, or may be: not all jobs were looked at
+
+    @property
+    def digest(self) -> str:
+        """The same for the same set of jobs, and for no other."""
+        return make_digest(self.jobids)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Jobs by their ids; or by a pattern and the filters of the list of jobs, if it has no ids.
+
+    One that has nothing names no job. All jobs are the pattern ``*``.
+    """
+
+    jobids: tuple[str, ...] = ()
+    pattern: str = ""
+    queue: str = ""
+    status: str = ""
+    failed: bool = False
+    paused: bool = False
+    overdue: bool = False
+    never_ran: bool = False
+
+    @classmethod
+    def read(cls, params: ImmutableMultiDict[str, str]) -> Self:
+        """Return what a query or a form says: ``id``, as often as there are ids; or ``pattern`` and filters.
+
+        With ids, all else is passed over. Raise `BadConfig` for more ids than one request may have, and `BadJobId`.
+        """
+        jobids = dict.fromkeys(params.getlist("id"))
+        if len(jobids) > MOST_IDS:
+            raise BadConfig(f"bad selection: it has {len(jobids)} ids, {MOST_IDS} are allowed; a pattern names more")
+        if jobids:
+            return cls(tuple(map(check_known_jobid, jobids)))
+        flags = {name: bool(params.get(name)) for name in FLAGS}
+        return cls((), params.get("pattern", ""), params.get("queue", ""), params.get("status", ""), **flags)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it names nothing."""
+        return self == type(self)()
+
+    def params(self) -> list[tuple[str, str]]:
+        """Return it as the parameters that `read` reads, for links and forms."""
+        texts = [(name, getattr(self, name)) for name in ("pattern", "queue", "status")]
+        flags = [(name, "1") for name in FLAGS if getattr(self, name)]
+        return [*(("id", jobid) for jobid in self.jobids), *(pair for pair in texts if pair[1]), *flags]
+
+    @property
+    def query(self) -> str:
+        """The same as the query of a link."""
+        return urlencode(self.params(), errors="surrogateescape")
+
+    def find(self, bike: Redbike, limit: int, patience: float = PATIENCE) -> Found:
+        """Return the jobs that are there now, up to `limit`; it may take a little more than `patience` seconds.
+
+        Ids of no job are left out. Raise `BadConfig`, `BadJobId` and `BadQueueName` for bad filters, and `ServerError`.
+        """
+        until = time.monotonic() + patience
+        found: list[str] = []
+        is_more = False
+        with suppress(NoSuchJob):
+            try:
+                for jobid in self._list(bike, until):
+                    if len(found) == limit:
+                        is_more = True
+                        break
+                    found.append(jobid)
+                    if len(found) % SOME == 0:
+                        check_time(until)
+            except TimeoutError:
+                is_more = True
+        return Found(tuple(sorted(found)), is_more)
+
+    def _list(self, bike: Redbike, until: float) -> Iterator[str]:
+        """Yield the jobs that are there. Raise `NoSuchJob` where none matches, `TimeoutError` if it takes too long."""
+        if self.is_empty:
+            return iter(())
+        if self.jobids:
+            # By its id alone: one with a star in it is no pattern here.
+            return (job.jobid for job in bike.store.overview.list_jobs(Wanted(), self.jobids))
+        flags = {name: True for name in FLAGS if getattr(self, name)}
+        if not (self.queue or self.status or flags):
+            # Ids alone are read much faster.
+            return expand(bike.store.questions, [self.pattern], also_bad=True)
+        patterns = [] if self.pattern in ("", ALL) else [self.pattern]
+        # Few of very many jobs may fit.
+        jobs = bike.jobs(
+            *patterns,
+            queue=self.queue or None,
+            status=self.status or None,
+            report=lambda done, number: check_time(until),
+            **flags,
+        )
+        return (job.jobid for job in jobs)
+
+
+def check_time(until: float) -> None:
+    """Raise `TimeoutError` if the monotonic clock is past `until`."""
+    if time.monotonic() > until:
+        raise TimeoutError
+
+
+def make_digest(jobids: Iterable[str]) -> str:
+    """Return the same text for the same set of jobs, in whatever order, and for no other set."""
+    digest = hashlib.sha256()
+    for name in sorted({encode(jobid) for jobid in jobids}):
+        # The length parts them, as an id may hold any byte.
+        digest.update(b"%d:%s" % (len(name), name))
+    return digest.hexdigest()

@@ -1,0 +1,27 @@
+// Shows what a schedule means while one types it. Without this, the button Preview does.
+"use strict";
+(() => {
+  const form = document.getElementById("set"), shown = document.getElementById("preview");
+  const pause = 300; // milliseconds without a key
+  let timer, asking;
+  const ask = async () => {
+    asking?.abort();
+    asking = new AbortController();
+    const typed = new URLSearchParams();
+    for (const name of ["id", "schedule", "tz", "spread"]) typed.set(name, form.elements[name].value);
+    if (!typed.get("schedule").trim()) { shown.replaceChildren(); return; }
+    try {
+      const answer = await fetch(`${form.dataset.preview}?${typed}`, {signal: asking.signal});
+      if (!answer.ok) return;
+      const text = await answer.text();
+      shown.replaceChildren(...new DOMParser().parseFromString(text, "text/html").body.childNodes);
+    } catch {
+      // It went on, or the server is away: the next key asks again.
+    }
+  };
+  form.addEventListener("input", (event) => {
+    if (!["id", "schedule", "tz", "spread"].includes(event.target.name)) return;
+    clearTimeout(timer);
+    timer = setTimeout(ask, pause);
+  });
+})();

@@ -1,0 +1,360 @@
+"""Actions by forms, as a browser without JavaScript sends them: what they do, and what the log says of it."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from redbike import Redbike
+from redbike.state.run import Placement
+from redbike.web import app
+from tests.states import dump
+from tests.verbs import Quiet, set_job, take_one
+from tests.web.browsing import Browser
+
+HOURLY = "EVERY:1h@0"
+WHO = "page@testclient"
+
+
+@pytest.fixture(autouse=True)
+def jobs(bike):
+    for jobid in ("nightly:A", "nightly:B", "hourly:A"):
+        set_job(bike.store, jobid, HOURLY, 4e9)
+
+
+def read_log(bike):
+    """What people have changed, in the order in which they did."""
+    return [(entry.action, entry.jobid, entry.detail) for entry in bike.log()][::-1]
+
+
+def names(bike):
+    return {jobid for jobid, _ in bike.get_schedules()}
+
+
+def test_a_job_is_run_at_once(bike, browser):
+    page = browser.send(browser.get("/job?id=hourly:A"), "Run now")
+    assert page.notes == ["hourly:A: queued."]
+    assert str(page.url) == "http://localhost/job?id=hourly:A"
+    assert bike.tell("hourly:A")["status"].startswith("ENQ")
+    assert [(entry.who, entry.action, entry.jobid) for entry in bike.log()] == [(WHO, "run", "hourly:A")]
+
+
+def test_a_note_is_shown_once_and_to_that_browser_alone(bike, browser):
+    other = Browser(browser.client.app)
+    page = browser.get("/job?id=hourly:A")
+    form = page.find("Run now")
+    browser.client.post("/do", data=dict(form.fill("Run now")), follow_redirects=False)
+    assert other.get("/jobs").notes == []
+    # Nor is it lost to what loads pages in the background.
+    assert "queued" not in browser.client.get("/log", headers={"accept": "*/*"}).text
+    assert browser.get("/job?id=nightly:A").notes == ["hourly:A: queued."]
+    assert browser.get("/job?id=nightly:A").notes == []
+
+
+def test_a_job_is_paused_and_resumed(bike, browser):
+    page = browser.get("/job?id=hourly:A")
+    page = browser.send(page, "Pause this job", until="2090-01-02 03:04", reason='"moving" <b>house</b>')
+    assert page.notes == ["hourly:A: paused."]
+    pause = bike.tell("hourly:A")["paused"]
+    assert (pause["by"], pause["reason"], pause["until"]) == (
+        WHO,
+        '"moving" <b>house</b>',
+        datetime(2090, 1, 2, 3, 4, tzinfo=UTC).timestamp(),
+    )
+    page = browser.send(page, "Pause this job")
+    assert page.notes == ["hourly:A: paused already."]
+    page = browser.send(page, "Resume")
+    assert page.notes == ["hourly:A: resumed."]
+    assert "paused" not in bike.tell("hourly:A")
+    assert browser.send(page, "Resume").notes == ["hourly:A: not paused."]
+    assert [action for action, _, _ in read_log(bike)] == ["pause", "resume"]
+
+
+def test_a_job_is_cancelled_after_a_confirmation(bike, browser):
+    bike.run("hourly:A")
+    page = browser.send(browser.get("/job?id=hourly:A"), "Cancel its run")
+    assert "Cancel the job hourly:A?" in page.text
+    assert bike.tell("hourly:A")["status"].startswith("ENQ")
+    page = browser.send(page, "Cancel the job hourly:A")
+    assert page.notes == ["hourly:A: cancelled."]
+    assert bike.tell("hourly:A")["skipped"] == {"cancelled": 1}
+    assert read_log(bike) == [("cancel", "hourly:A", "")]
+
+
+def test_a_job_is_unset_after_a_confirmation(bike, browser):
+    page = browser.send(browser.get("/job?id=hourly:A"), "Unset")
+    assert "hourly:A" in names(bike)
+    page = browser.send(page, "Unset the job hourly:A")
+    assert page.notes == ["hourly:A: unset."]
+    assert page.status == 200
+    assert names(bike) == {"nightly:A", "nightly:B"}
+    assert read_log(bike) == [("unset", "hourly:A", HOURLY)]
+
+
+@pytest.mark.parametrize(
+    ("button", "verb", "said", "action"),
+    [
+        ("Run", "Run", "2 queued", "run"),
+        ("Cancel", "Cancel", "2 without anything that waits or runs", None),
+        ("Pause", "Pause", "2 paused", "pause"),
+        ("Resume", "Resume", "2 not paused", None),
+        ("Unset", "Unset", "2 unset", "unset"),
+    ],
+)
+def test_several_jobs_that_are_ticked(bike, browser, button, verb, said, action):
+    before = dump(bike.store)
+    page = browser.send(browser.get("/jobs?pattern=*&queue=A"), button, tick=("nightly:A", "hourly:A"))
+    assert f"{verb} 2 jobs?" in page.text
+    assert dump(bike.store) == before
+    page = browser.send(page, f"{verb} 2 jobs")
+    assert page.notes == [f"{verb} 2 jobs: {said}."]
+    assert page.url.query == b"pattern=*&queue=A"
+    assert {(done, jobid) for done, jobid, _ in read_log(bike)} == (
+        {(action, "nightly:A"), (action, "hourly:A")} if action else set()
+    )
+    assert bike.tell("nightly:B")["next_run"] == 4e9
+
+
+def test_all_jobs_that_match(bike, browser):
+    for number in range(120):
+        set_job(bike.store, f"many-{number:03}:A", HOURLY, 4e9)
+    page = browser.send(browser.get("/jobs?pattern=many-*"), "Pause all")
+    assert "The first 50 of 120 jobs" in page.text
+    assert "many-049:A" in page.text
+    assert "many-050:A" not in page.text
+    page = browser.send(page, "Pause 120 jobs", reason="holiday", until="4000000000")
+    assert page.notes == ["Pause 120 jobs: 120 paused."]
+    assert len(list(bike.jobs(paused=True))) == 120
+    assert bike.tell("many-119:A")["paused"]["until"] == 4e9
+    assert {entry.who for entry in bike.log()} == {WHO}
+    # The filters of the list are those of the form.
+    page = browser.send(browser.get("/jobs?paused=1&queue=A"), "Resume all")
+    page = browser.send(page, "Resume 120 jobs")
+    assert page.notes == ["Resume 120 jobs: 120 resumed."]
+    page = browser.send(browser.get("/jobs"), "Unset all")
+    assert browser.send(page, "Unset 123 jobs").notes == ["Unset 123 jobs: 123 unset."]
+    assert names(bike) == set()
+
+
+def test_a_selection_without_a_job_is_no_selection_of_all(bike, browser):
+    before = dump(bike.store)
+    page = browser.send(browser.get("/jobs"), "Unset")
+    assert page.notes == ["No job fits any more, so nothing was done."]
+    assert dump(bike.store) == before
+
+
+def test_one_job_that_a_pattern_matches_is_asked_about(bike, browser):
+    page = browser.send(browser.get("/jobs?pattern=h*"), "Run all")
+    assert "Run the job hourly:A?" in page.text
+    assert read_log(bike) == []
+
+
+def fail(bike, jobid):
+    """Let a run of `jobid` fail for good."""
+    set_job(bike.store, jobid, HOURLY, 4e9)
+    bike.run(jobid)
+    run = take_one(bike.store, [(bike.store.queue_for(jobid), 100.0)], f"tag-{jobid}")
+    failure = {"jobid": jobid, "due": run.due, "attempt": 1, "failed": 1e9, "error": "no disk"}
+    bike.store.runs.end(run, Placement("die", failure=failure))
+
+
+@pytest.fixture
+def failing(bike):
+    for jobid in ("bad:A", "worse:B"):
+        fail(bike, jobid)
+
+
+def test_what_has_failed_is_run(bike, browser, failing):
+    page = browser.send(browser.get("/failures"), "Run all that match")
+    assert "The first" not in page.text
+    page = browser.send(page, "Run 2 jobs")
+    assert page.notes == ["Run 2 jobs: 2 queued."]
+    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"bad:A", "worse:B"}
+
+
+def test_what_has_failed_and_matches_is_run(bike, browser, failing):
+    page = browser.send(browser.get("/failures"), "Run all that match", pattern="w*")
+    assert browser.send(page, "Run the job worse:B").notes == ["worse:B: queued."]
+
+
+def test_only_failed_ones_of_those_that_are_named_are_run(bike, browser, failing):
+    fields = [*keys(browser), ("action", "run-failed"), ("id", "bad:A"), ("id", "hourly:A")]
+    assert browser.post(fields).notes == ["bad:A: queued."]
+    assert [entry.jobid for entry in bike.log()] == ["bad:A"]
+
+
+def keys(browser):
+    """What each form sends besides, on a page of its own."""
+    return [pair for pair in browser.get("/").find("Pause everything").fields if pair[0] in ("form", "once", "back")]
+
+
+def test_a_queue_is_paused_resumed_and_limited(bike, browser):
+    bike.run("hourly:A")
+    page = browser.send(browser.get("/queues"), "Pause it", until="4000000000", reason="full")
+    assert page.notes == ["The queue work-A is paused."]
+    [gate] = bike.gates()
+    assert (gate.queue, gate.pause.until, gate.pause.reason, gate.pause.by) == ("work-A", 4e9, "full", WHO)
+    page = browser.send(page, "Pause it")
+    assert page.notes == ["The queue work-A was paused already."]
+    page = browser.send(page, "Resume it")
+    assert page.notes == ["The queue work-A goes on."]
+    assert bike.gates() == []
+    page = browser.send(page, "Resume it")
+    assert page.notes == ["The queue work-A was not paused."]
+    page = browser.send(page, "Limit it", at_once="5", rate="100/m")
+    assert page.notes == ["The queue work-A has these limits now: at once 5, rate 100/m."]
+    page = browser.send(page, "Limit it", rate="none")
+    assert page.notes == ["The queue work-A has these limits now: at once 5, rate none."]
+    page = browser.send(page, "Take back its limits")
+    assert page.notes == ["The queue work-A has these limits now: at once none, rate none."]
+    assert bike.gates() == []
+    assert [action for action, _, _ in read_log(bike)] == ["pause", "resume", "limit", "limit", "limit"]
+    assert {entry.who for entry in bike.log()} == {WHO}
+
+
+def test_everything_is_paused_and_resumed_after_a_confirmation(bike, browser):
+    page = browser.send(browser.get("/"), "Pause everything")
+    assert "Pause everything?" in page.text
+    assert bike.gates() == []
+    page = browser.send(page, "Pause everything", reason="flood")
+    assert page.notes == ["Everything is paused."]
+    assert [(gate.queue, gate.pause.reason) for gate in bike.gates()] == [("", "flood")]
+    page = browser.send(browser.send(page, "Resume everything"), "Resume everything")
+    assert page.notes == ["Everything goes on."]
+    assert bike.gates() == []
+    assert [action for action, _, _ in read_log(bike)] == ["pause", "resume"]
+
+
+def test_a_job_with_a_pattern_for_an_id_is_that_job_alone(bike, browser):
+    set_job(bike.store, "*:A", HOURLY, 4e9)
+    page = browser.send(browser.get("/job?id=*:A"), "Unset")
+    assert browser.send(page, "Unset the job *:A").notes == ["*:A: unset."]
+    assert names(bike) == {"nightly:A", "nightly:B", "hourly:A"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ({"until": "yesterday"}, "bad timestamp 'yesterday'"),
+        ({"until": "2001-01-01"}, "bad until '2001-01-01'"),
+        ({"reason": "x\x1b[2J"}, "bad reason"),
+        ({"reason": "x" * 501}, "up to 500 characters"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_the_field_and_what_was_typed_stays(bike, browser, typed, message):
+    before = dump(bike.store)
+    page = browser.send(browser.get("/job?id=hourly:A"), "Pause this job", **typed)
+    assert page.status == 400
+    assert message in page.text
+    assert dict(page.find("Pause the job hourly:A").fields).items() >= typed.items()
+    assert dump(bike.store) == before
+    page = browser.send(page, "Pause the job hourly:A", until="", reason="as it should be")
+    assert page.notes == ["hourly:A: paused."]
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ({"at_once": "many"}, "bad at-once 'many'"),
+        ({"at_once": "0"}, "bad at-once 0"),
+        ({"rate": "5"}, "bad rate '5'"),
+        ({}, "neither"),
+    ],
+)
+def test_wrong_limits(bike, browser, typed, message):
+    bike.run("hourly:A")
+    before = dump(bike.store)
+    page = browser.send(browser.get("/queues"), "Limit it", **typed)
+    assert page.status == 400
+    assert message in page.text
+    assert dump(bike.store) == before
+    page = browser.send(page, "Limit the queue work-A", at_once="7", rate="")
+    assert page.notes == ["The queue work-A has these limits now: at once 7, rate none."]
+
+
+def test_a_set_that_has_changed_is_not_touched(bike, browser):
+    page = browser.send(browser.get("/jobs?pattern=nightly:*"), "Unset all")
+    set_job(bike.store, "nightly:C", HOURLY, 4e9)
+    bike.unset("nightly:A")
+    before = dump(bike.store)
+    page = browser.send(page, "Unset 2 jobs")
+    assert page.status == 409
+    assert "have changed since they were shown, so nothing was done" in page.text
+    assert "It was about 2 jobs, and is now about 2 jobs." in page.text
+    assert "1 new: nightly:C" in page.text
+    assert "1 gone, or not fitting any more: nightly:A" in page.text
+    assert dump(bike.store) == before
+    page = browser.send(page, "Unset 2 jobs")
+    assert page.notes == ["Unset 2 jobs: 2 unset."]
+    assert names(bike) == {"hourly:A"}
+
+
+def test_a_confirmation_without_a_set_confirms_nothing(bike, browser):
+    before = dump(bike.store)
+    page = browser.post([*keys(browser), ("action", "unset"), ("pattern", "*"), ("confirmed", "1")])
+    assert "Unset 3 jobs?" in page.text
+    page = browser.post(
+        [*keys(browser), ("action", "unset"), ("pattern", "*"), ("confirmed", "1"), ("digest", "0" * 64)]
+    )
+    assert page.status == 409
+    assert dump(bike.store) == before
+
+
+def test_a_form_that_is_sent_twice_acts_once(bike, browser):
+    form = browser.get("/job?id=hourly:A").find("Run now").fill("Run now")
+    assert browser.post(form).notes == ["hourly:A: queued."]
+    take_one(bike.store, [("work-A", 1e9)], "tag")
+    before = dump(bike.store)
+    assert browser.post(form).notes == ["This form was sent before: what it asks for was done once, not twice."]
+    assert dump(bike.store) == before
+
+
+def test_only_forms_of_this_process_are_done(bike, browser):
+    fields = dict(keys(browser))
+    for once in ("", "x", "1.2.3", f"{time.time():.6f}.00.{'0' * 64}", fields["once"][:-1], "é.é.é"):
+        page = browser.post([*({**fields, "once": once}.items()), ("action", "run"), ("id", "hourly:A")])
+        assert page.notes == ["This form is too old, so nothing was done. Look how things are now, and try it again."]
+    assert read_log(bike) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "message"),
+    [
+        ([("action", "drop")], 400, "bad action 'drop'"),
+        ([], 400, "bad action ''"),
+        ([("action", "limit")], 400, "bad action 'limit'"),
+        ([("action", "cancel"), ("of", "all")], 400, "bad action 'cancel'"),
+        ([("action", "run"), ("of", "me")], 400, "bad of 'me'"),
+        ([("action", "run"), ("id", "x\x00")], 400, "control characters"),
+        ([("action", "run"), ("id", "x" * 513)], 400, "513 bytes"),
+        ([("action", "run"), ("pattern", "[")], 400, "has no ]"),
+        ([("action", "run"), ("status", "ABC")], 400, "bad status"),
+        ([("action", "pause"), ("of", "queue"), ("name", "")], 400, "bad queue name"),
+        ([("action", "pause"), ("of", "queue"), ("name", "inflight-x")], 400, "bad queue name"),
+    ],
+)
+def test_what_is_no_order_is_quoted(bike, browser, fields, status, message):
+    before = dump(bike.store)
+    page = browser.post([*keys(browser), *fields])
+    assert (page.status, message in page.text) == (status, True), page.text
+    assert dump(bike.store) == before
+
+
+def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, browser, client, prefix):
+    class Picky(Quiet):
+        def queue_for(self, jobid):
+            if jobid == "hourly:A":
+                raise RuntimeError("no")
+            return super().queue_for(jobid)
+
+    other = Browser(app(Redbike(Picky("A:B"), prefix, client), write=True))
+    before = dump(bike.store)
+    page = other.send(other.get("/jobs"), "Run all")
+    page = other.send(page, "Run 3 jobs")
+    assert "nothing was done" in page.notes[0]
+    assert dump(bike.store) == before
+
+
+def test_a_queue_that_was_never_used_is_said_to_be_so(bike, browser):
+    page = browser.post([*keys(browser), ("action", "pause"), ("of", "queue"), ("name", "Z")])
+    assert page.notes == ["The queue work-Z is paused. It was never used."]

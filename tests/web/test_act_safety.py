@@ -1,0 +1,340 @@
+"""Who may change something by the page, and what happens when not all goes well."""
+
+import re
+import threading
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from redbike import Redbike
+from redbike.serving.embedded import EmbeddedServer
+from redbike.web import app, steering
+from redbike.web.gate import Keys
+from redbike.web.memory import BROWSERS, MOST_IDS, MOST_KEYS, Memory, Note
+from redbike.web.pages import FORMS, PAGES
+from redbike.web.pages.act import MOST
+from redbike.web.selection import Found
+from tests.states import dump
+from tests.verbs import Quiet, set_job
+from tests.web.browsing import Browser
+
+HOURLY = "EVERY:1h@0"
+JOB = "hourly:A"
+
+
+@pytest.fixture(autouse=True)
+def jobs(bike):
+    set_job(bike.store, JOB, HOURLY, 4e9)
+
+
+def fill(browser, *more, button="Run now"):
+    """What the form of a job sends."""
+    return [*browser.get(f"/job?id={JOB}").find(button).fill(button), *more]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+def test_without_the_permission_no_request_changes_anything(bike, browser, method):
+    reading = Browser(app(bike))
+    reading.client.cookies = browser.client.cookies
+    bodies = [fill(browser), fill(browser, ("of", "all"), ("confirmed", "1")), []]
+    before = dump(bike.store)
+    for path in {*PAGES, *FORMS, "login", "static/style.css", "nowhere"}:
+        for body in bodies:
+            answer = reading.client.request(method, f"/{path}?id={JOB}", data=dict(body))
+            assert answer.status_code < 500
+            if method not in ("GET", "HEAD") and path != "login":
+                assert answer.status_code in (403, 405)
+    assert dump(bike.store) == before
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs", f"/job?id={JOB}", "/queues", "/failures"])
+def test_without_the_permission_there_is_no_button(bike, browser, path):
+    bike.run(JOB)
+    assert 'method="post"' in browser.get(path).html
+    assert 'method="post"' not in Browser(app(bike)).get(path).html
+
+
+def test_the_door_is_closed_without_the_gate_too(bike, browser):
+    """The page asks for the permission itself, whatever stands before it."""
+    form, before = fill(browser), dump(bike.store)
+    reading = app(bike)
+    opened = Browser(reading)
+    for each in reading.user_middleware:
+        each.kwargs["write"] = True
+    assert opened.post(form).status == 403
+    assert dump(bike.store) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda fields: [pair for pair in fields if pair[0] != "form"], 403),
+        (lambda fields: [(name, "" if name == "form" else value) for name, value in fields], 403),
+        (lambda fields: [(name, "0" * 64 if name == "form" else value) for name, value in fields], 403),
+        (lambda fields: [(name, "é" if name == "form" else value) for name, value in fields], 403),
+        (lambda fields: [*fields, *[("x", "")] * 3000], 400),
+        (lambda fields: [*fields, ("x", "x" * 2**20)], 413),
+    ],
+    ids=["none", "empty", "wrong", "odd", "many", "long"],
+)
+def test_a_form_that_the_page_has_not_given(bike, browser, change, status):
+    form, before = fill(browser), dump(bike.store)
+    assert browser.post(change(form)).status == status
+    assert dump(bike.store) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"\xff\xfe", "application/x-www-form-urlencoded"),
+        (b"form=%FF", "application/x-www-form-urlencoded"),
+        (b'{"action": "run"}', "application/json"),
+        (b"form=a", "text/plain"),
+        (b"--x\r\n\r\n", "multipart/form-data; boundary=x"),
+    ],
+)
+def test_what_is_no_form(bike, browser, content, kind):
+    before = dump(bike.store)
+    answer = browser.client.post("/do", content=content, headers={"content-type": kind})
+    assert (answer.status_code, "bad form" in answer.text) == (400, True)
+    assert dump(bike.store) == before
+
+
+def test_the_form_of_another_browser(bike, browser):
+    form, other = fill(browser), Browser(browser.client.app)
+    other.get("/")
+    before = dump(bike.store)
+    assert other.post(form).status == 403
+    # With its own key, but with that of the other one for being sent once.
+    own = dict(fill(other))
+    page = other.post(list({**dict(form), "form": own["form"]}.items()))
+    assert "too old" in page.notes[0]
+    assert dump(bike.store) == before
+
+
+def test_the_form_of_a_page_from_elsewhere(bike, browser):
+    form, before = fill(browser), dump(bike.store)
+    for headers in ({"origin": "http://example.org"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+        assert browser.post(form, headers=headers).status == 403
+    assert dump(bike.store) == before
+    assert browser.post(form, headers={"origin": "http://localhost"}).notes == [f"{JOB}: queued."]
+
+
+def test_a_form_of_before_a_restart_is_not_done_again(bike):
+    first = Browser(app(bike, write=True, token="a-token-of-the-tests"), cookies={})
+    first.client.headers["authorization"] = "Bearer a-token-of-the-tests"
+    form = fill(first)
+    first.post(form)
+    before = dump(bike.store)
+    second = Browser(app(bike, write=True, token="a-token-of-the-tests"))
+    second.client.headers["authorization"] = "Bearer a-token-of-the-tests"
+    second.client.cookies = first.client.cookies
+    assert "too old" in second.post(form).notes[0]
+    assert dump(bike.store) == before
+
+
+@pytest.mark.parametrize(
+    ("back", "path"),
+    [
+        ("jobs?pattern=a*&queue=B", "/jobs?pattern=a*&queue=B"),
+        ("queues", "/queues"),
+        ("", "/"),
+        ("//example.org", "/"),
+        ("https://example.org", "/"),
+        ("/\\example.org", "/"),
+        ("\\\\example.org", "/"),
+        ("javascript:alert(1)", "/"),
+        ("../elsewhere", "/"),
+        ("%2e%2e/elsewhere", "/"),
+        ("jobs\r\nset-cookie: a=b", "/"),
+        ("x" * 9000, "/"),
+    ],
+)
+def test_a_form_leads_back_to_this_site_alone(browser, back, path):
+    fields = {**dict(fill(browser)), "back": back}
+    answer = browser.client.post("/do", data=fields, follow_redirects=False)
+    assert answer.status_code == 303
+    location = answer.headers["location"]
+    assert location.removeprefix(".") == path
+    assert "set-cookie" not in answer.headers
+
+
+def test_below_a_path(bike):
+    """As behind a proxy that leaves the path as it is."""
+    browser = Browser(Starlette(routes=[Mount("/red/bike", app(bike, write=True))]))
+    page = browser.get(f"/red/bike/job?id={JOB}")
+    page = browser.send(page, "Run now")
+    assert (page.url.path, page.notes) == ("/red/bike/job", [f"{JOB}: queued."])
+    page = browser.send(browser.get("/red/bike/jobs"), "Unset all")
+    page = browser.send(page, f"Unset the job {JOB}")
+    assert (page.url.path, page.notes) == ("/red/bike/jobs", [f"{JOB}: unset."])
+
+
+HOSTILE = [
+    "<script>alert(1)</script>:A",
+    '"><img src=x onerror=alert(1)>:A',
+    "'&amp;{{ 7*7 }}{% x %}:A",
+    "\u202egpj.exe\u202c:A",
+    "*:A",
+    "[a]\\?:A",
+    "é☃𝄞:A",
+    "a b+c%20d&id=e#f;g:A",
+    "../../etc:A",
+    "x" * 510 + ":A",
+]
+
+
+@pytest.mark.parametrize("jobid", HOSTILE)
+def test_a_hostile_id_is_one_job_and_text(bike, browser, jobid):
+    set_job(bike.store, jobid, HOURLY, 4e9)
+    page = browser.send(browser.get("/jobs"), "Unset", tick=(jobid,))
+    assert "Unset the job" in page.text
+    [form] = [form for form in page.forms if ("confirmed", "1") in form.fields]
+    for found in (page, browser.post(form.fill())):
+        assert not re.search("<script>alert|<img src=x", found.html)
+        assert not re.search("\u202e|(?<!\w)49(?!\w)", found.text)
+        assert found.status == 200
+    assert {left for left, _ in bike.get_schedules()} == {JOB}
+    [entry] = bike.log(jobid)
+    assert entry.action == "unset"
+
+
+def test_ids_that_came_in_by_hand_are_no_boxes(bike, browser, client):
+    for name in (b"\xff\xfe:A", b"a\x1b[2J:A", b"a\nb:A"):
+        client.hset(bike.store.keys.statuses, name, "TML:1")
+        client.hset(bike.store.keys.schedules, name, HOURLY)
+    page = browser.get("/jobs")
+    assert page.status == 200
+    assert [value for _, value in page.find("Unset").boxes] == [JOB]
+    page = browser.send(page, "Pause all")
+    assert "4 jobs" in page.text
+    assert browser.get("/job?id=a%1B[2J:A").status == 400
+
+
+def test_who_has_done_it(bike):
+    def run(headers, **options):
+        browser = Browser(app(bike, write=True, **options))
+        browser.post(fill(browser), headers=headers)
+        return next(iter(bike.log())).who
+
+    forged = {"x-forwarded-user": "root", "x-forwarded-for": "1.2.3.4"}
+    assert run(forged) == "page@testclient"
+    assert run(forged, who_header="X-Forwarded-User") == "root (page@testclient)"
+    assert run({}, who_header="X-Forwarded-User") == "page@testclient"
+    assert (
+        run({"x-forwarded-user": "Zoë\t\x7f".encode()}, who_header="x-forwarded-user") == "Zoë \\x7f (page@testclient)"
+    )
+    assert len(run({"x-forwarded-user": "x" * 1000}, who_header="x-forwarded-user")) < 200
+
+
+@pytest.fixture
+def mortal(tmp_path):
+    """A Redbike on a server of its own, and that server."""
+    server = EmbeddedServer(tmp_path)
+    server.start()
+    yield Redbike(Quiet("A"), redis_config=server.url), server
+    server.stop()
+
+
+def test_redis_that_is_away(mortal):
+    bike, server = mortal
+    set_job(bike.store, JOB, HOURLY, 4e9)
+    browser = Browser(app(bike, write=True))
+    run, edit = fill(browser), browser.get(f"/set?id={JOB}").find("Save").fill("Save", schedule="EVERY:2h@0")
+    server.stop()
+    for form, path in ((run, "/do"), (edit, "/set")):
+        page = browser.post(form, path)
+        assert (page.status, page.notes[0][:18]) == (503, "Nothing was done: ")
+    server.start()
+    # So the form may be sent again.
+    assert browser.post(run).notes == [f"{JOB}: queued."]
+    assert "EVERY:1h@0 → EVERY:2h@0" in browser.post(edit, "/set").notes[0]
+
+
+def test_redis_that_goes_away_in_the_middle(mortal, monkeypatch):
+    bike, server = mortal
+    list(bike.set_many((f"{number}:A", HOURLY) for number in range(700)))
+    browser = Browser(app(bike, write=True))
+    page = browser.send(browser.get("/jobs"), "Pause all")
+    pause, calls = steering.pause_found, []
+
+    def pause_some(*given):
+        calls.append(given)
+        if len(calls) == 2:
+            server.stop()
+        return pause(*given)
+
+    monkeypatch.setattr(steering, "pause_found", pause_some)
+    page = browser.send(page, "Pause 700 jobs")
+    assert page.notes[0].startswith("Pause 700 jobs: 500 paused. Then it stopped: ")
+    assert "may have been done or not" in page.notes[0]
+    server.start()
+    assert len(list(bike.jobs(paused=True))) == 500
+
+
+@pytest.mark.parametrize(
+    ("button", "said"),
+    [("Pause all", "paused"), ("Resume all", "not paused"), ("Run all", "queued"), ("Unset all", "unset")],
+)
+def test_ten_thousand_jobs_at_once(bike, browser, button, said):
+    list(bike.set_many((f"{number}:A", HOURLY) for number in range(MOST - 1)))
+    others = Asker(bike)
+    page = browser.send(browser.get("/jobs"), button)
+    assert len(page.html) < 100_000
+    verb = button.partition(" ")[0]
+    with others:
+        page = browser.send(page, f"{verb} 10,000 jobs")
+    assert page.notes == [f"{verb} 10,000 jobs: 10,000 {said}."]
+    # No script held the server for long: others were answered in between.
+    assert others.number > 20
+
+
+def test_more_jobs_than_one_form_may_change(bike, browser, monkeypatch):
+    monkeypatch.setattr("redbike.web.pages.act.MOST", 5)
+    for number in range(5):
+        set_job(bike.store, f"{number}:A", HOURLY, 4e9)
+    before = dump(bike.store)
+    page = browser.send(browser.get("/jobs"), "Unset all")
+    assert page.notes[0].startswith("More than 10,000 jobs match")
+    assert dump(bike.store) == before
+
+
+class Asker:
+    """Asks the server for its time, over and over, while something else is done."""
+
+    def __init__(self, bike):
+        self.bike, self.number = bike, 0
+
+    def __enter__(self):
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+        self._thread.start()
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+    def _ask(self):
+        while not self._over.is_set():
+            self.bike.store.client.time()
+            self.number += 1
+
+
+def test_what_is_remembered_is_bounded():
+    memory = Memory(Keys(None))
+    keys = [memory.make_once("b") for _ in range(3)]
+    assert [memory.claim(key, "b") for key in (keys[0], keys[0])] == ["ok", "again"]
+    for _ in range(MOST_KEYS):
+        assert memory.claim(memory.make_once("b"), "b") == "ok"
+    # It was used; but this is not known any more, so it is refused like all that are as old.
+    assert memory.claim(keys[0], "b") == "old"
+    assert memory.claim(keys[1], "c") == "old"
+    for number in range(BROWSERS + 1):
+        memory.add_note(str(number), Note("x"))
+    assert (memory.take_notes("0"), memory.take_notes("1")) == ([], [Note("x")])
+    sets = [Found((f"{number}", *map(str, range(10, MOST_IDS // 4)))) for number in range(6)]
+    for found in sets:
+        memory.keep_set(found)
+    assert memory.get_set(sets[0].digest) is None
+    assert memory.get_set(sets[5].digest) == frozenset(sets[5].jobids)

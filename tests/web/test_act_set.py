@@ -1,0 +1,283 @@
+"""Setting a job by its form: new and edited, by two people at once, and what is not to be lost by it."""
+
+import time
+from urllib.parse import urlencode
+
+import pytest
+
+from redbike import Redbike
+from redbike.web import app
+from tests.states import dump
+from tests.verbs import Quiet
+from tests.web.browsing import Browser
+
+WHO = "page@testclient"
+SECRET = "https://example.org/ping/secret-key"
+
+
+@pytest.fixture
+def kept(bike):
+    """A job that has all that one may have."""
+    bike.set(
+        "kept:A", "EVERY:1h@0", retries=5, on_error="retry", backoff="1.5s", ping_url=SECRET, data={"a": [1, "é<b>"]}
+    )
+    return bike.tell("kept:A") | {"stored": dump(bike.store)}
+
+
+def told(bike, jobid):
+    found = bike.tell(jobid)
+    return found["schedule"], found.get("options", {}), found.get("data")
+
+
+def test_a_new_job_is_set(bike, browser):
+    page = browser.get("/set")
+    options = {"retries": "5", "timeout": "1m30s", "overlap": "queue"}
+    page = browser.send(
+        page, "Set this job", id="new:A", schedule="0 3 * * *", tz="Europe/Berlin", data='{"a": "<b>"}', **options
+    )
+    assert str(page.url) == "http://localhost/job?id=new%3AA"
+    assert page.notes == [
+        "new:A: schedule none → CRON_TZ=Europe/Berlin 0 3 * * *; timeout default → 90; retries default → 5; "
+        "overlap default → queue; data changed."
+    ]
+    schedule = "CRON_TZ=Europe/Berlin 0 3 * * *"
+    assert told(bike, "new:A") == (schedule, {"retries": 5, "timeout": 90, "overlap": "queue"}, {"a": "<b>"})
+    assert [(entry.who, entry.action, entry.jobid) for entry in bike.log()] == [(WHO, "set", "new:A")]
+
+
+def test_an_edit_changes_what_was_edited_and_nothing_else(bike, browser, kept):
+    page = browser.get("/set?id=kept:A")
+    assert SECRET not in page.html
+    assert "secret-key" not in page.html
+    assert "é<b>" not in page.text
+    page = browser.send(page, "Save", retries="7", backoff="")
+    assert page.notes == ["kept:A: retries 5 → 7; backoff 1.5 → default."]
+    assert told(bike, "kept:A")[1] == {"on-error": "retry", "retries": 7, "ping-url": kept["options"]["ping-url"]}
+    row = next(row for row in bike.get_rows() if row[0] == "kept:A")
+    assert SECRET in row
+    assert told(bike, "kept:A")[2] == {"a": [1, "é<b>"]}
+    assert bike.tell("kept:A")["next_run"] == kept["next_run"]
+
+
+def test_an_edit_without_a_difference_does_nothing(bike, browser, kept):
+    for show_data in (False, True):
+        browser = Browser(app(bike, write=True, show_data=show_data))
+        page = browser.send(browser.get("/set?id=kept:A"), "Save")
+        assert page.notes == ["kept:A: Nothing of it differs, so nothing was done."]
+    assert dump(bike.store) == kept["stored"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said", "data", "url"),
+    [
+        ({"data": "null"}, "data removed", None, True),
+        ({"data": "[1.0]"}, "data changed", [1.0], True),
+        ({"ping-url": "default"}, "ping-url changed", {"a": [1, "é<b>"]}, False),
+        ({"ping-url": "https://example.org/other"}, "ping-url changed", {"a": [1, "é<b>"]}, True),
+        ({"schedule": "EVERY:2h@0"}, "schedule EVERY:1h@0 → EVERY:2h@0", {"a": [1, "é<b>"]}, True),
+    ],
+)
+def test_what_is_hidden_is_changed_only_on_purpose(bike, browser, kept, typed, said, data, url):
+    page = browser.send(browser.get("/set?id=kept:A"), "Save", **typed)
+    assert page.notes[0].startswith(f"kept:A: {said}")
+    assert told(bike, "kept:A")[2] == data
+    assert ("ping-url" in told(bike, "kept:A")[1]) == url
+
+
+def test_data_are_shown_and_edited_with_show_data_alone(bike, kept):
+    browser = Browser(app(bike, write=True, show_data=True))
+    page = browser.get("/set?id=kept:A")
+    fields = dict(page.find("Save").fields)
+    assert fields["data"] == '{\n  "a": [\n    1,\n    "é<b>"\n  ]\n}'
+    # A field that was emptied by mistake takes nothing away.
+    assert "Nothing of it differs" in browser.send(page, "Save", data="").notes[0]
+    page = browser.send(
+        browser.get("/set?id=kept:A"), "Save", data=fields["data"].replace("1", "2").replace("\n", "\r\n")
+    )
+    assert page.notes == ["kept:A: data changed."]
+    assert told(bike, "kept:A")[2] == {"a": [2, "é<b>"]}
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("id", "x" * 513, "it has 513 bytes"),
+        ("id", " a:A", "blanks at its ends"),
+        ("schedule", "0 0 30 2 *", "never"),
+        ("schedule", "EVERY:<b>", "bad"),
+        ("schedule", "x" * 9000, "8"),
+        ("tz", "Mars/Olympus", "Mars/Olympus"),
+        ("tz", "../../etc/passwd", "../../etc/passwd"),
+        ("retries", "many", "bad retries 'many'"),
+        ("timeout", "0", "bad timeout '0'"),
+        ("ping-url", "ftp://example.org", "ping-url"),
+        ("data", "{'a': 1}", "not JSON"),
+        ("data", "NaN", "no number of JSON"),
+        ("data", f'"{"x" * 66000}"', "bytes"),
+        ("data", "[" * 600 + "]" * 600, "nested more than 500"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(bike, browser, field, text, message):
+    before = dump(bike.store)
+    typed = {"id": "new:A", "schedule": "EVERY:1h", field: text}
+    page = browser.send(browser.get("/set"), "Set this job", **typed)
+    assert page.status == 400
+    assert message in page.text
+    assert f'id="set-{field}-error"' in page.html
+    assert dict(page.find("Set this job").fields).items() >= typed.items()
+    assert dump(bike.store) == before
+
+
+def test_an_edit_that_does_not_fit_what_is_there_by_now(bike, browser, kept):
+    page = browser.get("/set?id=kept:A")
+    bike.set("kept:A", "EVERY:3h@0", retries=9, data={"b": 1})
+    before = dump(bike.store)
+    page = browser.send(page, "Save", backoff="20")
+    assert page.status == 409
+    assert "it is not as it was when you opened this form" in page.text
+    assert "EVERY:3h@0" in page.text
+    assert dump(bike.store) == before
+    # What the other has changed stays, and so does what was typed.
+    assert dict(page.find("Save").fields).items() >= {"schedule": "EVERY:3h@0", "retries": "9", "backoff": "20"}.items()
+    page = browser.send(page, "Save")
+    assert page.notes == ["kept:A: backoff 1.5 → 20."]
+    assert told(bike, "kept:A")[0] == "EVERY:3h@0"
+    assert told(bike, "kept:A")[2] == {"b": 1}
+
+
+def test_an_edit_of_what_both_have_changed_is_the_last_ones_who_knows_it(bike, browser, kept):
+    mine, yours = browser.get("/set?id=kept:A"), Browser(browser.client.app)
+    yours.send(yours.get("/set?id=kept:A"), "Save", schedule="EVERY:3h@0")
+    page = browser.send(mine, "Save", schedule="EVERY:4h@0")
+    assert page.status == 409
+    assert told(bike, "kept:A")[0] == "EVERY:3h@0"
+    assert "schedule: EVERY:3h@0 → EVERY:4h@0" in page.text
+    assert browser.send(page, "Save").notes == ["kept:A: schedule EVERY:3h@0 → EVERY:4h@0."]
+
+
+@pytest.mark.parametrize("change", [{"data": [2]}, {"ping_url": "https://example.org/b"}, {"history": 3}])
+def test_what_is_not_shown_counts_too(bike, browser, kept, change):
+    page = browser.get("/set?id=kept:A")
+    bike.set("kept:A", "EVERY:1h@0", **change)
+    assert browser.send(page, "Save", retries="7").status == 409
+
+
+def test_a_new_job_that_is_there_already_is_not_overwritten(bike, browser, kept):
+    page = browser.send(browser.get("/set"), "Set this job", id="kept:A", schedule="EVERY:5h@0")
+    assert page.status == 409
+    assert dump(bike.store) == kept["stored"]
+    assert SECRET not in page.html
+    page = browser.send(page, "Save")
+    assert page.notes == ["kept:A: schedule EVERY:1h@0 → EVERY:5h@0."]
+    assert told(bike, "kept:A")[2] == {"a": [1, "é<b>"]}
+
+
+def test_a_job_that_was_unset_meanwhile_is_not_set_again_without_being_asked(bike, browser, kept):
+    page = browser.get("/set?id=kept:A")
+    bike.unset("kept:A")
+    page = browser.send(page, "Save", schedule="EVERY:5h@0")
+    assert page.status == 409
+    assert "This job was unset since you opened this form" in page.text
+    assert told(bike, "kept:A")[0] is None
+    assert browser.send(page, "Set this job").notes[0].startswith("kept:A: schedule none → EVERY:5h@0")
+
+
+def test_a_form_that_is_sent_twice_sets_once(bike, browser):
+    form = browser.get("/set").find("Set this job").fill("Set this job", id="new:A", schedule="NOW")
+    assert browser.post(form, "/set").notes[0].startswith("new:A: schedule none → NOW")
+    before = dump(bike.store)
+    page = browser.post(form, "/set")
+    assert page.notes == ["This form was sent before: what it asks for was done once, not twice."]
+    assert dump(bike.store) == before
+
+
+def test_what_a_schedule_means_without_a_script(bike, browser, kept):
+    before = dump(bike.store)
+    page = browser.send(browser.get("/set?id=kept:A"), "Preview", schedule="30 4 1 1 *", tz="Asia/Tokyo", retries="6")
+    assert page.status == 200
+    for text in ("-01-01 04:30:00 Asia/Tokyo", "schedule: EVERY:1h@0 → 30 4 1 1 *", "retries: 5 → 6"):
+        assert text in page.text
+    assert page.text.count("04:30:00 Asia/Tokyo") == 5
+    assert dump(bike.store) == before
+    assert dict(page.find("Save").fields)["schedule"] == "30 4 1 1 *"
+    assert "schedule EVERY:1h@0 → CRON_TZ=Asia/Tokyo 30 4 1 1 *" in browser.send(page, "Save").notes[0]
+
+
+def preview(browser, **typed):
+    return browser.client.get(f"/preview?{urlencode(typed)}").text
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ({"schedule": "0 3 * * *", "tz": "Europe/Berlin"}, "03:00:00 Europe/Berlin"),
+        ({"schedule": "CRON_TZ=Europe/Paris 0 3 * * *", "tz": "Asia/Tokyo"}, "03:00:00 Europe/Paris"),
+        ({"schedule": "H 3 * * *", "id": "a:A"}, ":00 UTC"),
+        ({"schedule": "0 3 * * *", "spread": "0"}, "03:00:00 UTC"),
+        ({"schedule": "now"}, "It runs as soon as it is set."),
+        ({"schedule": "STOP"}, "It does not run any more"),
+        ({"schedule": "AT:2001-01-01"}, "That is past: it runs as soon as it is set."),
+        ({"schedule": "AT:2090-01-01"}, "2090-01-01 00:00:00 UTC"),
+        ({"schedule": "DTSTART:20010101T000000Z\nRRULE:FREQ=DAILY;COUNT=2"}, "Nothing is left to run of it."),
+        ({"schedule": "DTSTART:20900101T000000Z\nRRULE:FREQ=DAILY;COUNT=2"}, "There are no further runs."),
+        ({"schedule": "<script>alert(1)</script>"}, "&lt;script&gt;"),
+        ({"schedule": ""}, "bad"),
+        ({"schedule": "0 0 30 2 *"}, "problem"),
+        ({"schedule": "EVERY:1h", "tz": "Mars"}, "Mars"),
+        ({"schedule": "EVERY:1h", "spread": "wide"}, "bad spread"),
+    ],
+)
+def test_what_a_schedule_means_while_one_types(bike, typed, text):
+    """Also for those who only look."""
+    before = dump(bike.store)
+    found = preview(Browser(app(bike)), **typed)
+    assert text in found
+    assert "<script" not in found
+    assert dump(bike.store) == before
+
+
+def test_the_same_id_and_spread_give_the_same_instants(bike, browser):
+    found = {preview(browser, schedule="0 3 * * *", id=jobid, spread="1h") for jobid in ("a:A", "b:A")}
+    assert len(found) == 2
+
+
+HOSTILE = [
+    "x" * 20_000,
+    "DTSTART:19700101T000000Z\nRRULE:FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30",
+    "DTSTART:00010101T000000Z\nRRULE:FREQ=YEARLY;BYWEEKNO=53;BYDAY=MO;INTERVAL=9973",
+    "DTSTART:19700101T000000Z\n" + "RRULE:FREQ=SECONDLY;BYSECOND=59\n" * 100,
+    "* * 29 2 MON#5 */59",
+    ",".join(["*/2"] * 2000) + " * * * *",
+    "EVERY:0.000001s@0",
+    "CRON_TZ=" + "A/" * 3000 + " * * * * *",
+    "DTSTART:20010101T000000Z\nRRULE:FREQ=DAILY\n" + "EXDATE:" + ",".join(["20010101T000000Z"] * 450),
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:20])
+def test_no_text_holds_the_process(browser, text):
+    preview(browser, schedule="@daily")
+    spent = time.process_time()
+    assert preview(browser, schedule=text, tz="Europe/Berlin", id="a:A", spread="1d")
+    # Ten times what one text may take, as machines are busy.
+    assert time.process_time() - spent < 0.5
+
+
+def test_nothing_is_set_by_those_who_only_look(bike, kept):
+    browser = Browser(app(bike))
+    assert browser.get("/set").status == 403
+    assert "set?id=" not in browser.get("/job?id=kept:A").html
+
+
+def test_a_schedule_of_a_zone_of_the_settings(client, prefix):
+    bike = Redbike(Quiet("A"), prefix, client, timezone="Asia/Tokyo")
+    browser = Browser(app(bike, write=True))
+    page = browser.send(browser.get("/set"), "Preview", id="a:A", schedule="0 3 * * *")
+    assert "03:00:00 Asia/Tokyo" in page.text
+    browser.send(page, "Set this job")
+    assert told(bike, "a:A")[0] == "CRON_TZ=Asia/Tokyo 0 3 * * *"
+
+
+def test_the_form_is_offered_where_there_is_no_job_yet(bike, browser):
+    assert 'href="set"' in browser.get("/jobs").html
+    assert 'href="set"' not in Browser(app(bike)).get("/jobs").html

@@ -1,0 +1,125 @@
+"""The jobs that a request of the page is about."""
+
+import time
+from urllib.parse import parse_qsl
+
+import pytest
+from starlette.datastructures import QueryParams
+
+from redbike import BadConfig, BadJobId, Redbike
+from redbike.web.selection import MOST_IDS, Found, Selection, make_digest
+from tests.verbs import Quiet, set_job
+
+JOBS = ["nightly:A", "nightly:B", "hourly:A", "star*:A", "<b>&\"':A", "é:B"]
+
+
+@pytest.fixture
+def bike(client, prefix):
+    bike = Redbike(Quiet("A:B"), prefix, client)
+    for jobid in JOBS:
+        set_job(bike.store, jobid, "EVERY:1h@0", 4e9)
+    return bike
+
+
+def find(bike, query, limit=100):
+    return list(Selection.read(QueryParams(query)).find(bike, limit).jobids)
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("id=hourly:A", ["hourly:A"]),
+        ("id=nightly:B&id=hourly:A&id=nightly:B", ["hourly:A", "nightly:B"]),
+        ("id=gone:A&id=hourly:A", ["hourly:A"]),
+        ("id=gone:A", []),
+        ("id=*", []),
+        ("id=star*:A", ["star*:A"]),
+        ("id=%3Cb%3E%26%22%27:A", ["<b>&\"':A"]),
+        ("id=hourly:A&pattern=nightly:*&paused=1", ["hourly:A"]),
+        ("pattern=nightly:*", ["nightly:A", "nightly:B"]),
+        ("pattern=nightly:A", ["nightly:A"]),
+        ("pattern=gone:*", []),
+        ("pattern=gone:A", []),
+        ("pattern=*", sorted(JOBS)),
+        ("queue=B", ["nightly:B", "é:B"]),
+        ("queue=work-B&pattern=n*", ["nightly:B"]),
+        ("status=ENQ", []),
+        ("status=tml&pattern=*&queue=B", ["nightly:B", "é:B"]),
+        ("never_ran=1&pattern=h*", ["hourly:A"]),
+        ("", []),
+        ("pattern=&queue=&status=&failed=", []),
+        ("sort=next", []),
+    ],
+)
+def test_a_query_names_jobs(bike, query, named):
+    assert find(bike, query) == named
+
+
+def test_flags_name_jobs(bike):
+    bike.pause("nightly:*")
+    set_job(bike.store, "late:A", "EVERY:1h@0", 1.0)
+    bike.store.jobs.reject("bad:A")
+    assert find(bike, "paused=1") == ["nightly:A", "nightly:B"]
+    assert find(bike, "paused=1&queue=B") == ["nightly:B"]
+    assert find(bike, "overdue=1") == ["late:A"]
+    assert find(bike, "failed=1") == []
+    assert find(bike, "status=BAD") == find(bike, "pattern=b*") == find(bike, "id=bad:A") == ["bad:A"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["id=a:A&id=b%26%3D:B", "pattern=n%2A&queue=B&status=TML&failed=1&paused=1&overdue=1&never_ran=1", "pattern=*", ""],
+)
+def test_it_is_carried_on_as_it_is(query):
+    selection = Selection.read(QueryParams(query))
+    assert sorted(selection.params()) == sorted(parse_qsl(query))
+    assert Selection.read(QueryParams(selection.params())) == selection
+    assert Selection.read(QueryParams(selection.query)) == selection
+    assert selection.is_empty == (not query)
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "message"),
+    [
+        ("id=", BadJobId, "bad job id ''"),
+        ("id=a%00b", BadJobId, "control characters"),
+        (f"id={'x' * 513}", BadJobId, "513 bytes"),
+        ("&".join(f"id={number}:A" for number in range(MOST_IDS + 1)), BadConfig, "has 1001 ids"),
+        ("pattern=[x", BadJobId, "has no ]"),
+        ("status=XYZ", BadConfig, "bad status 'XYZ'"),
+        ("queue=%00", ValueError, "bad queue name"),
+    ],
+)
+def test_what_is_invalid_is_quoted(bike, query, error, message):
+    with pytest.raises(error) as refused:
+        find(bike, query)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("query", ["pattern=*", "queue=A", "&".join(f"id={number}:A" for number in range(9))])
+def test_there_may_be_more_than_are_asked_for(bike, query):
+    for number in range(9):
+        set_job(bike.store, f"{number}:A", "EVERY:1h@0", 4e9)
+    selection = Selection.read(QueryParams(query))
+    found = selection.find(bike, 5)
+    assert (len(found.jobids), found.is_more) == (5, True)
+    number = len(selection.find(bike, 100).jobids)
+    assert selection.find(bike, number) == selection.find(bike, 100) == Found(selection.find(bike, 100).jobids)
+
+
+def test_looking_for_jobs_ends_when_patience_does(bike, client):
+    for number in range(300):
+        set_job(bike.store, f"{number}:A", "EVERY:1h@0", 4e9)
+    for query in ("pattern=*", "never_ran=1", "failed=1"):
+        start = time.monotonic()
+        found = Selection.read(QueryParams(query)).find(bike, 10_000, patience=0.0)
+        assert found.is_more
+        assert len(found.jobids) <= 300
+        assert time.monotonic() - start < 10
+
+
+def test_a_digest_says_which_set_it_is():
+    same = make_digest(["a:A", "b:A"])
+    assert same == make_digest(["b:A", "a:A", "b:A"]) == Found(("a:A", "b:A")).digest
+    others = [[], ["a:A"], ["a:A", "b:A", "c:A"], ["a:Ab:A"], ["a:A,b:A"], ["a:A\nb:A"], ["\udcff:A"], ["3:a:A3:b:A"]]
+    assert len({same, *map(make_digest, others)}) == len(others) + 1
