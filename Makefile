@@ -3,7 +3,7 @@ PYTHON ?= .venv/bin/python
 # So type checkers find the package from other folders, too.
 EDITABLE = --config-settings editable_mode=compat --editable
 
-.PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron docs docs-links fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron docs docs-links pictures fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -62,6 +62,9 @@ chaos-servers-quick: ## the same with 100 faults each (five minutes)
 docs: ## the site in build/site and the man page in build/man; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -n -q -b html docs build/site
 	$(PYTHON) -m sphinx -W --keep-going -n -q -b man docs build/man
+
+pictures: ## the pictures of the page in docs/pictures (needs chromium)
+	$(PYTHON) docs/pictures.py
 
 docs-links: ## whether what the pages link to elsewhere is still there (needs the network)
 	$(PYTHON) -m sphinx -q -b linkcheck docs build/links

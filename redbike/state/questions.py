@@ -1,6 +1,7 @@
 """What can be asked of the state in Redis. Nothing here changes anything."""
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -154,6 +155,23 @@ class Questions:
         """
         keys = self._namespace.keys
         return (jobid for jobid, _ in self.scan(keys.statuses if also_bad else keys.schedules, pattern))
+
+    def search(self, pattern: str, most: int, patience: float) -> tuple[list[str], bool]:
+        """Return up to `most` ids that `pattern` matches, and whether those are all.
+
+        After `patience` seconds it looks no further, however many jobs there are.
+        """
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        key, cursor, until, found = self._namespace.keys.statuses, 0, time.monotonic() + patience, dict[str, None]()
+        with self._namespace.translate((key, "hash")):
+            while len(found) <= most:
+                cursor, page = client.hscan(key, cursor, match=pattern, count=PAGE)
+                found |= dict.fromkeys(map(decode, page))
+                if cursor == 0:
+                    return list(found)[:most], len(found) <= most
+                if time.monotonic() > until:
+                    break
+        return list(found)[:most], False
 
     def has_job(self, jobid: str, also_bad: bool = False) -> bool:
         """Tell whether `jobid` has a schedule, or is `also_bad`: its only schedule was refused."""

@@ -1,6 +1,6 @@
 """Put the pages together to an ASGI application."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -11,26 +11,29 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.redbike import Redbike
+from redbike.schedule.forecast import Clock
 from redbike.web.forms import TooLong, read_form
 from redbike.web.gate import Gate, is_asset, make_cookie, say
 from redbike.web.keys import Keys, Tries
+from redbike.web.live import Address, Live
 from redbike.web.memory import Note
 from redbike.web.pages import FORMS, PAGES, FormEndpoint, read_target, show_failure, show_login, show_problem
-from redbike.web.rendering import name_asset, read_asset
+from redbike.web.pages.find import find
+from redbike.web.rendering import ASSETS, name_asset, read_asset
 from redbike.web.requests import get_client
 from redbike.web.sampling import sample
 from redbike.web.sent import Sent
 from redbike.web.site import Endpoint, Site
+from redbike.web.stream import Stream
 
-SCRIPT = "text/javascript; charset=utf-8"
-KINDS = {"style.css": "text/css; charset=utf-8", "live.js": SCRIPT, "set.js": SCRIPT}
 FOREVER = "public, max-age=31536000, immutable"
 MOST = 4096  # bytes of a form of the login
 MOST_TO_CHANGE = 1024 * 1024  # bytes of any other: a thousand ids, or the data of a job
+LONGEST = 4096  # characters of the address of a view
 
 
 def app(
@@ -64,33 +67,68 @@ def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
     if isinstance(hosts, str):
         raise BadConfig(f"bad hosts {hosts!r:.80}: a list of names is needed")
     names = None if hosts is None else {host.lower().strip("[]") for host in hosts}
-    tries = Tries()
+    tries, live = Tries(), make_live(site)
     routes = [Route(f"/{path}", partial(_run, site, endpoint)) for path, endpoint in PAGES.items()]
     gate = Middleware(Gate, keys=site.keys, tries=tries, write=site.write, hosts=names, fail=partial(_fail, site))
-
-    @asynccontextmanager
-    async def live(_: Starlette) -> AsyncIterator[None]:
-        with sample(site.view.get), site.background.open():
-            yield
-
     starlette = Starlette(
-        lifespan=live,
         routes=[
             *routes,
             *(
                 Route(f"/{path}", partial(_change, site, endpoint), methods=["POST"])
                 for path, endpoint in FORMS.items()
             ),
+            Route("/find", partial(_run, site, find)),
+            Route("/events", partial(_stream, live)),
             Route("/static/{name}", _serve_asset),
             Route("/login", partial(_login, site, tries), methods=["GET", "POST"]),
             Route("/logout", partial(_log_out, site), methods=["POST"]),
         ],
         middleware=[gate],
         exception_handlers={HTTPException: partial(_refuse, site)},
+        lifespan=partial(_live_on, site, live),
     )
     # Such a redirection would name the host and the path as this process sees them, not as the browser does.
     starlette.router.redirect_slashes = False
+    # A server that waits for its connections before it ends calls `stop` of this first.
+    starlette.state.live, starlette.state.site = live, site
     return starlette
+
+
+def make_live(site: Site) -> Live:
+    """Return what keeps those up to date who look at a site."""
+
+    def render(address: Address) -> str:
+        page, query = address
+        scope = {"type": "http", "method": "GET", "path": f"/{page}", "query_string": query.encode(), "headers": []}
+        # All who look share it: it belongs to no browser, and has the token of no form.
+        answer = PAGES[page](site, Request(scope | {"state": {"browser": ""}}))
+        return bytes(answer.body).decode()
+
+    def listen(wants: Callable[[], bool], is_over: Callable[[], bool]) -> Iterable[object]:
+        return site.bike.store.events.listen(wants, is_over)
+
+    return Live(render, listen, lambda: Clock(site.clock, site.settings.timezone).name(site.clock))
+
+
+@asynccontextmanager
+async def _live_on(site: Site, live: Live, _: Starlette) -> AsyncIterator[None]:
+    with sample(site.view.get), site.background.open():
+        yield
+    live.stop()
+
+
+async def _stream(live: Live, request: Request) -> ASGIApp:
+    """Answer with the stream of what changes on a page."""
+    page, _, query = request.query_params.get("page", "").partition("?")
+    if page not in PAGES or page in FORMS or len(query) > LONGEST:
+        return say(404, "no such page")
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream")
+    last = request.headers.get("last-event-id") or request.query_params.get("last", "")
+    viewer = live.join((page, query), last)
+    if viewer is None:
+        return say(503, "too many look at this page: load it again to bring it up to date")
+    return Stream(live, viewer)
 
 
 def _run(site: Site, endpoint: Endpoint, request: Request) -> Response:
@@ -147,7 +185,7 @@ def _serve_asset(request: Request) -> Response:
         return say(404, "no such file")
     # Under another address it is perhaps that of another version.
     is_current = request.url.query == name_asset(name).partition("?")[2]
-    return Response(found, headers={"cache-control": FOREVER if is_current else "no-cache"}, media_type=KINDS[name])
+    return Response(found, headers={"cache-control": FOREVER if is_current else "no-cache"}, media_type=ASSETS[name])
 
 
 async def _login(site: Site, tries: Tries, request: Request) -> Response:

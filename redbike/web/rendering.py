@@ -19,6 +19,14 @@ from redbike.texts import escape as make_visible
 
 NOTHING = "–"
 LONG = 300  # characters of a text in a table
+# The files that pages load, and their kinds.
+ASSETS = {
+    "style.css": "text/css; charset=utf-8",
+    "live.js": "text/javascript; charset=utf-8",
+    "set.js": "text/javascript; charset=utf-8",
+    "palette.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
 
 
 def make_environment() -> Environment:
@@ -120,15 +128,15 @@ def show_instant(moment: float | None, clock: Clock) -> Markup:
         return Markup(NOTHING)
     inside = min(max(moment, 0.0), END_OF_TIME - 86400)
     machine = datetime.fromtimestamp(inside, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{}" title="{}" tabindex="0">{}</time>').format(
-        machine, clock.name(moment), clock.measure(moment)
+    return Markup('<time datetime="{}" data-at="{:.1f}" title="{}" tabindex="0">{}</time>').format(
+        machine, inside, clock.name(moment), clock.measure(moment)
     )
 
 
 @cache
 def read_asset(name: str) -> bytes | None:
     """Return a file that pages load; None if there is none of that name."""
-    if name not in ("style.css", "live.js", "set.js"):
+    if name not in ASSETS:
         return None
     return files("redbike.web").joinpath("static", name).read_bytes()
 

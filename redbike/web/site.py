@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -108,20 +109,20 @@ class Site:
     def answer(self, request: Request, template: str, clock: Clock, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page made of a template; `clock` says when what is shown was so."""
         # Relative links only: a proxy may have put the site below any path.
-        browser = request.state.browser
+        browser, place = request.state.browser, name_place(request)
         # What loads a page in the background is told nothing: the person would never see it.
         is_seen = "text/html" in request.headers.get("accept", "")
         context = {
             "site": self,
             "up": "../" * count_depth(request.scope),
             "here": "",
-            "live": "",
+            "stream": f"events?page={quote(place, safe='')}",
             "clock": clock,
             "instant": lambda moment: show_instant(moment, clock),
             "form": self.keys.make_form(browser),
             "once": lambda: self.memory.make_once(browser),
             "notes": lambda: self.memory.take_notes(browser) if is_seen else [],
-            "back": name_place(request),
+            "back": place,
             "asked": request.query_params,
             **values,
         }

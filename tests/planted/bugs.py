@@ -18,6 +18,8 @@ TAG = "tests/state/test_tags.py"
 GATES = "tests/state/test_gates.py"
 OUTCOME = "tests/running/test_policies.py"
 ROTATION = "tests/working/test_queues.py"
+BROWSER = "tests/web/live/test_browser.py"
+LIVE_UPDATES = "tests/web/live/test_live.py"
 SCHEDULE = "tests/schedule/test_schedule.py"
 RULE = "tests/schedule/test_rrule.py"
 AMENDED = "tests/schedule/test_amendments.py"
@@ -5172,7 +5174,185 @@ GUARDED = [
         "tests/commands/test_commands.py -k not_the_urls",
     ),
 ]
+LIVE = [
+    Bug(
+        "each who looks has the page rendered for himself",
+        "web/live.py",
+        "view = self._views.setdefault(address, View(address))",
+        "view = self._views[address, time.monotonic()] = View(address)",
+        f"{LIVE_UPDATES} -k rendered_once",
+    ),
+    Bug(
+        "what runs fast is rendered without end",
+        "web/live.py",
+        "earliest, latest = ended + max(PACE, rest), ended + max(SELDOM, rest)",
+        "earliest, latest = ended, ended + SELDOM",
+        f"{LIVE_UPDATES} -k 'rendered_once or takes_long'",
+    ),
+    Bug(
+        "what takes long is rendered as often as anything",
+        "web/live.py",
+        "spent = max((time.thread_time() - worked) * REST, (ended - began) * LEISURE)",
+        "spent = 0.0",
+        f"{LIVE_UPDATES} -k takes_long",
+    ),
+    Bug(
+        "all of a page is sent, whatever has changed",
+        "web/live.py",
+        "if version > since or name == CLOCK}",
+        "}",
+        f"{LIVE_UPDATES} -k only_what_has_changed",
+    ),
+    Bug(
+        "each second counts as news",
+        "web/fragments.py",
+        'return RELATIVE.sub(r"\\1", fragment)',
+        "return fragment",
+        "tests/web/live/test_fragments.py",
+    ),
+    Bug(
+        "who comes back is taken for one who has seen another view",
+        "web/live.py",
+        "is_known = name == view.name and version.isascii()",
+        "is_known = version.isascii()",
+        f"{LIVE_UPDATES} -k comes_back_gets",
+    ),
+    Bug(
+        "it listens though nobody looks",
+        "web/live.py",
+        "            if not self._views and self._watch:\n                self._watch.end()\n",
+        "            if not self._views and self._watch:\n",
+        f"{LIVE_UPDATES} -k only_while_somebody_looks",
+    ),
+    Bug(
+        "each viewer listens",
+        "web/live.py",
+        "            if self._watch is None:\n                self._watch",
+        "            if True:\n                self._watch",
+        f"{LIVE_UPDATES} -k only_while_somebody_looks",
+    ),
+    Bug(
+        "who leaves still counts",
+        "web/stream.py",
+        "            self._live.leave(self._viewer)\n",
+        "            pass\n",
+        f"{LIVE_UPDATES} -k until_one_leaves",
+    ),
+    Bug(
+        "any number may look",
+        "web/live.py",
+        "for view in self._views.values()) >= VIEWERS",
+        "for view in self._views.values()) < 0",
+        f"{LIVE_UPDATES} -k until_one_leaves",
+    ),
+    Bug(
+        "a stream holds up the end of its server",
+        "web/live.py",
+        "            viewer.wake(is_over=True)\n",
+        "            viewer.wake()\n",
+        f"{LIVE_UPDATES} -k when_the_server_stops",
+    ),
+    Bug(
+        "a server that is back is not told of",
+        "web/live.py",
+        'is_news, self.problem = bool(self.problem) or not self.version, ""',
+        "is_news = not self.version",
+        f"{LIVE_UPDATES} -k goes_away",
+    ),
+    Bug(
+        "a page that cannot be shown ends live updates",
+        "web/live.py",
+        '            except Exception:\n                log.exception("the page',
+        '            except OSError:\n                log.exception("the page',
+        f"{LIVE_UPDATES} -k harms_no_other",
+    ),
+    Bug(
+        "the next event is lost with a listener that has lost its server",
+        "web/live.py",
+        "            self._is_over.wait(RETRY * random.uniform(0.5, 1.5))\n\n",
+        "            self._is_over.wait(3600)\n\n",
+        f"{LIVE_UPDATES} -k goes_away",
+    ),
+    Bug(
+        "any place of the site is streamed",
+        "web/application.py",
+        "if page not in PAGES or len(query) > LONGEST:",
+        "if page not in PAGES:",
+        f"{LIVE_UPDATES} -k other_views",
+    ),
+    Bug(
+        "an update takes the focus away",
+        "web/static/live.js",
+        "      patch(old, wanted);\n      if (before",
+        "      old.replaceWith(wanted);\n      if (before",
+        f"{BROWSER} -k 'nothing_else_is_touched'",
+    ),
+    Bug(
+        "a page that is held goes on",
+        "web/static/live.js",
+        "    if (isHeld) return;\n    const focused",
+        "    const focused",
+        f"{BROWSER} -k hold_and_go_on",
+    ),
+    Bug(
+        "what is selected is replaced",
+        "web/static/live.js",
+        "if (old && isSelected(old)) continue;",
+        "",
+        f"{BROWSER} -k what_is_selected",
+    ),
+    Bug(
+        "a hidden page goes on listening",
+        "web/static/live.js",
+        "      if (document.hidden) close();\n",
+        "      if (document.hidden) return;\n",
+        f"{BROWSER} -k hidden_page",
+    ),
+    Bug(
+        "a row of another job gets the menu that was open",
+        "web/static/live.js",
+        "return /^(TR|LI)$/.test(node.nodeName)",
+        "return /^(LI)$/.test(node.nodeName)",
+        f"{BROWSER} -k stay",
+    ),
+    Bug(
+        "the palette takes what one types elsewhere",
+        "web/static/palette.js",
+        "} else if (isTyping || hasModifier",
+        "} else if (hasModifier",
+        f"{BROWSER} -k where_one_types",
+    ),
+    Bug(
+        "the palette shows an id as markup",
+        "web/static/palette.js",
+        "      name.textContent = text;",
+        "      name.innerHTML = text;",
+        f"{BROWSER} -k hostile_ids_as_text",
+    ),
+    Bug(
+        "the palette takes an id for a pattern",
+        "web/pages/find.py",
+        'questions.search(f"*{escape_pattern(text)}*"',
+        'questions.search(f"*{text}*"',
+        "tests/web/live/test_find.py",
+    ),
+    Bug(
+        "the palette looks at all jobs, however many there are",
+        "state/questions.py",
+        "                if time.monotonic() > until:\n                    break\n",
+        "",
+        "tests/web/live/test_find.py",
+    ),
+    Bug(
+        "the palette says that it has shown all",
+        "web/pages/find.py",
+        "return nearest[:MOST], not are_all or len(nearest) > MOST",
+        "return nearest[:MOST], not are_all",
+        "tests/web/live/test_find.py",
+    ),
+]
 BUGS = [
+    *LIVE,
     *GUARDED,
     *SYNCED,
     *EMBEDDED,

@@ -193,7 +193,7 @@ def test_a_hostile_id_is_one_job_and_text(bike, browser, jobid):
     [form] = [form for form in page.forms if ("confirmed", "1") in form.fields]
     for found in (page, browser.post(form.fill())):
         assert not re.search("<script>alert|<img src=x", found.html)
-        assert not re.search("\u202e|(?<!\w)49(?!\w)", found.text)
+        assert not re.search("\u202e|" r"(?<!\w)49(?!\w)", found.text)
         assert found.status == 200
     assert {left for left, _ in bike.get_schedules()} == {JOB}
     [entry] = bike.log(jobid)

@@ -34,7 +34,6 @@ def show_overview(site: Site, request: Request) -> Response:
         request,
         "overview.html",
         clock,
-        live="overview",
         health=health,
         problems=[(text, PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
         numbers=list(_list_numbers(view, health)),

@@ -1,12 +1,227 @@
 "use strict";
-// "/" leads to the search, wherever one is.
-document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, select, textarea");
-  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
-    event.preventDefault();
-    document.getElementById("search")?.focus();
+// Live updates. The server sends the fragments of this page that have changed; they are patched into it, so that focus,
+// selections, open menus, typed text and the place of scrolling stay. Without this script, the page is as it was loaded.
+(() => {
+  const body = document.body;
+  const connection = document.getElementById("connection");
+  const announcement = document.getElementById("announcement");
+  const bar = document.getElementById("live");
+  const state = document.getElementById("live-state");
+  const button = document.getElementById("hold");
+  const SILENCE = 30000; // milliseconds without a sign of life after which the stream counts as lost
+  const LEISURE = 15000; // milliseconds for which it says that the trouble is over
+  const LONGEST = 60000; // milliseconds between two tries, at most
+  const waiting = new Map(); // fragments that are not shown yet, by id
+  let stream = null, last = "", tries = 0, retry = 0, heard = 0, ahead = 0;
+  let isHeld = false, isAway = false;
+
+  // ---- time
+
+  // In the two largest units, as the server writes it.
+  const describe = (seconds) => {
+    let rest = Math.round(Math.abs(seconds));
+    const parts = [];
+    for (const [name, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
+      const number = Math.floor(rest / size);
+      rest -= number * size;
+      if (number || parts.length) parts.push(number ? `${number} ${name}` : "");
+    }
+    const text = parts.slice(0, 2).filter(Boolean).join(" ");
+    return !text ? "now" : seconds > 0 ? `in ${text}` : `${text} ago`;
+  };
+  const setClock = () => {
+    const clock = document.getElementById("clock");
+    if (clock) ahead = Number(clock.dataset.now) - Date.now() / 1000;
+  };
+  const countOn = () => {
+    if (isHeld || isAway || document.hidden) return;
+    const now = Date.now() / 1000 + ahead;
+    for (const each of document.querySelectorAll("time[data-at]")) {
+      const text = describe(Number(each.dataset.at) - now);
+      if (each.textContent !== text && !isSelected(each)) each.textContent = text;
+    }
+  };
+
+  // ---- patching
+
+  const isSelected = (node) => {
+    const selection = document.getSelection();
+    return selection && !selection.isCollapsed && selection.containsNode(node, true);
+  };
+  // What a row is about: rows that come and go must not hand on their menus and boxes to others.
+  const getKey = (node) => {
+    if (node.nodeType !== Node.ELEMENT_NODE) return "";
+    if (node.id || node.dataset.key) return node.id || node.dataset.key;
+    return /^(TR|LI)$/.test(node.nodeName) ? node.querySelector("a[href]")?.getAttribute("href") ?? "" : "";
+  };
+  const KEPT = new Set(["open", "value", "checked", "aria-expanded"]); // what the user has done
+  const patchAttributes = (old, wanted) => {
+    for (const { name } of [...old.attributes]) {
+      if (!wanted.hasAttribute(name) && !KEPT.has(name)) old.removeAttribute(name);
+    }
+    for (const { name, value } of wanted.attributes) {
+      if (!KEPT.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+    }
+  };
+  const dropBlanks = (node) => {
+    for (const each of [...node.childNodes]) {
+      if (each.nodeType === Node.TEXT_NODE && !each.data.trim()) each.remove();
+    }
+  };
+  const LISTS = new Set(["TABLE", "THEAD", "TBODY", "TR", "UL", "OL", "DL"]);
+  const patch = (old, wanted) => {
+    if (old.isEqualNode(wanted)) return;
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      old.data = wanted.data;
+      return;
+    }
+    patchAttributes(old, wanted);
+    if (!old.matches("textarea, select")) patchChildren(old, wanted);
+  };
+  const patchChildren = (old, wanted) => {
+    if (LISTS.has(old.nodeName)) [old, wanted].forEach(dropBlanks);
+    const keys = new Set([...wanted.children].map(getKey));
+    const known = new Map();
+    for (const each of [...old.children]) {
+      const key = getKey(each);
+      if (key && !keys.has(key)) each.remove();
+      else if (key) known.set(key, [...(known.get(key) ?? []), each]);
+    }
+    let place = old.firstChild;
+    for (const each of [...wanted.childNodes]) {
+      const key = getKey(each);
+      const isLike = place && !getKey(place) && place.nodeName === each.nodeName;
+      const match = key ? known.get(key)?.shift() : isLike ? place : null;
+      if (!match) old.insertBefore(each, place);
+      else {
+        if (match === place) place = place.nextSibling;
+        else old.insertBefore(match, place);
+        if (match.nodeName === each.nodeName) patch(match, each);
+        else match.replaceWith(each);
+      }
+    }
+    while (place) {
+      const next = place.nextSibling;
+      place.remove();
+      place = next;
+    }
+  };
+  const show = () => {
+    if (isHeld) return;
+    const focused = document.activeElement;
+    for (const [name, text] of [...waiting]) {
+      const old = document.getElementById(name);
+      if (old && isSelected(old)) continue; // it is shown when nothing of it is selected any more
+      waiting.delete(name);
+      const template = document.createElement("template");
+      template.innerHTML = text;
+      const wanted = template.content.firstElementChild;
+      if (!old || !wanted || old.nodeName !== wanted.nodeName) continue;
+      const before = name === "health" ? old.className : "";
+      patch(old, wanted);
+      if (before && before !== old.className) {
+        announcement.textContent = old.querySelector("strong")?.textContent ?? "";
+      }
+    }
+    // A node that was moved loses it.
+    if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+    setClock();
+    countOn();
+  };
+
+  // ---- listening
+
+  const tell = (word, trouble = "") => {
+    bar.dataset.state = word;
+    const shown = isHeld ? "held" : word;
+    if (state.textContent !== shown) state.textContent = shown;
+    if (connection.textContent !== trouble) connection.textContent = trouble;
+    connection.dataset.state = word;
+  };
+  const take = (event) => {
+    heard = Date.now();
+    tries = 0;
+    for (const [name, text] of Object.entries(JSON.parse(event.data))) waiting.set(name, text);
+    show();
+  };
+  const open = () => {
+    if (stream || document.hidden) return;
+    clearTimeout(retry);
+    const at = `${body.dataset.up}${body.dataset.stream}${last && `&last=${encodeURIComponent(last)}`}`;
+    heard = Date.now();
+    stream = new EventSource(at);
+    stream.addEventListener("parts", (event) => {
+      last = event.lastEventId;
+      tell("live", isAway ? "It answers again." : connection.textContent);
+      if (isAway) setTimeout(() => isAway || tell("live"), LEISURE);
+      isAway = false;
+      take(event);
+    });
+    stream.addEventListener("beat", (event) => {
+      take(event);
+    });
+    stream.addEventListener("trouble", (event) => {
+      heard = Date.now();
+      isAway = true;
+      tell("away", JSON.parse(event.data));
+    });
+    stream.addEventListener("error", lose);
+  };
+  const close = () => {
+    clearTimeout(retry);
+    stream?.close();
+    stream = null;
+  };
+  // Many pages that have lost the same server must not come back all at once.
+  const lose = () => {
+    close();
+    tries += 1;
+    if (tries > 1) {
+      isAway = true;
+      tell("away", "The server of this page does not answer.");
+    }
+    retry = setTimeout(open, wait());
+  };
+  const wait = () => Math.min(LONGEST, 1000 * 2 ** Math.min(tries, 6)) * (0.5 + Math.random());
+  // A page that could not be shown comes back by itself.
+  const reload = async () => {
+    tries += 1;
+    const isBack = !document.hidden && await fetch(location.href, { method: "HEAD" }).then(({ ok }) => ok, () => false);
+    if (isBack) location.replace(location.href);
+    else setTimeout(reload, wait());
+  };
+  const begin = () => {
+    bar.hidden = false;
+    tell("live");
+    setClock();
+    open();
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) close();
+      else open();
+    });
+    addEventListener("pagehide", close);
+    addEventListener("pageshow", open);
+    document.addEventListener("selectionchange", () => {
+      if (waiting.size && document.getSelection().isCollapsed) show();
+    });
+    button.addEventListener("click", () => {
+      isHeld = !isHeld;
+      button.textContent = isHeld ? "Go on" : "Hold";
+      tell(bar.dataset.state, connection.textContent);
+      show();
+    });
+    setInterval(() => {
+      if (stream && Date.now() - heard > SILENCE) lose();
+      countOn();
+    }, 1000);
+  };
+  if (document.querySelector("main [data-away]")) setTimeout(reload, wait());
+  if (bar && document.querySelector("main [data-live]")) begin();
+  else if (document.querySelector("time[data-at]")) {
+    setClock();
+    setInterval(countOn, 1000);
   }
-});
+})();
 // What is still being counted is looked at again; without scripts the page does that itself.
 const counting = document.querySelector("[data-again]");
 if (counting) setTimeout(() => location.reload(), counting.dataset.again * 1000);

@@ -1,0 +1,138 @@
+"""Make the pictures of the page in ``docs/pictures``: ``make pictures``. It needs Chromium.
+
+A server of its own has believable jobs, of which some have run, one has failed and one is paused.
+"""
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+from uvicorn import Config, Server
+
+from redbike import Redbike, RoundRobin
+from redbike.serving.embedded import EmbeddedServer
+from redbike.web import app
+
+FOLDER = Path(__file__).parent / "pictures"
+DESK, PHONE = (1200, 750), (390, 844)
+# The name of the picture, the page, the size of the window, and whether it is dark.
+PICTURES = (
+    ("overview", "", DESK, "light"),
+    ("overview-dark", "", DESK, "dark"),
+    ("overview-phone", "", PHONE, "light"),
+    ("jobs", "jobs?sort=next", DESK, "light"),
+    ("job", "job?id=billing:invoices", DESK, "light"),
+    ("palette", "runs", DESK, "dark"),
+)
+JOBS = {
+    "backup:database": "0 3 * * *",
+    "backup:files": "30 3 * * *",
+    "billing:invoices": "0 6 1 * *",
+    "billing:reminders": "0 9 * * MON-FRI",
+    "mail:digest": "0 7 * * *",
+    "mail:newsletter": "0 10 * * TUE",
+    "reports:daily": "15 5 * * *",
+    "reports:weekly": "0 6 * * MON",
+    "search:index": "EVERY:15m",
+    "sync:calendars": "EVERY:5m",
+    "sync:contacts": "EVERY:10m",
+    "thumbnails:new": "EVERY:1m",
+}
+KINDS = sorted({jobid.partition(":")[0] for jobid in JOBS})
+FAILING = "billing:invoices"
+
+
+class Worker(RoundRobin):
+    """Works for a moment."""
+
+    def work(self, jobid: str) -> None:
+        """Fail if it is the one that fails."""
+        time.sleep(0.02)
+        if jobid == FAILING:
+            raise ConnectionError("db-3 refused the connection: 512 of 512 clients")
+
+    def queue_for(self, jobid: str) -> str:
+        """Return the queue of its kind."""
+        return self.name_queue(jobid.partition(":")[0])
+
+
+def fill(bike: Redbike) -> None:
+    """Set the jobs, and let some of them run."""
+    for jobid, schedule in JOBS.items():
+        bike.set(jobid, schedule, history=20, on_error="reschedule")
+    for _ in range(6):
+        bike.run(*JOBS)
+        while bike.work_one():
+            pass
+    bike.pause("mail:newsletter", reason="the new template is not ready")
+
+
+@contextmanager
+def serve(bike: Redbike) -> Iterator[str]:
+    """Serve the page; give its URL."""
+    page = app(bike)
+    server = Server(Config(page, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    page.state.live.stop()
+    server.should_exit = True
+    thread.join()
+
+
+def draw(browser: Browser, url: str) -> None:
+    """Make the pictures."""
+    for name, path, (width, height), scheme in PICTURES:
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if scheme == "dark" else "light",
+            reduced_motion="reduce",
+        )
+        tab = context.new_page()
+        tab.goto(url + path)
+        if name == "palette":
+            tab.keyboard.press("/")
+            tab.keyboard.type("b")
+            tab.get_by_role("option", name="backup:database").wait_for()
+        tab.screenshot(path=FOLDER / f"{name}.png")
+        context.close()
+
+
+def main() -> None:
+    """Make them all."""
+    program = shutil.which("chromium")
+    if program is None:
+        sys.exit("chromium is not installed")
+    logging.disable(logging.ERROR)  # one of the jobs is to fail
+    FOLDER.mkdir(exist_ok=True)
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        server = EmbeddedServer(folder)
+        server.start()
+        browser = playwright.chromium.launch(executable_path=program, args=options)
+        with Redbike(Worker(":".join(KINDS)), redis_config=server.url, noted_as="ada@example") as bike:
+            fill(bike)
+            loops = [threading.Thread(target=loop) for loop in (bike.dispatch, bike.work)]
+            for loop in loops:
+                loop.start()
+            with serve(bike) as url:
+                draw(browser, url)
+            bike.stop()
+            for loop in loops:
+                loop.join()
+        browser.close()
+        server.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Live updates: what changes on the pages that somebody looks at, rendered once for all who look at the same.
+
+While there are viewers, two threads run. One listens to the events that ``tail`` prints, and only remembers that there
+was one. The other renders each distinct view at most once a second, and rests after that for so long that all of it
+takes a small part of a core, however many views there are. Viewers are sent the fragments that have changed.
+"""
+
+import asyncio
+import json
+import logging
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from redbike.errors import RedbikeError, Unreachable
+from redbike.web.fragments import find_fragments, strip_distances
+
+log = logging.getLogger("redbike")
+
+VIEWERS = 200  # at most; each holds a connection
+PACE = 1.0  # seconds between two renderings of a view, at least
+SELDOM = 2.0  # seconds between two if nothing was heard: not all that changes is an event
+REST = 24.0  # times as long as this process worked to render all views, it rests
+LEISURE = 4.0  # times as long as the server was asked, too
+RETRY = 1.0  # seconds, about, after which a server that is away is asked again
+CLOCK = "clock"  # the fragment that says when it was so; it alone is no news
+
+Address = tuple[str, str]  # the page and its query
+Render = Callable[[Address], str]
+Listen = Callable[[Callable[[], bool], Callable[[], bool]], Iterable[object]]
+
+
+@dataclass
+class View:
+    """What is shown at an address: its fragments, and when each has changed. The lock of `Live` guards it."""
+
+    address: Address
+    name: str = field(default_factory=lambda: secrets.token_hex(4))
+    version: int = 0  # 0 before it was rendered
+    parts: dict[str, tuple[int, str]] = field(default_factory=dict)  # the version that brought it, the fragment
+    problem: str = ""  # why it is not rendered now
+    viewers: set["Viewer"] = field(default_factory=set)
+
+    def take(self, page: str) -> bool:
+        """Take over what has changed of a page; tell whether anything has."""
+        is_news, self.problem = bool(self.problem) or not self.version, ""
+        found = find_fragments(page)
+        changed = {name: part for name, part in found.items() if self._differs(name, part)}
+        if not is_news and not changed.keys() - {CLOCK}:
+            self.parts |= {name: (self.parts[name][0], part) for name, part in changed.items()}
+            return False
+        self.version += 1
+        self.parts |= {name: (self.version, part) for name, part in changed.items()}
+        return True
+
+    def _differs(self, name: str, part: str) -> bool:
+        return name not in self.parts or strip_distances(self.parts[name][1]) != strip_distances(part)
+
+    def write(self, since: int) -> bytes:
+        """Return an event with the fragments that are newer than version `since`, as the stream has it."""
+        if self.problem:
+            return write_event("trouble", self.problem)
+        parts = {name: part for name, (version, part) in self.parts.items() if version > since or name == CLOCK}
+        return write_event("parts", parts, f"{self.name}-{self.version}")
+
+
+class Viewer:
+    """One who looks. It is for the loop in which it was made, except for `wake`."""
+
+    def __init__(self, view: View, last: str) -> None:
+        self.view = view
+        self.is_over = False
+        name, _, version = last.partition("-")
+        is_known = name == view.name and version.isascii() and version.isdecimal() and len(version) < 16
+        self.sent = int(version) if is_known else 0
+        self.problem = ""
+        self.news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def wake(self, is_over: bool = False) -> None:
+        """Let it look what there is, from any thread."""
+        self.is_over |= is_over
+        with suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self.news.set)
+
+
+class Live:
+    """All who look, and what they look at.
+
+    `render` returns the page at an address, `listen` yields events, see `redbike.state.events.Events.listen`, and
+    `tell_time` is the time of this process in words.
+    """
+
+    def __init__(self, render: Render, listen: Listen, tell_time: Callable[[], str]) -> None:
+        self._render, self._listen, self._tell_time = render, listen, tell_time
+        self._lock = threading.Lock()
+        self._views: dict[Address, View] = {}
+        self._watch: _Watch | None = None
+        self._is_stopped = False
+
+    def join(self, address: Address, last: str) -> Viewer | None:
+        """Return one more viewer, who has seen what the id `last` stands for; None if there are too many."""
+        with self._lock:
+            if self._is_stopped or sum(len(view.viewers) for view in self._views.values()) >= VIEWERS:
+                return None
+            view = self._views.setdefault(address, View(address))
+            viewer = Viewer(view, last)
+            view.viewers.add(viewer)
+            if self._watch is None:
+                self._watch = _Watch(self)
+            self._watch.wake()
+            return viewer
+
+    def leave(self, viewer: Viewer) -> None:
+        """Forget a viewer, and the view if nobody else looks at it."""
+        with self._lock:
+            viewer.view.viewers.discard(viewer)
+            if not viewer.view.viewers and self._views.get(viewer.view.address) is viewer.view:
+                del self._views[viewer.view.address]
+            if not self._views and self._watch:
+                self._watch.end()
+                self._watch = None
+
+    def stop(self) -> None:
+        """End all streams at once; none begins any more."""
+        with self._lock:
+            self._is_stopped = True
+            viewers = [viewer for view in self._views.values() for viewer in view.viewers]
+        for viewer in viewers:
+            viewer.wake(is_over=True)
+
+    def take_message(self, viewer: Viewer) -> bytes:
+        """Return what a viewer has not seen yet; nothing if it has seen all."""
+        view = viewer.view
+        with self._lock:
+            if view.problem == viewer.problem and (view.problem or viewer.sent == view.version):
+                return b""
+            message = view.write(viewer.sent)
+            viewer.sent, viewer.problem = viewer.sent if view.problem else view.version, view.problem
+            return message
+
+    def write_beat(self, viewer: Viewer) -> bytes:
+        """Return what says that the stream is alive, and when what is shown was so."""
+        with self._lock:
+            has_clock = CLOCK in viewer.view.parts and not viewer.view.problem
+            parts = {CLOCK: viewer.view.parts[CLOCK][1]} if has_clock else {}
+        return b": alive\n" + write_event("beat", parts)
+
+    def listen(self, wants: Callable[[], bool], is_over: Callable[[], bool]) -> Iterator[object]:
+        """Yield events."""
+        yield from self._listen(wants, is_over)
+
+    def list_views(self, only_new: bool) -> list[View]:
+        """Return what somebody looks at; `only_new` what was never rendered."""
+        with self._lock:
+            return [view for view in self._views.values() if not (only_new and (view.version or view.problem))]
+
+    def refresh(self, views: Iterable[View], away_since: str) -> str:
+        """Render `views`. Return since when the server is away, "" if it is there."""
+        for view in views:
+            try:
+                page = self._render(view.address)
+            except Unreachable:
+                away_since = away_since or self._tell_time()
+                self._tell_all(f"Redis does not answer since {away_since}.")
+                return away_since
+            except RedbikeError as error:
+                self._tell(view, str(error))
+            except Exception:
+                log.exception("the page %s cannot be rendered", view.address[0])
+                self._tell(view, "This page cannot be brought up to date: the log of its server says why.")
+            else:
+                self._take(view, page)
+            away_since = ""
+        return away_since
+
+    def _take(self, view: View, page: str) -> None:
+        with self._lock:
+            viewers = list(view.viewers) if view.take(page) else []
+        for viewer in viewers:
+            viewer.wake()
+
+    def _tell_all(self, problem: str) -> None:
+        for view in self.list_views(only_new=False):
+            self._tell(view, problem)
+
+    def _tell(self, view: View, problem: str) -> None:
+        with self._lock:
+            view.problem, viewers = problem, list(view.viewers)
+        for viewer in viewers:
+            viewer.wake()
+
+
+class _Watch:
+    """The two threads. They end soon after `end`; those of the next watch are others."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._is_over = threading.Event()
+        self._has_news = threading.Event()
+        self._wake = threading.Event()
+        for work in (self._listen, self._refresh):
+            threading.Thread(target=work, name=f"redbike-web{work.__name__}", daemon=True).start()
+
+    def wake(self) -> None:
+        """Let it render what is new."""
+        self._wake.set()
+
+    def end(self) -> None:
+        """Let the threads end."""
+        self._is_over.set()
+        self._wake.set()
+
+    def _listen(self) -> None:
+        # Nobody needs to read further events before the one that was heard is shown.
+        while not self._is_over.is_set():
+            try:
+                for _ in self._live.listen(lambda: not self._has_news.is_set(), self._is_over.is_set):
+                    if not self._has_news.is_set():
+                        self._has_news.set()
+                        self._wake.set()
+            except RedbikeError:
+                pass  # what is rendered says so
+            except Exception:
+                log.exception("live updates: no event is heard")
+            self._is_over.wait(RETRY * random.uniform(0.5, 1.5))
+
+    def _refresh(self) -> None:
+        away_since, earliest, latest = "", 0.0, 0.0
+        while not self._is_over.is_set():
+            self._wake.clear()
+            began, worked = time.monotonic(), time.thread_time()
+            is_round = began >= (earliest if self._has_news.is_set() else latest)
+            if is_round:
+                self._has_news.clear()
+            away_since = self._live.refresh(self._live.list_views(only_new=not is_round), away_since)
+            if is_round:
+                ended = time.monotonic()
+                # What takes long only because the server is away costs nothing.
+                spent = max((time.thread_time() - worked) * REST, (ended - began) * LEISURE)
+                rest = RETRY * random.uniform(0.5, 1.5) if away_since else spent
+                earliest, latest = ended + max(PACE, rest), ended + max(SELDOM, rest)
+            target = earliest if self._has_news.is_set() else latest
+            self._wake.wait(max(0.0, target - time.monotonic()))
+
+
+def write_event(kind: str, value: object, name: str = "") -> bytes:
+    """Return an event as the stream has it. JSON has no line break in it."""
+    head = f"id: {name}\n" if name else ""
+    return f"{head}event: {kind}\ndata: {json.dumps(value)}\n\n".encode()

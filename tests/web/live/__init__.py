@@ -1,0 +1,1 @@
+"""The page as people see it: in a browser, and kept up to date."""

@@ -1,0 +1,124 @@
+"""The page as a browser gets it: from a server of its own, by HTTP."""
+
+import re
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+import pytest
+from starlette.applications import Starlette
+from uvicorn import Config, Server
+
+from redbike import Redbike, RoundRobin
+from redbike.web import app
+from tests.servers import DATA, Node, free_ports
+from tests.waiting import wait_until
+from tests.web.live.browsers import BUSY, HOSTILE, TURNED, open_chromium
+
+
+class Served(NamedTuple):
+    """The page at a URL, and what it shows."""
+
+    url: str  # with a slash at its end
+    bike: Redbike
+    application: Starlette
+
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("bad"):
+            raise ValueError("it <b>broke</b>")
+
+
+@contextmanager
+def serve(bike, **options):
+    """Serve the page on the jobs of `bike`; `options` are those of `app`."""
+    application = app(bike, **options)
+    server = Server(Config(application, host="127.0.0.1", port=0, log_level="critical"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started, 30)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Served(f"http://127.0.0.1:{port}/", bike, application)
+    finally:
+        application.state.live.stop()
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive(), "it does not end"
+
+
+@pytest.fixture
+def bike(client, server_url):
+    with Redbike(Worker("A"), redis_config=server_url, noted_as="ada@here") as bike:
+        yield bike
+
+
+@pytest.fixture
+def page(bike):
+    """The page on the jobs of `bike`."""
+    with serve(bike) as page:
+        yield page
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A server that a test may kill and start again."""
+    node = Node(tmp_path / "node", free_ports(1)[0], *DATA)
+    yield node
+    node.kill()
+    node.client.close()
+
+
+@pytest.fixture
+def page_on_node(node):
+    """The page on the jobs of that server."""
+    with ExitStack() as stack:
+        url = f"redis://127.0.0.1:{node.port}/0"
+        bike = stack.enter_context(Redbike(Worker("A"), redis_config=url, noted_as="ada@here"))
+        yield stack.enter_context(serve(bike))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens a page in a browser of its own; the test fails for what goes wrong in it, unless that is `expected`."""
+    problems, contexts = [], []
+
+    def start(url, expected=r"status of 404", **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.set_default_timeout(BUSY)
+        tab = context.new_page()
+        tab.on("console", lambda said: said.type == "error" and problems.append((expected, said.text)))
+        tab.on("pageerror", lambda error: problems.append((expected, str(error))))
+        tab.on("dialog", lambda dialog: problems.append(("never", dialog.message)) or dialog.dismiss())
+        tab.goto(url)
+        return tab
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert [said for expected, said in problems if not re.search(expected, said)] == []
+
+
+@pytest.fixture
+def busy(page):
+    """The page on jobs of all kinds."""
+    bike = page.bike
+    for jobid in ("hello:A", "bad:A"):
+        bike.set(jobid, "EVERY:1h", history=5)
+        bike.run(jobid)
+        bike.work_one()
+    bike.set("backup:B", "0 3 * * *")
+    bike.set("waits:A", "NOW")
+    bike.set("rests:A", "EVERY:2h")
+    bike.pause("rests:A", reason="the disk is full")
+    for jobid in (HOSTILE, TURNED):
+        bike.set(jobid, "EVERY:3h")
+    return page

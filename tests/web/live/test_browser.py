@@ -1,0 +1,266 @@
+"""The page in a real browser: what people see, with the keyboard, with and without JavaScript, and while Redis is away.
+
+No test may leave an error in the console, or anything that the Content-Security-Policy has stopped.
+"""
+
+import re
+import threading
+
+from playwright.sync_api import expect
+from starlette.responses import HTMLResponse
+
+from redbike.web.pages import PAGES
+from tests.waiting import wait_until
+from tests.web.conftest import serve
+from tests.web.live.browsers import HOSTILE, NEEDS_CHROMIUM, PATHS, wait_for_stream
+
+pytestmark = NEEDS_CHROMIUM
+
+CLOCK = "document.getElementById('clock').textContent"
+
+
+def test_every_page_with_and_without_javascript(busy, visit):
+    for has_script in (True, False):
+        tab = visit(busy.url, java_script_enabled=has_script)
+        expect(tab.locator("#live")).to_be_visible(visible=has_script)
+        for path in PATHS:
+            tab.goto(busy.url + path)
+            assert tab.locator("h1").count() == 1
+            assert tab.locator("main").inner_text().strip()
+            assert tab.locator("nav [aria-current=page]").count() == 1 or "nobody" in path
+        tab.goto(busy.url)
+        tab.get_by_label("Find jobs").fill("ba*")
+        tab.get_by_label("Find jobs").press("Enter")
+        expect(tab.locator("#jobs tbody tr")).to_have_count(2)
+
+
+def test_what_happens_is_shown_and_nothing_else_is_touched(busy, visit):
+    tab = visit(f"{busy.url}queues")
+    wait_for_stream(busy)
+    row = tab.get_by_role("row", name="work-A")
+    expect(row.locator(".figure").first).to_have_text("1")
+    row.get_by_role("link").focus()
+    tab.evaluate("window.mark = document.activeElement; window.row = mark.closest('tr')")
+    busy.bike.set("more:A", "NOW")
+    expect(row.locator(".figure").first).to_have_text("2")
+    busy.bike.set("first:0", "NOW")  # its row comes before the other ones
+    expect(tab.get_by_role("row", name="work-0")).to_be_visible()
+    assert tab.evaluate("document.activeElement === mark && mark.isConnected && mark.closest('tr') === row")
+
+
+def test_hold_and_go_on(busy, visit):
+    tab = visit(f"{busy.url}queues")
+    wait_for_stream(busy)
+    tab.get_by_role("button", name="Hold").click()
+    expect(tab.locator("#live")).to_contain_text("held")
+    busy.bike.set("more:C", "NOW")
+    with tab.expect_response(lambda answer: "find" in answer.url):
+        tab.keyboard.press("/")
+    # A second page, which came later, has it already.
+    other = visit(f"{busy.url}queues")
+    expect(other.get_by_role("row", name="work-C")).to_be_visible()
+    assert tab.get_by_role("row", name="work-C").count() == 0
+    tab.keyboard.press("Escape")
+    tab.get_by_role("button", name="Go on").click()
+    expect(tab.get_by_role("row", name="work-C")).to_be_visible()
+    expect(tab.locator("#live")).to_contain_text("live")
+
+
+def test_menus_texts_and_selections_stay(bike, visit, monkeypatch):
+    def add_menus(site, request):
+        answer = show(site, request)
+        menu = b"<details><summary>more</summary>it</details></th>"
+        return HTMLResponse(answer.body.replace(b"</th>", menu))
+
+    show = PAGES["jobs"]
+    monkeypatch.setitem(PAGES, "jobs", add_menus)
+    bike.set("hello:A", "EVERY:1h")
+    with serve(bike) as page:
+        tab = visit(f"{page.url}jobs")
+        wait_for_stream(page)
+        tab.locator("#pattern").fill("typed, and not sent")
+        tab.locator("tbody summary").click()
+        tab.locator("h1").dblclick()
+        assert tab.evaluate("getSelection().toString()").strip() == "Jobs"
+        bike.set("early:A", "EVERY:1m")  # its row comes before the other one
+        expect(tab.locator("tbody tr")).to_have_count(2)
+        expect(tab.get_by_role("row", name="hello:A").locator("details[open]")).to_have_count(1)
+        expect(tab.get_by_role("row", name="early:A").locator("details[open]")).to_have_count(0)
+        assert tab.locator("#pattern").input_value() == "typed, and not sent"
+        assert tab.evaluate("getSelection().toString()").strip() == "Jobs"
+
+
+def test_what_is_selected_is_left_until_it_is_no_more(busy, visit):
+    tab = visit(f"{busy.url}queues")
+    wait_for_stream(busy)
+    row = tab.get_by_role("row", name="work-A")
+    tab.evaluate("element => getSelection().selectAllChildren(element)", row.element_handle())
+    before = tab.evaluate("getSelection().toString()")
+    busy.bike.set("more:A", "NOW")
+    other = visit(f"{busy.url}queues")
+    expect(other.get_by_role("row", name="work-A").locator(".figure").first).to_have_text("2")
+    wait_until(lambda: tab.evaluate(CLOCK) >= other.evaluate(CLOCK))
+    assert tab.evaluate("getSelection().toString()") == before
+    tab.evaluate("getSelection().removeAllRanges()")
+    expect(row.locator(".figure").first).to_have_text("2")
+
+
+def test_times_count_on_as_the_server_writes_them(busy, visit):
+    tab = visit(f"{busy.url}jobs")
+    times = "[...document.querySelectorAll('td time')].map(each => [each.textContent, each.dataset.at]).flat()"
+    before = tab.evaluate(times)
+    tab.wait_for_function("before => document.querySelector('td time').textContent !== before", arg=before[0])
+    assert re.fullmatch(r"(in )?(\d+ (d|h|min|s) ?){1,2}( ago)?|now", tab.evaluate(times)[0])
+    assert tab.evaluate(times)[1::2] == before[1::2]
+
+
+def test_only_a_change_of_health_is_announced(bike, visit):
+    with serve(bike) as page:
+        tab = visit(page.url)
+        wait_for_stream(page)
+        announcement = tab.locator("#announcement")
+        bike.set("hello:A", "EVERY:1h")
+        expect(tab.locator("#soonest")).to_contain_text("hello:A")
+        expect(announcement).to_be_empty()
+        loops = [threading.Thread(target=loop) for loop in (bike.dispatch, bike.work)]
+        for loop in loops:
+            loop.start()
+        expect(announcement).to_have_text("All is well:")
+        bike.stop()
+        for loop in loops:
+            loop.join()
+        expect(announcement).to_contain_text("wrong")
+
+
+def test_a_hidden_page_stops_listening(busy, visit):
+    tab = visit(busy.url)
+    wait_for_stream(busy)
+    hide = """hidden => {
+        Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    tab.evaluate(hide, True)
+    wait_for_stream(busy, 0)
+    tab.evaluate(hide, False)
+    wait_for_stream(busy)
+
+
+def test_the_palette_by_keyboard(busy, visit):
+    tab = visit(busy.url)
+    palette = tab.get_by_role("dialog", name="Go to")
+    field = tab.get_by_role("combobox", name="Go to a page, a job or a queue")
+    tab.keyboard.press("/")
+    expect(field).to_be_focused()
+    expect(palette.get_by_role("option")).to_have_count(8)
+    tab.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
+    tab.keyboard.press("Control+k")
+    tab.keyboard.type("ba")
+    expect(palette.get_by_role("option")).to_contain_text(["backup:B", "bad:A", "all jobs with ba"])
+    chosen = palette.locator("[aria-selected=true]")
+    expect(chosen).to_contain_text("backup:B")
+    tab.keyboard.press("ArrowDown")
+    expect(chosen).to_contain_text("bad:A")
+    assert field.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    tab.keyboard.press("ArrowUp")
+    tab.keyboard.press("ArrowUp")
+    expect(chosen).to_contain_text("all jobs")
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("backup:B")
+
+
+def test_keys_are_letters_where_one_types(busy, visit):
+    tab = visit(busy.url)
+    field = tab.get_by_label("Find jobs")
+    field.focus()
+    tab.keyboard.type("a/b?")
+    assert field.input_value() == "a/b?"
+    assert tab.locator("dialog[open]").count() == 0
+    tab.locator("main").focus()
+    tab.keyboard.press("?")
+    expect(tab.get_by_role("dialog", name="Keys")).to_be_visible()
+    tab.keyboard.press("/")  # it belongs to no dialog that is open
+    expect(tab.get_by_role("dialog", name="Go to")).to_be_hidden()
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def test_the_palette_shows_hostile_ids_as_text(busy, visit):
+    tab = visit(busy.url)
+    tab.keyboard.press("/")
+    tab.keyboard.type("<img")
+    option = tab.get_by_role("option").first
+    expect(option).to_contain_text("</script><script>alert(1)</script><img")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("</script><script>alert(1)</script><img")
+
+
+def test_hostile_ids_are_text_everywhere(busy, visit):
+    tab = visit(busy.url)
+    for path in PATHS:
+        tab.goto(busy.url + path)
+        assert tab.locator("main script, main img, main [onerror]").count() == 0
+        assert "\u202e" not in tab.content()
+    tab.goto(f"{busy.url}jobs")
+    tab.get_by_role("link", name="alert").first.click()
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("<img src=x onerror=alert(2)>")
+    # By a live update, too.
+    wait_for_stream(busy)
+    busy.bike.pause(HOSTILE, reason="<img src=x onerror=alert(3)>")
+    expect(tab.locator("#why")).to_contain_text("<img src=x onerror=alert(3)>")
+
+
+def test_a_wrong_token_and_the_right_one(bike, visit):
+    with serve(bike, token="correct horse battery") as page:
+        tab = visit(f"{page.url}jobs?pattern=a*", expected="status of 401")
+        for token in ("wrong", "<script>alert(1)</script>"):
+            tab.get_by_label("Token").fill(token)
+            tab.keyboard.press("Enter")
+            expect(tab.get_by_role("alert")).to_have_text("That is not the token.")
+        tab.get_by_label("Token").fill("correct horse battery")
+        tab.keyboard.press("Enter")
+        expect(tab.get_by_role("heading", level=1)).to_have_text("Jobs")
+        assert tab.url.endswith("jobs?pattern=a*")
+        tab.goto(page.url)
+        wait_for_stream(page)
+
+
+def test_two_users_at_once_see_the_same(busy, visit):
+    first, second = visit(f"{busy.url}queues"), visit(f"{busy.url}queues")
+    wait_for_stream(busy, 2)
+    busy.bike.set("more:C", "NOW")
+    for tab in (first, second):
+        expect(tab.get_by_role("row", name="work-C")).to_be_visible()
+    first.close()
+    wait_for_stream(busy, 1)
+    busy.bike.set("more:D", "NOW")
+    expect(second.get_by_role("row", name="work-D")).to_be_visible()
+
+
+def test_redis_goes_away_and_comes_back_while_a_page_is_open(page_on_node, node, visit):
+    page = page_on_node
+    page.bike.set("hello:A", "NOW")
+    tab = visit(f"{page.url}queues", expected="status of 503")
+    wait_for_stream(page)
+    status = tab.locator("#connection")
+    expect(status).to_be_empty()
+    node.kill()
+    expect(status).to_contain_text("Redis does not answer since 20")
+    expect(tab.locator("#live")).to_contain_text("away")
+    expect(tab.get_by_role("row", name="work-A")).to_be_visible()
+    other = visit(f"{page.url}queues", expected="status of 503")
+    expect(other.get_by_role("heading", level=1)).to_have_text("Redis does not answer")
+    node.start()
+    expect(status).to_have_text("It answers again.")
+    page.bike.set("hello:B", "NOW")
+    expect(tab.get_by_role("row", name="work-B")).to_be_visible()
+    # The one that could not be shown comes back by itself.
+    expect(other.get_by_role("heading", level=1)).to_have_text("Queues")
+
+
+def test_the_server_of_the_page_goes_away(bike, visit):
+    with serve(bike) as page:
+        tab = visit(f"{page.url}queues", expected="ERR_|Failed to load")
+        wait_for_stream(page)
+    expect(tab.locator("#connection")).to_have_text("The server of this page does not answer.")

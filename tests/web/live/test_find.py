@@ -1,0 +1,78 @@
+"""What the palette asks for."""
+
+import time
+
+import httpx
+import pytest
+
+from redbike.web.pages import find
+
+HOSTILE = "<b>*[a-z]?\\\u202e</b>:A"
+
+
+def ask(page, text):
+    answer = httpx.get(f"{page.url}find", params={"q": text}, timeout=30)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    return answer.json()
+
+
+def names(found, kind):
+    return [each["text"] for each in found["found"] if each["kind"] == kind]
+
+
+def test_pages_queues_and_jobs_are_found_the_nearest_first(page):
+    for jobid in ("log:A", "log:A:2", "a-log:A", "other:log"):
+        page.bike.set(jobid, "NOW")
+    found = ask(page, "log:A")
+    assert names(found, "job") == ["log:A", "log:A:2", "a-log:A"]
+    found = ask(page, "log")
+    assert (names(found, "page"), names(found, "queue")) == (["Log"], ["work-log"])
+    assert found["found"][1]["href"] == "job?id=log%3AA"
+    assert found["found"][-1] == {
+        "kind": "search",
+        "text": "all jobs with log in their ids",
+        "href": "jobs?pattern=%2Alog%2A",
+    }
+    assert found["is_more"] is False
+
+
+def test_without_a_text_there_are_the_pages(page):
+    page.bike.set("hello:A", "NOW")
+    found = ask(page, "  ")
+    assert {each["kind"] for each in found["found"]} == {"page"}
+    assert len(found["found"]) == len(names(found, "page")) == 8
+
+
+@pytest.mark.parametrize("text", [HOSTILE, HOSTILE[4:9], "*[", "\\", "<b>", "\x00", "é" * 600])
+def test_any_text_stands_for_itself(page, text):
+    page.bike.set(HOSTILE, "EVERY:1h")
+    page.bike.set("abc:A", "EVERY:1h")
+    found = ask(page, text)
+    jobs = names(found, "job")
+    assert len(jobs) == (text in HOSTILE)
+    assert "\u202e" not in str(found)
+    if jobs:
+        href = next(each["href"] for each in found["found"] if each["kind"] == "job")
+        assert httpx.get(page.url + href).status_code == 200
+
+
+def test_more_than_are_shown_is_said(page):
+    for number in range(find.MOST + 1):
+        page.bike.set(f"job{number}:A", "EVERY:1h")
+    found = ask(page, "job")
+    assert len(names(found, "job")) == find.MOST
+    assert found["is_more"] is True
+
+
+def test_it_looks_no_longer_than_its_patience(page, monkeypatch):
+    list(page.bike.set_many((f"job{number}:A", "EVERY:1h") for number in range(20_000)))
+    monkeypatch.setattr(find, "PATIENCE", 60.0)  # of a busy machine
+    whole = ask(page, "job19999:A")
+    assert (names(whole, "job"), whole["is_more"]) == (["job19999:A"], False)
+    monkeypatch.setattr(find, "PATIENCE", 0.0)
+    began = time.monotonic()
+    found = ask(page, "no such job")
+    assert found["is_more"] is True
+    assert time.monotonic() - began < 10
+    # The id itself is known at once, however many there are.
+    assert names(ask(page, "job19999:A"), "job") == ["job19999:A"]
