@@ -340,13 +340,15 @@ def test_what_is_no_order_is_quoted(bike, browser, fields, status, message):
     assert dump(bike.store) == before
 
 
-def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, browser, client, prefix):
+def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client, prefix, monkeypatch):
     class Picky(Quiet):
         def queue_for(self, jobid):
-            if jobid == "hourly:A":
+            if jobid == "nightly:B":
                 raise RuntimeError("no")
             return super().queue_for(jobid)
 
+    # Also if they are not of the same batch.
+    monkeypatch.setattr("redbike.web.steering.BATCH", 1)
     other = Browser(app(Redbike(Picky("A:B"), prefix, client), write=True))
     before = dump(bike.store)
     page = other.send(other.get("/jobs"), "Run all")

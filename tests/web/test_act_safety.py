@@ -55,15 +55,19 @@ def test_without_the_permission_there_is_no_button(bike, browser, path):
     assert 'method="post"' not in Browser(app(bike)).get(path).html
 
 
-def test_the_door_is_closed_without_the_gate_too(bike, browser):
+def test_the_door_is_closed_without_the_gate_too(bike):
     """The page asks for the permission itself, whatever stands before it."""
-    form, before = fill(browser), dump(bike.store)
-    reading = app(bike)
-    opened = Browser(reading)
-    for each in reading.user_middleware:
+    reading, writing = Browser(app(bike, token="secret")), Browser(app(bike, write=True, token="secret"))
+    for each in reading.client.app.user_middleware:
         each.kwargs["write"] = True
-    assert opened.post(form).status == 403
+    for browser in (reading, writing):
+        browser.client.headers["authorization"] = "Bearer secret"
+    form, before = fill(writing), dump(bike.store)
+    reading.client.cookies = writing.client.cookies
+    page = reading.post(form)
+    assert (page.status, "this page only shows" in page.text) == (403, True)
     assert dump(bike.store) == before
+    assert writing.post(form).notes == [f"{JOB}: queued."]
 
 
 @pytest.mark.parametrize(
