@@ -155,6 +155,22 @@ def read_newest(jobid: str, value: bytes) -> PastRun | None:
         return None
 
 
+def get_end(run: PastRun) -> float:
+    """Return when a run ended, in epoch seconds."""
+    return run.started + run.took
+
+
+def read_last_end(value: bytes) -> float:
+    """Return when the newest run in the value of a job ended, in epoch seconds; -inf if there is none.
+
+    It reads no more than that. Of a damaged value it may return anything.
+    """
+    try:
+        return read_facts(value, 1, 1 + value[1])[2]
+    except (IndexError, ValueError, struct.error):
+        return -math.inf
+
+
 def read_duration(value: bytes) -> float | None:
     """Return the seconds that the newest runs in the value of a job took on average; None if there are none.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from redbike.serving.refusals import translate_errors
 from redbike.state.entries import Digest, Pending, list_naming, read_entry
-from redbike.state.history import PastRun
+from redbike.state.history import PastRun, get_end, read_last_end, read_runs
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.questions import Questions
 from redbike.state.records import COUNT, decode, encode
@@ -15,6 +15,7 @@ from redbike.state.tally import PART, RECENT, count_recent, parse_recent
 from redbike.words import Skip
 
 FEW = 200  # jobs that are looked for in the bytes of each entry
+MOST_ENTRIES = 10 * PAGE  # that are read where the time is bounded
 
 
 class Journal:
@@ -39,6 +40,30 @@ class Journal:
             page = named[first : first + PAGE]
             for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
                 yield from pending.get(jobid, nothing).read(jobid, value)
+
+    def list_since(self, since: float, first: Sequence[str] = ()) -> Iterator[list[PastRun]]:
+        """Yield for each job all runs that are kept, the newest first, if one of them ended at `since` or later.
+
+        Yield [] for each other job: so a reader can stop after some time. The jobs of `first` come first, then those
+        that ran last, then the others in no order. Of what is not archived yet, only the last entries are read.
+        """
+        pending, nothing = Digest(self._read_entries(MOST_ENTRIES // PAGE)).pending, Pending()
+        named = list(dict.fromkeys([*first, *pending]))
+        known = set(map(encode, named))
+        for at in range(0, len(named), PAGE):
+            page = named[at : at + PAGE]
+            for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
+                runs = pending.get(jobid, nothing).read(jobid, value)
+                yield runs if runs and get_end(runs[0]) >= since else []
+        for name, value in self._questions.scan_bytes(self._namespace.keys.history):
+            if name not in known:
+                yield (read_runs(decode(name), value) or []) if read_last_end(value) >= since else []
+
+    def count_jobs(self) -> int:
+        """Return how many jobs have archived runs."""
+        client, key = self._namespace.client, self._namespace.keys.history
+        with translate_journal_errors(self._namespace):
+            return int(client.hlen(key))
 
     def read_newest(self, jobids: Sequence[str] | None = None) -> dict[str, PastRun | None]:
         """Return the newest run of each job of which runs have ended and are not archived yet; at least of `jobids`.
@@ -83,13 +108,16 @@ class Journal:
             else:
                 client.hdel(key, damaged)
 
-    def _read_entries(self) -> list[bytes]:
-        """Return all entries, the oldest first; some of them twice if others were added meanwhile."""
+    def _read_entries(self, most: int | None = None) -> list[bytes]:
+        """Return all entries, the oldest first; some of them twice if others were added meanwhile.
+
+        With `most`, return only so many pages of the newest.
+        """
         client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         pages: list[list[bytes]] = []
         with translate_journal_errors(self._namespace):
             # From the end, as others are removed at the beginning.
-            while not pages or len(pages[-1]) == PAGE:
+            while not pages or (len(pages[-1]) == PAGE and len(pages) != most):
                 last = -1 - PAGE * len(pages)
                 pages.append(client.lrange(self._namespace.keys.journal, last - PAGE + 1, last))
         return [entry for page in reversed(pages) for entry in page]

@@ -202,8 +202,22 @@ class Questions:
             kept = client.hmget(keys.failures, jobids) if jobids else []
         return [failure for failure in (parse_failure(decode(each)) for each in kept) if failure is not None]
 
+    def list_failures_between(self, since: float, until: float, most: int) -> list[dict[str, Any]]:
+        """Return the last failures of jobs that failed from `since` to `until`, the oldest first; `most` at most."""
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        keys = self._namespace.keys
+        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
+            jobids = client.zrange(keys.failure_times, since, until, byscore=True, offset=0, num=most)
+            kept = client.hmget(keys.failures, jobids) if jobids else []
+        return [failure for failure in (parse_failure(decode(each)) for each in kept) if failure is not None]
+
     def scan(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[str, str]]:
         """Yield the fields of a hash with their values, or those that `pattern` matches; `page` in each request."""
+        for name, value in self.scan_bytes(key, pattern, page):
+            yield decode(name), decode(value)
+
+    def scan_bytes(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[bytes, bytes]]:
+        """Do what `scan` does, without decoding: that takes long for values that are no texts."""
         client, seen = self._namespace.client, set[bytes]()
         may_move = is_in_cluster(client)
         with self._namespace.translate((key, "hash")):
@@ -212,7 +226,7 @@ class Questions:
                 with suppress(*MOVING), hold_connection(client, key) as held:
                     for name, value in held.hscan_iter(key, match=pattern, count=page):
                         if name not in seen:
-                            yield decode(name), decode(value)
+                            yield name, value
                         if may_move:
                             seen.add(name)
                     return

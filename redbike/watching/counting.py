@@ -90,6 +90,15 @@ class Counting:
         if len(self.groups) > MOST_GROUPS or self._size > MOST_MINUTES:
             self._forget()
 
+    def add_run(self, moment: float, queue: str, seconds: float | None) -> None:
+        """Count one run, which takes so many seconds; None if nobody knows."""
+        self.runs += 1
+        self.minutes[self._find_minute(moment)] += 1
+        load = self.loads.setdefault((self._find_minute(moment) * MINUTE // QUARTER, queue), Load())
+        load.runs += 1
+        load.seconds += seconds or 0.0
+        load.unknown += seconds is None
+
     def _name_queue(self, jobid: str) -> str:
         try:
             return self._queue_for(jobid)

@@ -21,7 +21,16 @@ from redbike.web.gate import Gate, is_asset, make_cookie, say
 from redbike.web.keys import Keys, Tries
 from redbike.web.live import Address, Live
 from redbike.web.memory import Note
-from redbike.web.pages import FORMS, PAGES, FormEndpoint, read_target, show_failure, show_login, show_problem
+from redbike.web.pages import (
+    FORMS,
+    PAGES,
+    STILL,
+    FormEndpoint,
+    read_target,
+    show_failure,
+    show_login,
+    show_problem,
+)
 from redbike.web.pages.find import find
 from redbike.web.rendering import ASSETS, name_asset, read_asset
 from redbike.web.requests import get_client
@@ -120,7 +129,7 @@ async def _live_on(site: Site, live: Live, _: Starlette) -> AsyncIterator[None]:
 async def _stream(live: Live, request: Request) -> ASGIApp:
     """Answer with the stream of what changes on a page."""
     page, _, query = request.query_params.get("page", "").partition("?")
-    if page not in PAGES or page in FORMS or len(query) > LONGEST:
+    if page not in PAGES or page in STILL or len(query) > LONGEST:
         return say(404, "no such page")
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")

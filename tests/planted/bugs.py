@@ -59,6 +59,10 @@ METRICS = "tests/watching/test_metrics.py"
 TAIL = "tests/cli/test_tail.py"
 TOP = "tests/cli/test_top.py"
 AGENDA = "tests/watching/test_agenda.py"
+REHEARSAL = "tests/watching/test_rehearsal.py"
+REHEARSAL_PAGE = "tests/web/test_rehearsal.py"
+INCIDENT = "tests/watching/test_incident.py"
+INCIDENT_PAGE = "tests/web/test_incident.py"
 PAGES = "tests/test_pages.py"
 PINGS = "tests/running/test_pings.py"
 RUN_LOG = "tests/working/test_run_log.py"
@@ -5616,5 +5620,187 @@ BUGS = [
         "return entries, (moment, same)",
         "return entries, (moment, 1)",
         f"{WEB_LISTS} -k goes_on_where",
+    ),
+    Bug(
+        "an incident window is that of an hour that was there twice, the first",
+        "watching/window.py",
+        "for fold in (1, 0):",
+        "for fold in (0, 1):",
+        f"{INCIDENT} -k clocks_change",
+    ),
+    Bug(
+        "an incident window takes an hour that was not there",
+        "watching/window.py",
+        "if is_there and moment <= now:",
+        "if moment <= now:",
+        f"{INCIDENT} -k clocks_change",
+    ),
+    Bug(
+        "an incident window may be any number of days",
+        "watching/window.py",
+        " or not LEAST <= width <= MOST:",
+        " or not LEAST <= width:",
+        f"{INCIDENT} -k quoted",
+    ),
+    Bug(
+        "a run that went on through an incident window is left out",
+        "watching/incident.py",
+        "if ended < incident.since or run.started > incident.until",
+        "if ended < incident.since or run.started > incident.until or ended > incident.until",
+        f"{INCIDENT} -k through_all",
+    ),
+    Bug(
+        "an incident window reads the runs of all jobs, however long that takes",
+        "watching/incident.py",
+        "        if time.monotonic() > deadline and incident.looked_at >= len(named):\n            break\n",
+        "",
+        f"{INCIDENT} -k without_time",
+    ),
+    Bug(
+        "what an incident window has not read is not told",
+        "watching/incident.py",
+        "    if incident.looked_at < incident.jobs:",
+        "    if False:",
+        f"{INCIDENT} -k without_time",
+    ),
+    Bug(
+        "an incident window reads jobs that failed as late as all others",
+        "state/journal.py",
+        "list(dict.fromkeys([*first, *pending]))",
+        "list(pending)",
+        f"{INCIDENT} -k in_any_case",
+    ),
+    Bug(
+        "ordinary runs of an incident window push failures out of the list",
+        "watching/incident.py",
+        "key=lambda each: (each.lane is Lane.RUNS, abs(each.time - center))",
+        "key=lambda each: abs(each.time - center)",
+        f"{INCIDENT} -k left_out_first",
+    ),
+    Bug(
+        "a failure after a failure is the first unusual thing",
+        "watching/unusual.py",
+        "if not run.has_failed or (before is not None and before.has_failed):",
+        "if not run.has_failed:",
+        f"{INCIDENT} -k not_one_more",
+    ),
+    Bug(
+        "a change long before a failure is the first unusual thing",
+        "watching/unusual.py",
+        "if failure.time - BEFORE <= each.time <= failure.time and",
+        "if each.time <= failure.time and",
+        f"{INCIDENT} -k 'before_that or long_before'",
+    ),
+    Bug(
+        "a change of any job explains a failure",
+        "watching/unusual.py",
+        ' and each.jobid in ("", failure.jobid)',
+        "",
+        f"{INCIDENT} -k 'before_that or long_before'",
+    ),
+    Bug(
+        "the report of an incident window has control characters",
+        "watching/report.py",
+        'return "".join(f"{clean(line)}\\n" for',
+        'return "".join(f"{line}\\n" for',
+        f"{INCIDENT} -k for_a_report",
+    ),
+    Bug(
+        "anybody may let the page look for long at the same time",
+        "web/pages/incident.py",
+        "if not is_long or not _looking.acquire(blocking=False):",
+        "if not is_long or not (_looking.acquire(blocking=False) or True):",
+        f"{INCIDENT_PAGE} -k ask_for_it",
+    ),
+    Bug(
+        "a rehearsal does not count what a resume passes over",
+        "watching/courses.py",
+        "    course.skipped.update(placed.skipped)\n",
+        "",
+        f"{REHEARSAL} -k too_late",
+    ),
+    Bug(
+        "a rehearsal passes over the options of a job",
+        "watching/courses.py",
+        "return override(self.settings, self.state.options)",
+        "return self.settings",
+        f"{REHEARSAL} -k policy",
+    ),
+    Bug(
+        "a rehearsal runs what is too late for its grace",
+        "watching/courses.py",
+        "        due, late = pass_late_ones(schedule, due, held_back, outlook.own)",
+        "        late = 0",
+        f"{REHEARSAL} -k whatever",
+    ),
+    Bug(
+        "a rehearsal takes jobs from a queue that is paused",
+        "watching/rehearsal.py",
+        'for name in ("", queue)\n',
+        'for name in ("",)\n',
+        f"{REHEARSAL} -k too",
+    ),
+    Bug(
+        "a rehearsal dispatches while everything is paused",
+        "watching/rehearsal.py",
+        'for name in ("", queue)\n',
+        "for name in (queue,)\n",
+        f"{REHEARSAL} -k too",
+    ),
+    Bug(
+        "a rehearsal ends a pause that ends by itself at once",
+        "watching/courses.py",
+        "now=max(state.now, pause.until)",
+        "now=state.now",
+        f"{REHEARSAL} -k ends_by_itself",
+    ),
+    Bug(
+        "a rehearsal moves a job that is set to the schedule it has",
+        "watching/rehearsal.py",
+        "if is_same(job, state.schedule) and",
+        "if False and",
+        f"{REHEARSAL} -k keeps_its_phase",
+    ),
+    Bug(
+        "a rehearsal takes the set of a schedule for UTC",
+        "watching/rehearsal.py",
+        "outlook.state, self._zone\n",
+        'outlook.state, "UTC"\n',
+        f"{REHEARSAL} -k a_zone",
+    ),
+    Bug(
+        "a rehearsal does not tell of clocks that change",
+        "watching/rehearsal.py",
+        "        if find_offset(first) == find_offset(last):\n",
+        "        if True:\n",
+        f"{REHEARSAL} -k clock",
+    ),
+    Bug(
+        "a rehearsal counts the chosen jobs twice in its peaks",
+        "watching/rehearsal.py",
+        "if job.jobid not in chosen:",
+        "if True:",
+        f"{REHEARSAL} -k counted_twice",
+    ),
+    Bug(
+        "a rehearsal does not say for which jobs there was no time",
+        "watching/rehearsal.py",
+        "rehearsal.left_out = len(jobids) - first",
+        "pass",
+        f"{REHEARSAL} -k without_time",
+    ),
+    Bug(
+        "the form of a rehearsal confirms whatever matches then",
+        "web/pages/rehearsal.py",
+        "        digest=found.digest,\n",
+        '        digest="",\n',
+        f"{REHEARSAL_PAGE} -k exactly_these",
+    ),
+    Bug(
+        "a rehearsal of a part of the jobs can be confirmed",
+        "web/pages/rehearsal.py",
+        " and not found.is_more,",
+        ",",
+        f"{REHEARSAL_PAGE} -k cannot_be_confirmed",
     ),
 ]

@@ -34,11 +34,11 @@ def bike(client, server_url, prefix):
 
 @pytest.fixture
 def browse(bike):
-    """Makes a client of the page, with the options of `app`; `base_url` and `client` are its own."""
+    """Makes a client of the page, with the options of `app`; `base_url`, `client` and `root_path` are its own."""
 
-    def browse(base_url=BASE, client=("192.0.2.1", 1000), **options):
-        page = app(bike, **options)
-        return TestClient(page, base_url=base_url, client=client, follow_redirects=False, raise_server_exceptions=False)
+    def browse(base_url=BASE, client=("192.0.2.1", 1000), root_path="", **options):
+        more = {"follow_redirects": False, "raise_server_exceptions": False, "root_path": root_path}
+        return TestClient(app(bike, **options), base_url=base_url, client=client, **more)
 
     return browse
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from redbike.web.pages import FORMS, PAGES
+from redbike.web.pages import PAGES, STILL
 from tests.web.html import read
 
-LIST_PAGES = [name for name in PAGES if name not in ("job", "preview", *FORMS)]
+LIST_PAGES = [name for name in PAGES if name not in ("job", *STILL)]
 HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

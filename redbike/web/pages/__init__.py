@@ -11,18 +11,20 @@ from redbike.schedule.forecast import Clock
 from redbike.web.pages.act import carry_out
 from redbike.web.pages.agenda import show_agenda
 from redbike.web.pages.failures import show_failures
+from redbike.web.pages.incident import ask_incident, show_incident
 from redbike.web.pages.job import show_job
 from redbike.web.pages.jobs import show_jobs
 from redbike.web.pages.log import show_log
 from redbike.web.pages.overview import show_overview
 from redbike.web.pages.queues import show_queues, show_workers
+from redbike.web.pages.rehearsal import show_rehearsal
 from redbike.web.pages.runs import show_runs
 from redbike.web.pages.setting import save, show_form, show_preview
 from redbike.web.requests import is_target
 from redbike.web.sent import Sent
 from redbike.web.site import Endpoint, Site
 
-__all__ = ["FORMS", "PAGES", "FormEndpoint", "read_target", "show_failure", "show_login", "show_problem"]
+__all__ = ["FORMS", "PAGES", "STILL", "FormEndpoint", "read_target", "show_failure", "show_login", "show_problem"]
 
 PAGES: dict[str, Endpoint] = {
     "": show_overview,
@@ -34,9 +36,13 @@ PAGES: dict[str, Endpoint] = {
     "queues": show_queues,
     "workers": show_workers,
     "log": show_log,
+    "rehearse": show_rehearsal,
+    "at": ask_incident,
+    "at/{where}": show_incident,
     "set": show_form,
     "preview": show_preview,
 }
+STILL = {"rehearse", "at", "at/{where}", "set", "preview"}  # pages that stay as they are while one looks
 FormEndpoint = Callable[[Sent], Response]
 FORMS: dict[str, FormEndpoint] = {"do": carry_out, "set": save}
 STATUSES = {NoSuchJob: 404, BadJobId: 400, BadQueueName: 400, BadConfig: 400}

@@ -1,0 +1,385 @@
+"""The rehearsal of an action says what really happens: it is compared with what jobs run in simulated time."""
+
+import math
+import random
+from collections import Counter
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from redbike import BadConfig, BadSchedule, RoundRobin
+from redbike.watching import rehearsal as rehearsals
+from redbike.watching.counting import MINUTE
+from redbike.watching.rehearsal import ACTIONS, Change, Rehearser, list_clock_changes
+from tests.chance import ALWAYS_THE_SAME
+
+HOURS = 2.97  # so that it ends at no due time
+START = 1_790_000_000.0
+QUEUE = "work-A"
+
+
+class Worker(RoundRobin):
+    """Fails for jobs whose names say so, the first time."""
+
+    def __init__(self):
+        super().__init__("A")
+        self.failed = set()
+
+    def work(self, jobid):
+        if jobid.startswith("bad") and jobid not in self.failed:
+            self.failed.add(jobid)
+            raise ValueError("no luck")
+
+
+@pytest.fixture
+def bike(redbike):
+    return redbike(Worker(), now=START)
+
+
+def rehearse(bike, action, jobids, hours=HOURS, patience=math.inf, **how):
+    change = Change(action, **how)
+    return Rehearser(bike.store, bike.settings, change, hours).run(jobids, patience)
+
+
+def do(bike, action, jobids, until=None, schedule="", tz=None):
+    """Do for real what was rehearsed."""
+    for jobid in jobids:
+        if action == "set":
+            bike.set(jobid, schedule, tz=tz)
+        elif action == "unset":
+            bike.unset(jobid)
+        elif action == "pause":
+            bike.pause(jobid, until=until)
+        else:
+            getattr(bike, action)(jobid)
+
+
+def count_real(bike, rehearsal):
+    """How many runs begin in each minute, if all goes on until the end of the rehearsal."""
+    base = rehearsal.changed.counting.base
+    runs = bike.run_due(rehearsal.end - 0.001, reraise=False)
+    return Counter(math.floor((run.start - base) / MINUTE) for run in runs)
+
+
+def count(side):
+    return Counter({minute: number for minute, number in enumerate(side.minutes) if number})
+
+
+def check(bike, action, jobids, **how):
+    """What is rehearsed is what happens."""
+    found = rehearse(bike, action, jobids, **how)
+    do(bike, action, jobids, **how)
+    assert count_real(bike, found) == count(found.changed)
+    return found
+
+
+def skip_to(bike, seconds):
+    """Let time go by in which nothing works."""
+    bike._clock.move(bike.now + seconds)
+
+
+class TestResume:
+    @pytest.mark.parametrize("schedule", ["EVERY:7m", "*/10 * * * *", "RRULE:FREQ=MINUTELY;INTERVAL=25", "H * * * *"])
+    @pytest.mark.parametrize(
+        ("options", "released"),
+        [({"catchup": "last"}, 1), ({"catchup": "none"}, 0), ({"catchup": "all", "catchup_limit": 5}, 5)],
+    )
+    def test_catch_ups_by_their_policy(self, bike, schedule, options, released):
+        bike.set("a:A", schedule, **options)
+        bike.pause("a:A")
+        skip_to(bike, 5 * 3600)
+        found = check(bike, "resume", ["a:A"])
+        assert found.changed.at_once == released
+        assert found.without.runs == 0
+
+    def test_what_is_too_late_for_its_grace_is_not_run(self, bike):
+        bike.set("a:A", "EVERY:1h", catchup="all", grace="90m")
+        bike.pause("a:A")
+        skip_to(bike, 5 * 3600)
+        found = check(bike, "resume", ["a:A"])
+        assert found.changed.at_once == 2
+        assert found.changed.skipped == {"late": 3}
+
+    def test_a_one_off_that_was_held(self, bike):
+        bike.set("a:A", f"AT:{START + 60:.0f}", catchup="none")
+        bike.pause("a:A")
+        skip_to(bike, 3600)
+        found = check(bike, "resume", ["a:A"])
+        assert (found.changed.runs, found.changed.at_once) == (1, 1)
+
+    def test_one_off_to_come(self, bike):
+        bike.set("a:A", f"AT:{START + 3600:.0f}")
+        bike.pause("a:A")
+        assert check(bike, "resume", ["a:A"]).changed.runs == 1
+
+    def test_what_waited_in_a_queue_when_it_was_paused(self, bike):
+        bike.set("a:A", "EVERY:10m", catchup="none")
+        skip_to(bike, 660)
+        bike.dispatch_due(bike.now)
+        bike.pause("a:A")
+        skip_to(bike, 3600)
+        assert check(bike, "resume", ["a:A"]).changed.at_once == 1
+
+    def test_a_pause_that_ends_by_itself(self, bike):
+        bike.set("a:A", "EVERY:10m", catchup="all", catchup_limit=3)
+        bike.pause("a:A", until=START + 7200)
+        found = rehearse(bike, "unset", ["a:A"])
+        assert found.changed.runs == 0
+        assert count_real(bike, found) == count(found.without)
+        assert found.without.runs == 3 + 5
+        assert found.without.at_once == 0
+
+    def test_those_that_are_not_paused_stay_as_they_are(self, bike):
+        bike.set("a:A", "EVERY:10m")
+        found = check(bike, "resume", ["a:A"])
+        assert count(found.changed) == count(found.without)
+
+    @pytest.mark.parametrize("catchup", ["last", "none", "all"])
+    @pytest.mark.parametrize("is_all", [False, True])
+    def test_while_the_queue_or_everything_is_paused_too(self, bike, catchup, is_all):
+        bike.set("a:A", "EVERY:10m", catchup=catchup, catchup_limit=4)
+        bike.pause("a:A")
+        until = START + 9000
+        _ = bike.pause_all(until=until) if is_all else bike.pause_queue("A", until=until)
+        skip_to(bike, 3600)
+        found = check(bike, "resume", ["a:A"])
+        assert found.held == 1
+        assert found.changed.at_once == 0 < found.changed.runs
+
+    def test_while_the_queue_is_paused_for_good(self, bike):
+        bike.set("a:A", "EVERY:10m")
+        bike.pause("a:A")
+        bike.pause_queue("A")
+        skip_to(bike, 3600)
+        assert check(bike, "resume", ["a:A"]).changed.runs == 0
+
+
+class TestSet:
+    @pytest.mark.parametrize(
+        "schedule", ["EVERY:5m", "*/7 * * * *", "*/20 * * * * *", "H/10 * * * *", "STOP", "NOW", "RRULE:FREQ=HOURLY",
+                     f"AT:{START + 1000:.0f}", "AT:1000"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("before", ["EVERY:11m", "0 * * * *", "STOP"])
+    def test_a_schedule(self, bike, before, schedule):
+        bike.set("a:A", before)
+        skip_to(bike, 90)
+        check(bike, "set", ["a:A"], schedule=schedule)
+
+    def test_the_schedule_that_it_has_keeps_its_phase(self, bike):
+        bike.set("a:A", "EVERY:1h")
+        skip_to(bike, 1800)
+        found = check(bike, "set", ["a:A"], schedule="EVERY:1h")
+        assert count(found.changed) == count(found.without)
+
+    def test_of_a_paused_job_nothing_runs(self, bike):
+        bike.set("a:A", "EVERY:1h")
+        bike.pause("a:A")
+        assert check(bike, "set", ["a:A"], schedule="EVERY:5m").changed.runs == 0
+
+    def test_a_zone(self, bike):
+        found = check(bike, "set", ["a:A"], schedule="30 * * * *", tz="Asia/Kathmandu")
+        assert found.changed.runs == 3
+
+    def test_a_job_that_is_not_there_yet(self, bike):
+        assert check(bike, "set", ["new:A"], schedule="EVERY:1h").changed.runs == 2
+
+    def test_a_bad_one_is_refused(self, bike):
+        bike.set("a:A", "EVERY:1h")
+        with pytest.raises(BadSchedule):
+            rehearse(bike, "set", ["a:A"], schedule="0 0 30 2 *")
+
+    @pytest.mark.parametrize("month", [3, 10])
+    @pytest.mark.parametrize("schedule", ["30 2 * * *", "*/30 * * * *", "30 1-3 * * *", "RRULE:FREQ=DAILY;BYHOUR=2"])
+    def test_a_day_on_which_clocks_change(self, redbike, month, schedule):
+        day = datetime(2026, month, 29 if month == 3 else 25, tzinfo=ZoneInfo("Europe/Berlin"))
+        bike = redbike(Worker(), now=day.timestamp() + 30, timezone="Europe/Berlin")
+        found = rehearse(bike, "set", ["a:A"], schedule=schedule, hours=6.0)
+        do(bike, "set", ["a:A"], schedule=schedule)
+        assert count_real(bike, found) == count(found.changed)
+        changed = datetime(2026, month, day.day, 1, tzinfo=UTC)
+        assert found.clock_changes == [(changed.timestamp(), "Europe/Berlin")]
+
+
+class TestOthers:
+    def test_run_adds_one(self, bike):
+        bike.set("a:A", "EVERY:1h")
+        found = check(bike, "run", ["a:A"])
+        assert (found.changed.runs, found.without.runs, found.changed.at_once) == (3, 2, 1)
+
+    def test_run_of_a_job_that_failed_for_good(self, bike):
+        bike.set("bad:A", "EVERY:10m", on_error="stop")
+        bike.run_due(START + 700, reraise=False)
+        found = check(bike, "run", ["bad:A"])
+        assert found.without.runs == 0 < found.changed.runs
+
+    def test_run_of_a_job_whose_pause_is_over_but_nobody_has_resumed_it(self, bike):
+        bike.set("a:A", "EVERY:10m")
+        skip_to(bike, 660)
+        bike.dispatch_due(bike.now)
+        bike.pause("a:A", until=bike.now + 60)
+        skip_to(bike, 3600)
+        assert check(bike, "run", ["a:A"]).changed.at_once == 1
+
+    def test_run_of_a_paused_job(self, bike):
+        bike.set("a:A", "EVERY:10m", catchup="all")
+        bike.pause("a:A", until=START + 7200)
+        skip_to(bike, 3600)
+        found = check(bike, "run", ["a:A"])
+        assert found.changed.runs >= found.without.runs
+
+    def test_cancel_drops_what_waits(self, bike):
+        bike.set("a:A", "EVERY:1h")
+        skip_to(bike, 3700)
+        bike.dispatch_due(bike.now)
+        found = check(bike, "cancel", ["a:A"])
+        assert (found.without.at_once, found.changed.at_once) == (1, 0)
+        assert found.changed.skipped["cancelled"] == 1
+
+    def test_a_pause_until(self, bike):
+        bike.set("a:A", "EVERY:10m", catchup="all")
+        found = check(bike, "pause", ["a:A"], until=START + 3500)
+        assert found.changed.runs == found.without.runs
+
+    def test_those_that_run_all_the_time_are_not_counted(self, bike):
+        bike.set("a:A", "CONTINUE")
+        found = rehearse(bike, "unset", ["a:A"])
+        assert (found.without.continuous, found.changed.continuous, found.without.runs) == (1, 0, 0)
+
+    def test_a_spread_job(self, bike):
+        for number in range(10):
+            bike.set(f"{number}:A", "*/30 * * * *", spread="20m")
+            bike.pause(f"{number}:A")
+        check(bike, "resume", [f"{number}:A" for number in range(10)])
+
+
+class TestWhole:
+    def test_the_peak_counts_other_jobs_and_what_runs_took(self, bike):
+        bike.set("a:A", "EVERY:10m", history=10)
+        bike.set("other:A", "EVERY:5m")
+        bike.run_due(START + 3600)
+        list(bike.store.archiver.archive())
+        bike.pause("a:A")
+        found = rehearse(bike, "resume", ["a:A"])
+        assert found.others is not None
+        [peak] = found.find_peaks(found.changed)
+        [without] = found.find_peaks(found.without)
+        assert (peak.queue, peak.runs - without.runs) == (QUEUE, 2)
+        assert peak.busy is not None
+
+    def test_in_a_peak_no_job_is_counted_twice(self, bike):
+        bike.set("a:A", "EVERY:5m")
+        bike.set("other:A", "EVERY:5m")
+        found = rehearse(bike, "unset", ["a:A"])
+        assert found.find_peaks(found.without)[0].runs == 6
+        assert found.find_peaks(found.changed)[0].runs == 3
+
+    def test_others_that_are_too_many_are_left_out_and_that_is_told(self, bike, monkeypatch):
+        monkeypatch.setattr(rehearsals, "MOST_OTHERS", 1)
+        for name in ("a:A", "b:A", "c:A"):
+            bike.set(name, "EVERY:10m")
+        found = rehearse(bike, "run", ["a:A"])
+        assert found.others is None
+        assert found.changed.runs == 18
+
+    def test_without_time_jobs_are_left_out_and_counted(self, bike, monkeypatch):
+        monkeypatch.setattr(rehearsals, "PAGE", 2)
+        for name in ("a:A", "b:A", "c:A"):
+            bike.set(name, "EVERY:10m")
+        found = rehearse(bike, "run", ["a:A", "b:A", "c:A"], patience=0.0)
+        assert (found.jobs, found.left_out) == (2, 1)
+
+    def test_more_jobs_than_can_be_rehearsed_are_refused(self, bike):
+        with pytest.raises(BadConfig, match="10,001 jobs, 10,000 can be rehearsed"):
+            rehearse(bike, "run", [f"{number}:A" for number in range(10_001)])
+
+    @pytest.mark.parametrize("hours", [0, -1, 25, math.nan])
+    def test_bad_hours(self, bike, hours):
+        with pytest.raises(BadConfig, match="bad hours"):
+            rehearse(bike, "run", ["a:A"], hours=hours)
+
+    def test_a_bad_action(self, bike):
+        with pytest.raises(BadConfig, match="bad action 'halt'"):
+            rehearse(bike, "halt", ["a:A"])
+
+    def test_a_damaged_schedule_does_not_run(self, bike):
+        bike.set("a:A", "EVERY:10m")
+        bike.redis.hset(bike.store.keys.schedules, "a:A", "nonsense")
+        found = rehearse(bike, "run", ["a:A"])
+        assert (found.wrong, found.without.runs, found.changed.runs) == (1, 0, 0)
+
+    def test_nothing_is_changed(self, bike, client):
+        bike.set("a:A", "EVERY:10m", catchup="all")
+        bike.pause("a:A")
+        skip_to(bike, 3600)
+        before = {key: client.dump(key) for key in client.scan_iter()}
+        for action in ACTIONS:
+            rehearse(bike, action, ["a:A", "new:A"], schedule="EVERY:1h", until=bike.now + 60)
+        assert {key: client.dump(key) for key in client.scan_iter()} == before
+
+    def test_clock_changes_of_zones(self):
+        start = datetime(2026, 3, 28, 20, tzinfo=UTC).timestamp()
+        zones = ["Asia/Kathmandu", "Europe/Berlin", "UTC"]
+        assert list(list_clock_changes(start, start + 4 * 3600, zones)) == []
+        assert list(list_clock_changes(start, start + 6 * 3600, zones)) == [(start + 5 * 3600, "Europe/Berlin")]
+
+
+SCHEDULES = ["EVERY:7m", "EVERY:1h", "*/10 * * * *", "H * * * *", "RRULE:FREQ=MINUTELY;INTERVAL=25", "EVERY:90s",
+             f"AT:{START + 3000:.0f}", f"AT:{START + 9000:.0f}", "NOW", "STOP", "CRON_TZ=Asia/Kathmandu 15 * * * *",
+             "RRULE:FREQ=MINUTELY;INTERVAL=9;COUNT=12"]  # fmt: skip
+
+
+def choose_options(chance):
+    options = {"catchup": chance.choice(["last", "none", "all"]), "catchup_limit": chance.choice([1, 3, 100])}
+    options |= {"grace": "15m"} if chance.random() < 0.3 else {}
+    options |= {"spread": "4m"} if chance.random() < 0.3 else {}
+    options |= {"overlap": "queue"} if chance.random() < 0.3 else {}
+    return options | {"on_error": chance.choice(["stop", "reschedule", "retry"])}
+
+
+def disturb(bike, chance, jobids):
+    """Let some time go by, in which this or that happens."""
+    jobid = chance.choice(jobids)
+    match chance.randrange(8):
+        case 0:
+            skip_to(bike, chance.uniform(0, 3000))
+        case 1:
+            bike.run_due(bike.now + chance.uniform(0, 3000), reraise=False)
+        case 2:
+            skip_to(bike, chance.uniform(0, 900))
+            bike.dispatch_due(bike.now)
+        case 3 | 4:
+            bike.pause(jobid, until=bike.now + chance.uniform(1, 9000) if chance.random() < 0.4 else None)
+        case 5:
+            bike.resume(jobid)
+        case 6:
+            bike.cancel(jobid)
+        case 7:
+            bike.set(jobid, chance.choice(SCHEDULES), **choose_options(chance))
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_whatever_has_happened(redbike, number):
+    """Jobs with any options, in any state: the rehearsal of any action is what happens."""
+    seed = number if ALWAYS_THE_SAME else random.randrange(10**9)
+    chance = random.Random(seed)
+    bike = redbike(Worker(), now=START)
+    jobids = [f"{name}{number}:A" for number in range(4) for name in ("a", "bad")]
+    for jobid in jobids:
+        bike.set(jobid, chance.choice(SCHEDULES), **choose_options(chance))
+    for _ in range(chance.randrange(12)):
+        disturb(bike, chance, jobids)
+    bike.worker.failed = set(jobids)  # from now on, all succeed
+    action, how = chance.choice(["none", *ACTIONS]), {}
+    if action == "set":
+        how = {"schedule": chance.choice(SCHEDULES)}
+    elif action == "pause" and chance.random() < 0.6:
+        how = {"until": bike.now + chance.uniform(1, 9000)}
+    chosen = chance.sample(jobids, 4) if action != "none" else jobids
+    found = rehearse(bike, "unset" if action == "none" else action, chosen, **how)
+    for jobid in jobids:
+        if jobid not in chosen:
+            bike.unset(jobid)
+    if action != "none":
+        do(bike, action, chosen, **how)
+    assert count_real(bike, found) == count(found.without if action == "none" else found.changed), (seed, action)

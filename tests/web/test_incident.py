@@ -1,0 +1,157 @@
+"""The incident window as a page and as text, over HTTP."""
+
+import re
+from urllib.parse import urljoin
+
+import pytest
+
+from redbike.state.entries import pack_entry
+from redbike.state.history import pack_run
+from redbike.web.pages import incident as pages
+from redbike.words import Outcome
+
+HOSTILE = '<script>alert(1)</script>"\u202e:A'
+AT = 1_700_000_000.0
+
+
+def remember(bike, jobid, ended, outcome=Outcome.OK, error=""):
+    run = pack_run(ended - 1, 0.0, 1.0, outcome, 1, error)
+    bike.store.client.rpush(bike.store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, "work-A", 10, run)]))
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """However slow the machine is, all is read."""
+    monkeypatch.setattr(pages, "PATIENCE", 600.0)
+
+
+@pytest.fixture
+def failed(bike):
+    """A job that succeeded and then failed."""
+    bike.set("backup:A", "EVERY:1h")
+    remember(bike, "backup:A", AT - 9000)
+    remember(bike, "backup:A", AT, Outcome.FAILED, "no <b>luck</b>")
+    return bike
+
+
+def test_the_page_has_strip_table_text_and_the_first_unusual_thing(failed, page):
+    answer = page.get(f"/at/{AT:.0f}±20m")
+    assert answer.status_code == 200
+    assert "<strong>First unusual:</strong> 2023-11-14T22:13:20+00:00, because backup:A failed" in answer.text
+    assert 'role="img"' in answer.text
+    assert "0 runs, 1 failure, 0 changes" in answer.text
+    assert re.search(r"<textarea[^>]* readonly[^>]*>\s*Redbike ", answer.text)
+    assert '<a class="id" href="../job?id=backup%3AA">backup:A</a>' in answer.text
+    assert "<b>luck" not in answer.text
+    assert "no &lt;b&gt;luck" in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"/at/{AT:.0f}", f"/at/{AT:.0f}+-20m", f"/at/{AT:.0f}%C2%B120m", f"/at/{AT:.0f}%2B-20m", "/at/2023-11-14T22:13:20",
+     "/at/2023-11-14T22%3A13%3A20%2B00%3A00%C2%B1300"],
+)  # fmt: skip
+def test_ways_to_write_it(failed, page, path):
+    assert "1 failure" in page.get(path).text
+
+
+def test_it_is_text_as_well(failed, page):
+    answer = page.get(f"/at/{AT:.0f}±20m.txt")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.text.splitlines()[-1] == (
+        "2023-11-14T22:13:20+00:00 failure backup:A: failed after 1.00 s, on web1:1:Ownerw01: no <b>luck</b>"
+    )
+
+
+@pytest.mark.parametrize(
+    "where", ["25:00", "then", "03:05±9d", "03:05±", "±20m", "2999-01-01", "%3Cscript%3E", "03:05±x.txt", "%FF%FE"]
+)
+def test_a_bad_one_is_one_line(bike, page, where):
+    answer = page.get(f"/at/{where}")
+    [line] = re.findall(r'<p class="problem">(.*?)</p>', answer.text)
+    assert answer.status_code == 400
+    assert line.startswith("bad ")
+    assert "<script>" not in answer.text
+
+
+def test_the_form_leads_to_the_window(failed, page):
+    answer = page.get("/at", params={"at": "2023-11-14T22:13:20", "around": "5m"}, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "at/2023-11-14T22%3A13%3A20%C2%B15m")
+    assert "1 failure" in page.get("/at", params={"at": "2023-11-14T22:13:20", "around": "5m"}).text
+    assert page.get("/at").status_code == 200
+    assert page.get("/at", params={"at": "//elsewhere"}, follow_redirects=False).status_code == 400
+
+
+@pytest.mark.parametrize("root", ["", "/ops/redbike"])
+def test_links_work_below_a_prefix(failed, browse, root):
+    """Also those to windows beside it: each address on the page leads to a page."""
+    page = browse(root_path=root)
+    base = f"http://localhost{root}/at/{AT:.0f}%C2%B120m"
+    html = page.get(base).text
+    links = {urljoin(base, link) for link in re.findall(r'(?:href|src|action)="([^"]*)"', html)}
+    assert {link for link in links if "/at/" in link and ".txt" in link}
+    for link in links - {f"{base}#main"}:
+        assert link.startswith(f"http://localhost{root}/"), link
+        if "agenda" not in link:
+            assert page.get(link).status_code == 200, link
+
+
+def test_windows_beside_it(failed, page):
+    html = page.get(f"/at/{AT:.0f}±20m").text
+    found = dict(reversed(each) for each in re.findall(r'<a href="\.\./at/([^"]*)">(\w+)</a>', html))
+    assert {name: link for name, link in found.items() if name in ("Earlier", "Later", "Narrower", "Wider")} == {
+        "Earlier": "2023-11-14T21%3A33%3A20Z%C2%B11200",
+        "Later": "2023-11-14T22%3A53%3A20Z%C2%B11200",
+        "Narrower": "2023-11-14T22%3A13%3A20Z%C2%B1600",
+        "Wider": "2023-11-14T22%3A13%3A20Z%C2%B12400",
+    }
+    assert "Later" not in re.findall(r'<a href="\.\./at/[^"]*">(\w+)</a>', page.get("/at/now").text)
+
+
+def test_hostile_texts_are_text(bike, page):
+    remember(bike, HOSTILE, AT, Outcome.FAILED, HOSTILE)
+    html = page.get(f"/at/{AT:.0f}").text
+    assert "<script>alert" not in html
+    assert "\u202e" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    assert "</textarea><" not in html.replace("</textarea>\n", "")
+    assert "\u202e" not in page.get(f"/at/{AT:.0f}.txt").text
+
+
+def test_a_large_one_stays_small_and_says_what_is_missing(bike, page):
+    for number in range(3000):
+        remember(bike, f"{number:0>100}:A", AT + number / 10, error="x" * 150, outcome=Outcome.FAILED)
+    html = page.get(f"/at/{AT:.0f}").text
+    assert len(html) < 100_000
+    assert "These are 80 of 3,000" in html
+    assert len(page.get(f"/at/{AT:.0f}.txt").text.splitlines()) >= 3000
+
+
+def test_where_not_all_was_read_one_may_ask_for_it(bike, page, monkeypatch):
+    for number in range(30):
+        remember(bike, f"{number}:A", AT)
+    while bike.store.archiver.count_entries():
+        list(bike.store.archiver.archive())
+    monkeypatch.setattr(pages, "PATIENCE", 0.0)
+    html = page.get(f"/at/{AT:.0f}").text
+    assert "Not complete: the kept runs of 1 of about 30 jobs were read." in html
+    assert 'href="?all=1"' in html
+    assert "30 runs" in page.get(f"/at/{AT:.0f}?all=1").text
+    with pages._looking:  # somebody else looks for long
+        assert "Not complete" in page.get(f"/at/{AT:.0f}?all=1").text
+
+
+@pytest.mark.parametrize("where", ["runs", "job?id=backup%3AA", "failures", "log"])
+def test_other_pages_lead_to_it(failed, page, where):
+    failed.store.noted_as("ann@host").pauses.pause(["backup:A"], None, "ann", "")
+    failed.store.client.hset(failed.store.keys.failures, "x:A", '{"jobid": "x:A", "failed": 1700000000.5, "error": ""}')
+    failed.store.client.zadd(failed.store.keys.failure_times, {"x:A": AT})
+    html = page.get(f"/{where}").text
+    [link, *_] = re.findall(r'href="(at/\d+)"', html)
+    assert page.get(f"/{link}").status_code == 200
+
+
+def test_an_empty_one_says_so(bike, page):
+    assert "Nothing is known of this time." in page.get(f"/at/{AT:.0f}").text
+    assert "<strong>First unusual:</strong> nothing" in page.get(f"/at/{AT:.0f}").text

@@ -1,0 +1,146 @@
+"""The rehearsal as a page: it shows both sides, changes nothing, and its form names exactly what was shown."""
+
+import re
+from html import unescape
+
+import pytest
+
+from redbike.web.pages import rehearsal as pages
+from redbike.web.selection import make_digest
+
+HOSTILE = '<script>alert(1)</script>"&\u202e:A'
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """However slow the machine is, all is computed."""
+    monkeypatch.setattr(pages, "PATIENCE", 600.0)
+
+
+@pytest.fixture
+def paused(bike):
+    """Three paused jobs, and one that is not."""
+    for name in ("a:A", "b:A", "c:A", "other:A"):
+        bike.set(name, "EVERY:10m")
+    bike.pause("a:A", "b:A", "c:A")
+    return bike
+
+
+def read_form(html):
+    """The fields of the form that confirms, in order."""
+    [form] = re.findall(r'<form class="act" method="post" action="([^"]*)">(.*?)</form>', html, re.DOTALL)
+    fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form[1])
+    return form[0], [(name, unescape(value)) for name, value in fields]
+
+
+def test_both_sides(paused, page):
+    answer = page.get("/rehearse?action=resume&paused=1")
+    assert answer.status_code == 200
+    assert "Without it: 0 runs in 6 h" in answer.text
+    assert "With it: 105 runs in 6 h" in answer.text or "With it: 108 runs in 6 h" in answer.text
+    assert answer.text.count('role="img"') == 2
+    assert "No worker process that is known works the queue work-A." in answer.text
+    assert "This page only shows" in answer.text
+    assert "<form class=" in answer.text
+    assert 'method="post"' not in answer.text
+
+
+def test_the_form_confirms_exactly_these(paused, browse):
+    html = browse(write=True).get("/rehearse?action=resume&paused=1&hours=2").text
+    action, fields = read_form(html)
+    assert action == "do"
+    sent = dict(fields)
+    assert sent["form"]
+    assert (sent["action"], sent["of"], sent["paused"], sent["number"], sent["confirmed"]) == (
+        "resume", "jobs", "1", "3", "1"
+    )  # fmt: skip
+    assert sent["digest"] == make_digest(["a:A", "b:A", "c:A"])
+
+
+def test_jobs_by_their_ids(paused, browse):
+    html = browse(write=True).get("/rehearse?action=cancel&id=a%3AA&id=other%3AA").text
+    fields = read_form(html)[1]
+    assert [value for name, value in fields if name == "id"] == ["a:A", "other:A"]
+    assert ("digest", make_digest(["a:A", "other:A"])) in fields
+
+
+def test_until_and_reason_go_with_it(paused, browse):
+    html = browse(write=True).get("/rehearse?action=pause&id=other%3AA&until=2099-01-01&reason=%3Cb%3E").text
+    fields = read_form(html)[1]
+    assert ("until", "2099-01-01") in fields
+    assert ("reason", "<b>") in fields
+    assert "Reason: <code>&lt;b&gt;</code>" in html
+
+
+def test_a_schedule_is_only_shown(paused, browse):
+    html = browse(write=True).get("/rehearse?action=set&id=other%3AA&schedule=EVERY%3A5m&hours=1").text
+    assert "Without it: 6 runs" in html or "Without it: 5 runs" in html
+    assert "With it: 12 runs" in html or "With it: 11 runs" in html
+    assert 'method="post"' not in html
+
+
+def test_of_a_new_job(bike, page):
+    assert "With it: 1 run in 2 h" in page.get("/rehearse?action=set&id=new%3AA&schedule=EVERY%3A1h&hours=2").text
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("action=halt&id=a", "bad action &#39;halt&#39;"),
+        ("", "bad action &#39;&#39;"),
+        ("action=run&id=a&hours=25", "bad hours &#39;25&#39;"),
+        ("action=run&id=a&hours=x", "bad hours &#39;x&#39;"),
+        ("action=set&id=other:A", "bad schedule &#39;&#39;"),
+        ("action=set&id=other:A&schedule=0+0+30+2+*", "0 0 30 2 *"),
+        ("action=set&id=other:A&schedule=EVERY:1h&tz=Mars", "Mars"),
+        ("action=pause&id=other:A&until=1970-01-01", "1970-01-01"),
+        ("action=pause&id=other:A&until=then", "then"),
+        ("action=run&id=" + "x" * 600, "bad "),
+    ],
+)
+def test_what_is_bad_is_said_in_one_line(paused, page, query, said):
+    answer = page.get(f"/rehearse?{query}")
+    assert answer.status_code == 400
+    [line] = re.findall(r'<p class="problem">(.*?)</p>', answer.text)
+    assert said in line
+
+
+@pytest.mark.parametrize("query", ["action=run", "action=run&id=nobody", "action=run&pattern=nobody*"])
+def test_no_job_fits(paused, page, query):
+    answer = page.get(f"/rehearse?{query}")
+    assert answer.status_code == 200
+    assert "No job fits." in answer.text
+
+
+def test_hostile_ids_are_text(bike, browse):
+    bike.set(HOSTILE, "EVERY:10m")
+    html = browse(write=True).get("/rehearse", params={"action": "run", "pattern": "*"}).text
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;" in html
+    html = browse(write=True).get("/rehearse", params={"action": "run", "id": HOSTILE}).text
+    assert ("id", HOSTILE) in read_form(html)[1]
+
+
+def test_bytes_that_are_no_text(bike, browse):
+    bike.redis.hset(bike.store.keys.schedules, b"\xff:A", "EVERY:10m")
+    assert browse(write=True).get("/rehearse?action=unset&pattern=*").status_code == 200
+
+
+def test_nothing_is_changed(paused, browse, client):
+    before = {key: client.dump(key) for key in client.scan_iter()}
+    for action in ("resume", "pause", "run", "cancel", "unset"):
+        browse(write=True).get(f"/rehearse?action={action}&pattern=*")
+    assert {key: client.dump(key) for key in client.scan_iter()} == before
+
+
+def test_more_jobs_than_can_be_rehearsed_cannot_be_confirmed(paused, browse, monkeypatch):
+    monkeypatch.setattr(pages, "MOST_JOBS", 2)
+    html = browse(write=True).get("/rehearse?action=resume&paused=1").text
+    assert "There are more jobs than 2" in html
+    assert 'method="post"' not in html
+
+
+def test_the_page_of_a_job_leads_to_it(paused, page):
+    [link] = re.findall(r'href="(rehearse\?[^"]*)"', page.get("/job?id=a%3AA").text)
+    assert "1 job" in page.get(f"/{unescape(link)}").text
+    assert "action=resume" in link
