@@ -95,11 +95,26 @@ def pack_entry(worker: str, runs: Sequence[tuple[str, str, int, bytes]]) -> byte
 
 def list_naming(entries: Iterable[bytes], jobids: Iterable[str]) -> list[bytes]:
     """Return those of `entries` that may name one of `jobids`: so that few have to be read as a whole."""
-    names = list(map(encode, jobids))
+    marks = [_mark(jobid) for jobid in jobids]
+    return [entry for entry in entries if any(own in entry or entry == gone for own, gone in marks)]
+
+
+def list_last_naming(entries: Sequence[bytes], jobids: Iterable[str]) -> list[bytes]:
+    """Return of `entries` for each of `jobids` the last one that may name it, in their order."""
+    left, found = [_mark(jobid) for jobid in jobids], list[bytes]()
+    for entry in reversed(entries):
+        further = [(own, gone) for own, gone in left if own not in entry and entry != gone]
+        if len(further) < len(left):
+            found.append(entry)
+            left = further
+    return found[::-1]
+
+
+def _mark(jobid: str) -> tuple[bytes, bytes]:
+    """Return what stands in an entry with a run of a job, and the entry that says that it was unset."""
+    name = encode(jobid)
     # With its size before it, an id is hardly the end of another one.
-    sized = [_SIZE.pack(len(name)) + name for name in names if len(name) < 2**16]
-    gone = {b"F" + name for name in names}
-    return [entry for entry in entries if entry in gone or any(name in entry for name in sized)]
+    return _SIZE.pack(min(len(name), 2**16 - 1)) + name, b"F" + name
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from redbike.serving.refusals import translate_errors
-from redbike.state.entries import Digest, Pending, list_naming, read_entry
+from redbike.state.entries import Digest, Pending, list_last_naming, list_naming, read_entry
 from redbike.state.history import PastRun, get_end, read_last_end, read_runs
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.questions import Questions
@@ -29,7 +29,10 @@ class Journal:
         """Yield the ended runs that are kept of these jobs, or of all, in no order."""
         # First what may be archived meanwhile: then it is read twice, and not missed.
         named, nothing = None if jobids is None else list(jobids), Pending()
-        pending = Digest(_list_naming(self._read_entries(), named)).pending
+        entries = self._read_entries()
+        if named is not None and len(named) <= FEW:
+            entries = list_naming(entries, named)
+        pending = Digest(entries).pending
         if named is None:
             for jobid, text in self._questions.scan(self._namespace.keys.history):
                 yield from pending.pop(jobid, nothing).read(jobid, encode(text))
@@ -70,7 +73,11 @@ class Journal:
 
         It is None for a job of which nothing is kept.
         """
-        pending = Digest(_list_naming(self._read_entries(), jobids)).pending.items()
+        entries = self._read_entries()
+        if jobids is not None and len(jobids) <= FEW:
+            # A job may have run a thousand times since: only its last run matters here.
+            entries = list_last_naming(entries, jobids)
+        pending = Digest(entries).pending.items()
         return {jobid: next(iter(own.read(jobid, b"")), None) for jobid, own in pending}
 
     def count_recent(self, now: float) -> Counter[str]:
@@ -121,10 +128,6 @@ class Journal:
                 last = -1 - PAGE * len(pages)
                 pages.append(client.lrange(self._namespace.keys.journal, last - PAGE + 1, last))
         return [entry for page in reversed(pages) for entry in page]
-
-
-def _list_naming(entries: list[bytes], jobids: Sequence[str] | None) -> list[bytes]:
-    return entries if jobids is None or len(jobids) > FEW else list_naming(entries, jobids)
 
 
 def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:

@@ -4,6 +4,7 @@ import heapq
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from redbike.state.entries import Digest
@@ -16,7 +17,7 @@ from redbike.state.ranks import Entry, Ranks
 from redbike.state.records import decode, encode
 
 ROWS = 100  # runs from which on a page is full
-NEWEST = 300  # entries of the journal that are read for the newest runs of all
+NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, that are read for the newest runs of all
 PATIENCE = 0.04  # seconds after which a page looks at no further histories
 PAGE = 100  # histories, or failures, in one request
 
@@ -129,7 +130,10 @@ class PastRuns:
         client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         with translate_journal_errors(self._namespace):
             entries = client.lrange(self._namespace.keys.journal, -NEWEST, -1)
-        for jobid, own in Digest(entries).pending.items():
+        # Each may have very many runs.
+        sizes = accumulate(map(len, reversed(entries)))
+        number = sum(size <= NEWEST_BYTES for size in sizes) or 1
+        for jobid, own in Digest(entries[-number:]).pending.items():
             yield from own.read(jobid, b"")
 
     def _scan(self, cursor: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from redbike.state.entries import list_naming, pack_entry
+from redbike.state.entries import list_last_naming, list_naming, pack_entry
 from redbike.state.history import pack_run
 from redbike.state.paging import FEW, Place
 from redbike.state.past_runs import RunSearch
@@ -103,3 +103,14 @@ def test_only_entries_that_name_a_job_are_read_as_a_whole(store):
     )
     assert list_naming([one, other, b"F1:A", b"F11:A"], ["1:A"]) == [one, b"F1:A"]
     assert list_naming([one, b"P1\n" + other], ["11:A", "x"]) == [b"P1\n" + other]
+    assert list_last_naming([one, other, one, other, b"F1:A", other], ["1:A", "11:A", "x"]) == [b"F1:A", other]
+
+
+def test_the_newest_run_of_a_job_is_known_however_often_it_has_run(store):
+    for number in range(50):
+        add_runs(store, ("a:A", 1000.0 + number, ""), ("b:A", 2000.0 + number, "no luck"))
+    add_runs(store, ("b:A", 5000.0, ""))
+    newest = store.journal.read_newest(["a:A", "b:A", "c:A"])
+    assert {jobid: run.started for jobid, run in newest.items()} == {"a:A": 1049.0, "b:A": 5000.0}
+    store.client.rpush(store.keys.journal, b"Fa:A")
+    assert store.journal.read_newest(["a:A"]) == {"a:A": None}
