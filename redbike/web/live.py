@@ -204,7 +204,7 @@ class _Watch:
         self._has_news = threading.Event()
         self._wake = threading.Event()
         for work in (self._listen, self._refresh):
-            threading.Thread(target=work, name=f"redbike-web{work.__name__}", daemon=True).start()
+            threading.Thread(target=work, name=f"redbike-web-live{work.__name__}", daemon=True).start()
 
     def wake(self) -> None:
         """Let it render what is new."""

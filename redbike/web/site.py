@@ -115,7 +115,7 @@ class Site:
         context = {
             "site": self,
             "up": "../" * count_depth(request.scope),
-            "here": "",
+            "here": None,
             "stream": f"events?page={quote(place, safe='')}",
             "clock": clock,
             "instant": lambda moment: show_instant(moment, clock),

@@ -57,11 +57,14 @@ def test_without_the_permission_there_is_no_button(bike, browser, path):
 
 def test_the_door_is_closed_without_the_gate_too(bike):
     """The page asks for the permission itself, whatever stands before it."""
-    reading, writing = Browser(app(bike, token="secret")), Browser(app(bike, write=True, token="secret"))
+    reading, writing = (
+        Browser(app(bike, token="a-token-of-the-tests")),
+        Browser(app(bike, write=True, token="a-token-of-the-tests")),
+    )
     for each in reading.client.app.user_middleware:
         each.kwargs["write"] = True
     for browser in (reading, writing):
-        browser.client.headers["authorization"] = "Bearer secret"
+        browser.client.headers["authorization"] = "Bearer a-token-of-the-tests"
     form, before = fill(writing), dump(bike.store)
     reading.client.cookies = writing.client.cookies
     page = reading.post(form)

@@ -94,7 +94,7 @@ def test_links_work_below_a_prefix(failed, browse, root):
     for link in links - {f"{base}#main"}:
         assert link.startswith(f"http://localhost{root}/"), link
         if "agenda" not in link:
-            assert page.get(link).status_code == 200, link
+            assert page.get(link, follow_redirects=True).status_code == 200, link
 
 
 def test_windows_beside_it(failed, page):

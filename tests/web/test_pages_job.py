@@ -26,7 +26,7 @@ def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
     assert "waits for its time" in found.words
     assert "It is not due until" in found.words
     [coming] = [number for number, (tag, a) in enumerate(found.tags) if a.get("id") == "coming"]
-    assert [tag for tag, _ in found.tags[coming + 1 :]][:3] == ["li", "time", "span"]
+    assert [tag for tag, _ in found.tags[coming + 1 :]][:5] == ["h2", "ol", "li", "time", "span"]
     assert found.words.count("Europe/Berlin") > 10
     assert "Runs on each of the next days, Europe/Berlin" in found.words
     assert found.words.count("1 run") >= 28

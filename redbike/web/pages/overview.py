@@ -34,6 +34,7 @@ def show_overview(site: Site, request: Request) -> Response:
         request,
         "overview.html",
         clock,
+        here="",
         health=health,
         problems=[(text, PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
         numbers=list(_list_numbers(view, health)),

@@ -107,6 +107,12 @@ def visit(browser):
     assert [said for expected, said in problems if not re.search(expected, said)] == []
 
 
+def wait_for_queues(page):
+    """Wait until what was seen last of all has the queues that there are."""
+    names = {queue.queue for queue in page.bike.queues()}
+    wait_until(lambda: names <= {queue.queue for queue in page.application.state.site.view.get().glance.queues}, BUSY)
+
+
 @pytest.fixture
 def busy(page):
     """The page on jobs of all kinds."""
@@ -121,4 +127,5 @@ def busy(page):
     bike.pause("rests:A", reason="the disk is full")
     for jobid in (HOSTILE, TURNED):
         bike.set(jobid, "EVERY:3h")
+    wait_for_queues(page)
     return page

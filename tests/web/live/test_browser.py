@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse
 
 from redbike.web.pages import PAGES
 from tests.waiting import wait_until
-from tests.web.conftest import serve
 from tests.web.live.browsers import HOSTILE, NEEDS_CHROMIUM, PATHS, wait_for_stream
+from tests.web.live.conftest import serve, wait_for_queues
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -27,7 +27,8 @@ def test_every_page_with_and_without_javascript(busy, visit):
             tab.goto(busy.url + path)
             assert tab.locator("h1").count() == 1
             assert tab.locator("main").inner_text().strip()
-            assert tab.locator("nav [aria-current=page]").count() == 1 or "nobody" in path
+            is_listed = not path.startswith(("at/", "rehearse", "job?id=nobody"))
+            assert tab.locator("nav [aria-current=page]").count() == is_listed, path
         tab.goto(busy.url)
         tab.get_by_label("Find jobs").fill("ba*")
         tab.get_by_label("Find jobs").press("Enter")
@@ -39,7 +40,7 @@ def test_what_happens_is_shown_and_nothing_else_is_touched(busy, visit):
     wait_for_stream(busy)
     row = tab.get_by_role("row", name="work-A")
     expect(row.locator(".figure").first).to_have_text("1")
-    row.get_by_role("link").focus()
+    row.get_by_role("link", name="work-A").focus()
     tab.evaluate("window.mark = document.activeElement; window.row = mark.closest('tr')")
     busy.bike.set("more:A", "NOW")
     expect(row.locator(".figure").first).to_have_text("2")
@@ -212,13 +213,13 @@ def test_hostile_ids_are_text_everywhere(busy, visit):
 
 
 def test_a_wrong_token_and_the_right_one(bike, visit):
-    with serve(bike, token="correct horse battery") as page:
+    with serve(bike, token="correct-horse-battery") as page:
         tab = visit(f"{page.url}jobs?pattern=a*", expected="status of 401")
         for token in ("wrong", "<script>alert(1)</script>"):
             tab.get_by_label("Token").fill(token)
             tab.keyboard.press("Enter")
             expect(tab.get_by_role("alert")).to_have_text("That is not the token.")
-        tab.get_by_label("Token").fill("correct horse battery")
+        tab.get_by_label("Token").fill("correct-horse-battery")
         tab.keyboard.press("Enter")
         expect(tab.get_by_role("heading", level=1)).to_have_text("Jobs")
         assert tab.url.endswith("jobs?pattern=a*")
@@ -241,6 +242,7 @@ def test_two_users_at_once_see_the_same(busy, visit):
 def test_redis_goes_away_and_comes_back_while_a_page_is_open(page_on_node, node, visit):
     page = page_on_node
     page.bike.set("hello:A", "NOW")
+    wait_for_queues(page)
     tab = visit(f"{page.url}queues", expected="status of 503")
     wait_for_stream(page)
     status = tab.locator("#connection")

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from redbike.web.pages import find
+from tests.web.live.conftest import wait_for_queues
 
 HOSTILE = "<b>*[a-z]?\\\u202e</b>:A"
 
@@ -23,6 +24,7 @@ def names(found, kind):
 def test_pages_queues_and_jobs_are_found_the_nearest_first(page):
     for jobid in ("log:A", "log:A:2", "a-log:A", "other:log"):
         page.bike.set(jobid, "NOW")
+    wait_for_queues(page)
     found = ask(page, "log:A")
     assert names(found, "job") == ["log:A", "log:A:2", "a-log:A"]
     found = ask(page, "log")

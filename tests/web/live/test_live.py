@@ -14,7 +14,7 @@ from redbike.errors import BadConfig
 from redbike.web import live, stream
 from redbike.web.pages import PAGES
 from tests.waiting import wait_until
-from tests.web.conftest import serve
+from tests.web.live.conftest import serve
 
 BUSY = 30.0  # seconds on a machine that does a lot else
 
@@ -58,7 +58,7 @@ def listeners(client):
 
 
 def threads():
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("redbike-web")}
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("redbike-web-live")}
 
 
 @pytest.fixture

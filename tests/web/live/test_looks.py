@@ -4,7 +4,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.web.live.browsers import DESK, NEEDS_CHROMIUM, PATHS, PHONE
+from tests.web.live.browsers import DESK, NEEDS_CHROMIUM, PATHS, PHONE, WRITING
+from tests.web.live.conftest import serve
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -35,6 +36,22 @@ def test_axe_finds_nothing(busy, visit, size):
     tab.keyboard.press("?")
     found["help"] = find_violations(tab)
     assert {path: said for path, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_pages_that_steer_are_as_good(busy, visit, size):
+    with serve(busy.bike, write=True, show_data=True) as page:
+        tab = visit(page.url, viewport=size, bypass_csp=True, reduced_motion="reduce")
+        found, wide, small = {}, [], []
+        for path in WRITING:
+            tab.goto(page.url + path)
+            found[path] = find_violations(tab)
+            if tab.evaluate("document.documentElement.scrollWidth") > size["width"]:
+                wide.append(path)
+            for each in tab.locator("main button:visible, main select:visible, main textarea:visible").all():
+                if size is PHONE and each.bounding_box()["height"] < 44:
+                    small.append((path, each.text_content()))
+        assert ({path: said for path, said in found.items() if said}, wide, small) == ({}, [], [])
 
 
 @pytest.mark.parametrize("width", [360, 2560])
