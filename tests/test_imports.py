@@ -156,7 +156,6 @@ MODULES = {
     "web.pages": [
         {"parameters"},
         {
-            "act",
             "agenda",
             "failures",
             "find",
@@ -168,7 +167,7 @@ MODULES = {
             "runs",
             "setting",
         },
-        {"job", "queues"},
+        {"act", "job", "queues"},
         {"__init__"},
     ],
     "cli": [

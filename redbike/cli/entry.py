@@ -25,7 +25,7 @@ Usage:
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
   redbike [options] health [--max-lag=<DURATION>] [--] [<PATTERN>...]
   redbike [options] metrics [--listen=<HOST:PORT>]
-  redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--show-data]
+  redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--who-header=<NAME>] [--show-data]
   redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] queues [--format=<FORMAT>]
   redbike [options] workers [--format=<FORMAT>]
@@ -129,6 +129,7 @@ Options:
                            [default with web is 127.0.0.1:8080].
   --root-path=<PATH>       Where a proxy shows the page, such as /redbike, whether it strips that or not.
   --write                  Let the page also steer: run, pause, set and unset jobs.
+  --who-header=<NAME>      The header in which a proxy says who sends a request, for the log.
   --show-data              Let the page also show data of jobs, output and tracebacks.
   --status=<CODE>          Only jobs with this status: TML, ENQ, WRK, STP, DIE or BAD.
   --paused                 Only jobs that are paused.

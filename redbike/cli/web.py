@@ -26,6 +26,7 @@ def show_page(arguments: Arguments, config: Config) -> int:
         from redbike.web import server
         from redbike.web.application import make_app
         from redbike.web.keys import Keys, check_token
+        from redbike.web.requests import check_header
         from redbike.web.site import Site
     except ModuleNotFoundError as error:
         raise RedbikeError(f"web needs a package ({error}): pip install 'redbike[web]'") from None
@@ -33,7 +34,8 @@ def show_page(arguments: Arguments, config: Config) -> int:
     token = os.environ.get(TOKEN)
     keys = Keys(None if token is None else check_token(token, TOKEN))
     write, show_data = arguments["--write"], arguments["--show-data"]
-    site = Site(_make_opener(config, write), config.settings, keys, write, show_data)
+    who_header = check_header(arguments["--who-header"], "--who-header")
+    site = Site(_make_opener(config, write), config.settings, keys, write, show_data, who_header)
     stopping = StopFlag()
     # Before anybody can reach it: from then on a signal ends it in order.
     with SignalHandlers(lambda _: stopping.set()):

@@ -33,7 +33,7 @@ from redbike.web.pages import (
 )
 from redbike.web.pages.find import find
 from redbike.web.rendering import ASSETS, name_asset, read_asset
-from redbike.web.requests import get_client
+from redbike.web.requests import check_header, get_client
 from redbike.web.sampling import sample
 from redbike.web.sent import Sent
 from redbike.web.site import Endpoint, Site
@@ -68,7 +68,9 @@ def app(
     While its lifespan goes on, it takes a sample of the queues each minute, for the charts. One that is mounted in
     another application has no lifespan: then the charts know what somebody has looked at.
     """
-    return make_app(Site(lambda: bike, bike.settings, Keys(token, secret), write, show_data, who_header), hosts)
+    keys = Keys(token, secret)
+    who = check_header(who_header, "who_header")
+    return make_app(Site(lambda: bike, bike.settings, keys, write, show_data, who), hosts)
 
 
 def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:

@@ -7,6 +7,9 @@ from urllib.parse import quote, unquote, urlsplit
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from redbike.errors import BadConfig
+
+HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 LONGEST = 2000  # characters of a place to which the login leads
 
@@ -45,6 +48,13 @@ def read_cookies(headers: Headers, name: str) -> list[str]:
     """Return all cookies of this name. Those of other applications may be malformed, which does not matter."""
     pairs = (part.partition("=") for part in ";".join(headers.getlist("cookie")).split(";"))
     return [value.strip() for key, _, value in pairs if key.strip() == name]
+
+
+def check_header(name: str | None, subject: str) -> str | None:
+    """Return the name of a header, None for none. Raise `BadConfig` for another text, as a bad `subject`."""
+    if name is not None and not HEADER.fullmatch(name):
+        raise BadConfig(f"bad {subject} {name!r:.80}: the name of a header is needed, such as X-Forwarded-User")
+    return name
 
 
 def read_host(headers: Headers) -> str | None:

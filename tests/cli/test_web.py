@@ -1,12 +1,14 @@
 """The command web, in real processes: how it starts, what it refuses, and how it ends."""
 
 import http.client
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+from urllib.parse import urlencode
 
 import pytest
 
@@ -160,6 +162,7 @@ def test_a_token_is_asked_for_on_the_loopback_interface_too(shell, serve):
         (["--listen=nowhere.invalid:0"], 1, "cannot listen on 'nowhere.invalid:0': "),
         (["--listen=192.0.2.1:0"], 1, "cannot listen on '192.0.2.1:0': Cannot assign requested address"),
         (["--root-path=redbike"], 2, "bad --root-path 'redbike': a path such as /redbike is needed"),
+        (["--who-header=X Y"], 2, "bad --who-header 'X Y': the name of a header is needed, such as X-Forwarded-User"),
         (["--url=frob://x"], 2, "frob"),
     ],
 )
@@ -241,3 +244,15 @@ def test_it_is_below_the_path_of_a_proxy(shell, serve, prefix):
     if prefix:
         status, _, headers = get(port, prefix)
         assert (status, headers["location"]) == (307, "redbike/")
+
+
+def test_the_log_names_whom_the_proxy_names(shell, serve):
+    shell.run("set", "job:A", "EVERY:1h")
+    _, port = serve("--write", "--who-header=X-User")
+    _, page, headers = get(port, "/job?id=job%3AA")
+    fields = {name: re.search(rf'name="{name}" value="([^"]*)"', page)[1] for name in ("form", "once")}
+    body = urlencode({**fields, "action": "run", "id": "job:A"})
+    sent = {"cookie": headers["set-cookie"].partition(";")[0], "content_type": "application/x-www-form-urlencoded"}
+    assert get(port, "/do", "POST", body, x_user="ada", **sent)[0] == 303
+    [entry, *_] = json.loads(shell.run("log", "--format=json").stdout)
+    assert (entry["action"], entry["jobid"], entry["who"]) == ("run", "job:A", "ada (page@127.0.0.1)")

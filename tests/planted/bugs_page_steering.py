@@ -181,4 +181,25 @@ STEERING_PAGE = [
         "parsed = parse(text, zone, jobid, now)",
         f"{SET} -k 'while_one_types or without_a_script'",
     ),
+    (
+        "all that match are others than the list shows",
+        "web/pages/jobs.py",
+        '[("pattern", pattern or ALL),',
+        '[("pattern", asked.pattern or ALL),',
+        f"{ACT} -k that_the_list_shows",
+    ),
+    (
+        "the page forgets which jobs a rehearsal was about",
+        "web/pages/rehearsal.py",
+        "    site.memory.keep_set(found)\n",
+        "",
+        f"{ACT} -k that_are_confirmed",
+    ),
+    (
+        "the name of a header may be anything",
+        "web/requests.py",
+        "if name is not None and not HEADER.fullmatch(name):",
+        'if name == "":',
+        "tests/cli/test_web.py -k cannot_be_used",
+    ),
 ]

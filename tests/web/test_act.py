@@ -1,5 +1,7 @@
 """Actions by forms, as a browser without JavaScript sends them: what they do, and what the log says of it."""
 
+import html
+import re
 import time
 from datetime import UTC, datetime
 
@@ -134,6 +136,33 @@ def test_all_jobs_that_match(bike, browser):
     page = browser.send(browser.get("/jobs"), "Unset all")
     assert browser.send(page, "Unset 123 jobs").notes == ["Unset 123 jobs: 123 unset."]
     assert names(bike) == set()
+
+
+def test_all_that_match_are_those_that_the_list_shows(bike, browser):
+    page = browser.send(browser.get("/jobs?pattern=ight"), "Pause all")
+    assert {"nightly:A", "nightly:B"} <= set(page.text.split())
+    assert browser.send(page, "Pause 2 jobs").notes == ["Pause 2 jobs: 2 paused."]
+    set_job(bike.store, "hourly:A:A", HOURLY, 4e9)
+    # Of the job that is shown alone, not of those that have its id in theirs.
+    assert browser.send(browser.get("/jobs?pattern=hourly:A"), "Run all").notes == ["hourly:A: queued."]
+    assert bike.tell("hourly:A:A")["status"].startswith("TML")
+
+
+def test_a_confirmation_leads_to_the_rehearsal_of_the_same_jobs(bike, browser):
+    bike.pause("nightly:A", "nightly:B")
+    page = browser.send(browser.get("/jobs?pattern=ight&paused=1"), "Resume all")
+    [place] = re.findall(r'href="(rehearse[^"]*)"', page.html)
+    assert "Resume exactly these 2" in browser.get(f"/{html.unescape(place)}").text
+
+
+def test_a_rehearsal_is_of_exactly_the_jobs_that_are_confirmed(bike, browser):
+    bike.pause("nightly:A", "nightly:B")
+    rehearsal = browser.get("/rehearse?action=resume&paused=1")
+    bike.resume("nightly:B")
+    page = browser.send(rehearsal, "Resume exactly these 2")
+    assert page.status == 409
+    assert "1 gone, or not fitting any more: nightly:B" in page.text, "it knows which jobs the rehearsal was about"
+    assert "paused" in bike.tell("nightly:A")
 
 
 def test_a_selection_without_a_job_is_no_selection_of_all(bike, browser):

@@ -1,5 +1,7 @@
 """Setting a job by its form: new and edited, by two people at once, and what is not to be lost by it."""
 
+import html
+import re
 import time
 from urllib.parse import urlencode
 
@@ -281,3 +283,12 @@ def test_a_schedule_of_a_zone_of_the_settings(client, prefix):
 def test_the_form_is_offered_where_there_is_no_job_yet(bike, browser):
     assert 'href="set"' in browser.get("/jobs").html
     assert 'href="set"' not in Browser(app(bike)).get("/jobs").html
+
+
+def test_a_preview_leads_to_the_rehearsal_of_that_schedule(bike, browser):
+    found = preview(browser, id="job:A", schedule="0 3 * * *", tz="Europe/Berlin")
+    [place] = re.findall(r'href="(rehearse[^"]*)"', found)
+    page = browser.get(f"/{html.unescape(place)}")
+    assert (page.status, "0 3 * * *" in page.text, "Europe/Berlin" in page.text) == (200, True, True)
+    assert "rehearse" not in preview(browser, schedule="0 3 * * *")
+    assert "rehearse" not in preview(browser, id="job:A", schedule="nonsense")

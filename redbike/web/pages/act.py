@@ -5,8 +5,10 @@ from starlette.responses import Response
 from redbike.errors import RedbikeError
 from redbike.schedule.forecast import Clock
 from redbike.state.overview import Wanted
+from redbike.web.forms import MOST_BACK
 from redbike.web.memory import Note
 from redbike.web.orders import Given, Order, count_words
+from redbike.web.pages.rehearsal import REHEARSED
 from redbike.web.rendering import show_text
 from redbike.web.selection import Found
 from redbike.web.sent import Sent
@@ -88,8 +90,15 @@ def _ask(
         found=found,
         named=found.jobids[:NAMED] if found else (),
         changes=changes,
+        rehearsal=_name_rehearsal(order) if found else "",
         back=order.back.removeprefix("./"),
     )
+
+
+def _name_rehearsal(order: Order) -> str:
+    """Return where one sees what an order on jobs would bring; "" for one that cannot be rehearsed."""
+    place = f"rehearse?action={order.action}&{order.selection.query}"
+    return place if order.action in REHEARSED and len(place) <= MOST_BACK else ""
 
 
 def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str], int]]:

@@ -18,6 +18,7 @@ from redbike.state.records import Status
 from redbike.watching.calendar import list_coming, make_calendar
 from redbike.watching.durations import measure_durations
 from redbike.web.charts import draw_runs
+from redbike.web.drafts import PRETTY
 from redbike.web.pages.jobs import STATUSES
 from redbike.web.site import Site
 
@@ -130,8 +131,10 @@ def _find_failure(state: JobState) -> Failure | None:
 
 
 def _format_data(state: JobState) -> str:
-    """Return the data of a job as readable JSON; as they are stored, if somebody has damaged them."""
+    """Return the data of a job as readable JSON; as they are stored, if they are long or damaged."""
     try:
-        return json.dumps(json.loads(state.data), indent=2, ensure_ascii=False) if state.data else ""
+        # Much that is nested deeply would become very long.
+        is_short = len(state.data) < PRETTY
+        return json.dumps(json.loads(state.data), indent=2, ensure_ascii=False) if is_short else state.data
     except (ValueError, RecursionError):
         return state.data

@@ -12,6 +12,7 @@ from redbike.state.paging import JobPage, Place, Search
 from redbike.steering.matching import compile_patterns
 from redbike.steering.patterns import is_pattern
 from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
+from redbike.web.selection import ALL
 from redbike.web.site import Site
 from redbike.words import Event
 
@@ -68,6 +69,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         is_filtered=any(value for name, value in given.items() if name != "sort"),
         is_first=place == Place(),
         is_exact=exact is not None,
+        matching=_list_matching(asked, pattern, queue, exact),
         queues=[*names[:MOST_QUEUES], *({queue} - {"", *names[:MOST_QUEUES]})],
         queue=queue,
         words=STATUSES,
@@ -86,6 +88,14 @@ def _read_filter(request: Request) -> Filter:
         sort=read_choice(request, "sort", "", "next"),
         flags={name: bool(read_text(request, name)) for name in FLAGS},
     )
+
+
+def _list_matching(asked: Filter, pattern: str, queue: str, exact: Job | None) -> list[tuple[str, str]]:
+    """Return the fields of a form about all jobs that are shown here and on the pages after it."""
+    if exact:
+        return [("id", exact.jobid)]
+    flags = [(name, "1") for name, is_asked in asked.flags.items() if is_asked]
+    return [("pattern", pattern or ALL), ("queue", queue), ("status", asked.status), *flags]
 
 
 def _read_wanted(asked: Filter, queue: str) -> Wanted:

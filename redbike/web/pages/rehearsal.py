@@ -21,7 +21,13 @@ HOURS = 6
 PATIENCE = 3.0  # seconds for which jobs are computed
 NAMED = 20  # jobs that are named
 PEAKS = 5  # queues whose peaks are shown
-DONE = ("resume", "pause", "run", "cancel", "unset")  # actions that the form of this page confirms
+REHEARSED = (
+    "resume",
+    "pause",
+    "run",
+    "cancel",
+    "unset",
+)  # actions that the form of this page confirms
 VERBS = {
     "resume": "Resume",
     "pause": "Pause",
@@ -51,6 +57,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
     found = selection.find(site.bike, MOST_JOBS)
     if change.action == "set" and not found.jobids:
         found = Found(selection.jobids)  # they may be new
+    site.memory.keep_set(found)
     texts = [(name, given[name]) for name in ("until", "reason", "schedule", "tz") if given.get(name)]
     rehearsal = None
     if found.jobids:
@@ -70,7 +77,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
         digest=found.digest,
         named=found.jobids[:NAMED],
         most=MOST_JOBS,
-        can_confirm=site.write and change.action in DONE and not found.is_more,
+        can_confirm=site.write and change.action in REHEARSED and not found.is_more,
         **(_describe(rehearsal, clock) if rehearsal else {"rehearsal": None}),
     )
 

@@ -1,5 +1,7 @@
 """The form that sets a job, new or edited, and what its schedule means while one types."""
 
+from urllib.parse import urlencode
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -35,7 +37,17 @@ def show_preview(site: Site, request: Request) -> Response:
     texts = {name: request.query_params.get(name, "").strip() for name in ("id", "schedule", "tz", "spread")}
     draft = Draft(texts["id"], texts["schedule"], texts["tz"], {"spread": texts["spread"]})
     preview = draft.preview(site.bike.settings.timezone)
-    return site.answer(request, "act_preview.html", preview.clock, preview=preview)
+    return site.answer(
+        request, "act_preview.html", preview.clock, preview=preview, named=_name_rehearsal(draft, preview)
+    )
+
+
+def _name_rehearsal(draft: Draft, preview: Preview) -> str:
+    """Return the query of the rehearsal of a schedule; "" for one of no job, or one that is wrong."""
+    if not draft.jobid or preview.errors:
+        return ""
+    query = {"action": "set", "id": draft.jobid, "schedule": draft.schedule, "tz": draft.tz}
+    return urlencode(query, errors="surrogateescape")
 
 
 def save(sent: Sent) -> Response:
@@ -89,6 +101,7 @@ def _answer(
         kept=kept,
         errors=errors or {},
         preview=preview,
+        named=_name_rehearsal(draft, preview) if preview else "",
         options=list(OPTIONS.values()),
         defaults={
             name: SECRET if option.kind == "url" and kept.options.get(name) else name_default(name, settings)
