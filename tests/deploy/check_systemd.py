@@ -12,8 +12,8 @@ from tests.test_readme import blocks, section
 from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "deployment.rst").read_text()
-# The blocks of commands for root: to install Redbike, to start it, to run a command.
-INSTALL, START, COMMAND = (
+# The blocks of commands for root: to install Redbike, to start it, to run a command; and that of the page.
+INSTALL, START, COMMAND, _ = (
     " && ".join(line.removeprefix("$ ") for line in block) for block in blocks(section("systemd", PAGE))
 )
 UNITS = ROOT / "deploy" / "systemd"

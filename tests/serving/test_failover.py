@@ -15,6 +15,7 @@ KILLS = 20
 LIMIT = 5.0  # seconds from the instant at which there is a new master until a job that came due after it has run
 UNSENT = 2.0  # seconds of requests, before a master dies, of which its replicas may have heard nothing
 PATIENCE = 30  # seconds
+LONG = 8.0  # seconds without a master after which a lease may be over: it is renewed each 3 s, and lasts 12
 
 
 @pytest.fixture(params=[Cluster, Sentinels])
@@ -55,8 +56,11 @@ def start_as_replica(old: Node, new: Node) -> None:
     wait_until(lambda: old.client.info("replication")["role"] == "slave", PATIENCE)
 
 
-def kill_master(servers, traffic) -> tuple[float, float]:
-    """Kill the master, and start it again as a replica; when it died, and the seconds until work went on."""
+def kill_master(servers, traffic) -> tuple[float, float, float]:
+    """Kill the master, and start it again as a replica.
+
+    When it died, when there was another one, and the seconds from then until work went on.
+    """
     wait_until(servers.is_well, PATIENCE)
     masters, old = list_masters(servers), find_master(servers)
     killed = time.time()
@@ -65,12 +69,12 @@ def kill_master(servers, traffic) -> tuple[float, float]:
     there = time.time()
     start_as_replica(old, new)
     wait_until(lambda: traffic.first_after(there), PATIENCE)
-    return killed, traffic.first_after(there).at - there
+    return killed, there, traffic.first_after(there).at - there
 
 
 @pytest.mark.timeout(300)
 def test_twenty_masters_are_killed_under_load(servers, traffic):
-    killed, seconds = zip(*(kill_master(servers, traffic) for _ in range(KILLS)), strict=True)
+    killed, there, seconds = zip(*(kill_master(servers, traffic) for _ in range(KILLS)), strict=True)
     print(f"{type(servers).__name__}: {KILLS} kills, work went on after {max(seconds):.2f} s at most")
     wait_until(servers.is_well, PATIENCE)
     traffic.stop_client()
@@ -85,7 +89,11 @@ def test_twenty_masters_are_killed_under_load(servers, traffic):
     wait_until(lambda: {run.jobid for run in traffic.ended()} >= set(traffic.acknowledged) - forgotten)
     wait_until(lambda: all(event == "STP" for jobid, event, _ in traffic.bike.get_statuses() if "once" in jobid))
     traffic.stop()
-    assert "ERROR" not in traffic.logs()
+    errors = [line for line in traffic.logs().splitlines() if "ERROR" in line]
+    if max(new - old for old, new in zip(killed, there, strict=True)) > LONG:
+        # A server that is slow to elect another master: then runs are lost, and their worker says so.
+        errors = [line for line in errors if "they will count as lost" not in line]
+    assert errors == []
     assert max(seconds) < LIMIT
 
 
