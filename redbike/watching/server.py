@@ -52,6 +52,11 @@ def parse_address(text: str) -> Address:
     return Address(host or LOOPBACK, int(port))
 
 
+def make_url(host: str, port: int) -> str:
+    """Return the URL of what listens at an address, without a slash at the end."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 class Server(ThreadingHTTPServer):
     """Answers requests for `pages`, by their paths, each in a thread of its own. Use it in a ``with``.
 
@@ -72,7 +77,7 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         """Where it listens, without a slash at the end."""
         host, port = self.server_address[:2]
-        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+        return make_url(str(host), port)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what goes wrong with a request, unless it is the client that has gone away."""

@@ -17,7 +17,7 @@ from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.redbike import Redbike
 from redbike.schedule.forecast import Clock
 from redbike.web.forms import TooLong, read_form
-from redbike.web.gate import Gate, is_asset, make_cookie, say
+from redbike.web.gate import MOST_BODY, Gate, is_asset, make_cookie, say
 from redbike.web.keys import Keys, Tries
 from redbike.web.live import Address, Live
 from redbike.web.memory import Note
@@ -41,7 +41,6 @@ from redbike.web.stream import Stream
 
 FOREVER = "public, max-age=31536000, immutable"
 MOST = 4096  # bytes of a form of the login
-MOST_TO_CHANGE = 1024 * 1024  # bytes of any other: a thousand ids, or the data of a job
 LONGEST = 4096  # characters of the address of a view
 
 
@@ -169,7 +168,7 @@ async def _change(site: Site, endpoint: FormEndpoint, request: Request) -> Respo
     if not site.write:
         return say(403, "this page only shows: start it with --write to change something")
     try:
-        form = await read_form(request, MOST_TO_CHANGE)
+        form = await read_form(request, MOST_BODY)
     except TooLong:
         return say(413, "this form is too long")
     except BadConfig as error:

@@ -65,7 +65,7 @@ class Draft:
         """Return a form with what is stored of a job, as far as that may be shown: no URL, which may be secret."""
         options = {name: text for name, text in kept.options.items() if OPTIONS[name].kind != "url"}
         schedule = (kept.schedule or "").encode(errors="replace").decode()
-        data = _format_data(kept.data) if show_data else ""
+        data = indent_data(kept.data) if show_data else ""
         was = {**options, "schedule": schedule, DATA: keys.make_form(f"data {data}")}
         return cls(jobid, schedule, "", options, data, kept.seal(keys), json.dumps(was))
 
@@ -146,8 +146,8 @@ def name_default(name: str, settings: Settings) -> str:
     return "the worker class decides" if value is None else f"{option.zero if option.zero and not value else value}"
 
 
-def _format_data(text: str) -> str:
-    """Return data for whoever edits them: with line breaks, unless that would make them much longer."""
+def indent_data(text: str) -> str:
+    """Return data for people: with line breaks, unless they are damaged, or that would make them much longer."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False) if text and len(text) < PRETTY else text
     except (ValueError, RecursionError):

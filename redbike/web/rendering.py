@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from redbike.errors import BadJobId
 from redbike.schedule.forecast import Clock, format_length, format_took
@@ -144,8 +143,3 @@ def read_asset(name: str) -> bytes | None:
 def name_asset(name: str) -> str:
     """Return the address of a file below ``static/``, which changes with what is in it."""
     return f"static/{name}?{hashlib.sha256(read_asset(name) or b'').hexdigest()[:12]}"
-
-
-__all__ = ["Markup", "escape", "make_environment", "read_asset", "show_instant"]
-
-Context = dict[str, Any]

@@ -43,7 +43,7 @@ class Sent:
 
     def read_clock(self) -> Clock:
         """Return Redis' clock, in the zone of the settings. Raise `ServerError`."""
-        return Clock(self.site.bike.store.timeline.read_clock(), self.site.bike.settings.timezone)
+        return self.site.read_clock()
 
     def lead_back(self, note: Note, back: str | None = None) -> Response:
         """Lead the browser back to where the form was, or to another place, and tell it something there."""

@@ -5,7 +5,8 @@ import logging
 import re
 import socket
 import threading
-from asyncio import BaseTransport, TimerHandle
+from asyncio import BaseTransport, TimerHandle, Transport
+from typing import cast
 
 import h11
 import uvicorn
@@ -14,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from redbike.errors import BadConfig, RedbikeError
 from redbike.processes.signals import StopFlag, leave_to_others
-from redbike.watching.server import Address
+from redbike.watching.server import Address, make_url
 
 log = logging.getLogger("redbike")
 
@@ -46,8 +47,7 @@ def is_local(bound: socket.socket) -> bool:
 
 def get_url(bound: socket.socket) -> str:
     """Return where a socket listens, without a slash at the end."""
-    host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return make_url(*bound.getsockname()[:2])
 
 
 def check_root_path(text: str) -> str:
@@ -81,7 +81,8 @@ class _Connection(H11Protocol):
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: BaseTransport) -> None:
-        super().connection_made(transport)  # type: ignore[arg-type]
+        # It reads and writes; the class of asyncio allows for others.
+        super().connection_made(cast(Transport, transport))
         self._watch()
 
     def handle_events(self) -> None:
@@ -110,25 +111,28 @@ class _Connection(H11Protocol):
             self._timer = None
 
 
+def _make_server(app: ASGIApp) -> uvicorn.Server:
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    config = uvicorn.Config(
+        app,
+        http=_Connection,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,  # it would name jobs
+        server_header=False,
+        workers=1,
+        limit_concurrency=MOST_AT_ONCE,
+        timeout_keep_alive=IDLE,
+        h11_max_incomplete_event_size=MOST_HEADERS,
+    )
+    return uvicorn.Server(config)
+
+
 def serve(app: ASGIApp, bound: socket.socket, stopping: StopFlag) -> None:
     """Answer requests at a socket that listens, until `stopping` is set. Raise `RedbikeError` if it cannot start."""
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http=_Connection,
-            ws="none",
-            loop="asyncio",
-            lifespan="on",
-            log_config=None,
-            access_log=False,  # it would name jobs
-            server_header=False,
-            workers=1,
-            limit_concurrency=MOST_AT_ONCE,
-            timeout_keep_alive=IDLE,
-            h11_max_incomplete_event_size=MOST_HEADERS,
-        )
-    )
+    server = _make_server(app)
     failures: list[BaseException] = []
 
     def run() -> None:

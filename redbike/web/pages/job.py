@@ -1,6 +1,5 @@
 """One job: what it is, why it does not run now, what is to come, and how it went."""
 
-import json
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from redbike.state.records import Status
 from redbike.watching.calendar import list_coming, make_calendar
 from redbike.watching.durations import measure_durations
 from redbike.web.charts import draw_runs
-from redbike.web.drafts import PRETTY
+from redbike.web.drafts import indent_data
 from redbike.web.pages.jobs import STATUSES
 from redbike.web.site import Site
 
@@ -73,7 +72,7 @@ def show_job(site: Site, request: Request) -> Response:
         durations=durations,
         chart=draw_runs(runs[:RUNS], durations) if runs else "",
         failure=_find_failure(state),
-        data=_format_data(state) if site.show_data else "",
+        data=indent_data(state.data) if site.show_data else "",
         **_look_ahead(state, schedule, zone, clock),
     )
 
@@ -128,13 +127,3 @@ def _find_failure(state: JobState) -> Failure | None:
         return None
     moment = state.failure.get("failed")
     return read_failure(state.jobid, float(moment) if isinstance(moment, int | float) else 0.0, state.failure)
-
-
-def _format_data(state: JobState) -> str:
-    """Return the data of a job as readable JSON; as they are stored, if they are long or damaged."""
-    try:
-        # Much that is nested deeply would become very long.
-        is_short = len(state.data) < PRETTY
-        return json.dumps(json.loads(state.data), indent=2, ensure_ascii=False) if is_short else state.data
-    except (ValueError, RecursionError):
-        return state.data

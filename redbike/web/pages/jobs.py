@@ -12,11 +12,10 @@ from redbike.state.paging import JobPage, Place, Search
 from redbike.steering.matching import compile_patterns
 from redbike.steering.patterns import is_pattern
 from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
-from redbike.web.selection import ALL
+from redbike.web.selection import ALL, FLAGS
 from redbike.web.site import Site
 from redbike.words import Event
 
-FLAGS = ("failed", "paused", "overdue", "never_ran")
 STATUSES = {
     Event.TML: "waits for its time",
     Event.ENQ: "waits for a worker",

@@ -51,7 +51,7 @@ class Row:
 def show_rehearsal(site: Site, request: Request) -> Response:
     """Show what the action that is asked for would change. Nothing is changed."""
     given = request.query_params
-    clock = Clock(site.bike.store.timeline.read_clock(), site.bike.settings.timezone)
+    clock = site.read_clock()
     selection, hours = Selection.read(given), _read_hours(given.get("hours", ""))
     change = _read_change(dict(given), clock)
     found = selection.find(site.bike, MOST_JOBS)

@@ -89,7 +89,7 @@ def _answer(
     is_conflict: bool = False,
 ) -> Response:
     settings = site.bike.settings
-    clock = clock or Clock(site.bike.store.timeline.read_clock(), settings.timezone)
+    clock = clock or site.read_clock()
     preview: Preview | None = draft.preview(clock.zone, clock.now) if is_previewed or draft.schedule else None
     return site.answer(
         request,
