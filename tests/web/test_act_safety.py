@@ -181,7 +181,7 @@ def test_below_a_path(bike):
 HOSTILE = [
     "<script>alert(1)</script>:A",
     '"><img src=x onerror=alert(1)>:A',
-    "'&amp;{{ 7*7 }}{% x %}:A",
+    "'&amp;{{ 7777*7 }}{% x %}:A",
     "\u202egpj.exe\u202c:A",
     "*:A",
     "[a]\\?:A",
@@ -200,7 +200,7 @@ def test_a_hostile_id_is_one_job_and_text(bike, browser, jobid):
     [form] = [form for form in page.forms if ("confirmed", "1") in form.fields]
     for found in (page, browser.post(form.fill())):
         assert not re.search("<script>alert|<img src=x", found.html)
-        assert not re.search("\u202e|" r"(?<!\w)49(?!\w)", found.text)
+        assert not re.search("\u202e|54439", found.text)
         assert found.status == 200
     assert {left for left, _ in bike.get_schedules()} == {JOB}
     [entry] = bike.log(jobid)
