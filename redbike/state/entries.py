@@ -32,6 +32,7 @@ log = logging.getLogger("redbike")
 
 NOT_BEGUN = 255  # in place of how many runs are kept: this one had not begun, and counts as skipped
 BAD = (IndexError, ValueError, struct.error)  # what a damaged entry raises
+FEW = 20  # jobs for which it is quicker to look for the bytes of each in an entry than to walk through that
 
 _SIZE, _RUN = struct.Struct("<H"), struct.Struct("<BHH")
 
@@ -99,15 +100,28 @@ def list_naming(entries: Iterable[bytes], jobids: Iterable[str]) -> list[bytes]:
     return [entry for entry in entries if any(own in entry or entry == gone for own, gone in marks)]
 
 
-def list_last_naming(entries: Sequence[bytes], jobids: Iterable[str]) -> list[bytes]:
-    """Return of `entries` for each of `jobids` the last one that may name it, in their order."""
-    left, found = [_mark(jobid) for jobid in jobids], list[bytes]()
-    for entry in reversed(entries):
-        further = [(own, gone) for own, gone in left if own not in entry and entry != gone]
-        if len(further) < len(left):
+def list_last_naming(entries: Sequence[bytes], jobids: Sequence[str]) -> list[bytes]:
+    """Return of `entries` for each of `jobids` the last one that has a run of it, or forgets it, in their order."""
+    left, found = set(map(encode, jobids)), list[bytes]()
+    for entry in reversed(list_naming(entries, jobids) if len(jobids) <= FEW else entries):
+        named = left.intersection(_list_names(entry))
+        if named:
             found.append(entry)
-            left = further
+            left -= named
+            if not left:
+                break
     return found[::-1]
+
+
+def _list_names(entry: bytes) -> list[bytes]:
+    """Return the jobs that an entry tells of, without the runs: that is quick. A damaged one tells of none."""
+    if entry[:1] == b"F":
+        return [entry[1:]]
+    try:
+        batch = Batch.open(entry)
+        return [batch.text[name:start] for _, _, name, start, _ in batch.walk()]
+    except BAD:
+        return []
 
 
 def _mark(jobid: str) -> tuple[bytes, bytes]:

@@ -18,6 +18,7 @@ from redbike.state.records import decode, encode
 
 ROWS = 100  # runs from which on a page is full
 NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, that are read for the newest runs of all
+MOST, MOST_BYTES = 1000, 128_000  # entries, and their size, up to which all of them are read if few jobs have runs
 PATIENCE = 0.04  # seconds after which a page looks at no further histories
 PAGE = 100  # histories, or failures, in one request
 
@@ -81,9 +82,10 @@ class PastRuns:
     def read_runs(self, search: RunSearch, jobids: Sequence[str] | None = None, rows: int = ROWS) -> RunPage:
         """Return the newest runs: of few `jobids`, or of all.
 
-        If very many jobs have runs, it returns those that ended last, and `read_runs_of_many` has the others.
+        If very many jobs have runs, or very many runs have just ended, it returns those that ended last, and
+        `read_runs_of_many` has the others as soon as they are archived.
         """
-        if jobids is None and self.count_jobs() > FEW:
+        if jobids is None and (self.count_jobs() > FEW or self._has_many()):
             found = filter(search.fits, self._list_newest())
             newest = heapq.nlargest(rows, found, key=_order)
             return RunPage(newest, False, False, 0, self.count_jobs(), Place())
@@ -125,16 +127,26 @@ class PastRuns:
         with translate_journal_errors(self._namespace):
             return int(self._namespace.client.hlen(self._namespace.keys.history))
 
+    def _has_many(self) -> bool:
+        """Tell whether very many runs are not archived yet."""
+        entries = self._read_last(MOST + 1)
+        return len(entries) > MOST or sum(map(len, entries)) > MOST_BYTES
+
     def _list_newest(self) -> Iterable[PastRun]:
         """Return the runs in the newest entries of the journal."""
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
-        with translate_journal_errors(self._namespace):
-            entries = client.lrange(self._namespace.keys.journal, -NEWEST, -1)
+        entries = self._read_last(NEWEST)
         # Each may have very many runs.
         sizes = accumulate(map(len, reversed(entries)))
         number = sum(size <= NEWEST_BYTES for size in sizes) or 1
         for jobid, own in Digest(entries[-number:]).pending.items():
             yield from own.read(jobid, b"")
+
+    def _read_last(self, most: int) -> list[bytes]:
+        """Return the newest entries of the journal."""
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        with translate_journal_errors(self._namespace):
+            found: list[bytes] = client.lrange(self._namespace.keys.journal, -most, -1)
+        return found
 
     def _scan(self, cursor: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:
         client: Any = self._namespace.client

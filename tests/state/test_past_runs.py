@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from redbike.state.entries import list_last_naming, list_naming, pack_entry
+from redbike.state.entries import NOT_BEGUN, list_last_naming, list_naming, pack_entry
 from redbike.state.history import pack_run
 from redbike.state.paging import FEW, Place
-from redbike.state.past_runs import RunSearch
+from redbike.state.past_runs import MOST, RunSearch
 from redbike.state.store import Store
 from redbike.words import Outcome
 from tests import states
@@ -61,6 +61,22 @@ def test_runs_of_many_jobs_are_read_in_bounded_parts_that_have_each_of_them(stor
     assert pages > 3
 
 
+@pytest.mark.parametrize(("entries", "size"), [(MOST + 1, 1), (100, 60)])
+def test_only_the_newest_runs_are_read_while_very_many_are_not_archived(store, entries, size):
+    for number in range(entries):
+        add_runs(store, *((f"j{(number * size + each) % 700}:A", 1000.0 + number, "") for each in range(size)))
+    found = store.past.read_runs(RunSearch())
+    assert found.runs == sorted(found.runs, key=when, reverse=True)
+    assert found.runs[0].started == 999.0 + entries
+    assert (len(found.runs), found.is_complete, found.following) == (100, False, Place())
+    archive(store)
+    assert store.past.read_runs(RunSearch()).is_complete
+
+
+def when(run):
+    return run.started
+
+
 def test_a_search_for_runs_without_a_hit_ends_in_time(store):
     add_runs(store, *((f"j{n:04}:A", 1000.0 + n, "") for n in range(MANY)))
     archive(store)
@@ -103,7 +119,20 @@ def test_only_entries_that_name_a_job_are_read_as_a_whole(store):
     )
     assert list_naming([one, other, b"F1:A", b"F11:A"], ["1:A"]) == [one, b"F1:A"]
     assert list_naming([one, b"P1\n" + other], ["11:A", "x"]) == [b"P1\n" + other]
-    assert list_last_naming([one, other, one, other, b"F1:A", other], ["1:A", "11:A", "x"]) == [b"F1:A", other]
+
+
+@pytest.mark.parametrize("others", [1, 100])
+def test_the_last_entries_that_tell_of_jobs_are_found(others):
+    """Few jobs are looked for in another way than many."""
+
+    def pack(jobid, kept=10):
+        return pack_entry("host:1:x", [(jobid, "work-A", kept, pack_run(1.0, 0.0, 1.0, Outcome.OK, 1, ""))])
+
+    one, other, wanted = pack("1:A"), pack("11:A"), ["1:A", "11:A", *(f"x{number}" for number in range(others))]
+    assert list_last_naming([one, other, one, other, b"F1:A", other], wanted) == [b"F1:A", other]
+    # What has not begun, and what is damaged, tells nothing of a job.
+    for nothing in (b"P0\n" + one, pack("1:A", NOT_BEGUN), one[:-1], one + b"R", b"R", b"", b"F"):
+        assert list_last_naming([pack("1:A", 7), one, nothing, other, nothing], wanted) == [one, other]
 
 
 def test_the_newest_run_of_a_job_is_known_however_often_it_has_run(store):
