@@ -1,12 +1,15 @@
-"""What it costs to look: ``python benchmarks/looking.py [--realtime] [JOBS]``.
+"""What it costs to look: ``python benchmarks/looking.py [--realtime] [JOBS] [WHO...]``.
 
 First with a million scheduled jobs on a server of its own: how long each command that only looks takes in all, when its
 first line comes, how much memory it needs, and for how long its longest script holds the server. With ``--realtime``,
 which root may ask for, the server gets the processor whenever it wants it.
 
-Then the jobs a second that a worker drains, in turn without anybody who looks, with each that looks, and with all.
+Then the jobs a second that a worker drains, in turn without anybody who looks, with each that looks, and with all. With
+``tail``, ``metrics`` or ``page`` as WHO, only that is measured, beside these alone. Ten look at the page: each follows
+one of its pages live. Another one opens one of them each second.
 """
 
+import asyncio
 import contextlib
 import os
 import statistics
@@ -14,12 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
+from typing import NamedTuple
 
 from overload import go_first, megabytes
+from viewers import Counts, read_cpu
+from viewers import look as look_live
 
 from redbike import Redbike, RoundRobin
 from redbike.serving.embedded import EmbeddedServer
@@ -28,6 +35,8 @@ JOBS, PAGE = 1_000_000, 1000
 DRAINED, ROUNDS = 100_000, 20  # jobs, too few for the worker to archive them, and how often each drain is repeated
 SCRAPE = 5.0  # seconds between two of them; a drain takes half as long, and has none or one
 PORT = 19199
+VIEWERS, VISIT = 10, 1.0  # who follow the page, and seconds between two visits of another one
+PAGES = ("", "queues", "workers", "jobs", "runs", "failures")
 COMMANDS = (
     "health",
     "jobs --overdue",
@@ -57,7 +66,18 @@ class Timed(RoundRobin):
             open("took.new", "w").write(str(time.perf_counter() - self.began))
             __import__("os").rename("took.new", "took")
 """
-WATCHERS = {"nobody": (), "tail": ("tail",), "metrics": ("metrics",), "tail and metrics": ("tail", "metrics")}
+WATCHERS = {
+    "nobody": (),
+    "tail": ("tail",),
+    "metrics": ("metrics",),
+    "tail and metrics": ("tail", "metrics"),
+    "page": ("page",),
+}
+COMMAND = {
+    "tail": ("tail",),
+    "metrics": ("metrics", f"--listen={PORT}"),
+    "page": ("web", f"--listen=127.0.0.1:{PORT}"),
+}
 
 
 def main() -> None:
@@ -74,11 +94,13 @@ def main() -> None:
             bike.client.config_set("slowlog-log-slower-than", 100)
             if "--realtime" in sys.argv:
                 go_first(server.status()["pid"])
-            schedule(bike, jobs)
-            for command in COMMANDS:
-                look(bike, folder, command)
-            bike.flush()
-            watch(bike, folder)
+            only = [who for who in WATCHERS if who in sys.argv]
+            if not only:
+                schedule(bike, jobs)
+                for command in COMMANDS:
+                    look(bike, folder, command)
+                bike.flush()
+            watch(bike, folder, ["nobody", *only] if only else WATCHERS)
         finally:
             server.stop()
 
@@ -111,36 +133,60 @@ def look(bike: Redbike, folder: Path, command: str) -> None:
           f"{peak:4.0f} MB, longest command {script}", flush=True)  # fmt: skip
 
 
-def watch(bike: Redbike, folder: Path) -> None:
+class Drain(NamedTuple):
+    """What was measured while a worker drained."""
+
+    rate: float  # jobs a second
+    server: float  # seconds of the processor that the server took for a job
+    watchers: float  # share of a core that those who look took
+
+
+def watch(bike: Redbike, folder: Path, watchers: Iterable[str]) -> None:
     """Print how fast a worker drains beside those who look."""
-    found = {who: list[float]() for who in WATCHERS}
+    found = {who: list[Drain]() for who in watchers}
     for _ in range(ROUNDS):
-        for who, watchers in WATCHERS.items():
-            found[who].append(drain(bike, folder, watchers))
-    for who, rates in found.items():
-        ratio = statistics.median(rate / before for rate, before in zip(rates, found["nobody"], strict=True))
-        each = ", ".join(f"{rate:,.0f}" for rate in rates)
-        print(f"drain beside {who:17} {statistics.median(rates):9,.0f} jobs/s, {ratio:.3f} of that alone ({each})")
+        for who, drains in found.items():
+            drains.append(drain(bike, folder, WATCHERS[who]))
+    alone = found["nobody"]
+    for who, drains in found.items():
+        pairs = list(zip(drains, alone, strict=True))
+        ratio = statistics.median(each.rate / before.rate for each, before in pairs)
+        server = statistics.median(each.server / before.server for each, before in pairs)
+        rate, spent, share = map(statistics.median, zip(*drains, strict=True))
+        each = ", ".join(f"{drain.rate:,.0f}" for drain in drains)
+        print(
+            f"drain beside {who:17} {rate:9,.0f} jobs/s, {ratio:.3f} of that alone ({each}); server "
+            f"{spent * 1e6:.2f} us a job, {server:.3f} of that alone; {who} {share:.1%} of a core"
+        )
 
 
-def drain(bike: Redbike, folder: Path, watchers: Sequence[str]) -> float:
-    """Return the jobs a second of one worker."""
+def drain(bike: Redbike, folder: Path, watchers: Sequence[str]) -> Drain:
+    """Measure one worker."""
     bike.flush()
     for first in range(0, DRAINED, PAGE):
         for _ in bike.set_many((f"{n}:A", "NOW") for n in range(first, first + PAGE)):
             pass
     (folder / "took").unlink(missing_ok=True)
     with contextlib.ExitStack() as running:
-        if "tail" in watchers:
-            running.enter_context(start(bike, folder, "tail"))
+        looking = [running.enter_context(start(bike, folder, *COMMAND[who])) for who in watchers]
         if "metrics" in watchers:
-            running.enter_context(start(bike, folder, "metrics", f"--listen={PORT}"))
             running.enter_context(scrapes())
+        if "page" in watchers:
+            running.enter_context(viewers())
         time.sleep(2.0)  # all of them have started
+        began, server, before = time.monotonic(), read_server_cpu(bike), sum(read_cpu(each.pid) for each in looking)
         running.enter_context(start(bike, folder, "work", "timed:Timed('A')"))
         while not (folder / "took").exists():
-            time.sleep(0.1)
-    return (DRAINED - 1) / float((folder / "took").read_text())
+            time.sleep(0.05)
+        server = read_server_cpu(bike) - server
+        share = (sum(read_cpu(each.pid) for each in looking) - before) / (time.monotonic() - began)
+    return Drain((DRAINED - 1) / float((folder / "took").read_text()), server / DRAINED, share)
+
+
+def read_server_cpu(bike: Redbike) -> float:
+    """Return the seconds of processor time that the server has had."""
+    found = bike.client.info("cpu")
+    return float(found["used_cpu_user_main_thread"]) + float(found["used_cpu_sys_main_thread"])
 
 
 @contextlib.contextmanager
@@ -162,6 +208,45 @@ def scrapes() -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def viewers() -> Iterator[None]:
+    """Follow the page with several viewers meanwhile, and visit it with another one."""
+    over = Event()
+
+    async def follow() -> None:
+        counts = Counts()
+        watched = [asyncio.create_task(look_live(PORT, PAGES[n % len(PAGES)], counts)) for n in range(VIEWERS)]
+        while not await asyncio.to_thread(over.wait, VISIT):
+            await asyncio.to_thread(visit, PAGES[counts.events % len(PAGES)])
+        for each in watched:
+            each.cancel()
+        assert counts.events, "nobody was told of anything"
+
+    wait_until_served()
+    thread = Thread(target=asyncio.run, args=(follow(),))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def visit(page: str) -> None:
+    """Open one page."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/{page}") as answer:
+        answer.read()
+
+
+def wait_until_served() -> None:
+    """Wait until the page answers."""
+    while True:
+        try:
+            return visit("")
+        except urllib.error.URLError:
+            time.sleep(0.1)
 
 
 @contextlib.contextmanager

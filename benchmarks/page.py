@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from looking import JOBS, schedule
+from looking import JOBS, read_server_cpu, schedule
 from starlette.testclient import TestClient
 
 from redbike import Redbike, RoundRobin
@@ -126,11 +126,11 @@ def measure(bike: Redbike, page: TestClient, path: str) -> None:
         # Each as the first one that looks: what viewers share is a second old at most.
         time.sleep(1.1)
         bike.client.slowlog_reset()
-        cpu, server, began = time.process_time(), read_cpu(bike), time.perf_counter()
+        cpu, server, began = time.process_time(), read_server_cpu(bike), time.perf_counter()
         answer = page.get(f"/{path}")
         walls.append(time.perf_counter() - began)
         mine.append(time.process_time() - cpu)
-        its.append(read_cpu(bike) - server)
+        its.append(read_server_cpu(bike) - server)
         assert answer.status_code == 200, answer.text
         size = len(answer.content)
         slow = bike.client.slowlog_get(1000)
@@ -143,12 +143,6 @@ def measure(bike: Redbike, page: TestClient, path: str) -> None:
         f"longest command {slowest / 1000:5.1f} ms, {size / 1000:5.1f} KB, {(size + others) / 1000:5.1f} in all",
         flush=True,
     )
-
-
-def read_cpu(bike: Redbike) -> float:
-    """Return the seconds of processor time that the server has had."""
-    found = bike.client.info("cpu")
-    return float(found["used_cpu_user_main_thread"]) + float(found["used_cpu_sys_main_thread"])
 
 
 def count(page: TestClient, path: str) -> None:
