@@ -25,6 +25,7 @@ from redbike.state.inspected import JobState
 from redbike.state.jobs import Due, JobToSet
 from redbike.state.keys import check_jobid, check_known_jobid
 from redbike.state.namespace import STEP
+from redbike.state.scripts import Call, Reply
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
 from redbike.texts import quote
@@ -168,26 +169,39 @@ class Setter:
 
         If their occurrences count `from_now`, none is before they are set.
         """
-        with self.set_meanwhile(requests, from_now, step) as jobs:
+        jobs = {jobid: self.make_job(request) for jobid, request in requests.items()}
+        with self.set_meanwhile(requests, jobs, from_now, step):
             pass
         requests.clear()
         return jobs
 
+    def make_job(self, request: Request) -> JobToSet:
+        """Return the job that is asked for, with its first due time."""
+        return request.make_job(self.settings)
+
     @contextmanager
     def set_meanwhile(
-        self, requests: dict[str, Request], from_now: bool, step: int = STEP
-    ) -> Iterator[dict[str, JobToSet]]:
-        """Set those jobs while the caller's block goes on, and give them; they are set when it is over."""
-        jobs = {jobid: request.make_job(self.settings) for jobid, request in requests.items()}
-        with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step) as refused:
-            yield jobs
+        self,
+        requests: dict[str, Request],
+        jobs: dict[str, JobToSet],
+        from_now: bool,
+        step: int = STEP,
+        also: Iterable[Call] = (),
+    ) -> Iterator[list[Reply]]:
+        """Set `jobs`, made of `requests`, and then run the scripts of `also`, while the caller's block goes on.
+
+        The jobs are set when it is over, and the list has the replies to the scripts then.
+        """
+        with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
+            yield answers.others
+        refused = answers.refused
         ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
         while refused:
             for job, why, detail in refused:
                 request = requests[job.jobid]
                 if why == "options":
                     request.known = detail
-                    jobs[job.jobid] = request.make_job(self.settings)
+                    jobs[job.jobid] = self.make_job(request)
                 elif why == "queue":
                     job.queue = request.queue = detail
                 else:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from redbike.errors import BadJobId
@@ -43,6 +44,14 @@ class Refused(NamedTuple):
     detail: str  # those options, or that queue
 
 
+@dataclass(slots=True)
+class Answers:
+    """What the server has answered when jobs were set."""
+
+    refused: list[Refused] = field(default_factory=list)  # those that were left as they are
+    others: list[Reply] = field(default_factory=list)  # the replies to the other scripts
+
+
 @dataclass(frozen=True, slots=True)
 class Cancellation:
     """An occurrence to cancel: how its job was found, and where that goes then."""
@@ -70,24 +79,28 @@ class Jobs:
         not its own, where another worker class has put it: with that queue in place of its own it can be set. If
         occurrences count `from_now`, the due time of one may have passed meanwhile.
         """
-        with self.set_meanwhile(jobs, from_now, step) as refused:
+        with self.set_meanwhile(jobs, from_now, step) as answers:
             pass
-        return refused
+        return answers.refused
 
     @contextmanager
-    def set_meanwhile(self, jobs: Sequence[JobToSet], from_now: bool, step: int = STEP) -> Iterator[list[Refused]]:
-        """`set`, while the caller's block goes on; those that were left as they are, are in the list after it."""
-        left: list[Refused] = []
-        steps = (jobs[first : first + step] for first in range(0, len(jobs), step))
-        with self._namespace.scripts.run_meanwhile(self._pack_set(step, from_now) for step in steps) as replies:
-            yield left
+    def set_meanwhile(
+        self, jobs: Sequence[JobToSet], from_now: bool, step: int = STEP, also: Iterable[Call] = ()
+    ) -> Iterator[Answers]:
+        """`set`, and then run the scripts of `also`, while the caller's block goes on; it has the answers after it."""
+        answers = Answers()
+        steps = [jobs[first : first + step] for first in range(0, len(jobs), step)]
+        calls = chain((self._pack_set(step, from_now) for step in steps), also)
+        with self._namespace.scripts.run_meanwhile(calls) as replies:
+            yield answers
+        answers.others += replies[len(steps) :]
         refused: dict[str, tuple[Any, str]] = {}
-        for reply in replies:
+        for reply in replies[: len(steps)]:
             if len(reply) > 1:
                 words = list(map(decode, reply[1:]))
                 refused |= zip(words[::3], zip(words[1::3], words[2::3], strict=True), strict=True)
         if refused:
-            left += [Refused(job, *refused[job.jobid]) for job in jobs if job.jobid in refused]
+            answers.refused += [Refused(job, *refused[job.jobid]) for job in jobs if job.jobid in refused]
 
     def _pack_set(self, jobs: Sequence[JobToSet], from_now: bool) -> Call:
         numbers = number_queues(job.queue for job in jobs)

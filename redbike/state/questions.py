@@ -16,7 +16,7 @@ from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.inspected import JobState, TagState, parse_failure, read_job, read_tag
 from redbike.state.namespace import DATA_PAGE, PAGE, Namespace, read_json
 from redbike.state.records import Membership, Pause, decode, encode
-from redbike.state.scripts import Call
+from redbike.state.scripts import Call, Reply
 
 log = logging.getLogger("redbike")
 
@@ -108,11 +108,13 @@ class Questions:
 
     def read_rows(self, jobids: Sequence[str], with_data: bool = False) -> list[StoredRow]:
         """Return what is stored of each of `jobids` that a row of a file says too, in one round trip."""
+        return parse_rows(self._namespace.scripts.run_all(self.pack_read_rows(jobids, with_data)))
+
+    def pack_read_rows(self, jobids: Sequence[str], with_data: bool = False) -> list[Call]:
+        """Return the scripts of `read_rows`, whose replies `parse_rows` understands."""
         page = DATA_PAGE if with_data else PAGE
         pages = (jobids[first : first + page] for first in range(0, len(jobids), page))
-        calls = (self._namespace.pack("read_rows", now=0.0, jobs=each, data=with_data) for each in pages)
-        replies = (read_json(reply[1]) for reply in self._namespace.scripts.run_all(calls))
-        return [row for columns in replies for row in _make_rows(*columns)]
+        return [self._namespace.pack("read_rows", now=0.0, jobs=each, data=with_data) for each in pages]
 
     def list_rows_of(self, group: str) -> Iterator[str]:
         """Yield the jobs that are rows of `group`."""
@@ -231,6 +233,11 @@ class Questions:
                             seen.add(name)
                     return
         raise Unreachable(ON_THE_MOVE)
+
+
+def parse_rows(replies: Iterable[Reply]) -> list[StoredRow]:
+    """Return what the scripts of `Questions.pack_read_rows` have found of each job."""
+    return [row for reply in replies for row in _make_rows(*read_json(reply[1]))]
 
 
 def _make_rows(schedules: list[Any], *others: list[Any]) -> Iterator[StoredRow]:

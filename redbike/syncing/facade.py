@@ -61,13 +61,14 @@ class Syncing:
     ) -> Iterator[Change]:  # fmt: skip
         zone = read_zone(tz)
         if _are_pairs(source):
-            owner, subject, rows = None, "a program", _read_pairs(source, zone)
+            owner, subject, rows, is_file = None, "a program", _read_pairs(source, zone), False
         else:
             file = cast(Source, source)
             owner, subject, rows = name_group(file), get_name(file), _read_file(file, report)
+            is_file = owner is not None
         name = owner if group is None else check_group(group)
         wish = Wish(name, prune, dry_run, read_instant("after", after), zone)
-        return self._syncer.sync(rows, wish, "load", f"{subject}: ")
+        return self._syncer.sync(rows, wish, "load", f"{subject}: ", is_file)
 
     def sync(
         self, pairs: Iterable[Pair], prune: bool = False, *, group: str = PROGRAM, dry_run: bool = False,

@@ -8,22 +8,24 @@
    whose row one of the file is.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
 from redbike.config import Settings, check_zone
-from redbike.errors import BadConfig, BadJobId, BadSchedule
+from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.moving.seen import SeenIds, open_seen
 from redbike.running.requests import Request
 from redbike.setter import CHUNK, Setter
+from redbike.state.jobs import JobToSet
 from redbike.state.keys import check_jobid
 from redbike.state.log import Tally
 from redbike.state.namespace import STEP
-from redbike.state.questions import StoredRow
+from redbike.state.questions import StoredRow, parse_rows
 from redbike.state.records import Membership
+from redbike.state.scripts import Call, Reply
 from redbike.state.store import Store
 from redbike.syncing.changes import Change, Row, Wish
 from redbike.syncing.comparing import compare, make_membership
@@ -39,6 +41,7 @@ class _Plan(NamedTuple):
     change: Change
     request: Request | None = None
     is_set: bool = False  # else only whose row it is is recorded
+    job: JobToSet | None = None  # if it is new: it is made while the server has other things to do
 
 
 class Syncer:
@@ -50,32 +53,46 @@ class Syncer:
         self._noting = Setter(store, settings)
         self._quiet = Setter(store.noted_as(None), settings)
 
-    def sync(self, rows: Iterable[Row], wish: Wish, action: str, subject: str) -> Iterator[Change]:
-        """Yield what becomes of each job. The log has it as `action`, beginning with `subject`."""
+    def sync(
+        self, rows: Iterable[Row], wish: Wish, action: str, subject: str, reads_ahead: bool = False
+    ) -> Iterator[Change]:
+        """Yield what becomes of each job. The log has it as `action`, beginning with `subject`.
+
+        With `reads_ahead` nobody waits for the next `rows`, as those of a regular file: then they are read while the
+        server works.
+        """
         if wish.tz is not None:
             check_zone(wish.tz)
         with self._store.log.note_when_done(action, subject) as tally, open_seen() as seen:
-            for changes in self._sync_all(iter(rows), wish, seen, tally):
+            for changes in self._sync_all(_Chunks(iter(rows), seen, reads_ahead), wish, seen, tally):
                 counts = Counter(change.difference for change in changes if not change.is_note)
                 for difference, number in counts.items():
                     is_done = difference not in (Difference.UNCHANGED, Difference.BAD)
                     tally.add(difference, is_done and not wish.dry_run, number)
                 yield from changes
 
-    def _sync_all(self, rows: Iterator[Row], wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
+    def _sync_all(self, chunks: "_Chunks", wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Yield what becomes of the jobs of each chunk, once that is done."""
         unreadable, ready = 0, list[_Plan]()
-        while chunk := _check(list(islice(rows, CHUNK)), seen):
-            stored, now = self._read_stored(chunk), self._quiet.read_clock()
-            # The server sets a chunk while the next one is planned. There may be only one connection for all.
-            with self._commit_meanwhile(ready, wish, tally):
+        chunk = chunks.take()
+        stored = self._read_stored(chunk)
+        while chunk:
+            now, following = self._quiet.read_clock(), chunks.look_ahead()
+            asked = self._store.questions.pack_read_rows(*_name_stored(following))
+            # The server sets one chunk and reads what is stored of another one while the one between them is planned.
+            # There may be only one connection for all.
+            with self._commit_meanwhile(ready, wish, tally, asked) as replies:
                 plans = self._plan_all(chunk, stored, wish, now)
+                chunks.read_ahead()
             unreadable = unreadable or _find_unreadable(chunk, plans)
             yield [plan.change for plan in ready]
-            ready = plans
+            ready, chunk = plans, chunks.take()
+            stored = _match_stored(chunk, parse_rows(replies)) if following else self._read_stored(chunk)
         with self._commit_meanwhile(ready, wish, tally):
             pass
         yield [plan.change for plan in ready]
+        if chunks.error:
+            raise chunks.error
         if wish.prune and unreadable:
             why = f"no job is removed, as nobody can tell whose row line {unreadable} is"
             yield [Change(Difference.BAD, "", error=BadConfig(why))]
@@ -83,9 +100,7 @@ class Syncer:
             yield from self._prune(wish.group, wish.dry_run, seen, tally)
 
     def _read_stored(self, chunk: list[Row]) -> dict[str, StoredRow]:
-        jobids = [row.jobid for row in chunk if not row.error]
-        with_data = any(row.changes.data is not None for row in chunk)
-        return dict(zip(jobids, self._store.questions.read_rows(jobids, with_data), strict=True))
+        return _match_stored(chunk, self._store.questions.read_rows(*_name_stored(chunk)))
 
     def _plan_all(self, chunk: list[Row], stored: dict[str, StoredRow], wish: Wish, now: float) -> list[_Plan]:
         since = self._quiet.compute_start(wish.after, now)
@@ -105,29 +120,34 @@ class Syncer:
             row.jobid, found.schedule, queue, now, since, wish.after is not None, row.changes, found.is_kept,
             membership=make_membership(stored, schedule, wish.group), known=stored.options
         )  # fmt: skip
-        return _Plan(found.change, request, found.is_set)
+        job = self._quiet.make_job(request) if found.change.difference == Difference.ADDED else None
+        return _Plan(found.change, request, found.is_set, job)
 
     @contextmanager
-    def _commit_meanwhile(self, plans: list[_Plan], wish: Wish, tally: Tally) -> Iterator[None]:
-        """Carry plans out while the caller's block goes on."""
-        if wish.dry_run or not plans:
-            yield
-            return
-        tally.tried = True
+    def _commit_meanwhile(
+        self, plans: list[_Plan], wish: Wish, tally: Tally, asked: Iterable[Call] = ()
+    ) -> Iterator[list[Reply]]:
+        """Carry plans out while the caller's block goes on; what was `asked` is answered in the list after it."""
+        if wish.dry_run:
+            plans = []
+        tally.tried |= bool(plans)
         new: dict[str, Request] = {}
+        jobs: dict[str, JobToSet] = {}
         changed: dict[str, Request] = {}
         memberships: dict[str, str] = {}
-        for change, request, is_set in plans:
+        for change, request, is_set, job in plans:
             if not request:
                 if isinstance(change.error, BadSchedule):
                     self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())
+            elif job:
+                new[job.jobid], jobs[job.jobid] = request, job
             elif is_set:
-                (new if change.difference == Difference.ADDED else changed)[change.jobid] = request
+                changed[change.jobid] = request
             elif request.membership is not None:
                 memberships[change.jobid] = request.membership
-        from_now = all(request.since == request.now for _, request, _ in plans if request)
-        with self._quiet.set_meanwhile(new, from_now):
-            yield
+        from_now = all(plan.request.since == plan.request.now for plan in plans if plan.request)
+        with self._quiet.set_meanwhile(new, jobs, from_now, also=asked) as replies:
+            yield replies
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         setter.set_requests(changed, from_now, step)
         self._store.jobs.own(memberships)
@@ -145,6 +165,53 @@ class Syncer:
                 gone = jobs.unset_rows(gone, group)
             seen.add(gone)
             yield [Change(Difference.REMOVED, jobid, texts[jobid].schedule or "") for jobid in gone]
+
+
+class _Chunks:
+    """The rows of a source, checked, a chunk at a time. An error of the source ends them."""
+
+    def __init__(self, rows: Iterator[Row], seen: SeenIds, reads_ahead: bool) -> None:
+        self._rows = rows
+        self._seen = seen
+        self._reads_ahead = reads_ahead
+        self._ahead: deque[list[Row]] = deque()
+        self.error: RedbikeError | None = None  # it comes after what stands before it
+
+    def take(self) -> list[Row]:
+        """Return the next chunk; [] at the end."""
+        return self._ahead.popleft() if self._ahead else self._read()
+
+    def look_ahead(self) -> list[Row]:
+        """Return the chunk that `take` returns next; [] if that is not to be read yet."""
+        if not self._ahead:
+            self.read_ahead()
+        return self._ahead[0] if self._ahead else []
+
+    def read_ahead(self) -> None:
+        """Read one more chunk, if that makes nobody wait, and does not need much memory."""
+        if self._reads_ahead:
+            self._ahead.append(self._read())
+            self._reads_ahead = not _has_data(self._ahead[-1])
+
+    def _read(self) -> list[Row]:
+        try:
+            return [] if self.error else _check(list(islice(self._rows, CHUNK)), self._seen)
+        except RedbikeError as error:
+            self.error = error
+            return []
+
+
+def _name_stored(chunk: list[Row]) -> tuple[list[str], bool]:
+    """Return of which jobs it matters what is stored, and whether their data does."""
+    return [row.jobid for row in chunk if not row.error], _has_data(chunk)
+
+
+def _match_stored(chunk: list[Row], found: list[StoredRow]) -> dict[str, StoredRow]:
+    return dict(zip(_name_stored(chunk)[0], found, strict=True))
+
+
+def _has_data(chunk: list[Row]) -> bool:
+    return any(row.changes.data is not None for row in chunk)
 
 
 def _is_noted(tally: Tally) -> bool:

@@ -4395,8 +4395,8 @@ SYNCED = [
     Bug(
         "a dry run sets jobs",
         "syncing/syncer.py",
-        "        if wish.dry_run or not plans:",
-        "        if not plans:",
+        "        if wish.dry_run:\n            plans = []\n",
+        "",
         f"{SYNC} -k dry_run",
     ),
     Bug(
@@ -4423,9 +4423,30 @@ SYNCED = [
     Bug(
         "data are compared without having been read",
         "syncing/syncer.py",
-        "read_rows(jobids, with_data)",
-        "read_rows(jobids)",
+        "if not row.error], _has_data(chunk)",
+        "if not row.error], False",
         f"{SYNC} -k not_touch",
+    ),
+    Bug(
+        "what was read ahead of stored jobs is forgotten",
+        "syncing/syncer.py",
+        "_match_stored(chunk, parse_rows(replies)) if following",
+        "{} if following",
+        f"{SYNC} -k longer_than",
+    ),
+    Bug(
+        "a file that cannot be read to its end seems to end there",
+        "syncing/syncer.py",
+        "        if chunks.error:\n            raise chunks.error\n",
+        "",
+        f"{SYNC} -k cannot_be_read",
+    ),
+    Bug(
+        "an error of a file that was read ahead forgets what stands before it",
+        "syncing/syncer.py",
+        "            self.error = error\n            return []\n",
+        "            raise\n",
+        f"{SYNC} -k cannot_be_read",
     ),
     Bug(
         "repair leaves the row of a job that is unset",

@@ -490,6 +490,33 @@ def test_one_connection_is_enough(server_url, prefix):
     assert len(bike.sync((f"{n}:A", HOURLY if n % 2 else "NOW") for n in range(1200)).changed) == 600
 
 
+def test_a_file_that_is_longer_than_what_is_set_at_once_needs_one_connection_too(server_url, prefix, file):
+    bike = Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections=1", noted_as="me@here")
+    rows = [f"{n}:A,{HOURLY}" for n in range(2300)]
+    assert dict.fromkeys(word for word, _ in words(bike.sync_file(file(*rows)))) == {Difference.ADDED: None}
+    rows[7], rows[1507], rows[2299] = "7:A,NOW", "1507:A,EVERY:2h@0", "7:A,STOP"
+    found = words(bike.sync_file(file(*rows)))
+    assert [(word, jobid) for word, jobid in found if word != Difference.UNCHANGED] == [
+        (Difference.CHANGED, "7:A"),
+        (Difference.CHANGED, "1507:A"),
+        (Difference.BAD, "7:A"),
+    ]
+    assert [jobid for _, jobid in found] == [row.partition(",")[0] for row in rows]
+    assert (stored(bike)["7:A"], stored(bike)["1507:A"], stored(bike)["2299:A"]) == ("NOW", "EVERY:2h@0", HOURLY)
+
+
+@pytest.mark.parametrize("rows", [10, 700, 1300, 2100])
+def test_of_a_file_that_cannot_be_read_to_its_end_all_chunks_before_that_are_set(bike, file, rows):
+    list(bike.sync_file(file(f"old:A,{HOURLY}")))
+    name = file(*(f"{n}:A,{HOURLY}" for n in range(rows)), "x" * 1024 * 1024)
+    for difference in (Difference.ADDED, Difference.UNCHANGED):
+        said = []
+        with pytest.raises(BadConfig, match="a line has 1048576 characters"):
+            said.extend(change for change in bike.sync_file(name, prune=True))
+        assert {change.difference for change in said} == ({difference} if rows >= 500 else set())
+        assert len(stored(bike)) == rows // 500 * 500 + 1
+
+
 def test_it_reads_what_others_left_damaged(bike, client):
     bike.sync([("a:A", HOURLY)])
     client.hset(bike.store.keys.options, "a:A", "garbage")
