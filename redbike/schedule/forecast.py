@@ -24,9 +24,10 @@ class Clock(NamedTuple):
         return NOTHING if moment is None else format_distance(min(max(moment, 0.0), END_OF_TIME) - self.now)
 
     def format(self, moment: float) -> str:
-        """Return an instant in local time."""
+        """Return an instant in local time, with the distance from UTC if that day has this hour twice."""
         local = datetime.fromtimestamp(min(max(moment, 0.0), END_OF_TIME - 86400), ZoneInfo(self.zone))
-        return local.strftime("%Y-%m-%d %H:%M:%S")
+        is_twice = local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+        return (local if is_twice else local.replace(tzinfo=None)).isoformat(" ", "seconds")
 
     def name(self, moment: float) -> str:
         """Return an instant in local time, with the zone."""

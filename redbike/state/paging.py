@@ -170,7 +170,8 @@ class Paging:
     def _count(self, source: Source) -> int:
         if source.kind != "hash":
             return Ranks(self._namespace, source.key).count()
-        return int(self._namespace.fetch(self._namespace.client.hlen, source.key, "hash"))
+        with self._namespace.translate((source.key, "hash")):
+            return int(self._namespace.client.hlen(source.key))
 
     def _walk(self, source: Source, number: int, place: Place, search: Search) -> Iterator[_Step]:
         if source.kind != "hash":

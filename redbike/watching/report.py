@@ -10,7 +10,7 @@ from redbike.watching.incident import Incident, Lane, Moment
 
 LONG = 300  # characters of a line
 NAMES = {
-    Lane.RUNS: ("run", "runs"),
+    Lane.RUNS: ("run without a failure", "runs without a failure"),
     Lane.FAILURES: ("failure", "failures"),
     Lane.CHANGES: ("change", "changes"),
     Lane.PROCESSES: ("process began or lost", "processes began or lost"),

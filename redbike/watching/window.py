@@ -15,6 +15,7 @@ LEAST, MOST = 1.0, 86400.0  # seconds before and after it
 NOW = "now"
 
 _SIGN = re.compile(r"±|\+-")
+_DIGITS = re.compile(r"\d{3,4}", re.ASCII)  # a time without its colon, or an instant of 1970
 _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2})?", re.ASCII)
 
 
@@ -48,6 +49,8 @@ def parse_window(text: str, now: float, zone: str) -> Window:
 def _find_instant(text: str, now: float, zone: str) -> float:
     if text.lower() == NOW:
         return now
+    if _DIGITS.fullmatch(text):
+        raise BadConfig(f"bad instant {quote(text)}: is {text.zfill(4)[:2]}:{text.zfill(4)[2:]} meant?")
     if _TIME.fullmatch(text):
         return _find_last(text, now, zone)
     try:

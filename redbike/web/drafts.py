@@ -65,7 +65,7 @@ class Draft:
         """Return a form with what is stored of a job, as far as that may be shown: no URL, which may be secret."""
         options = {name: text for name, text in kept.options.items() if OPTIONS[name].kind != "url"}
         schedule = (kept.schedule or "").encode(errors="replace").decode()
-        data = indent_data(kept.data) if show_data else ""
+        data = indent_data(kept.data).encode(errors="replace").decode() if show_data else ""
         was = {**options, "schedule": schedule, DATA: keys.make_form(f"data {data}")}
         return cls(jobid, schedule, "", options, data, kept.seal(keys), json.dumps(was))
 

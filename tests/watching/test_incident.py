@@ -98,6 +98,11 @@ class TestWindow:
         now = datetime(2026, 10, 25, 2, 10, fold=1, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
         assert self.at("02:30", now) == "2026-10-25T02:30:00+02:00"
 
+    @pytest.mark.parametrize(("text", "meant"), [("305", "03:05"), ("0305±20m", "03:05"), ("2400", "24:00")])
+    def test_a_time_without_its_colon_is_no_instant_of_1970(self, text, meant):
+        with pytest.raises(BadConfig, match=f"is {meant} meant"):
+            self.read(text)
+
     def test_other_instants(self):
         assert self.at("2026-11-20T03:05±1h") == "2026-11-20T03:05:00+01:00"
         assert self.at("2026-11-20T03:05:00-02:00±1h") == "2026-11-20T06:05:00+01:00"
@@ -339,7 +344,7 @@ def test_the_text_for_a_report(store):
     text = format_report(look(store), "Europe/Berlin", "shop")
     assert text == (
         "Redbike shop: 2033-05-18T04:53:20+02:00 to 2033-05-18T05:33:20+02:00 (Europe/Berlin)\n"
-        "As of 2033-05-18T05:33:20+02:00: 0 runs, 1 failure, 0 changes, 0 processes began or lost.\n"
+        "As of 2033-05-18T05:33:20+02:00: 0 runs without a failure, 1 failure, 0 changes, 0 processes began or lost.\n"
         "First unusual: 2033-05-18T05:13:20+02:00, because ok:A failed (no\\x1b[31mluck\\u202e), and its run "
         "before that had not.\n"
         "\n"

@@ -136,7 +136,7 @@ def test_an_edit_that_does_not_fit_what_is_there_by_now(bike, browser, kept):
     before = dump(bike.store)
     page = browser.send(page, "Save", backoff="20")
     assert page.status == 409
-    assert "it is not as it was when you opened this form" in page.text
+    assert "This job was set or changed since you opened this form" in page.text
     assert "EVERY:3h@0" in page.text
     assert dump(bike.store) == before
     # What the other has changed stays, and so does what was typed.

@@ -39,7 +39,7 @@ def test_the_page_has_strip_table_text_and_the_first_unusual_thing(failed, page)
     assert answer.status_code == 200
     assert "<strong>First unusual:</strong> 2023-11-14T22:13:20+00:00, because backup:A failed" in answer.text
     assert 'role="img"' in answer.text
-    assert "0 runs, 1 failure, 0 changes" in answer.text
+    assert "0 runs without a failure, 1 failure, 0 changes" in answer.text
     assert re.search(r"<textarea[^>]* readonly[^>]*>\s*Redbike ", answer.text)
     assert '<a class="id" href="../job?id=backup%3AA">backup:A</a>' in answer.text
     assert "<b>luck" not in answer.text

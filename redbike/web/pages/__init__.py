@@ -6,7 +6,7 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError
+from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError, Unreachable
 from redbike.schedule.forecast import Clock
 from redbike.web.pages.act import carry_out
 from redbike.web.pages.agenda import show_agenda
@@ -56,7 +56,7 @@ FAILURES = {
 def show_problem(site: Site, request: Request, error: RedbikeError) -> Response:
     """Answer with what went wrong, in words."""
     status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 503)
-    return _show(site, request, status, str(error))
+    return _show(site, request, status, str(error), isinstance(error, Unreachable))
 
 
 def show_failure(site: Site, request: Request, status: int) -> Response:
@@ -64,9 +64,9 @@ def show_failure(site: Site, request: Request, status: int) -> Response:
     return _show(site, request, status, FAILURES.get(status, HTTPStatus(status).phrase))
 
 
-def _show(site: Site, request: Request, status: int, error: str) -> Response:
+def _show(site: Site, request: Request, status: int, error: str, is_away: bool = False) -> Response:
     clock = Clock(site.clock, site.settings.timezone)
-    return site.answer(request, "problem.html", clock, status, error=error, is_away=status == 503)
+    return site.answer(request, "problem.html", clock, status, error=error, is_away=is_away)
 
 
 def show_login(site: Site, request: Request, problem: str, status: int = 200) -> Response:

@@ -1,0 +1,57 @@
+"""Every page while Redis is away, and with keys of a wrong type: it says so in words, and no page fails."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from redbike import Redbike, RoundRobin
+from redbike.serving.embedded import EmbeddedServer
+from redbike.state.keys import FIXED
+from redbike.web import app
+from redbike.web.pages import PAGES
+from tests.web.conftest import BASE
+
+SEARCHES = ("status=DIE", "status=ENQ", "status=WRK", "failed=1", "paused=1", "overdue=1", "never_ran=1", "sort=next")
+VIEWS = [
+    *(name for name in PAGES if "{" not in name and name not in ("job", "at")),
+    *(f"jobs?{search}" for search in (*SEARCHES, "pattern=x")),
+    "job?id=a:A",
+    "set?id=a:A",
+    "at/now",
+    "rehearse?action=resume&id=a:A",
+]
+
+
+def test_each_page_says_that_redis_is_away(tmp_path, caplog):
+    server = EmbeddedServer(tmp_path)
+    server.start()
+    with Redbike(RoundRobin("A"), redis_config=server.url) as bike:
+        bike.set("a:A", "EVERY:1h")
+        server.stop()
+        page = TestClient(app(bike, write=True), base_url=BASE, raise_server_exceptions=False)
+        found = {view: page.get(f"/{view}") for view in VIEWS}
+    assert {view for view, answer in found.items() if answer.status_code != 503} <= {"set", "preview"}
+    assert {view for view, answer in found.items() if "Redis does not answer" not in answer.text} <= {"set", "preview"}
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_no_page_fails_because_a_key_has_a_wrong_type(bike, client, name):
+    bike.set("a:A", "EVERY:1h")
+    key = f"{bike.store.keys.prefix}-{name}"
+    client.delete(key)
+    client.set(key, "x") if name not in ("control",) else client.rpush(key, "x")
+    page = TestClient(app(bike, write=True), base_url=BASE)
+    for view in VIEWS:
+        answer = page.get(f"/{view}")
+        assert answer.status_code in (200, 400, 404, 503), view
+        if answer.status_code == 503:
+            assert key in answer.text
+            assert "Redis does not answer" not in answer.text
+
+
+def test_a_job_whose_data_are_no_text_can_be_edited(bike, client):
+    bike.set("a:A", "EVERY:1h")
+    client.hset(bike.store.keys.data, "a:A", b"\xff\xfe")
+    for show_data in (False, True):
+        answer = TestClient(app(bike, write=True, show_data=show_data), base_url=BASE).get("/set?id=a:A")
+        assert answer.status_code == 200
