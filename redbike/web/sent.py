@@ -55,5 +55,8 @@ class Sent:
         claim = self.memory.claim(self.form.get("once", ""), self.browser)
         if claim != "ok":
             return self.lead_back(Note(USED_UP[claim], is_problem=True))
-        said = do()
+        try:
+            said = do()
+        finally:
+            self.site.drop_seen()
         return self.lead_back(said, back) if isinstance(said, Note) else said

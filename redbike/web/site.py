@@ -90,6 +90,11 @@ class Site:
         """The time of this process, in epoch seconds: for what is shown while Redis does not answer."""
         return time.time()
 
+    def drop_seen(self) -> None:
+        """Forget what was seen: who has changed something must not be shown how it was before."""
+        for seen in (self.view, self.gates, self.failures):
+            seen.drop()
+
     def read_clock(self) -> Clock:
         """Return Redis' clock, and the zone in which times are shown."""
         return Clock(self.bike.store.timeline.read_clock(), self.bike.settings.timezone)

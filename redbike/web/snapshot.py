@@ -32,3 +32,8 @@ class Snapshot(Generic[T]):
                 now = time.monotonic()
                 self._found = now + max(self._fresh, SHARE * (now - began)), answer
             return self._found[1]
+
+    def drop(self) -> None:
+        """Forget the answer, so that it is read again by whoever comes next."""
+        with self._reading:
+            self._found = None

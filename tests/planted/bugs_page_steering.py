@@ -4,6 +4,8 @@ ACT = "tests/web/test_act.py"
 SAFETY = "tests/web/test_act_safety.py"
 SET = "tests/web/test_act_set.py"
 SELECTION = "tests/web/test_selection.py"
+CLICKS = "tests/web/live/test_clicks.py"
+TROUBLES = "tests/web/live/test_click_troubles.py"
 
 STEERING_PAGE = [
     (
@@ -201,5 +203,26 @@ STEERING_PAGE = [
         "if name is not None and not HEADER.fullmatch(name):",
         'if name == "":',
         "tests/cli/test_web.py -k cannot_be_used",
+    ),
+    (
+        "the page shows how it was before to whom has changed it",
+        "web/sent.py",
+        "            self.site.drop_seen()\n",
+        "            pass\n",
+        f"{CLICKS} -k a_queue",
+    ),
+    (
+        "the page leaves the focus at its top when something is done",
+        "web/templates/act_notes.html",
+        '{% if loop.first %} tabindex="-1" autofocus{% endif %}',
+        "",
+        f"{TROUBLES} -k by_keyboard",
+    ),
+    (
+        "a confirmation leaves the focus at its top",
+        "web/templates/act_confirm.html",
+        '{% if not (errors or changes is not none) %} tabindex="-1" autofocus{% endif %}',
+        "",
+        f"{TROUBLES} -k by_keyboard",
     ),
 ]

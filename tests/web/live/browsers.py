@@ -5,7 +5,7 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.waiting import wait_until
 
@@ -15,6 +15,10 @@ NEEDS_CHROMIUM = [
     pytest.mark.timeout(300),
 ]
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
+
+WITH_AND_WITHOUT_SCRIPT = pytest.mark.parametrize("has_script", [True, False], ids=["script", "no script"])
+YEARLY = "0 3 1 1 *"  # nothing of it is due while a test goes on: no dispatcher runs
+PERSON = "page@127.0.0.1"  # whom the log names for what a browser does
 
 BUSY = 30_000  # milliseconds on a machine that does a lot else
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&lt;" + "x" * 400 + ":A"
@@ -62,3 +66,23 @@ def wait_for_stream(page, number=1):
     """Wait until so many pages listen."""
     state = page.application.state.live
     wait_until(lambda: sum(len(view.viewers) for view in state.list_views(only_new=False)) == number, BUSY / 1000)
+
+
+def press(tab, name):
+    """Click the button with exactly this text."""
+    tab.get_by_role("button", name=name, exact=True).click()
+
+
+def expect_note(tab, text):
+    """Wait until the page says what became of an action."""
+    expect(tab.locator("main .note")).to_have_text(text)
+
+
+def expect_title(tab, text):
+    """Wait until the page with this title is shown."""
+    expect(tab.get_by_role("heading", level=1)).to_have_text(text)
+
+
+def read_log(bike):
+    """What was changed by the page: the actions and their jobs, in order."""
+    return [(entry.action, entry.jobid) for entry in bike.log() if entry.who == PERSON][::-1]

@@ -62,6 +62,13 @@ def page(bike):
 
 
 @pytest.fixture
+def steered(bike):
+    """The page on the jobs of `bike`, for somebody who may change them."""
+    with serve(bike, write=True) as page:
+        yield page
+
+
+@pytest.fixture
 def node(tmp_path):
     """A server that a test may kill and start again."""
     node = Node(tmp_path / "node", free_ports(1)[0], *DATA)
@@ -71,12 +78,12 @@ def node(tmp_path):
 
 
 @pytest.fixture
-def page_on_node(node):
-    """The page on the jobs of that server."""
+def page_on_node(request, node):
+    """The page on the jobs of that server; its options are the parameter of the test."""
     with ExitStack() as stack:
         url = f"redis://127.0.0.1:{node.port}/0"
         bike = stack.enter_context(Redbike(Worker("A"), redis_config=url, noted_as="ada@here"))
-        yield stack.enter_context(serve(bike))
+        yield stack.enter_context(serve(bike, **getattr(request, "param", {})))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,163 @@
+"""Actions by the keyboard alone, by two people at once, and while Redis is away."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.live.browsers import (
+    BUSY,
+    NEEDS_CHROMIUM,
+    WITH_AND_WITHOUT_SCRIPT,
+    YEARLY,
+    expect_note,
+    expect_title,
+    press,
+    read_log,
+)
+from tests.web.live.conftest import wait_for_queues
+
+pytestmark = NEEDS_CHROMIUM
+
+REFUSED = "status of 409"
+IS_SEEN = """each => {
+    const style = getComputedStyle(each), box = each.getBoundingClientRect();
+    const isOutlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
+    return isOutlined && box.top >= 0 && box.bottom <= innerHeight;
+}"""
+
+
+def tab_to(tab, element, most):
+    """Press Tab until the focus is at `element`, which takes `most` times at most; it must be seen there."""
+    for _ in range(most):
+        tab.keyboard.press("Tab")
+        if element.evaluate("each => each === document.activeElement"):
+            break
+    expect(element).to_be_focused()
+    assert element.evaluate(IS_SEEN)
+
+
+@WITH_AND_WITHOUT_SCRIPT
+def test_a_whole_action_by_keyboard(steered, visit, has_script):
+    bike = steered.bike
+    for jobid in ("other:A", "some:A"):
+        bike.set(jobid, YEARLY)
+    tab = visit(f"{steered.url}jobs", java_script_enabled=has_script)
+    tab.get_by_role("row", name="some:A").get_by_role("link", name="some:A").focus()
+    tab.keyboard.press("Shift+Tab")
+    box = tab.get_by_label("Select some:A")
+    expect(box).to_be_focused()
+    assert box.evaluate(IS_SEEN)
+    tab.keyboard.press("Space")
+    expect(box).to_be_checked()
+    tab.get_by_role("link", name="New job").focus()
+    tab_to(tab, tab.get_by_role("button", name="Unset", exact=True), 5)
+    tab.keyboard.press("Enter")
+    expect_title(tab, "Unset the job some:A?")
+    # The question has the focus: a second Enter by mistake does nothing, and the button is near.
+    title = tab.get_by_role("heading", level=1)
+    expect(title).to_be_focused()
+    assert title.evaluate(IS_SEEN)
+    tab.keyboard.press("Enter")
+    assert read_log(bike) == []
+    tab_to(tab, tab.get_by_role("button", name="Unset the job some:A"), 2)
+    tab.keyboard.press("Space")
+    expect_note(tab, "some:A: unset.")
+    # What became of it has the focus, and one goes on from there.
+    note = tab.locator(".note")
+    expect(note).to_be_focused()
+    assert note.evaluate(IS_SEEN)
+    tab_to(tab, tab.get_by_label("Id, part of it, or pattern"), 2)
+    assert dict(bike.get_schedules()).keys() == {"other:A"}
+
+
+def test_by_the_palette_to_a_job_and_its_run(steered, visit):
+    bike = steered.bike
+    for jobid in ("other:A", "some:A"):
+        bike.set(jobid, YEARLY)
+    tab = visit(steered.url)
+    tab.keyboard.press("/")
+    tab.keyboard.type("some")
+    chosen = tab.locator("#palette [aria-selected=true]")
+    expect(chosen).to_contain_text("some:A")
+    tab.keyboard.press("Enter")
+    expect_title(tab, "some:A")
+    tab.get_by_role("link", name="To the content").focus()
+    tab.keyboard.press("Enter")
+    tab_to(tab, tab.get_by_role("button", name="Run now"), 10)
+    tab.keyboard.press("Enter")
+    expect_note(tab, "some:A: queued.")
+    expect(tab.locator(".note")).to_be_focused()
+    assert bike.tell("some:A")["status"].startswith("ENQ")
+    assert read_log(bike) == [("run", "some:A")]
+
+
+def test_another_one_has_unset_it_first(steered, visit):
+    bike = steered.bike
+    for jobid in ("other:A", "some-1:A", "some-2:A"):
+        bike.set(jobid, YEARLY)
+    first, one, all_of_them = (visit(f"{steered.url}jobs", expected=REFUSED) for _ in range(3))
+    for tab, *numbers in ((first, 1), (one, 1), (all_of_them, 1, 2)):
+        for number in numbers:
+            tab.get_by_label(f"Select some-{number}:A").check()
+        press(tab, "Unset")
+    press(first, "Unset the job some-1:A")
+    expect_note(first, "some-1:A: unset.")
+    bike.set("new:A", YEARLY)
+    # Nothing is left of what this one was asked about.
+    press(one, "Unset the job some-1:A")
+    expect_note(one, "No job fits any more, so nothing was done.")
+    expect(one.get_by_role("alert")).to_be_focused()
+    # A part of it is left: it is asked about again.
+    press(all_of_them, "Unset 2 jobs")
+    alert = all_of_them.get_by_role("alert")
+    expect(alert).to_contain_text("nothing was done. It was about 2 jobs, and is now about the job some-2:A.")
+    expect(alert).to_contain_text("1 gone, or not fitting any more: some-1:A")
+    expect(alert).to_be_focused()
+    assert dict(bike.get_schedules()).keys() == {"other:A", "some-2:A", "new:A"}
+    assert read_log(bike) == [("unset", "some-1:A")]
+    press(all_of_them, "Unset the job some-2:A")
+    expect_note(all_of_them, "some-2:A: unset.")
+
+
+def test_a_job_is_unset_while_its_page_is_open(steered, visit):
+    bike = steered.bike
+    bike.set("some:A", YEARLY)
+    tabs = [visit(f"{steered.url}job?id=some:A", expected="status of 40[49]") for _ in range(3)]
+    for tab in tabs[:2]:
+        press(tab, "Unset")
+        expect_title(tab, "Unset the job some:A?")
+    for tab, said in zip(tabs[:2], ("some:A: unset.", "No job fits any more, so nothing was done."), strict=True):
+        press(tab, "Unset the job some:A")
+        expect_note(tab, said)
+    press(tabs[2], "Run now")
+    expect_note(tabs[2], "No job fits any more, so nothing was done.")
+    assert read_log(bike) == [("unset", "some:A")]
+
+
+@pytest.mark.parametrize("page_on_node", [{"write": True}], indirect=True)
+def test_redis_goes_away_while_a_confirmation_is_open(page_on_node, node, visit):
+    bike = page_on_node.bike
+    bike.set("some:A", YEARLY)
+    wait_for_queues(page_on_node)
+    tab, other = (visit(f"{page_on_node.url}{path}", expected="status of 503") for path in ("job?id=some:A", ""))
+    press(tab, "Unset")
+    press(other, "Pause everything")
+    for each in (tab, other):
+        expect(each.get_by_role("heading", level=1)).to_be_focused()
+    node.kill()
+    press(tab, "Unset the job some:A")
+    note = tab.locator(".note")
+    expect(note).to_contain_text("Nothing was done: cannot reach Redis")
+    expect(note).to_be_focused()
+    expect_title(tab, "Redis does not answer")
+    node.start()
+    # The page comes back by itself.
+    expect(tab.get_by_role("heading", level=1)).to_have_text("some:A", timeout=BUSY)
+    assert read_log(bike) == []
+    press(tab, "Unset")
+    press(tab, "Unset the job some:A")
+    expect_note(tab, "some:A: unset.")
+    # What was asked before is still asked.
+    press(other, "Pause everything")
+    expect_note(other, "Everything is paused.")
+    assert dict(bike.get_schedules()) == {}
+    assert [action for action, _ in read_log(bike)] == ["unset", "pause"]

@@ -1,0 +1,208 @@
+"""Every action of the page, clicked: what the page says then, what Redis has, and whom the log names."""
+
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.live.browsers import (
+    NEEDS_CHROMIUM,
+    PERSON,
+    WITH_AND_WITHOUT_SCRIPT,
+    YEARLY,
+    expect_note,
+    expect_title,
+    press,
+    read_log,
+    wait_for_stream,
+)
+from tests.web.live.conftest import wait_for_queues
+
+pytestmark = [*NEEDS_CHROMIUM, WITH_AND_WITHOUT_SCRIPT]
+
+UNTIL = datetime(2090, 1, 2, 3, 4, tzinfo=UTC).timestamp()
+JOBS = ("other:B", "some-1:A", "some-2:A")
+
+
+@pytest.fixture
+def tab(steered, visit, has_script):
+    """The page in a browser, which has JavaScript or not."""
+    return visit(steered.url, java_script_enabled=has_script)
+
+
+@pytest.fixture
+def several(steered):
+    """Three jobs, two of which have names alike."""
+    for jobid in JOBS:
+        steered.bike.set(jobid, YEARLY)
+    return steered
+
+
+def count(bike, status):
+    """The jobs with this status, by their ids."""
+    return sorted(job.jobid for job in bike.jobs() if job.status is not None and job.status.value == status)
+
+
+def test_one_job(several, tab):
+    bike = several.bike
+    tab.goto(f"{several.url}job?id=other:B")
+    press(tab, "Run now")
+    expect_note(tab, "other:B: queued.")
+    assert count(bike, "ENQ") == ["other:B"]
+    press(tab, "Cancel its run")
+    expect_title(tab, "Cancel the job other:B?")
+    assert count(bike, "ENQ") == ["other:B"]
+    press(tab, "Cancel the job other:B")
+    expect_note(tab, "other:B: cancelled.")
+    assert bike.tell("other:B")["skipped"] == {"cancelled": 1}
+
+    tab.locator("summary", has_text="Pause").click()
+    tab.get_by_label("Until").fill("2090-01-02 03:04")
+    tab.get_by_label("Reason").fill("the <b>disk</b> is full")
+    press(tab, "Pause this job")
+    expect_note(tab, "other:B: paused.")
+    expect(tab.locator("#why")).to_contain_text("the <b>disk</b> is full")
+    pause = bike.tell("other:B")["paused"]
+    assert (pause["by"], pause["reason"], pause["until"]) == (PERSON, "the <b>disk</b> is full", UNTIL)
+    press(tab, "Resume")
+    expect_note(tab, "other:B: resumed.")
+    expect(tab.locator("#why")).not_to_contain_text("disk")
+    assert "paused" not in bike.tell("other:B")
+    assert read_log(bike) == [(action, "other:B") for action in ("run", "cancel", "pause", "resume")]
+
+
+def test_a_job_is_unset_only_when_it_is_confirmed(several, tab):
+    bike = several.bike
+    tab.goto(f"{several.url}job?id=other:B")
+    press(tab, "Unset")
+    expect_title(tab, "Unset the job other:B?")
+    expect(tab.locator("main")).to_contain_text("forgotten, with its schedule, options and data")
+    tab.get_by_role("link", name="Go back and change nothing").click()
+    expect_title(tab, "other:B")
+    assert (tab.locator(".note").count(), read_log(bike)) == (0, [])
+    press(tab, "Unset")
+    press(tab, "Unset the job other:B")
+    expect_note(tab, "other:B: unset.")
+    expect_title(tab, "Jobs")
+    expect(tab.get_by_role("link", name="other:B")).to_have_count(0)
+    assert dict(bike.get_schedules()).keys() == {"some-1:A", "some-2:A"}
+    assert read_log(bike) == [("unset", "other:B")]
+
+
+def test_jobs_that_are_ticked(several, tab, has_script):
+    bike = several.bike
+    for verb, said, action in [
+        ("Run", "queued", "run"),
+        ("Cancel", "cancelled", "cancel"),
+        ("Pause", "paused", "pause"),
+        ("Resume", "resumed", "resume"),
+        ("Unset", "unset", "unset"),
+    ]:
+        done = read_log(bike)
+        tab.goto(f"{several.url}jobs")
+        for number in (1, 2):
+            tab.get_by_label(f"Select some-{number}:A").check()
+        if verb == "Run" and has_script:
+            # What comes meanwhile takes no tick away, and gets none.
+            wait_for_stream(several)
+            bike.set("came:A", YEARLY)
+            expect(tab.get_by_label("Select came:A")).not_to_be_checked()
+            expect(tab.get_by_label("Select some-2:A")).to_be_checked()
+        press(tab, verb)
+        expect_title(tab, f"{verb} 2 jobs?")
+        expect(tab.locator(".named li")).to_have_text(["some-1:A", "some-2:A"])
+        assert read_log(bike) == done
+        press(tab, f"{verb} 2 jobs")
+        expect_note(tab, f"{verb} 2 jobs: 2 {said}.")
+        assert sorted(read_log(bike)[len(done) :]) == [(action, "some-1:A"), (action, "some-2:A")]
+    assert dict(bike.get_schedules()).keys() - {"came:A"} == {"other:B"}
+
+
+def test_nothing_is_ticked(several, tab):
+    tab.goto(f"{several.url}jobs")
+    press(tab, "Unset")
+    expect_note(tab, "No job fits any more, so nothing was done.")
+    assert len(dict(several.bike.get_schedules())) == 3
+
+
+def test_all_that_match(several, tab):
+    bike = several.bike
+    tab.goto(f"{several.url}jobs")
+    tab.get_by_label("Id, part of it, or pattern").fill("some-*")
+    press(tab, "Show")
+    tab.locator("summary", has_text="all jobs that match").click()
+    press(tab, "Pause all")
+    expect_title(tab, "Pause 2 jobs?")
+    tab.get_by_label("Reason").fill("holiday")
+    press(tab, "Pause 2 jobs")
+    expect_note(tab, "Pause 2 jobs: 2 paused.")
+    # The filter is still there, and the rows say it.
+    expect(tab.get_by_label("Id, part of it, or pattern")).to_have_value("some-*")
+    expect(tab.get_by_role("row", name="some-1:A")).to_contain_text("holiday")
+    assert [job.jobid for job in bike.jobs(paused=True)] == ["some-1:A", "some-2:A"]
+    assert sorted(read_log(bike)) == [("pause", "some-1:A"), ("pause", "some-2:A")]
+
+
+def test_all_that_failed(steered, tab):
+    bike = steered.bike
+    for jobid in ("bad-1:A", "bad-2:A", "good:A"):
+        bike.set(jobid, YEARLY)
+        bike.run(jobid)
+        bike.work_one()
+    tab.goto(f"{steered.url}failures")
+    press(tab, "Run all that match")
+    expect(tab.locator(".named li")).to_have_text(["bad-1:A", "bad-2:A"])
+    press(tab, "Run 2 jobs")
+    expect_note(tab, "Run 2 jobs: 2 queued.")
+    assert count(bike, "ENQ") == ["bad-1:A", "bad-2:A"]
+    assert sorted(read_log(bike)) == [("run", "bad-1:A"), ("run", "bad-2:A")]
+
+
+def test_a_queue(several, tab):
+    bike = several.bike
+    bike.run("some-1:A")
+    bike.run("other:B")
+    wait_for_queues(several)
+    tab.goto(f"{several.url}queues")
+
+    def act(button, said, **texts):
+        tab.get_by_label("Queue", exact=True).select_option("work-B")
+        for name, text in texts.items():
+            tab.locator(f"[name={name}]").fill(text)
+        press(tab, button)
+        expect_note(tab, f"The queue work-B {said}.")
+        # What changed is in the table, also of who has no script.
+        return tab.get_by_role("row", name="work-B")
+
+    expect(act("Pause it", "is paused", until="2090-01-02 03:04", reason="full")).to_contain_text("full")
+    [gate] = bike.gates()
+    assert (gate.queue, gate.pause.by, gate.pause.reason, gate.pause.until) == ("work-B", PERSON, "full", UNTIL)
+    expect(act("Resume it", "goes on")).to_contain_text("open")
+    assert bike.gates() == []
+    row = act("Limit it", "has these limits now: at once 5, rate 100/m", at_once="5", rate="100/m")
+    expect(row).to_contain_text("5 at once, 100/m")
+    assert [(gate.queue, gate.at_once, gate.rate) for gate in bike.gates()] == [("work-B", 5, "100/m")]
+    expect(act("Take back its limits", "has these limits now: at once none, rate none")).not_to_contain_text("at once")
+    assert bike.gates() == []
+    assert [action for action, _ in read_log(bike)] == ["pause", "resume", "limit", "limit"]
+
+
+def test_everything(several, tab, visit, has_script):
+    bike = several.bike
+    other = visit(f"{several.url}queues", java_script_enabled=has_script)
+    expect(other.locator("#everything")).to_be_empty()
+    press(tab, "Pause everything")
+    expect_title(tab, "Pause everything?")
+    assert bike.gates() == []
+    tab.get_by_label("Reason").fill("flood")
+    press(tab, "Pause everything")
+    expect_note(tab, "Everything is paused.")
+    assert [(gate.queue, gate.pause.reason, gate.pause.by) for gate in bike.gates()] == [("", "flood", PERSON)]
+    if not has_script:
+        other.reload()
+    expect(other.locator("#everything")).to_contain_text("Everything is paused")
+    press(tab, "Resume everything")
+    press(tab, "Resume everything")
+    expect_note(tab, "Everything goes on.")
+    assert bike.gates() == []
+    assert [action for action, _ in read_log(bike)] == ["pause", "resume"]
