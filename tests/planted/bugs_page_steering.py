@@ -5,6 +5,7 @@ SAFETY = "tests/web/test_act_safety.py"
 SET = "tests/web/test_act_set.py"
 SELECTION = "tests/web/test_selection.py"
 CLICKS = "tests/web/live/test_clicks.py"
+FORCED = "tests/web/live/test_forced_and_paper.py"
 TROUBLES = "tests/web/live/test_click_troubles.py"
 
 STEERING_PAGE = [
@@ -224,5 +225,26 @@ STEERING_PAGE = [
         '{% if not (errors or changes is not none) %} tabindex="-1" autofocus{% endif %}',
         "",
         f"{TROUBLES} -k by_keyboard",
+    ),
+    (
+        "the heat map has no heat in forced colours",
+        "web/static/style.css",
+        ".heat td { forced-color-adjust: none;",
+        ".heat td {",
+        f"{FORCED} -k is_seen",
+    ),
+    (
+        "controls are printed",
+        "web/static/style.css",
+        "button, dialog, form, .act, .button,",
+        "button, dialog, form,",
+        f"{FORCED} -k on_paper",
+    ),
+    (
+        "the strip of time is cut off on paper",
+        "web/static/style.css",
+        "  .moments, .strip, th, td,",
+        "  .strip, th, td,",
+        f"{FORCED} -k on_paper",
     ),
 ]

@@ -1,0 +1,120 @@
+"""The page in the colours that a person forces on all pages, and on paper."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.live.browsers import NEEDS_CHROMIUM, YEARLY, expect_note, press
+from tests.web.live.conftest import serve
+from tests.web.live.test_looks import find_violations
+
+pytestmark = NEEDS_CHROMIUM
+
+PAPER = {"width": 600, "height": 960}  # A4 with wide margins
+LOOKED_AT = ["", "jobs", "job?id=bad:A", "agenda", "queues", "at/now"]
+SYSTEM = """name => {
+    const probe = document.createElement('i');
+    probe.style.color = name;
+    document.body.append(probe);
+    const color = getComputedStyle(probe).color;
+    probe.remove();
+    return color;
+}"""
+PAINT = """colors => {
+    const paper = document.createElement('canvas').getContext('2d');
+    for (const color of colors) {
+        paper.fillStyle = color;
+        paper.fillRect(0, 0, 1, 1);
+    }
+    return [...paper.getImageData(0, 0, 1, 1).data].join();
+}"""
+# Elements that would be cut off, or that one could only press.
+CUT_OFF = """() => [...document.querySelectorAll('main *')].filter(each => {
+    const style = getComputedStyle(each);
+    const isWide = each.scrollWidth > each.clientWidth + 1, isHigh = each.scrollHeight > each.clientHeight + 1;
+    return each.checkVisibility() && !style.display.startsWith('inline') && style.overflow !== 'visible'
+        && !each.closest('.unseen, svg') && (isWide || isHigh);
+}).map(each => each.outerHTML.slice(0, 100))"""
+CONTROLS = ":is(button, input, select, textarea, form, summary, .button, nav a):visible"
+
+
+@pytest.fixture
+def steering(busy):
+    """The page on jobs of all kinds, for somebody who may change them."""
+    with serve(busy.bike, write=True) as page:
+        yield page
+
+
+def open_agenda(tab, page):
+    """Open the agenda, and wait until it is counted."""
+    tab.goto(f"{page.url}agenda")
+    expect(tab.locator(".heat8").first).to_be_visible()
+
+
+def read_styles(tab, selector, name):
+    """The values that elements have of a property."""
+    script = "(all, name) => all.map(each => getComputedStyle(each)[name])"
+    return tab.locator(selector).evaluate_all(script, name)
+
+
+def test_axe_finds_nothing_in_forced_colours(steering, visit):
+    tab = visit(steering.url, forced_colors="active", bypass_csp=True, reduced_motion="reduce")
+    found = {}
+    for path in LOOKED_AT:
+        tab.goto(steering.url + path)
+        if path == "agenda":
+            open_agenda(tab, steering)
+        found[path] = find_violations(tab)
+    assert {path: said for path, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_colours_say_is_seen_in_forced_ones(steering, visit, scheme):
+    tab = visit(f"{steering.url}job?id=bad:A", forced_colors="active", color_scheme=scheme)
+    text, ground = (tab.evaluate(SYSTEM, name) for name in ("CanvasText", "Canvas"))
+    # A failed run is hollow and has a cross.
+    assert set(read_styles(tab, ".past rect.bad", "fill")) == {ground}
+    assert set(read_styles(tab, ".past .bad", "stroke")) == {text}
+    assert "▲" in tab.locator("strong.late").first.evaluate("each => getComputedStyle(each, '::before').content")
+    # The page that one is on is marked, and the other ones are not.
+    assert set(read_styles(tab, "nav a:not([aria-current])", "borderBottomColor")) == {ground}
+    assert ground not in read_styles(tab, "nav a[aria-current]", "borderBottomColor")
+    tab.goto(f"{steering.url}job?id=hello:A")
+    assert set(read_styles(tab, ".past rect", "fill")) == {text}
+    tab.goto(f"{steering.url}at/now")
+    assert set(read_styles(tab, ".moments rect", "fill")) == {text}
+    assert set(read_styles(tab, ".moments line", "stroke")) == {text}
+    open_agenda(tab, steering)
+    assert set(read_styles(tab, ".strip path", "fill")) == {text}
+    colors = {color for level in range(1, 9) for color in read_styles(tab, f".heat .heat{level}", "backgroundColor")}
+    shades = {tab.evaluate(PAINT, [ground, color]) for color in colors}
+    assert len(shades) > 1
+    assert tab.evaluate(PAINT, [ground]) not in shades
+
+
+def test_a_refusal_is_not_told_by_its_colour_alone(steering, visit):
+    tab = visit(f"{steering.url}jobs", forced_colors="active")
+    press(tab, "Unset")
+    expect_note(tab, "No job fits any more, so nothing was done.")
+    assert "▲" in tab.locator(".note").evaluate("each => getComputedStyle(each, '::before').content")
+
+
+@pytest.mark.parametrize("path", ["job?id=bad:A", "job?id=backup:B", "agenda", "at/now"])
+def test_on_paper_nothing_is_cut_off_and_nothing_can_be_pressed(steering, visit, path):
+    steering.bike.set("long:A", YEARLY, history=1)
+    tab = visit(steering.url + path, viewport=PAPER)
+    if path == "agenda":
+        open_agenda(tab, steering)
+    for summary in tab.locator("main details:not(.act details) > summary").all():
+        summary.click()
+    assert tab.locator(CONTROLS).count() > 5
+    tab.emulate_media(media="print")
+    shown = tab.locator(CONTROLS).evaluate_all("all => all.map(each => each.outerHTML.slice(0, 100))")
+    assert [each for each in shown if not each.startswith("<summary>")] == []
+    text = tab.locator("main").inner_text()
+    assert [words for words in ("Change it", "Rehearse", "Look again", "Copy this text", "±") if words in text] == []
+    assert tab.evaluate(CUT_OFF) == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= PAPER["width"]
+    expect(tab.locator("main h2:visible").first).to_be_visible()
+    # What belongs to a picture is there.
+    for each in tab.locator(".moments text").all():
+        expect(each).to_be_visible()
