@@ -21,7 +21,7 @@ The lowest byte of a number goes first.
 
 import logging
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -179,32 +179,38 @@ class Batch:
             raise ValueError
 
 
-def read_entry(entry: bytes) -> list[EntryRun | str] | None:
-    """Return the runs of an entry that count, or the id of the job that was unset; None for a damaged entry."""
+def read_entry(entry: bytes, jobids: Container[str] | None = None) -> list[EntryRun | str] | None:
+    """Return the runs of an entry that count, or the id of the job that was unset; None for a damaged entry.
+
+    With `jobids`, return only the runs of these jobs: that is quicker.
+    """
     try:
-        return [decode(entry[1:])] if entry[:1] == b"F" else list(_read_runs(Batch.open(entry)))
+        return [decode(entry[1:])] if entry[:1] == b"F" else list(_read_runs(Batch.open(entry), jobids))
     except BAD:
         return None
 
 
-def _read_runs(batch: Batch) -> Iterator[EntryRun]:
+def _read_runs(batch: Batch, jobids: Container[str] | None) -> Iterator[EntryRun]:
     text = batch.text
     for kept, queue, name, start, end in batch.walk():
-        read_facts(text, start, end)
-        yield EntryRun(decode(text[name:start]), batch.queues[queue], kept, text[start:end], batch.worker)
+        jobid = decode(text[name:start])
+        if jobids is None or jobid in jobids:
+            read_facts(text, start, end)
+            yield EntryRun(jobid, batch.queues[queue], kept, text[start:end], batch.worker)
 
 
 class Digest:
-    """What some entries have of each job."""
+    """What some entries have of each job, or of each of `jobids`."""
 
-    def __init__(self, entries: Iterable[bytes] = ()) -> None:
+    def __init__(self, entries: Iterable[bytes] = (), jobids: Container[str] | None = None) -> None:
         self.pending: dict[str, Pending] = {}
+        self._jobids = jobids
         self.add(entries)
 
     def add(self, entries: Iterable[bytes]) -> None:
         """Add what the next entries have."""
         for entry in entries:
-            found = read_entry(entry)
+            found = read_entry(entry, self._jobids)
             if found is None:
                 log.error("an entry of the journal of ended runs is damaged, and passed over: %.80r", entry)
             for run in found or ():

@@ -32,7 +32,7 @@ class Journal:
         entries = self._read_entries()
         if named is not None and len(named) <= FEW:
             entries = list_naming(entries, named)
-        pending = Digest(entries).pending
+        pending = Digest(entries, None if named is None else frozenset(named)).pending
         if named is None:
             for jobid, text in self._questions.scan(self._namespace.keys.history):
                 yield from pending.pop(jobid, nothing).read(jobid, encode(text))
@@ -69,7 +69,7 @@ class Journal:
             return int(client.hlen(key))
 
     def read_newest(self, jobids: Sequence[str] | None = None) -> dict[str, PastRun | None]:
-        """Return the newest run of each job of which runs have ended and are not archived yet; at least of `jobids`.
+        """Return the newest run of each job of which runs have ended and are not archived yet; or only of `jobids`.
 
         It is None for a job of which nothing is kept.
         """
@@ -77,7 +77,7 @@ class Journal:
         if jobids is not None and len(jobids) <= FEW:
             # A job may have run a thousand times since: only its last run matters here.
             entries = list_last_naming(entries, jobids)
-        pending = Digest(entries).pending.items()
+        pending = Digest(entries, None if jobids is None else frozenset(jobids)).pending.items()
         return {jobid: next(iter(own.read(jobid, b"")), None) for jobid, own in pending}
 
     def count_recent(self, now: float) -> Counter[str]:
