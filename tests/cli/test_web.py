@@ -76,7 +76,7 @@ def test_a_server_of_redis_that_is_away_hangs_and_comes_back(tmp_path):
         process, port = start(shell)
         status, text, headers = get(port)
         assert status == 503
-        assert "<h1>Redis does not answer</h1>" in text
+        assert "<h1>Redis cannot be used</h1>" in text
         assert "no server runs in" in text
         assert headers["cache-control"] == "no-store"
         assert not (tmp_path / "server").exists(), "it starts none"

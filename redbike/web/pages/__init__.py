@@ -6,7 +6,7 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError, Unreachable
+from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError, ServerError, Unreachable
 from redbike.schedule.forecast import Clock
 from redbike.web.pages.act import carry_out
 from redbike.web.pages.agenda import show_agenda
@@ -46,6 +46,7 @@ STILL = {"rehearse", "at", "at/{where}", "set", "preview"}  # pages that stay as
 FormEndpoint = Callable[[Sent], Response]
 FORMS: dict[str, FormEndpoint] = {"do": carry_out, "set": save}
 STATUSES = {NoSuchJob: 404, BadJobId: 400, BadQueueName: 400, BadConfig: 400}
+AWAY, UNUSABLE, PROBLEM = "Redis does not answer", "Redis cannot be used", "This cannot be shown"  # headings
 FAILURES = {
     404: "There is no such page.",
     405: "This page is only shown. Nothing was changed.",
@@ -56,7 +57,8 @@ FAILURES = {
 def show_problem(site: Site, request: Request, error: RedbikeError) -> Response:
     """Answer with what went wrong, in words."""
     status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 503)
-    return _show(site, request, status, str(error), isinstance(error, Unreachable))
+    heading = AWAY if isinstance(error, Unreachable) else UNUSABLE if isinstance(error, ServerError) else PROBLEM
+    return _show(site, request, status, str(error), heading)
 
 
 def show_failure(site: Site, request: Request, status: int) -> Response:
@@ -64,9 +66,12 @@ def show_failure(site: Site, request: Request, status: int) -> Response:
     return _show(site, request, status, FAILURES.get(status, HTTPStatus(status).phrase))
 
 
-def _show(site: Site, request: Request, status: int, error: str, is_away: bool = False) -> Response:
+def _show(site: Site, request: Request, status: int, error: str, heading: str = PROBLEM) -> Response:
     clock = Clock(site.clock, site.settings.timezone)
-    return site.answer(request, "problem.html", clock, status, error=error, is_away=is_away)
+    is_away, is_passing = heading == AWAY, heading in (AWAY, UNUSABLE)
+    return site.answer(
+        request, "problem.html", clock, status, error=error, heading=heading, is_away=is_away, is_passing=is_passing
+    )
 
 
 def show_login(site: Site, request: Request, problem: str, status: int = 200) -> Response:
