@@ -81,7 +81,7 @@ def renderings(monkeypatch):
 def test_what_happens_arrives(page):
     with watch(page, "queues") as events:
         first = next(events)
-        assert (first.kind, set(first.value)) == ("parts", {"queues", "clock"})
+        assert (first.kind, set(first.value)) == ("parts", {"queues", "everything", "clock"})
         page.bike.set("hello:A", "NOW")
         wait_for(events, lambda parts: "work-A" in parts["queues"])
 
