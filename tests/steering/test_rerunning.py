@@ -5,8 +5,9 @@ import pytest
 from redbike import BadJobId, NoSuchJob, Redbike, RoundRobin, Steered
 from redbike.errors import BadQueueName
 from redbike.state.run import Placement
-from tests.verbs import set_job, take_one
+from tests.verbs import Quiet, set_job, take_one
 
+START = 1_790_000_000.0
 JOBS = ["nightly:A", "nightly:B", "hourly:A"]
 
 
@@ -51,6 +52,21 @@ def test_a_job_in_flight_is_owed_the_run(bike):
     run = take_one(bike.store, [("work-A", 100.0)], "tag")
     assert bike.run("hourly:A") == [("hourly:A", "owed")]
     assert bike.store.runs.end(run, Placement("next", 1e10)).word == "changed"
+
+
+@pytest.mark.parametrize("schedule", ["STOP", "AT:1000", "EVERY:7m", "0 0 1 1 *", "RRULE:FREQ=MINUTELY;COUNT=1"])
+@pytest.mark.parametrize("is_overdue", [False, True])
+@pytest.mark.parametrize("queue", [None, "work-A"])
+def test_a_run_that_waits_for_the_end_of_a_pause_is_not_missed(redbike, schedule, is_overdue, queue):
+    bike = redbike(Quiet("A"), now=START)
+    bike.set("job:A", schedule, catchup="none")
+    bike.run_due(START)
+    _ = bike.pause_queue(queue) if queue else bike.pause_all()
+    bike._clock.move(START + (500 if is_overdue else 100))
+    assert bike.run("job:A") == [("job:A", "queued")]
+    bike._clock.move(START + 600)
+    _ = bike.resume_queue(queue) if queue else bike.resume_all()
+    assert [run.jobid for run in bike.run_due(START + 601)] == ["job:A"]
 
 
 @pytest.mark.parametrize(("texts", "error"), [(("nightly:A", "gone:A"), NoSuchJob), (("nightly:A", "a\nb"), BadJobId)])

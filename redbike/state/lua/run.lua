@@ -2,6 +2,7 @@
 -- run: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the run is owed.
 --      A paused job runs too, and stays paused. What is held of it is run then, if it is due already.
 --      What has failed, or waits to be tried again, is run for its own due time, and the schedule goes on after it.
+--      By the time after which the schedule goes on one sees that somebody has asked for the run: it is never missed.
 -- given  job; request: its tag; queues: its own
 -- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}
 local job = given.job
@@ -36,8 +37,9 @@ elseif call('HEXISTS', queued, job) == 0 then
   elseif due and due < now then
     -- What is overdue is what is run, and what came due since it was is counted then.
     moment, kept = stamp(due), held and kept or streak_of()
+    if kept.after == '-' then kept.after = moment end
   else
-    moment, kept.tries, kept.after = stamp(now), '0', goes_on
+    moment, kept.tries, kept.after = stamp(now), '0', due and goes_on or stamp(now)
   end
   enqueue(job, moment, queue[1])
 end
