@@ -52,7 +52,10 @@ class Listener(Protocol):
 
 
 class Presence:
-    """Keeps one process registered while the ``with`` lasts. `list_queues` gives its queues, if it has some."""
+    """Keeps one process registered while the ``with`` lasts.
+
+    `list_queues` returns the queues of a worker, and `concurrency` is how many jobs it runs at once.
+    """
 
     def __init__(
         self,
@@ -60,12 +63,14 @@ class Presence:
         kind: Literal["dispatcher", "worker"],
         list_queues: Callable[[], Iterable[str]] = list,
         listener: Listener | None = None,
+        concurrency: int | None = None,
     ) -> None:
         self._listener = listener if listener and listener.is_wanted else None
         self.owner = make_owner()
         self._loop = loop
         self._kind = kind
         self._list_queues = list_queues
+        self._concurrency = concurrency
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
         self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
@@ -172,7 +177,8 @@ class Presence:
 
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))
-        return ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__).format_entry()
+        record = ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__, self._concurrency)
+        return record.format_entry()
 
 
 def shorten(names: list[str]) -> tuple[str, ...]:

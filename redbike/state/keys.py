@@ -51,8 +51,8 @@ names runs that have ended.
 
 **An owner** is what the tags of one worker process begin with: `OWNER` characters, which it makes up when it starts. A
 dispatcher has one too. ENTRY is a JSON object: ``kind`` (``dispatcher`` or ``worker``), ``host``, ``pid``, ``queues``,
-``version``. SINCE is when the process started. It is removed when it ends in order. One that was killed stays for a
-day.
+``version``, and of a worker ``concurrency``: how many jobs it runs at once. SINCE is when the process started. It is
+removed when it ends in order. One that was killed stays for a day.
 
 **A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
 later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again

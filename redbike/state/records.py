@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from redbike.words import Event
 
@@ -191,6 +191,7 @@ class ProcessRecord:
     pid: int
     queues: tuple[str, ...]
     version: str
+    concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher or an older version has none
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
@@ -203,22 +204,29 @@ class ProcessRecord:
         if found is None or not isinstance(entry, dict):
             return None
         host, pid, queues, version = (entry.get(name) for name in ("host", "pid", "queues", "version"))
-        kind: Any = entry.get("kind")
-        is_number = isinstance(pid, int) and not isinstance(pid, bool)
-        if kind not in ("dispatcher", "worker") or not is_number or not isinstance(queues, list):
+        kind, concurrency = entry.get("kind"), entry.get("concurrency")
+        if kind not in ("dispatcher", "worker") or not _is_count(pid) or not isinstance(queues, list):
+            return None
+        if concurrency is not None and not (_is_count(concurrency) and concurrency > 0):
             return None
         if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
             return None
-        return cls(float(found[1]), kind, str(host), int(pid or 0), tuple(queues), str(version))
+        return cls(float(found[1]), kind, str(host), pid, tuple(queues), str(version), concurrency)
 
     def format_entry(self) -> str:
         """Write the record but for its time, which the script adds."""
         entry = {"kind": self.kind, "host": self.host, "pid": self.pid, "queues": self.queues, "version": self.version}
+        if self.concurrency is not None:
+            entry["concurrency"] = self.concurrency
         return json.dumps(entry, ensure_ascii=False)
 
     def format_id(self, owner: str) -> str:
         """Return the name of the process that people see."""
         return f"{self.host}:{self.pid}:{owner}"
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def decode(value: Any) -> str:

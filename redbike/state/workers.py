@@ -41,6 +41,12 @@ class Process:
     seen: float
     jobs: tuple[str, ...]
     version: str  #: of Redbike
+    concurrency: int | None = None  #: jobs that a worker runs at once; None for a dispatcher or an older version
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it runs as many jobs as it can."""
+        return len(self.jobs) >= (self.concurrency or 1)
 
 
 class Workers:
@@ -158,4 +164,5 @@ def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequ
         seen=seen,
         jobs=tuple(jobs),
         version=record.version,
+        concurrency=record.concurrency,
     )

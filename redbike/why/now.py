@@ -85,7 +85,7 @@ def explain_waiting(situation: Situation, clock: Clock) -> str:
         return f"{waits}, with {before} {jobs} before it and {_count(workers)}."
     if own.rate is not None:
         return f"{waits}, of which {own.rate} may begin."
-    busy = sum(bool(each.jobs) for each in workers)
+    busy = sum(each.is_busy for each in workers)
     if busy == len(workers):
         return f"{waits}; it is the next one, but {_count(workers)} {'is' if busy == 1 else 'are'} busy."
     waited = clock.now - job.waiting.due

@@ -48,7 +48,7 @@ class Worker:
         self.teller = Teller(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
-        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller)
+        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()

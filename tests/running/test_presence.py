@@ -121,6 +121,30 @@ def test_one_that_was_not_seen_for_long_is_lost_then_forgotten(bike):
     assert not workers.renew(OWNER)[0]
 
 
+def test_a_worker_says_how_many_jobs_it_runs_at_once(bike):
+    bike.store.workers.sign(OWNER, entry())
+    assert bike.workers()[0].concurrency is None, "an older version does not say"
+    bike.store.workers.sign(OWNER, entry(concurrency=10))
+    assert bike.workers()[0].concurrency == 10
+    with going(bike, lambda: bike.work(3)):
+        wait_until(lambda: len(bike.workers()) == 2)
+        assert {process.concurrency for process in bike.workers()} == {10, 3}
+    bike.clear_control()
+    with going(bike, bike.dispatch):
+        wait_until(lambda: states(bike) == [("dispatcher", "alive"), ("worker", "alive")])
+        assert bike.workers()[0].concurrency is None
+
+
+@pytest.mark.parametrize(
+    ("jobs", "concurrency", "is_busy"),
+    [(0, 1, False), (1, 1, True), (9, 10, False), (10, 10, True), (64, 1, True), (1, None, True)],
+)
+def test_one_is_busy_if_it_runs_as_many_as_it_can(jobs, concurrency, is_busy):
+    working = ("job:A",) * jobs
+    process = Process("web1:1:x", "worker", "web1", 1, (QUEUE,), "alive", START, START, working, "1", concurrency)
+    assert process.is_busy == is_busy
+
+
 def test_a_bounded_number_is_forgotten_at_once(bike):
     for number in range(FORGOTTEN + 1):
         bike.store.at(START).workers.sign(f"Owner{number:03}", entry())
@@ -182,6 +206,9 @@ def test_the_jobs_of_a_worker_are_those_in_flight_under_its_tags(bike):
                 {"queues": "A"},
                 {"queues": ["\n"]},
                 {"version": None},
+                {"concurrency": 0},
+                {"concurrency": True},
+                {"concurrency": "10"},
             )
         ),
     ],

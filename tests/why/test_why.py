@@ -31,8 +31,8 @@ def store(client, prefix):
     return Store(client, prefix, states.queue_for)
 
 
-def sign(store, kind, number=1, queues=(QUEUE,), now=NOW, since=""):
-    entry = {"kind": kind, "host": "web1", "pid": number, "queues": list(queues), "version": "1"}
+def sign(store, kind, number=1, queues=(QUEUE,), now=NOW, since="", **more):
+    entry = {"kind": kind, "host": "web1", "pid": number, "queues": list(queues), "version": "1", **more}
     store.at(now).workers.sign(f"Owner{kind[0]}{number:02}", json.dumps(entry), since)
 
 
@@ -155,6 +155,8 @@ def test_its_workers_are_busy(store):
     sign(store, "worker")
     take_one(store.at(START), [(QUEUE, 1e4)], "Ownerw01tag")
     assert why(store).endswith("; it is the next one, but one worker is busy.")
+    sign(store, "worker", concurrency=2)
+    assert "busy" not in why(store), "it runs one job, and could run two"
 
 
 def test_its_queue_is_limited(store):
