@@ -128,6 +128,7 @@ MODULES = {
             "window",
         },
         {"agenda", "health", "incident", "rehearsal"},
+        {"rehearser"},
         {"heat", "report"},
     ],
     "checking": [{"__init__", "findings"}, {"jobs", "server", "settings", "worker"}],

@@ -43,6 +43,21 @@ class Coming:
             found: list[int] = pipeline.execute()
         return sum(found), found[-1]
 
+    def list_jobids(self, until: float) -> Iterator[list[str]]:
+        """Yield pages of the ids of the same jobs: first those that do not wait for their due time, then by that.
+
+        A job that moves meanwhile may be missing, or there twice.
+        """
+        client, keys = self._namespace.client, self._namespace.keys
+        for key in (keys.queued, keys.running, keys.pauses):
+            yield from _split(jobid for jobid, _ in self._questions.scan(key))
+        with self._namespace.translate((keys.timeline, "zset")):
+            number = client.zcount(keys.timeline, "-inf", until)
+        for first in range(0, number, PAGE):
+            with self._namespace.translate((keys.timeline, "zset")):
+                page = client.zrange(keys.timeline, first, min(number, first + PAGE) - 1)
+            yield list(map(decode, page))
+
     def list_pages(self, now: float, until: float, jobids: Iterable[str] | None = None) -> Iterator[list[ComingJob]]:
         """Yield pages of the jobs that have something to run by `until`: of all, or of `jobids`.
 

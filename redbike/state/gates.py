@@ -150,11 +150,25 @@ class Gates:
 
     def list_all(self) -> list[Gate]:
         """Return the gates that are not simply open, the one of everything first, and then by the name of the queue."""
+        found = (read_gate(name, text) for name, text in self._read_all())
+        return [gate for gate in found if gate and not gate.is_open]
+
+    def list_pauses(self) -> dict[str, list[Pause]]:
+        """Return the pauses of each queue, and of everything: "". The last one that has ended comes first.
+
+        That is known for a day. Then comes the present one, which may be over too, if no dispatcher has seen that yet.
+        """
+        pauses = {}
+        for name, text in self._read_all():
+            if gate := read_gate(name, text):
+                pauses[name] = [pause for pause in (_read_last(text), gate.pause) if pause]
+        return pauses
+
+    def _read_all(self) -> list[tuple[str, str]]:
         client, key = self._namespace.client, self._namespace.keys.gates
         with self._namespace.translate((key, "hash")):
             kept = dict(client.hscan_iter(key, count=PAGE))
-        found = (read_gate(decode(name), decode(text)) for name, text in sorted(kept.items()))
-        return [gate for gate in found if gate and not gate.is_open]
+        return [(decode(name), decode(text)) for name, text in sorted(kept.items())]
 
     def read(self, name: str) -> Gate:
         """Return the gate of the queue `name`."""
@@ -194,4 +208,13 @@ def read_gate(name: str, text: str) -> Gate | None:
             return None
         return Gate(name, pause or None, at_once, rate and format_rate(*rate))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _read_last(text: str) -> Pause | None:
+    """Return the last pause of a gate that has ended; None if none is known."""
+    last = json.loads(text).get("last")
+    try:
+        return Pause(float(last["since"]), float(last["ended"]))
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None

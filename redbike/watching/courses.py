@@ -4,7 +4,9 @@ They call the same policies as dispatchers and workers. Two things are presumed:
 what is late runs at once, and what comes after that is found by the schedule alone.
 """
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from redbike.config import Settings, override
@@ -15,9 +17,9 @@ from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
 from redbike.state.inspected import JobState
 from redbike.state.jobs import JobToSet
-from redbike.state.records import NOTHING, ONCE, OWED, Pause, Streak
+from redbike.state.records import NOTHING, ONCE, OWED, Pause, Streak, Waiting
 from redbike.state.run import Placement, Run
-from redbike.words import Skip
+from redbike.words import Event, Skip
 
 
 @dataclass(slots=True)
@@ -32,10 +34,10 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Until when nothing is taken from the queue of a job."""
+    """From when until when nothing is taken from a queue, or from any."""
 
     since: float
-    until: float
+    until: float  # infinite if that does not end by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,29 @@ class Outlook:
     state: JobState
     settings: Settings
     end: float
-    hold: Hold | None = None  # of its queue, or of everything; it ends after now
-    holds_all: bool = False  # whether that is of everything
+    queue_holds: Sequence[Hold] = ()  # of its queue: the last one that is over, and the present one
+    common_holds: Sequence[Hold] = ()  # of everything
+
+    @property
+    def dispatched_from(self) -> float:
+        """From when on jobs are enqueued again; it may be past."""
+        return self.common_holds[-1].until if self.common_holds else -math.inf
+
+    @property
+    def taken_from(self) -> float:
+        """From when on it is taken from its queue again; it may be past."""
+        return max(self.dispatched_from, self.queue_holds[-1].until if self.queue_holds else -math.inf)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its queue is paused, or everything is."""
+        return self.taken_from > self.state.now
+
+    def find_last_hold(self, start: float) -> Hold | None:
+        """Return the pause that a run knows which begins at `start`, as ``lua/_gates.lua`` finds it."""
+        ended = (_find_last(holds, start) for holds in (self.queue_holds, self.common_holds))
+        # `max` returns the first one of those that have ended at the same time.
+        return max((hold for hold in ended if hold), key=lambda hold: hold.until, default=None)
 
     @property
     def own(self) -> Settings:
@@ -57,6 +80,10 @@ class Outlook:
     def schedule(self) -> Schedule:
         """The schedule of the job. Raise `BadSchedule`."""
         return find_schedule(self.state.jobid, self.state.schedule or "", self.state.options)
+
+
+def _find_last(holds: Sequence[Hold], start: float) -> Hold | None:
+    return next((hold for hold in reversed(holds) if hold.until <= start), None)
 
 
 def follow(outlook: Outlook) -> Course:
@@ -114,12 +141,14 @@ def walk(outlook: Outlook, due: float | None, streak: Streak, now: float, is_enq
 
     One that `is_enqueued` is not late, however long it has waited.
     """
-    course, ready = Course(), max(now, outlook.hold.until if outlook.hold else now)
+    course, ready = Course(), max(now, outlook.taken_from)
     schedule = outlook.schedule
     if due is not None and schedule.allows_pause:
         course.is_continuous = max(due, ready) < outlook.end
         return course
-    held_back = ready if outlook.holds_all else now
+    if ready >= outlook.end:
+        return course
+    held_back = max(now, outlook.dispatched_from)
     if due is not None and not is_enqueued and due <= held_back and streak.due is None:
         due, late = pass_late_ones(schedule, due, held_back, outlook.own)
         course.skipped[Skip.LATE] += late
@@ -128,8 +157,6 @@ def walk(outlook: Outlook, due: float | None, streak: Streak, now: float, is_enq
         if due > ready and is_plain:
             break
         start = max(due, ready)
-        if start >= outlook.end:
-            return course
         placed = _run(outlook, course, due, streak, start)
         due, streak = _read_due(placed, start), Streak.parse(placed.streak)
     course.due = due if due is not None and due < outlook.end else None
@@ -151,8 +178,8 @@ def _make_run(outlook: Outlook, due: float, streak: Streak, start: float) -> Run
     occurrence = due if streak.due is None else streak.due
     run = Run(state.jobid, occurrence, "", start, start, 0, 0, state.schedule or "", "", options=state.options)
     run.tries, run.after = streak.tries, streak.after
-    if outlook.hold and start >= outlook.hold.until:
-        run.queue_pause = outlook.hold.since, outlook.hold.until
+    if hold := outlook.find_last_hold(start):
+        run.queue_pause = hold.since, hold.until
     return run
 
 
@@ -193,13 +220,14 @@ def run_now(outlook: Outlook) -> Course:
         return course
     held = state.held if state.pause else state.timeline
     due, streak = _find_occurrence(state, held)
-    # If its pause is over, a dispatcher resumes it before the run has ended.
-    if not state.pause or (state.pause.until is not None and state.pause.until <= state.now):
+    start = max(state.now, outlook.taken_from)
+    # If its pause is over by then, a dispatcher resumes it before the run has ended.
+    if not state.pause or (state.pause.until is not None and state.pause.until <= start):
         return walk(outlook, due, streak, state.now)
-    start = outlook.hold.until if outlook.hold else state.now
     placed = place_next(_make_run(outlook, due, streak, start), outlook.schedule, outlook.own, state.pause.since)
     kept = replace(state.pause, due=_read_due(placed, start) if placed.due is not None else None)
-    course = follow(replace(outlook, state=replace(state, paused=kept.format(), streak=placed.streak)))
+    # It does not wait in a queue any more, as its status may say.
+    course = follow(replace(outlook, state=replace(state, paused=kept.format(), streak=placed.streak, status=None)))
     if start < outlook.end:
         course.runs.insert(0, start)
     return course
@@ -214,8 +242,9 @@ def _find_occurrence(state: JobState, due: float | None) -> tuple[float, Streak]
     if isinstance(failed, int | float) and 0 <= failed < 1e12:
         return state.now, Streak(tries=1, due=float(failed), after=goes_on)
     if due is not None and due < state.now:
-        return due, kept if state.pause else Streak()
-    return state.now, Streak(after=goes_on)
+        kept = kept if state.pause else Streak()
+        return due, replace(kept, after=due if kept.after is None else kept.after)
+    return state.now, Streak(after=state.now if goes_on is None else goes_on)
 
 
 def move(state: JobState, due: float | None) -> JobState:
@@ -223,6 +252,17 @@ def move(state: JobState, due: float | None) -> JobState:
     if state.pause:
         return replace(state, paused=replace(state.pause, due=due).format(), streak="", queued="", status=None)
     return replace(state, timeline=due, queued="", streak="", running="")
+
+
+def set_due(state: JobState, due: float | None, queue: str) -> JobState:
+    """Return a job that was just set, and is due first at `due`, as ``lua/set.lua`` leaves it."""
+    if due is None or due > state.now:
+        return move(state, due)
+    if state.pause:
+        return state if state.held is not None and state.has_event(Event.ENQ) else move(state, due)
+    # It is enqueued at once, unless it waits in a queue already.
+    queued = state.queued if state.waiting else Waiting(due, queue).format()
+    return replace(state, timeline=None, queued=queued, streak="", running="")
 
 
 def is_same(job: JobToSet, before: str | None) -> bool:

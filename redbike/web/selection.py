@@ -1,7 +1,7 @@
 """Which jobs a request is about: those that it names by their ids, or all that a list shows.
 
 A person confirms a set of jobs that was shown a while ago. The digest of that set goes with the confirmation, so that
-nothing is done to any other set.
+nothing is done to any other set. What opens or closes a queue goes with a digest of its pause.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from starlette.datastructures import ImmutableMultiDict
 
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.redbike import Redbike
+from redbike.state.gates import Pause
 from redbike.state.keys import check_known_jobid
 from redbike.state.overview import Wanted
 from redbike.state.records import encode
@@ -135,6 +136,11 @@ def check_time(until: float) -> None:
     """Raise `TimeoutError` if the monotonic clock is past `until`."""
     if time.monotonic() > until:
         raise TimeoutError
+
+
+def make_pause_digest(pause: Pause | None) -> str:
+    """Return the same text for the same pause of a queue or of everything, and for no other."""
+    return make_digest([repr(pause)])
 
 
 def make_digest(jobids: Iterable[str]) -> str:

@@ -222,7 +222,7 @@ STEERING_PAGE = [
     (
         "a confirmation leaves the focus at its top",
         "web/templates/act_confirm.html",
-        '{% if not (errors or changes is not none) %} tabindex="-1" autofocus{% endif %}',
+        '{% if not (errors or is_other) %} tabindex="-1" autofocus{% endif %}',
         "",
         f"{TROUBLES} -k by_keyboard",
     ),

@@ -1,5 +1,6 @@
 """The rehearsal of an action says what really happens: it is compared with what jobs run in simulated time."""
 
+import json
 import math
 import random
 from collections import Counter
@@ -9,9 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike import BadConfig, BadSchedule, RoundRobin
-from redbike.watching import rehearsal as rehearsals
+from redbike.watching import rehearser as rehearsals
 from redbike.watching.counting import MINUTE
-from redbike.watching.rehearsal import ACTIONS, Change, Rehearser, list_clock_changes
+from redbike.watching.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change
+from redbike.watching.rehearser import Rehearser, list_clock_changes
 from tests.chance import ALWAYS_THE_SAME
 
 HOURS = 2.97  # so that it ends at no due time
@@ -42,8 +44,12 @@ def rehearse(bike, action, jobids, hours=HOURS, patience=math.inf, **how):
     return Rehearser(bike.store, bike.settings, change, hours).run(jobids, patience)
 
 
-def do(bike, action, jobids, until=None, schedule="", tz=None):
+def do(bike, action, jobids, until=None, schedule="", tz=None, gate=None):
     """Do for real what was rehearsed."""
+    if gate is not None:
+        until = {"until": until} if action == "pause" else {}
+        _ = getattr(bike, f"{action}_queue")(gate, **until) if gate else getattr(bike, f"{action}_all")(**until)
+        return
     for jobid in jobids:
         if action == "set":
             bike.set(jobid, schedule, tz=tz)
@@ -253,7 +259,83 @@ class TestOthers:
         check(bike, "resume", [f"{number}:A" for number in range(10)])
 
 
+class TestGates:
+    """A queue, or everything, is paused or resumed."""
+
+    @pytest.mark.parametrize("gate", [QUEUE, ""])
+    @pytest.mark.parametrize(
+        ("options", "released"),
+        [({"catchup": "last"}, 1), ({"catchup": "none"}, 0), ({"catchup": "all", "catchup_limit": 5}, 5)],
+    )
+    @pytest.mark.parametrize("waits", [False, True])
+    def test_a_resumed_gate_releases_what_came_due(self, bike, gate, options, released, waits):
+        bike.set("a:A", "EVERY:7m", **options)
+        skip_to(bike, 300)
+        _ = bike.pause_queue("A") if gate else bike.pause_all()
+        if waits:
+            skip_to(bike, 300)
+            bike.dispatch_due(bike.now)
+        skip_to(bike, 5 * 3600)
+        found = check(bike, "resume", ["a:A"], gate=gate)
+        assert found.without.runs == found.held == 0 < found.changed.runs
+        assert found.changed.at_once >= released
+
+    @pytest.mark.parametrize("gate", [QUEUE, ""])
+    @pytest.mark.parametrize("until", [None, START + 5000])
+    def test_a_paused_gate_holds_its_jobs(self, bike, gate, until):
+        for number, catchup in enumerate(("last", "none", "all")):
+            bike.set(f"{number}:A", "EVERY:10m", catchup=catchup)
+        bike.set("now:A", "NOW")
+        bike.dispatch_due(bike.now)
+        found = check(bike, "pause", ["0:A", "1:A", "2:A", "now:A"], gate=gate, until=until)
+        assert found.changed.at_once == 0 < found.without.at_once
+        assert bool(found.changed.runs) == (until is not None)
+
+    @pytest.mark.parametrize("action", ["pause", "resume"])
+    def test_a_gate_that_is_so_already_stays_so(self, bike, action):
+        bike.set("a:A", "EVERY:10m")
+        if action == "pause":
+            bike.pause_queue("A", until=START + 4000)
+        found = check(bike, action, ["a:A"], gate=QUEUE)
+        assert count(found.changed) == count(found.without) != {}
+
+    def test_what_everything_holds_is_still_held(self, bike):
+        bike.set("a:A", "EVERY:10m")
+        bike.pause_queue("A")
+        bike.pause_all()
+        skip_to(bike, 3600)
+        found = check(bike, "resume", ["a:A"], gate=QUEUE)
+        assert (found.changed.runs, found.held) == (0, 1)
+
+    def test_its_jobs_are_found_wherever_they_are(self, redbike):
+        bike = redbike(RoundRobin("A:B"), now=START)
+        for jobid, schedule in (("late:A", "AT:1000"), ("a:A", "EVERY:1h"), ("b:B", "EVERY:1h"), ("far:A", "EVERY:9h")):
+            bike.set(jobid, schedule)
+        bike.dispatch_due(bike.now)
+        bike.set("held:A", "EVERY:1h")
+        bike.pause("held:A", until=START + 60)
+        rehearser = Rehearser(bike.store, bike.settings, Change("resume", gate=QUEUE), HOURS)
+        assert rehearser.find_jobs(QUEUE, 10, 60.0) == (["late:A", "held:A", "a:A"], False)
+        assert rehearser.find_jobs("", 10, 60.0) == (["late:A", "held:A", "a:A", "b:B"], False)
+        assert rehearser.find_jobs("", 3, 60.0) == (["late:A", "held:A", "a:A"], True)
+        assert rehearser.find_jobs("", 10, 0.0) == (["late:A"], True)
+
+    def test_other_actions_are_refused(self, bike):
+        with pytest.raises(BadConfig, match="bad action 'run': resume, pause are allowed"):
+            rehearse(bike, "run", ["a:A"], gate=QUEUE)
+
+
 class TestWhole:
+    def test_what_workers_run_at_once(self, bike):
+        bike.set("a:A", "EVERY:10m")
+        known = {"kind": "worker", "host": "web1", "pid": 1, "queues": [QUEUE], "version": "1"}
+        for owner, more in (("Owner001", {"concurrency": 10}), ("Owner002", {"concurrency": 1})):
+            bike.store.workers.sign(owner, json.dumps(known | more))
+        bike.store.workers.sign("Owner003", json.dumps(known | {"kind": "dispatcher", "queues": []}))
+        assert rehearse(bike, "run", ["a:A"]).capacities == {QUEUE: Capacity(2, 11)}
+        bike.store.workers.sign("Owner004", json.dumps(known))  # of an older version
+        assert rehearse(bike, "run", ["a:A"]).capacities == {QUEUE: Capacity(3, None)}
+
     def test_the_peak_counts_other_jobs_and_what_runs_took(self, bike):
         bike.set("a:A", "EVERY:10m", history=10)
         bike.set("other:A", "EVERY:5m")
@@ -340,7 +422,7 @@ def choose_options(chance):
 def disturb(bike, chance, jobids):
     """Let some time go by, in which this or that happens."""
     jobid = chance.choice(jobids)
-    match chance.randrange(8):
+    match chance.randrange(10):
         case 0:
             skip_to(bike, chance.uniform(0, 3000))
         case 1:
@@ -356,6 +438,11 @@ def disturb(bike, chance, jobids):
             bike.cancel(jobid)
         case 7:
             bike.set(jobid, chance.choice(SCHEDULES), **choose_options(chance))
+        case 8:
+            until = bike.now + chance.uniform(1, 9000) if chance.random() < 0.4 else None
+            _ = bike.pause_queue("A", until=until) if chance.random() < 0.5 else bike.pause_all(until=until)
+        case 9:
+            _ = bike.resume_queue("A") if chance.random() < 0.5 else bike.resume_all()
 
 
 @pytest.mark.parametrize("number", range(60))
@@ -371,11 +458,13 @@ def test_whatever_has_happened(redbike, number):
         disturb(bike, chance, jobids)
     bike.worker.failed = set(jobids)  # from now on, all succeed
     action, how = chance.choice(["none", *ACTIONS]), {}
+    if action in GATE_ACTIONS and chance.random() < 0.5:
+        how = {"gate": chance.choice([QUEUE, ""])}
     if action == "set":
         how = {"schedule": chance.choice(SCHEDULES)}
     elif action == "pause" and chance.random() < 0.6:
-        how = {"until": bike.now + chance.uniform(1, 9000)}
-    chosen = chance.sample(jobids, 4) if action != "none" else jobids
+        how |= {"until": bike.now + chance.uniform(1, 9000)}
+    chosen = chance.sample(jobids, 4) if action != "none" and "gate" not in how else jobids
     found = rehearse(bike, "unset" if action == "none" else action, chosen, **how)
     for jobid in jobids:
         if jobid not in chosen:

@@ -165,6 +165,31 @@ def test_a_rehearsal_is_of_exactly_the_jobs_that_are_confirmed(bike, browser):
     assert "paused" in bike.tell("nightly:A")
 
 
+@pytest.mark.parametrize(("query", "subject"), [("of=queue&name=A", "the queue work-A"), ("of=all", "everything")])
+def test_a_rehearsed_resume_is_confirmed_as_it_was_shown(bike, browser, query, subject):
+    gate = bike.pause_queue if "queue" in query else lambda *name, **more: bike.pause_all(**more)
+    bike.run("nightly:A")
+    gate("A", reason="holiday")
+    rehearsal = browser.get(f"/rehearse?action=resume&{query}")
+    _ = bike.resume_queue("A") if "queue" in query else bike.resume_all()
+    gate("A", reason="disk is full")
+    page = browser.send(rehearsal, f"Resume {subject}")
+    assert page.status == 409
+    assert "The pause has changed since it was shown, so nothing was done." in page.text
+    assert "disk is full" in page.text
+    assert [each.pause.reason for each in bike.gates() if each.pause] == ["disk is full"]
+    assert browser.send(page, f"Resume {subject}").notes == [f"{subject[0].upper()}{subject[1:]} goes on."]
+    rehearsal = browser.get(f"/rehearse?action=pause&{query}&reason=holiday")
+    assert browser.send(rehearsal, f"Pause {subject}").notes == [f"{subject[0].upper()}{subject[1:]} is paused."]
+    assert [each.pause.reason for each in bike.gates() if each.pause] == ["holiday"]
+
+
+def test_the_confirmation_for_everything_leads_to_its_rehearsal(bike, browser):
+    page = browser.send(browser.get("/"), "Pause everything")
+    [place] = re.findall(r'href="(rehearse[^"]*)"', page.html)
+    assert "Rehearsal: Pause everything" in browser.get(f"/{html.unescape(place)}").text
+
+
 def test_a_selection_without_a_job_is_no_selection_of_all(bike, browser):
     before = dump(bike.store)
     page = browser.send(browser.get("/jobs"), "Unset")

@@ -1,10 +1,12 @@
 """The rehearsal as a page: it shows both sides, changes nothing, and its form names exactly what was shown."""
 
+import json
 import re
 from html import unescape
 
 import pytest
 
+from redbike.watching import rehearser
 from redbike.web.pages import rehearsal as pages
 from redbike.web.selection import make_digest
 
@@ -138,6 +140,57 @@ def test_more_jobs_than_can_be_rehearsed_cannot_be_confirmed(paused, browse, mon
     html = browse(write=True).get("/rehearse?action=resume&paused=1").text
     assert "There are more jobs than 2" in html
     assert 'method="post"' not in html
+
+
+@pytest.mark.parametrize(("query", "subject"), [("of=queue&name=A", "the queue work-A"), ("of=all", "everything")])
+def test_a_queue_or_everything(paused, browse, query, subject):
+    _ = paused.pause_queue("A") if "queue" in query else paused.pause_all()
+    html = browse(write=True).get(f"/rehearse?action=resume&{query}").text
+    assert f"<title>Rehearsal: Resume {subject}" in html
+    assert "Without it: 0 runs in 6 h" in html
+    assert "With it: 35 runs" in html or "With it: 36 runs" in html
+    assert f'<button class="do">Resume {subject}</button>' in html
+    assert '<option value="run"' not in html
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("action=run&of=all", "bad action &#39;run&#39;: resume, pause are allowed"),
+        ("action=pause&of=moon", "bad of &#39;moon&#39;"),
+        ("action=pause&of=queue", "bad queue name"),
+        ("action=pause&of=queue&name=timeline", "timeline"),
+    ],
+)
+def test_a_bad_queue_or_action_of_one_is_said(paused, page, query, said):
+    answer = page.get(f"/rehearse?{query}")
+    assert answer.status_code == 400
+    assert said in answer.text
+
+
+def test_a_queue_without_jobs(paused, page):
+    answer = page.get("/rehearse?action=pause&of=queue&name=B")
+    assert answer.status_code == 200
+    assert "No job would run in this time" in answer.text
+
+
+def test_the_queues_lead_to_it(paused, page):
+    paused.run("other:A")
+    [link] = re.findall(r'href="(rehearse\?[^"]*)"', page.get("/queues").text)
+    assert "action=pause" in link
+    assert "Rehearsal: Pause the queue work-A" in page.get(f"/{unescape(link)}").text
+
+
+def test_workers_that_run_less_than_would_go_on_are_named(bike, page, monkeypatch):
+    for number in range(30):
+        bike.set(f"{number}:A", "*/15 * * * *")
+    known = {"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1", "concurrency": 2}
+    bike.store.workers.sign("Owner001", json.dumps(known))
+    monkeypatch.setattr(rehearser, "read_duration", lambda history: 90.0)
+    html = page.get("/rehearse?action=run&id=0%3AA").text
+    # 30 runs of 90 s each in 15 minutes are 3 at a time.
+    assert "runs of work-A would go on at a time, and its workers run 2 at once: they will wait." in html
+    assert ">2 in 1 process</td>" in html
 
 
 def test_the_page_of_a_job_leads_to_it(paused, page):

@@ -1,16 +1,19 @@
 """Actions: a form asks for one, a person confirms what cannot be taken back, and a note says what became of it."""
 
+from urllib.parse import urlencode
+
 from starlette.responses import Response
 
 from redbike.errors import RedbikeError
 from redbike.schedule.forecast import Clock
+from redbike.state.gates import Pause
 from redbike.state.overview import Wanted
 from redbike.web.forms import MOST_BACK
 from redbike.web.memory import Note
 from redbike.web.orders import Given, Order, count_words
 from redbike.web.pages.rehearsal import REHEARSED
 from redbike.web.rendering import show_text
-from redbike.web.selection import Found
+from redbike.web.selection import Found, make_pause_digest
 from redbike.web.sent import Sent
 from redbike.web.steering import Done, Steerer
 from redbike.words import Event
@@ -33,10 +36,18 @@ def carry_out(sent: Sent) -> Response:
     given = Given.read(order, clock)
     if order.of == "jobs":
         return _act_on_jobs(sent, order, given, clock)
+    return _act_on_gate(sent, order, given, clock)
+
+
+def _act_on_gate(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
     steerer = sent.make_steerer()
     name = steerer.find_queue(order.queue) if order.of == "queue" else ""
-    if given.errors or (order.of == "all" and not order.is_confirmed):
-        return _ask(sent, order, given, clock, f"the queue {show_text(name)}" if name else "everything")
+    # Only a rehearsal sends the digest of the pause that it was about.
+    pause = steerer.store.gates.read(name).pause if order.digest else None
+    is_other = bool(order.digest) and order.digest != make_pause_digest(pause)
+    if given.errors or is_other or (order.of == "all" and not order.is_confirmed):
+        subject = f"the queue {show_text(name)}" if name else "everything"
+        return _ask(sent, order, given, clock, subject, is_other=is_other, pause=pause)
     return sent.do_once(lambda: _steer_gate(steerer, order, given, name))
 
 
@@ -73,6 +84,7 @@ def _ask(
     subject: str,
     found: Found | None = None,
     is_other: bool = False,
+    pause: Pause | None = None,
 ) -> Response:
     """Say what would happen, and ask whether it shall; nothing is changed yet."""
     changes = _compare(sent, order, found) if found and is_other else None
@@ -90,14 +102,17 @@ def _ask(
         found=found,
         named=found.jobids[:NAMED] if found else (),
         changes=changes,
-        rehearsal=_name_rehearsal(order) if found else "",
+        is_other=is_other,
+        pause=pause,
+        rehearsal=_name_rehearsal(order),
         back=order.back.removeprefix("./"),
     )
 
 
 def _name_rehearsal(order: Order) -> str:
-    """Return where one sees what an order on jobs would bring; "" for one that cannot be rehearsed."""
-    place = f"rehearse?action={order.action}&{order.selection.query}"
+    """Return where one sees what an order would bring; "" for one that cannot be rehearsed."""
+    target = urlencode([("of", order.of), ("name", order.queue)]) if order.of != "jobs" else order.selection.query
+    place = f"rehearse?action={order.action}&{target}"
     return place if order.action in REHEARSED and len(place) <= MOST_BACK else ""
 
 

@@ -1,19 +1,26 @@
-"""The rehearsal: the next hours with an action and without it, and a form that confirms it for exactly these jobs."""
+"""The rehearsal: the next hours with an action and without it, and a form that confirms exactly that."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.errors import BadConfig, BadSchedule
+from redbike.redbike import Redbike
 from redbike.schedule.forecast import Clock, format_length
 from redbike.schedule.moments import parse_timestamp
+from redbike.steering.gates import Gatekeeper
 from redbike.steering.operator import check_until
-from redbike.watching.rehearsal import ACTIONS, MOST_HOURS, MOST_JOBS, Change, Peak, Rehearsal, Rehearser, Side
-from redbike.web.selection import Found, Selection
+from redbike.watching.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
+from redbike.watching.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
+from redbike.web.orders import TARGETS
+from redbike.web.rendering import show_text
+from redbike.web.selection import PATIENCE as SEARCHED
+from redbike.web.selection import Found, Selection, make_pause_digest
 from redbike.web.site import Site
 from redbike.web.strips import draw_load
 
@@ -44,40 +51,98 @@ class Row:
 
     without: Peak
     changed: Peak
-    workers: int
-    at_once: int | None  # so many runs of the queue may go on at a time
+    capacity: Capacity  # of its workers
+    limit: int | None  # so many runs of the queue may go on at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the action is done to: jobs, a queue or everything."""
+
+    of: str = "jobs"  # or queue, or all
+    queue: str = ""  # the full name of the queue
+    selection: Selection = field(default_factory=Selection)
+
+    @classmethod
+    def read(cls, given: QueryParams, bike: Redbike) -> "Aim":
+        """Read it from a query, which names it as a form does. Raise `BadConfig`, `BadJobId` and `BadQueueName`."""
+        of = given.get("of") or "jobs"
+        if of not in TARGETS:
+            raise BadConfig(f"bad of {of!r:.40}: {', '.join(TARGETS)} are allowed")
+        if of == "jobs":
+            return cls(of, "", Selection.read(given))
+        return cls(of, Gatekeeper(bike.store, bike.worker).find_queue(given.get("name", "")) if of == "queue" else "")
+
+    @property
+    def gate(self) -> str | None:
+        """The name of the gate that the action opens or closes; None for an action on jobs."""
+        return None if self.of == "jobs" else self.queue
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The actions that can be rehearsed."""
+        return ACTIONS if self.gate is None else GATE_ACTIONS
+
+    def params(self) -> list[tuple[str, str]]:
+        """Return it as the parameters that `read` reads."""
+        if self.gate is None:
+            return self.selection.params()
+        return [("of", self.of), *([("name", self.queue)] if self.queue else [])]
+
+    def find(self, site: Site, rehearser: Rehearser) -> Found:
+        """Return the jobs that it is about: up to `MOST_JOBS`."""
+        if self.gate is None:
+            return self.selection.find(site.bike, MOST_JOBS)
+        jobids, is_more = rehearser.find_jobs(self.gate, MOST_JOBS, SEARCHED)
+        return Found(tuple(jobids), is_more)
+
+    def is_whole(self, found: Found) -> bool:
+        """Tell whether `found` is all that the action would be done to."""
+        return self.gate is not None or (bool(found.jobids) and not found.is_more)
+
+    def make_digest(self, site: Site, found: Found) -> str:
+        """Return what the confirmation compares: the set of jobs, or the pause."""
+        return found.digest if self.gate is None else make_pause_digest(site.bike.store.gates.read(self.gate).pause)
+
+    def describe(self, found: Found) -> str:
+        """Name it in words."""
+        if self.gate is not None:
+            return f"the queue {show_text(self.gate)}" if self.gate else "everything"
+        return f"{len(found.jobids):,}{' or more' * found.is_more} job{'s' * (len(found.jobids) != 1)}"
 
 
 def show_rehearsal(site: Site, request: Request) -> Response:
     """Show what the action that is asked for would change. Nothing is changed."""
     given = request.query_params
     clock = site.read_clock()
-    selection, hours = Selection.read(given), _read_hours(given.get("hours", ""))
-    change = _read_change(dict(given), clock)
-    found = selection.find(site.bike, MOST_JOBS)
+    aim, hours = Aim.read(given, site.bike), _read_hours(given.get("hours", ""))
+    change = _read_change(dict(given), clock, aim)
+    rehearser = Rehearser(site.bike.store, site.bike.settings, change, hours)
+    found = aim.find(site, rehearser)
     if change.action == "set" and not found.jobids:
-        found = Found(selection.jobids)  # they may be new
-    site.memory.keep_set(found)
+        found = Found(aim.selection.jobids)  # they may be new
+    if aim.gate is None:
+        site.memory.keep_set(found)
     texts = [(name, given[name]) for name in ("until", "reason", "schedule", "tz") if given.get(name)]
-    rehearsal = None
-    if found.jobids:
-        rehearsal = _rehearse(site, change, hours, found)
+    rehearsal = _rehearse(rehearser, found) if found.jobids else None
     return site.answer(
         request,
         "rehearsal.html",
         clock,
         here="rehearse",
         change=change,
+        aim=aim,
         verb=VERBS[change.action],
-        params=_clean([*selection.params(), *texts]),
+        subject=aim.describe(found),
+        params=_clean([*aim.params(), *texts]),
         texts=texts,
         hours=hours,
-        actions=ACTIONS,
+        actions=aim.actions,
         found=found,
-        digest=found.digest,
+        digest=aim.make_digest(site, found),
         named=found.jobids[:NAMED],
         most=MOST_JOBS,
-        can_confirm=site.write and change.action in REHEARSED and not found.is_more,
+        can_confirm=site.write and change.action in REHEARSED and aim.is_whole(found),
         **(_describe(rehearsal, clock) if rehearsal else {"rehearsal": None}),
     )
 
@@ -87,9 +152,9 @@ def _clean(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(name, value.encode(errors="replace").decode()) for name, value in pairs]
 
 
-def _rehearse(site: Site, change: Change, hours: float, found: Found) -> Rehearsal:
+def _rehearse(rehearser: Rehearser, found: Found) -> Rehearsal:
     try:
-        return Rehearser(site.bike.store, site.bike.settings, change, hours).run(found.jobids, PATIENCE)
+        return rehearser.run(found.jobids, PATIENCE)
     except BadSchedule as error:
         raise BadConfig(str(error)) from None
 
@@ -102,10 +167,10 @@ def _read_hours(text: str) -> int:
     return int(text)
 
 
-def _read_change(given: dict[str, str], clock: Clock) -> Change:
+def _read_change(given: dict[str, str], clock: Clock, aim: Aim) -> Change:
     action, schedule, until = given.get("action", ""), given.get("schedule", ""), given.get("until", "").strip()
-    if action not in ACTIONS:
-        raise BadConfig(f"bad action {action!r:.40}: {', '.join(ACTIONS)} are allowed")
+    if action not in aim.actions:
+        raise BadConfig(f"bad action {action!r:.40}: {', '.join(aim.actions)} are allowed")
     if action == "set" and not schedule:
         raise BadConfig("bad schedule '': one is needed to rehearse that it is set")
     moment = None
@@ -114,7 +179,7 @@ def _read_change(given: dict[str, str], clock: Clock) -> Change:
             moment = check_until(parse_timestamp(until, clock.zone), clock.now, until)
         except BadSchedule as error:
             raise BadConfig(str(error)) from None
-    return Change(action, moment, schedule, given.get("tz") or None)
+    return Change(action, moment, schedule, given.get("tz") or None, aim.gate)
 
 
 def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
@@ -123,10 +188,7 @@ def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
     most = max([1, *without.minutes, *changed.minutes])
     draw = partial(draw_load, rehearsal, name=lambda moment: clock.format(moment)[11:16])
     peaks = {peak.queue: peak for peak in rehearsal.find_peaks(without)}
-    rows = [
-        Row(peaks[peak.queue], peak, rehearsal.workers.get(peak.queue, 0), _find_limit(rehearsal, peak.queue))
-        for peak in rehearsal.find_peaks(changed)
-    ]
+    rows = [_make_row(rehearsal, peaks[peak.queue], peak) for peak in rehearsal.find_peaks(changed)]
     return {
         "rehearsal": rehearsal,
         "sides": [
@@ -142,9 +204,9 @@ def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
     }
 
 
-def _find_limit(rehearsal: Rehearsal, queue: str) -> int | None:
-    gate = rehearsal.gates.get(queue)
-    return gate.at_once if gate else None
+def _make_row(rehearsal: Rehearsal, without: Peak, changed: Peak) -> Row:
+    gate, capacity = rehearsal.gates.get(changed.queue), rehearsal.capacities.get(changed.queue, Capacity())
+    return Row(without, changed, capacity, gate.at_once if gate else None)
 
 
 def _find_densest(side: Side) -> tuple[float, int]:
@@ -160,9 +222,12 @@ def _label(name: str, side: Side, rehearsal: Rehearsal) -> str:
 
 def _warn(row: Row) -> str:
     """Return what workers cannot do, in a sentence; "" if they can, or nobody knows."""
-    busy, queue = row.changed.busy, row.changed.queue
-    if row.changed.runs and not row.workers:
+    busy, queue, room = row.changed.busy, row.changed.queue, row.capacity.at_once
+    if row.changed.runs and not row.capacity.processes:
         return f"No worker process that is known works the queue {queue}."
-    if busy is None or row.at_once is None or busy <= row.at_once:
+    if busy is None:
         return ""
-    return f"About {math.ceil(busy):,} runs of {queue} would go on at a time, and {row.at_once:,} may: they will wait."
+    many = f"About {math.ceil(busy):,} runs of {queue} would go on at a time"
+    if row.limit is not None and busy > row.limit:
+        return f"{many}, and {row.limit:,} may: they will wait."
+    return f"{many}, and its workers run {room:,} at once: they will wait." if room is not None and busy > room else ""
