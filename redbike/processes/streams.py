@@ -135,6 +135,7 @@ class _WatchedFile(io.FileIO):
     is_forgiving = False
     error: OSError | None = None
     loss: OSError | None = None  # why it has discarded data although its reader is still there
+    replaced: io.TextIOWrapper | None = None  # the stream whose descriptor it writes to
 
     def write(self, data: Any) -> int:
         rest = memoryview(data).cast("B")
@@ -177,4 +178,7 @@ def _watch(name: str, stream: io.TextIOWrapper, by_lines: bool) -> None:
         # PYTHONUNBUFFERED sets it, as many images of containers do.
         write_through=stream.write_through and not by_lines,
     )
+    # Whoever has replaced the stream may hold no other reference. Its end would close the descriptor, and the next file
+    # or connection that is opened would get that number, and then the output.
+    raw.replaced = stream
     setattr(sys, name, watched)
