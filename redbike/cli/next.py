@@ -33,7 +33,7 @@ def print_next(arguments: Arguments, config: Config) -> int:
             print(state)
             return DONE
         schedule = spread(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
-    for line in filter(None, (schedule.explain(), state)):
+    for line in filter(None, (schedule.explain(zone), state)):
         print(line)
     if not state and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
         print("That is past: it is due at once when it is set.")

@@ -60,7 +60,7 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
     state, goes_on = describe_job(job, clock)
     tables.print_title(jobid)
     if schedule and not schedule.never_runs:
-        print(schedule.explain())
+        print(schedule.explain(clock.zone))
     print(state or f"It waits until it is due, {clock.measure(job['next_run'])}.")
     facts = dict(_list_facts(bike, jobid, job, clock))
     for name, value in facts.items():

@@ -1,14 +1,17 @@
 """Explain in plain English when a schedule runs, so that people can check whether a text means what they want."""
 
+import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.crontab import CronFields, DayFields
+from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.rrule.days import complete_days
 from redbike.schedule.rrule.recurrence import Recurrence
 from redbike.schedule.rrule.rule import HOURLY, MINUTELY, MONTHLY, NO_END, SECONDLY, WEEKLY, YEARLY, Rule, parse_moment
+from redbike.schedule.zones import Offsets, find_zone
 
 SUNDAY_FIRST = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 MONDAY_FIRST = (*SUNDAY_FIRST[1:], "Sunday")
@@ -17,6 +20,7 @@ MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+DAY = 86400  # seconds
 MAX_LISTED = 6  # times of day, or dates; more are not listed one by one
 
 
@@ -119,17 +123,18 @@ def _list_or_count(dates: list[str]) -> str:
 
 def explain_recurrence(source: Recurrence) -> str:
     """Explain a set of rules and dates, without its zone."""
-    start = _make_local(source.start.wall)
-    parts = [_capitalize("; and ".join(_describe_rule(rule, start) for rule in source.rules))] if source.rules else []
+    start, zone = _make_local(source.start.wall), source.zone
+    rules = [_describe_rule(rule, start, zone) for rule in source.rules]
+    parts = [_capitalize("; and ".join(rules))] if rules else []
     if source.dates:
-        parts.append(f"{'also ' if parts else 'On '}{_describe_dates(source.dates, 'on ' if parts else '')}")
-    parts += [f"except {_describe_rule(rule, start)}" for rule in source.exrules]
+        parts.append(f"{'also ' if parts else 'On '}{_describe_dates(source.dates, 'on ' if parts else '', zone)}")
+    parts += [f"except {_describe_rule(rule, start, zone)}" for rule in source.exrules]
     if source.exdates:
-        parts.append(f"except {_describe_dates(sorted(source.exdates), 'on ')}")
+        parts.append(f"except {_describe_dates(sorted(source.exdates), 'on ', zone)}")
     return f"{', '.join(parts)}, from {_format_local(start)} on" if source.rules else ", ".join(parts)
 
 
-def _describe_rule(rule: Rule, start: datetime) -> str:
+def _describe_rule(rule: Rule, start: datetime, zone: Offsets) -> str:
     unit = UNITS[rule.freq]
     often = f"every {unit}" if rule.interval == 1 else f"every {rule.interval} {unit}s"
     parts = [often, _describe_rule_days(rule, start), _describe_rule_clock(rule, start)]
@@ -138,7 +143,7 @@ def _describe_rule(rule: Rule, start: datetime) -> str:
     if rule.count:
         parts.append("once" if rule.count == 1 else f"{rule.count} times")
     if rule.until:
-        parts.append(f"until {_describe_until(rule.until)}")
+        parts.append(f"until {_describe_until(rule.until, zone)}")
     return ", ".join(filter(None, parts))
 
 
@@ -190,16 +195,17 @@ def _describe_at(unit: str, values: Sequence[int]) -> str:
     return f"at {unit}{'s' * (len(values) > 1)} {_join_runs(values)}"
 
 
-def _describe_until(text: str) -> str:
+def _describe_until(text: str, zone: Offsets) -> str:
     moment = parse_moment(text, text, last=NO_END)
-    local = _make_local(moment.wall)
-    return _format_day(local) if moment.is_date else _format_local(local) + " UTC" * moment.is_utc
+    if moment.is_date:
+        return _format_day(_make_local(moment.wall))
+    return _format_instant(moment.wall, zone) if moment.is_utc else _format_wall(moment.wall)
 
 
-def _describe_dates(instants: Sequence[int], on: str) -> str:
+def _describe_dates(instants: Sequence[int], on: str, zone: Offsets) -> str:
     if len(instants) > MAX_LISTED:
         return f"{on}{len(instants)} dates"
-    return f"{on}{_join(format_moment(instant) + ' UTC' for instant in instants)}"
+    return f"{on}{_join(_format_instant(instant, zone) for instant in instants)}"
 
 
 def _name_day(number: int) -> str:
@@ -252,9 +258,18 @@ def _format_time(hour: int, minute: int, second: int) -> str:
     return f"{hour:02}:{minute:02}" + (f":{second:02}" if second else "")
 
 
-def format_moment(instant: float) -> str:
-    """Return an instant (epoch seconds) as a local time in UTC: ``Monday, 4 May 2026 at 09:00``."""
-    return _format_local(datetime.fromtimestamp(instant, UTC))
+def format_moment(instant: float, timezone: str) -> str:
+    """Return an instant (epoch seconds) as a local time: ``Monday, 4 May 2026 at 09:00, Europe/Berlin time``.
+
+    In the last day of the year 9999 it is in UTC: other zones may have the year 10000 then.
+    """
+    if timezone == "UTC" or instant > END_OF_TIME - DAY:
+        return f"{_format_instant(instant, find_zone('UTC'))} UTC"
+    return f"{_format_instant(instant, find_zone(timezone))}, {timezone} time"
+
+
+def _format_instant(instant: float, zone: Offsets) -> str:
+    return _format_local(_make_local(instant + zone(math.floor(instant))[2]))
 
 
 def _format_local(moment: datetime) -> str:
@@ -269,7 +284,7 @@ def _format_day(moment: datetime) -> str:
     return f"{MONDAY_FIRST[moment.weekday()]}, {moment.day} {MONTHS[moment.month - 1]} {moment.year}"
 
 
-def _make_local(wall: int) -> datetime:
+def _make_local(wall: float) -> datetime:
     return datetime(1970, 1, 1) + timedelta(seconds=wall)
 
 

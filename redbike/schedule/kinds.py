@@ -46,8 +46,11 @@ class Schedule(ABC):
         """Return the first due time strictly after `after`, both in epoch seconds; None when there is none."""
 
     @abstractmethod
-    def explain(self) -> str:
-        """Return a sentence in plain English that says when it runs."""
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs.
+
+        Instants are in the zone of the schedule, and where it follows no clock, in `timezone`.
+        """
 
     def count(self, after: float, until: float, limit: int) -> int:
         """Count the due times in (after, until], up to `limit`."""
@@ -111,7 +114,7 @@ class Now(Keyword):
         """Return None: it is due when it is set, and never again."""
         return None
 
-    def explain(self) -> str:
+    def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         return "Once, right away."
 
@@ -130,7 +133,7 @@ class Continue(Keyword):
         """Return 0: there are no occurrences that could be missed."""
         return 0
 
-    def explain(self) -> str:
+    def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         return "Again as soon as a run is done, or after the pause that it asks for."
 
@@ -145,7 +148,7 @@ class Stop(Keyword):
         """Return None."""
         return None
 
-    def explain(self) -> str:
+    def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         return "Not any more."
 
@@ -181,9 +184,9 @@ class At(Keyword):
         """Return the instant if it is after `after`."""
         return self.instant if self.instant > after else None
 
-    def explain(self) -> str:
+    def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
-        return f"Once, on {format_moment(self.instant)} UTC."
+        return f"Once, on {format_moment(self.instant, timezone)}."
 
 
 class Every(Keyword):
@@ -236,9 +239,9 @@ class Every(Keyword):
         # As Redis keeps it. An instant with more decimals would seem to come once more, after itself.
         return round(self.anchor + steps * self.period, 6)
 
-    def explain(self) -> str:
+    def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
-        return f"Every {format_duration(self.period)}, counted from {format_moment(self.anchor)} UTC."
+        return f"Every {format_duration(self.period)}, counted from {format_moment(self.anchor, timezone)}."
 
 
 class CronSchedule(Schedule):
@@ -253,7 +256,7 @@ class CronSchedule(Schedule):
         """Return the first occurrence after `after`, both in epoch seconds; None after the year 9999."""
         return self._cron.next(after)
 
-    def explain(self) -> str:
+    def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         words = explain_cron(self._cron.fields)
         if isinstance(self._cron, AmendedCron):
@@ -283,7 +286,7 @@ class RecurrenceSchedule(Schedule):
         """Return the first occurrence after `after`, both in epoch seconds; None when there is none."""
         return self._recurrence.next(after)
 
-    def explain(self) -> str:
+    def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         return f"{explain_recurrence(self._recurrence)}, {self.timezone} time."
 

@@ -45,9 +45,9 @@ class SpreadSchedule(Schedule):
         """Count the due times in (after, until], up to `limit`."""
         return self._base.count(self._without_share(after), self._without_share(until), limit)
 
-    def explain(self) -> str:
+    def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
-        return f"{self._base.explain()} Each run is {self._share:g} s later."
+        return f"{self._base.explain(timezone)} Each run is {self._share:g} s later."
 
     def with_zone(self) -> Schedule:
         """Return the same schedule with its zone in its text, even if that is UTC."""

@@ -53,7 +53,7 @@ def make_preview(text: str, tz: str, jobid: str, share: str, zone: str, now: flo
 
 def _foresee(preview: Preview, schedule: Schedule) -> None:
     now = preview.clock.now
-    preview.words = schedule.explain()
+    preview.words = schedule.explain(preview.clock.zone)
     if schedule.never_runs:
         preview.remark = "It does not run any more: it leaves the timeline and its queue."
     elif schedule.is_immediate:

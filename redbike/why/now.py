@@ -107,7 +107,7 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
             return (
                 f"Its occurrence of {clock.name(tried.due)} is tried again at {clock.name(due)}, {clock.measure(due)}."
             )
-        text = situation.schedule.explain() if situation.schedule else ""
+        text = situation.schedule.explain(clock.zone) if situation.schedule else ""
         said = f": {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
         return f"It is not due until {clock.name(due)}, {clock.measure(due)}{said}."
     waits = f"It has been due since {clock.name(due)}"

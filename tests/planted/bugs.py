@@ -5748,6 +5748,27 @@ BUGS = [
         f"{INCIDENT_PAGE} -k ask_for_it",
     ),
     Bug(
+        "an instant is explained in UTC whatever the zone",
+        "schedule/explain.py",
+        'if timezone == "UTC" or instant > END_OF_TIME - DAY:',
+        "if True:",
+        "tests/schedule/test_explain.py -k said_in_a_zone",
+    ),
+    Bug(
+        "an instant of the last day that a calendar has is explained in any zone",
+        "schedule/explain.py",
+        'if timezone == "UTC" or instant > END_OF_TIME - DAY:',
+        'if timezone == "UTC":',
+        "tests/schedule/test_explain.py -k said_in_a_zone",
+    ),
+    Bug(
+        "the end of a rule is explained in UTC",
+        "schedule/explain.py",
+        "_format_instant(moment.wall, zone) if moment.is_utc",
+        "_format_wall(moment.wall) if moment.is_utc",
+        "tests/schedule/test_explain.py -k plain",
+    ),
+    Bug(
         "a rehearsal does not count what a resume passes over",
         "watching/courses.py",
         "    course.skipped.update(placed.skipped)\n",

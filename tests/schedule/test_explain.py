@@ -6,6 +6,7 @@ import pytest
 
 from redbike.errors import BadSchedule
 from redbike.schedule.parser import parse
+from redbike.schedule.spread import spread
 from tests.exhaustive.oracle import random_line, random_rule
 
 START = "DTSTART;TZID=America/New_York:19970902T090000\nRRULE:"
@@ -69,10 +70,10 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
             START + "FREQ=WEEKLY;INTERVAL=2;WKST=SU;BYDAY=SU,MO",
             f"Every 2 weeks, on Sunday and Monday of weeks that begin on Sunday, at 09:00, {SINCE}",
         ),
-        ("RDATE:20270101T000000Z", "On Friday, 1 January 2027 at 00:00 UTC, UTC time."),
+        ("RDATE:20270101T000000Z", "On Friday, 1 January 2027 at 00:00, UTC time."),
         (
             START + "FREQ=DAILY;UNTIL=20260301T080000Z",
-            f"Every day, at 09:00, until Sunday, 1 March 2026 at 08:00 UTC, {SINCE}",
+            f"Every day, at 09:00, until Sunday, 1 March 2026 at 03:00, {SINCE}",
         ),
         (START + "FREQ=YEARLY", f"Every year, on 2 September, at 09:00, {SINCE}"),
         (START + "FREQ=HOURLY;INTERVAL=3;BYMINUTE=0,30", f"Every 3 hours, at minutes 0 and 30, {SINCE}"),
@@ -80,12 +81,27 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
         (
             START + "FREQ=DAILY;UNTIL=20300101\nEXRULE:FREQ=WEEKLY\nEXDATE:20260101T140000Z",
             "Every day, at 09:00, until Tuesday, 1 January 2030, except every week, on Tuesday, at 09:00, "
-            f"except on Thursday, 1 January 2026 at 14:00 UTC, {SINCE}",
+            f"except on Thursday, 1 January 2026 at 09:00, {SINCE}",
         ),
     ],
 )
 def test_it_is_said_in_plain_english(text, words):
     assert parse(text).explain() == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("AT:1780000000", "Once, on Thursday, 28 May 2026 at 22:26:40, Europe/Berlin time."),
+        ("EVERY:1d@0", "Every day, counted from Thursday, 1 January 1970 at 01:00, Europe/Berlin time."),
+        ("AT:253402300799", "Once, on Friday, 31 December 9999 at 23:59:59 UTC."),
+        ("CRON_TZ=Asia/Tokyo 0 9 * * *", "At 09:00, every day, Asia/Tokyo time."),
+        (START + "FREQ=YEARLY", f"Every year, on 2 September, at 09:00, {SINCE}"),
+    ],
+)
+def test_instants_are_said_in_a_zone_unless_the_schedule_has_one(text, words):
+    assert parse(text).explain("Europe/Berlin") == words
+    assert spread(parse(text), "job:A", 60).explain("Europe/Berlin").startswith(f"{words} Each run is ")
 
 
 @pytest.mark.parametrize("block", range(10))

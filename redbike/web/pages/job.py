@@ -61,7 +61,7 @@ def show_job(site: Site, request: Request) -> Response:
         queue=seen[0].queue if seen else "",
         status_words=STATUSES[status.event] if status else "",
         stored_status=status,
-        words=schedule.explain() if schedule and not schedule.never_runs else "",
+        words=schedule.explain(zone) if schedule and not schedule.never_runs else "",
         zone=zone,
         zone_clock=Clock(clock.now, zone),
         schedule=schedule,
