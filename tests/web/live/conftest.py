@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import pytest
+from playwright.sync_api import expect
 from starlette.applications import Starlette
 from uvicorn import Config, Server
 
@@ -88,6 +89,7 @@ def page_on_node(request, node):
 
 @pytest.fixture(scope="module")
 def browser():
+    expect.set_options(timeout=BUSY)
     with open_chromium() as browser:
         yield browser
 
