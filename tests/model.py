@@ -443,10 +443,12 @@ class Model:
         if failure:
             job.tries = Tries(tries=failure[1], due=failure[0], after=goes_on)
             return failure[0]
-        overdue = waited is not None and waited < now
-        if not (overdue and paused):
-            job.tries = Tries() if overdue else Tries(after=goes_on)
-        return waited if overdue else now
+        if waited is not None and waited < now:
+            kept = job.tries if paused else Tries()
+            job.tries = replace(kept, after=waited if kept.after is None else kept.after)
+            return waited
+        job.tries = Tries(after=now if goes_on is None else goes_on)
+        return now
 
     # What the dispatcher does
 
