@@ -131,7 +131,10 @@ class Looking:
         return self.store.questions.list_failures()
 
     def queues(self) -> list[Queue]:
-        """Every queue that was ever used, by name: what waits in it, what runs, and how much has ended of late."""
+        """Every queue that was ever used, or is paused or limited, by name.
+
+        It says what waits in the queue, what runs, and how much has ended of late.
+        """
         return self.store.depths.list_all()
 
     def workers(self) -> list[Process]:

@@ -15,7 +15,7 @@ TOGETHER = 20  # queues that one script looks at
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue that was ever used. Times are epoch seconds by Redis' clock."""
+    """A queue that was ever used, or is paused or limited. Times are epoch seconds by Redis' clock."""
 
     queue: str
     waiting: int  #: jobs, without those that were withdrawn
@@ -37,9 +37,10 @@ class Depths:
     def list_all(self, with_rates: bool = True) -> list[Queue]:
         """Return all queues, by name. For their rates, all is read that has ended and is not archived yet."""
         client, keys = self._namespace.client, self._namespace.keys
-        with translate_errors():
-            names = sorted(map(decode, self._namespace.fetch(client.smembers, keys.queues, "set")))
         gates = {gate.queue: gate for gate in self._gates.list_all()}
+        with translate_errors():
+            used = map(decode, self._namespace.fetch(client.smembers, keys.queues, "set"))
+        names = sorted({*used, *filter(None, gates)})
         flying, everything = self._count_flying(), gates.get("")
         ended: Counter[str] | None = None if with_rates else Counter()
         found = []

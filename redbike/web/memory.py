@@ -75,6 +75,11 @@ class Memory:
                 self._oldest = max(self._oldest, self._used.popitem(last=False)[1])
             return "ok"
 
+    def is_used(self, sent: str) -> bool:
+        """Tell whether the key of a form was used up."""
+        with self._lock:
+            return sent.rpartition(".")[0] in self._used
+
     def _sign(self, key: str, browser: str) -> str:
         return self._keys.make_form(f"{browser} once {key}")
 

@@ -50,6 +50,15 @@ class Sent:
         self.memory.add_note(self.browser, note)
         return RedirectResponse(read_back(self.form) if back is None else back, 303)
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether this form was sent before, and what it asks for was done."""
+        return self.memory.is_used(self.form.get("once", ""))
+
+    def refuse_again(self) -> Response:
+        """Lead the browser back, and say that what it asks for was done before."""
+        return self.lead_back(Note(USED_UP["again"], is_problem=True))
+
     def do_once(self, do: Callable[[], Note | Response], back: str | None = None) -> Response:
         """Call `do`, unless this form was sent before, and lead back with what it has to say; or give its answer."""
         claim = self.memory.claim(self.form.get("once", ""), self.browser)

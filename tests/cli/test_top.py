@@ -102,6 +102,7 @@ def bike(server_url, client):
 def test_it_shows_what_there_is_until_a_key_is_pressed(bike, shell, keys):
     screen = Screen(shell)
     screen.wait_for("DUE NEXT")
+    screen.wait_for("no luck with bad:A")
     lines = screen.last()
     assert len(lines) <= 24
     assert max(map(cell_len, lines)) <= 80

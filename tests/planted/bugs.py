@@ -5888,6 +5888,20 @@ BUGS = [
         f"{REHEARSAL} -k whatever",
     ),
     Bug(
+        "a form that is sent twice is refused for what it has done",
+        "web/pages/act.py",
+        "    if sent.is_repeated:\n",
+        "    if False:\n",
+        "tests/web/test_act.py -k sent_twice",
+    ),
+    Bug(
+        "a queue that is paused before it was used is listed nowhere",
+        "state/depths.py",
+        "sorted({*used, *filter(None, gates)})",
+        "sorted(used)",
+        "tests/state/test_depths.py -k never_used",
+    ),
+    Bug(
         "the form of a rehearsal confirms whatever matches then",
         "web/pages/rehearsal.py",
         "digest=aim.make_digest(site, found),",

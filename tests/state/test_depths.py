@@ -112,6 +112,15 @@ def test_a_clock_that_was_ahead_hides_no_run_for_long(store):
     assert the_queue(store, NOW + 2).rate == 2
 
 
+def test_a_queue_that_was_never_used_is_there_if_it_is_paused_or_limited(store):
+    store.gates.pause("work-held", reason="a reason")
+    store.gates.limit("work-few", at_once=2)
+    store.gates.pause("work-past")
+    store.gates.open("work-past", resume=True)
+    found = {queue.queue: (queue.waiting, queue.paused is not None, queue.at_once) for queue in store.depths.list_all()}
+    assert found == {"work-few": (0, False, 2), "work-held": (0, True, None)}
+
+
 def test_more_queues_than_one_script_looks_at(store):
     for number in range(2 * TOGETHER + 1):
         fill(store, 1, f"{number:03}")

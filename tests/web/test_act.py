@@ -184,6 +184,17 @@ def test_a_rehearsed_resume_is_confirmed_as_it_was_shown(bike, browser, query, s
     assert [each.pause.reason for each in bike.gates() if each.pause] == ["holiday"]
 
 
+@pytest.mark.parametrize("query", ["action=pause&of=queue&name=A", "action=pause&of=all", "action=pause&pattern=*"])
+def test_a_rehearsed_action_that_is_sent_twice_is_done_once_and_that_is_said(bike, browser, query):
+    rehearsal = browser.get(f"/rehearse?{query}")
+    [button] = [text for form in rehearsal.forms for _, _, text in form.buttons if text.startswith("Pause ")]
+    browser.send(rehearsal, button)
+    logged = list(bike.log())
+    page = browser.send(rehearsal, button)
+    assert page.notes == ["This form was sent before: what it asks for was done once, not twice."]
+    assert list(bike.log()) == logged
+
+
 def test_the_confirmation_for_everything_leads_to_its_rehearsal(bike, browser):
     page = browser.send(browser.get("/"), "Pause everything")
     [place] = re.findall(r'href="(rehearse[^"]*)"', page.html)

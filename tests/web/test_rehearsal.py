@@ -174,6 +174,29 @@ def test_a_queue_without_jobs(paused, page):
     assert "No job would run in this time" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("action=resume&of=queue&name=A", "The queue work-A is not paused."),
+        ("action=resume&of=all", ""),
+        ("action=pause&of=all", "Everything is paused already, and its pause would stay as it is."),
+        ("action=pause&of=queue&name=nope", "The queue work-nope was never used."),
+        ("action=pause&of=queue&name=A", ""),
+    ],
+)
+def test_what_would_change_nothing_is_said(paused, page, query, said):
+    paused.run("other:A")
+    paused.pause_all()
+    html = page.get(f"/rehearse?{query}").text
+    remarks = re.findall(r'<p class="paused">((?:The queue work-|Everything is).*?)</p>', html)
+    assert remarks == ([said] if said else [])
+
+
+def test_a_peak_of_nothing_has_no_time(paused, page):
+    html = page.get("/rehearse?action=pause&of=queue&name=A").text
+    assert "<td>–</td>" in html
+
+
 def test_the_queues_lead_to_it(paused, page):
     paused.run("other:A")
     [link] = re.findall(r'href="(rehearse\?[^"]*)"', page.get("/queues").text)

@@ -32,6 +32,9 @@ UNKNOWN = "What was sent last may have been done or not: look before you try it 
 
 def carry_out(sent: Sent) -> Response:
     """Do what a form asks for, or ask back. Raise `RedbikeError` for what cannot be done; then nothing was changed."""
+    if sent.is_repeated:
+        # What it has done may be why it would be refused now.
+        return sent.refuse_again()
     order, clock = Order.read(sent.form), sent.read_clock()
     given = Given.read(order, clock)
     if order.of == "jobs":

@@ -104,6 +104,19 @@ class Aim:
         """Return what the confirmation compares: the set of jobs, or the pause."""
         return found.digest if self.gate is None else make_pause_digest(site.bike.store.gates.read(self.gate).pause)
 
+    def find_remark(self, site: Site, change: Change, clock: Clock) -> str:
+        """Return what one should know of a queue, or of everything, before it is paused or resumed; "" for nothing."""
+        if self.gate is None:
+            return ""
+        gates, name = site.bike.store.gates, f"The queue {show_text(self.gate)}" if self.gate else "Everything"
+        pause = gates.read(self.gate).pause
+        is_paused = pause is not None and pause.holds(clock.now)
+        if is_paused == (change.action == "pause"):
+            said = "paused already, and its pause would stay as it is" if is_paused else "not paused"
+            return f"{name} is {said}."
+        is_known = not self.gate or self.gate in gates.list_queues()
+        return "" if is_known else f"{name} was never used."
+
     def describe(self, found: Found) -> str:
         """Name it in words."""
         if self.gate is not None:
@@ -137,6 +150,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
         params=_clean([*aim.params(), *texts]),
         texts=texts,
         hours=hours,
+        remark=aim.find_remark(site, change, clock),
         actions=aim.actions,
         found=found,
         digest=aim.make_digest(site, found),
