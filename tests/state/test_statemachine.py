@@ -40,17 +40,18 @@ from tests.model import End, Model, Tries, next_of
 from tests.states import queue_for
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
-TIMEOUTS = {"work-A": 20.0, "work-B": 5.0}
+# In-flight keys expire by the real clock, so these are longer than an example takes on a busy machine.
+TIMEOUTS = {"work-A": 30.0, "work-B": 20.0}
 JOBIDS = ["a:A", "b:A", "c:A", "d:B", "e:B"]
 PERIODIC = ["EVERY:5@0.0", "EVERY:60@0.0"]
 
-LONGEST = 30.0  # seconds: the longest timeout, also of a job of its own
+LONGEST = 40.0  # seconds: the longest timeout, also of a job of its own
 OPTIONS = [
     "",
     '{"history":2}',
     '{"history":0}',
-    '{"timeout":30}',
-    '{"timeout":8}',
+    '{"timeout":40}',
+    '{"timeout":24}',
     '{"on-lost":"stop"}',
     '{"grace":5}',
     '{"overlap":"queue"}',
