@@ -21,6 +21,7 @@ MONTHS = (
 )
 UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 DAY = 86400  # seconds
+SET_BACK = 3 * 3600  # seconds by which clocks are set back at the most
 MAX_LISTED = 6  # times of day, or dates; more are not listed one by one
 
 
@@ -269,7 +270,17 @@ def format_moment(instant: float, timezone: str) -> str:
 
 
 def _format_instant(instant: float, zone: Offsets) -> str:
-    return _format_local(_make_local(instant + zone(math.floor(instant))[2]))
+    """Return an instant as a local time, with the distance from UTC if that day has this hour twice."""
+    second = math.floor(instant)
+    _, _, offset, reached = zone(second)
+    change, _, later, _ = zone(second + SET_BACK)
+    is_twice = second + offset <= reached or second < change <= second + offset - later
+    return _format_local(_make_local(instant + offset)) + f" (UTC{_format_offset(offset)})" * is_twice
+
+
+def _format_offset(seconds: int) -> str:
+    hours, minutes = divmod(abs(seconds) // 60, 60)
+    return f"{'-' if seconds < 0 else '+'}{hours:02}:{minutes:02}"
 
 
 def _format_local(moment: datetime) -> str:

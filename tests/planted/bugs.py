@@ -5762,6 +5762,13 @@ BUGS = [
         "tests/schedule/test_explain.py -k said_in_a_zone",
     ),
     Bug(
+        "the first of two equal hours is explained like any other",
+        "schedule/explain.py",
+        "second + offset <= reached or second < change <= second + offset - later",
+        "second + offset <= reached",
+        "tests/schedule/test_explain.py -k said_in_a_zone",
+    ),
+    Bug(
         "the end of a rule is explained in UTC",
         "schedule/explain.py",
         "_format_instant(moment.wall, zone) if moment.is_utc",

@@ -94,6 +94,12 @@ def test_it_is_said_in_plain_english(text, words):
     [
         ("AT:1780000000", "Once, on Thursday, 28 May 2026 at 22:26:40, Europe/Berlin time."),
         ("EVERY:1d@0", "Every day, counted from Thursday, 1 January 1970 at 01:00, Europe/Berlin time."),
+        ("AT:2027-10-31T00:30:00Z", "Once, on Sunday, 31 October 2027 at 02:30 (UTC+02:00), Europe/Berlin time."),
+        ("AT:2027-10-31T01:30:00Z", "Once, on Sunday, 31 October 2027 at 02:30 (UTC+01:00), Europe/Berlin time."),
+        ("AT:2027-10-30T23:59:59Z", "Once, on Sunday, 31 October 2027 at 01:59:59, Europe/Berlin time."),
+        ("AT:2027-10-31T02:00:00Z", "Once, on Sunday, 31 October 2027 at 03:00, Europe/Berlin time."),
+        ("AT:2027-03-28T00:59:59Z", "Once, on Sunday, 28 March 2027 at 01:59:59, Europe/Berlin time."),
+        ("AT:2027-03-28T01:00:00Z", "Once, on Sunday, 28 March 2027 at 03:00, Europe/Berlin time."),
         ("AT:253402300799", "Once, on Friday, 31 December 9999 at 23:59:59 UTC."),
         ("CRON_TZ=Asia/Tokyo 0 9 * * *", "At 09:00, every day, Asia/Tokyo time."),
         (START + "FREQ=YEARLY", f"Every year, on 2 September, at 09:00, {SINCE}"),
