@@ -237,7 +237,7 @@ def _check(chunk: list[Row], seen: SeenIds) -> list[Row]:
     for row, is_new in zip(chunk, seen.add([row.jobid for row in chunk]), strict=True):
         error = row.error
         try:
-            if row.jobid:
+            if row.jobid or not error:
                 check_jobid(row.jobid)
                 if not is_new:
                     error = BadConfig("another row before this one has the same job id")

@@ -312,6 +312,11 @@ def test_no_job_is_removed_if_nobody_can_tell_whose_row_one_is(bike, tmp_path, t
     assert [found[1] for found in bike.load(str(path), prune=True)][-1] == ""
 
 
+def test_an_empty_id_is_named(bike, file):
+    [change] = bike.sync_file(file(f",{HOURLY}"))
+    assert (change.difference, str(change.error)) == ("bad", "bad job id '': it has 0 bytes, 1 to 512 are allowed")
+
+
 def test_a_program_with_a_bad_id_removes_no_job(bike):
     bike.sync([("a:A", HOURLY), ("b:A", HOURLY)])
     changes = bike.sync([("a:A ", HOURLY)], prune=True)
