@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.live.browsers import NEEDS_CHROMIUM, YEARLY, expect_note, press
+from tests.waiting import wait_until
+from tests.web.live.browsers import BUSY, NEEDS_CHROMIUM, YEARLY, expect_note, press
 from tests.web.live.conftest import serve
 from tests.web.live.test_looks import find_violations
 
@@ -46,8 +47,12 @@ def steering(busy):
 
 def open_agenda(tab, page):
     """Open the agenda, and wait until it is counted."""
-    tab.goto(f"{page.url}agenda")
-    expect(tab.locator(".heat8").first).to_be_visible()
+
+    def is_counted():
+        tab.goto(f"{page.url}agenda")
+        return tab.locator(".heat8").count() > 0
+
+    wait_until(is_counted, BUSY / 1000)
 
 
 def read_styles(tab, selector, name):
