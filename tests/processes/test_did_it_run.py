@@ -127,7 +127,8 @@ def test_one_that_was_skipped_while_its_last_run_went_on(ask):
     (ask.shell.folder / "over").touch()
     wait_until(lambda: ask("long:A"))
     first = ask("long:A")[-1]
-    assert (first["outcome"], first["started"][:10]) == ("ok", str(int(started)))
+    # Its worker measures when the work begins, which is shortly after it has taken the job.
+    assert (first["outcome"], abs(float(first["started"]) - started) < 1) == ("ok", True)
     assert float(first["took"]) > 2
     assert ask.tell("long:A")["skipped"]["running"] >= 2
 
