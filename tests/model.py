@@ -218,8 +218,12 @@ class Model:
         if job.flight:
             job.status = job.status or "WRK"
             self._set_in_flight(job, now, due, once, same and not moves)
-        elif (job.queued is not None or self._waited(job)) and due is not None and (due <= now or same):
+        elif (job.queued is not None or self._waited(job)) and due is not None and (same or (once and due <= now)):
             pass
+        elif job.queued is not None and due is not None and due <= now:
+            # It keeps its turn, but goes on from the first occurrence of its new schedule.
+            job.queued = due
+            job.skip("withdrawn")
         else:
             if self._waited(job) or (job.held is not None and job.held <= now):
                 job.skip("withdrawn")

@@ -365,6 +365,25 @@ def test_setting_a_queued_job_again_does_not_take_its_turn_away(bike):
     assert bike.work_one() is None
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_what_waits_in_a_queue_runs_nothing_from_before_it_had_its_schedule(client, prefix, is_paused):
+    bike = Redbike(Recorder(), prefix, client, catchup="all")
+    now = bike.store.timeline.read_clock()
+    base = now - now % 1000
+    bike.set("job:A", "EVERY:1000@0", after=base - 5001)
+    assert bike.tell("job:A")["queued_for"] == base - 5000
+    if is_paused:
+        bike.pause("job:A")
+    bike.set("job:A", "EVERY:1000@500", after=base - 3000)
+    bike.resume("job:A")
+    while bike.work_one():
+        pass
+    due = [due for _, due in bike.worker.worked]
+    assert due[:3] == [base - 2500, base - 1500, base - 500]
+    assert due[3:] == [base + 500][: len(due) - 3]
+    assert bike.tell("job:A")["skipped"] == {"withdrawn": 1}
+
+
 def test_set_many_streams_and_names_each_bad_row(bike):
     def pairs():
         for n in range(1500):

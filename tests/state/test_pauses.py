@@ -231,6 +231,29 @@ def test_what_is_held_and_due_counts_when_another_schedule_is_set(store, state, 
     assert (inspect(store).held, inspect(store).has_event("TML")) == (LATER, True)
 
 
+@pytest.mark.parametrize("state", ["queue", "timeline", "stopped"])
+def test_what_is_held_goes_on_from_the_first_occurrence_of_another_schedule_if_that_is_past_too(store, state):
+    STATES[state](store)
+    pause(store, START)
+    set_job(store.at(NOW), JOB, NEW, NOW - 10)
+    assert inspect(store).held == NOW - 10
+    assert resume(store.at(NOW), Settings(), [JOB]) == ["queue"]
+    assert inspect(store).waiting.due == NOW - 10
+
+
+@pytest.mark.parametrize(("schedule", "once"), [("NOW", True), (OLD, False)])
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_what_waits_or_was_held_from_a_queue_stays_as_it_is_if_it_is_to_run_at_once_or_is_set_unchanged(
+    store, schedule, once, is_paused
+):
+    STATES["queue"](store)
+    if is_paused:
+        pause(store, START)
+    set_job(store.at(NOW), JOB, schedule, NOW - 10, once)
+    found = inspect(store)
+    assert (found.held if is_paused else found.waiting.due, found.skipped) == (START, {})
+
+
 def test_what_is_held_and_not_yet_due_does_not_count_when_another_schedule_is_set(store):
     STATES["held"](store)
     set_job(store.at(START + 1), JOB, NEW, LATER)

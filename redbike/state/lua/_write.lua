@@ -5,8 +5,9 @@ local function wake(home)  -- a worker, if it may take a job of this queue
   local keeper = gatekeeper()
   if keeper then keeper.wake(home) else token(home.wake) end
 end
+local function wait_in(home, job, due) note(homes, job, due .. ' ' .. home.name) end
 local function enqueue(job, due, home)
-  note(homes, job, due .. ' ' .. home.name)
+  wait_in(home, job, due)
   home.pushed[#home.pushed + 1] = job
   mark(job, ENQ)
 end

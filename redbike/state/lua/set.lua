@@ -62,10 +62,15 @@ end
 local function set_idle(job, due, place, same, known)
   local held = job.pause and tonumber(job.pause.due)
   local waited = held and event_of(call('HGET', statuses, job.id)) == ENQ  -- in a queue, until the job was paused
-  if waited and due and (due <= now or same) then return end
+  local keeps = due and (same or job.once and due <= now)
+  if waited and keeps then return end
   if held and (waited or held <= now) then count(WITHDRAWN, job.id, 1) end
-  if place and due and (due <= now or same) then return end
+  if place and keeps then return end
   local home = queue[job.queue]
+  if place and due and due <= now then  -- it keeps its turn, but nothing from before its schedule is run
+    wait_in(home, job.id, stamp(due))
+    return count(WITHDRAWN, job.id, 1)
+  end
   if place then  -- nothing is looked for in a list: its entry stays there, as a tombstone
     change('HDEL', queued, {job.id})
     change('SADD', home.tombstones, {job.id})
