@@ -112,11 +112,15 @@ class RunRecord:
         """Tell whether the job was set during the run, and may wait on the timeline."""
         return self.next in (SET, ONCE)
 
+    @property
+    def left(self) -> str:
+        """What was left behind for its end: `next`, behind a mark if it was cancelled."""
+        return f"{CANCELLED if self.cancelled else ''}{self.next}"
+
     def format(self) -> str:
         """Write the record."""
         times = " ".join(map(format_time, (self.start, self.deadline, self.due)))
-        left = f"{CANCELLED if self.cancelled else ''}{self.next}"
-        return f"{self.tag} {times} {self.failures} {self.losses} {left} {self.queue}"
+        return f"{self.tag} {times} {self.failures} {self.losses} {self.left} {self.queue}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,12 @@ from redbike.state.gates import Pause
 from redbike.state.history import read_duration
 from redbike.state.inspected import JobState
 from redbike.state.namespace import PAGE
-from redbike.state.records import Streak
 from redbike.state.store import Store
 from redbike.state.workers import Process
 from redbike.steering.cancelling import compute
 from redbike.watching.counting import MINUTE, Counting
-from redbike.watching.courses import Course, Hold, Outlook, follow, is_same, move, pause, resume, run_now, set_due, walk
+from redbike.watching.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
+from redbike.watching.outlook import Hold, Outlook
 from redbike.watching.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Rehearsal, Side
 from redbike.words import Skip
 
@@ -196,10 +196,8 @@ class Rehearser:
         if is_same(job, state.schedule) and (state.timeline is not None or state.waiting or state.held is not None):
             return follow(outlook), outlook
         due = self._now if job.due == "now" else job.due
-        changed = replace(outlook, state=replace(set_due(state, due, queue), schedule=job.schedule))
+        changed = replace(outlook, state=replace(set_due(state, due, queue, job.once), schedule=job.schedule))
         try:
-            if state.run:
-                return walk(changed, due, Streak(), self._now), changed
             return follow(changed), changed
         except BadSchedule:
             return Course(), changed

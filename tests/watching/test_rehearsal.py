@@ -4,17 +4,22 @@ import json
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from redbike import BadConfig, BadSchedule, RoundRobin
+from redbike.config import override
+from redbike.running.policies import place_again, place_done
+from redbike.running.timefile import Timefile
 from redbike.watching import rehearser as rehearsals
 from redbike.watching.counting import MINUTE
 from redbike.watching.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change
 from redbike.watching.rehearser import Rehearser, list_clock_changes
 from tests.chance import ALWAYS_THE_SAME
+from tests.verbs import take_one
 
 HOURS = 2.97  # so that it ends at no due time
 START = 1_790_000_000.0
@@ -82,7 +87,7 @@ def check(bike, action, jobids, **how):
 
 def skip_to(bike, seconds):
     """Let time go by in which nothing works."""
-    bike._clock.move(bike.now + seconds)
+    bike._clock.move(round(bike.now + seconds, 6))  # Redis has no finer clock
 
 
 class TestResume:
@@ -182,6 +187,22 @@ class TestSet:
         bike.set("a:A", "EVERY:1h")
         bike.pause("a:A")
         assert check(bike, "set", ["a:A"], schedule="EVERY:5m").changed.runs == 0
+
+    @pytest.mark.parametrize("verb", [None, "pause", "run"])
+    def test_one_that_is_due_since_the_dispatcher_was_there_last_and_waits_already(self, redbike, tmp_path, verb):
+        Timefile(tmp_path / "timefile").write(START - 3600)
+        bike = redbike(Worker(), now=START, timefile=str(tmp_path / "timefile"), catchup="all")
+        bike.set("a:A", "EVERY:1h@0", after=START - 20_000)
+        assert bike.dispatch_due() == 0
+        assert bike.tell("a:A")["status"].startswith("ENQ:")
+        bike.pause_queue(QUEUE, until=START + 600)
+        if verb == "pause":
+            bike.pause("a:A", until=START + 600)
+        elif verb == "run":
+            bike.pause("a:A", until=START + 900)
+            bike.run("a:A")
+        found = check(bike, "set", ["a:A"], schedule="EVERY:10m@0")
+        assert found.changed.runs >= 6
 
     def test_a_zone(self, bike):
         found = check(bike, "set", ["a:A"], schedule="30 * * * *", tz="Asia/Kathmandu")
@@ -406,6 +427,58 @@ class TestWhole:
         assert list(list_clock_changes(start, start + 6 * 3600, zones)) == [(start + 5 * 3600, "Europe/Berlin")]
 
 
+class TestAskedForWhilePaused:
+    """Somebody has asked for a run of a paused job, and it waits in a queue that is paused too."""
+
+    @pytest.fixture(params=[None, START + 900, START + 1e6])
+    def bike(self, bike, request):
+        bike.set("a:A", "EVERY:1h@0")
+        bike.pause("a:A", until=request.param)
+        return bike
+
+    @pytest.mark.parametrize("action", ["resume", "set", "pause", "run", "cancel", "unset"])
+    def test_a_run_that_was_asked_for_waits_for_its_queue(self, bike, action):
+        bike.pause_queue(QUEUE, until=START + 600)
+        bike.run("a:A")
+        check(bike, action, ["a:A"], **({"schedule": "EVERY:1h@0"} if action == "set" else {}))
+
+    @pytest.mark.parametrize("until", [None, START + 600])
+    def test_the_queue_of_a_run_that_was_asked_for_is_resumed(self, bike, until):
+        bike.pause_queue(QUEUE, until=until)
+        bike.run("a:A")
+        found = check(bike, "resume", ["a:A"], gate=QUEUE)
+        assert found.changed.at_once == 1
+
+
+class TestInFlight:
+    """A run is in flight: it ends at once, and well."""
+
+    @pytest.fixture(params=["last", "none", "all"])
+    def bike(self, bike, request):
+        bike.set("a:A", "EVERY:10m", catchup=request.param)
+        skip_to(bike, 900)
+        bike.dispatch_due(bike.now)
+        return bike
+
+    @pytest.mark.parametrize("before", [[], ["run"], ["pause"], ["pause", "run"], ["run", "pause"], ["set"],
+                                        ["pause", "set"], ["set", "pause"], ["pause", "set", "run"], ["cancel"]],
+                             ids="-".join)  # fmt: skip
+    @pytest.mark.parametrize("action", ["run", "pause", "resume", "set", "cancel", "unset"])
+    @pytest.mark.parametrize("schedule", ["EVERY:25m", f"AT:{START + 1200:.0f}"])
+    @pytest.mark.parametrize("until", [None, START + 3600])
+    def test_a_job_in_flight(self, bike, before, action, schedule, until):
+        run = take_one(bike.store.at(bike.now), [(QUEUE, 1e6)], "elsewhere0")
+        for verb in before:
+            skip_to(bike, 1)
+            do(bike, verb, ["a:A"], schedule=schedule, until=until)
+        skip_to(bike, 700)
+        how = {"schedule": "EVERY:40m"} if action == "set" else {"until": START + 5000} if action == "pause" else {}
+        found = rehearse(bike, action, ["a:A"], **how)
+        do(bike, action, ["a:A"], **how)
+        end_all(bike, [run])
+        assert count_real(bike, found) == count(found.changed)
+
+
 SCHEDULES = ["EVERY:7m", "EVERY:1h", "*/10 * * * *", "H * * * *", "RRULE:FREQ=MINUTELY;INTERVAL=25", "EVERY:90s",
              f"AT:{START + 3000:.0f}", f"AT:{START + 9000:.0f}", "NOW", "STOP", "CRON_TZ=Asia/Kathmandu 15 * * * *",
              "RRULE:FREQ=MINUTELY;INTERVAL=9;COUNT=12"]  # fmt: skip
@@ -419,10 +492,9 @@ def choose_options(chance):
     return options | {"on_error": chance.choice(["stop", "reschedule", "retry"])}
 
 
-def disturb(bike, chance, jobids):
-    """Let some time go by, in which this or that happens."""
-    jobid = chance.choice(jobids)
-    match chance.randrange(10):
+def let_pass(bike, chance):
+    """Let some time go by."""
+    match chance.randrange(3):
         case 0:
             skip_to(bike, chance.uniform(0, 3000))
         case 1:
@@ -430,6 +502,12 @@ def disturb(bike, chance, jobids):
         case 2:
             skip_to(bike, chance.uniform(0, 900))
             bike.dispatch_due(bike.now)
+
+
+def meddle(bike, chance, jobids):
+    """Do this or that, at once."""
+    jobid = chance.choice(jobids)
+    match chance.randrange(3, 13):
         case 3 | 4:
             bike.pause(jobid, until=bike.now + chance.uniform(1, 9000) if chance.random() < 0.4 else None)
         case 5:
@@ -443,9 +521,35 @@ def disturb(bike, chance, jobids):
             _ = bike.pause_queue("A", until=until) if chance.random() < 0.5 else bike.pause_all(until=until)
         case 9:
             _ = bike.resume_queue("A") if chance.random() < 0.5 else bike.resume_all()
+        case 10 | 11:
+            bike.run(jobid)
+        case 12:
+            bike.set(jobid, chance.choice(SCHEDULES), after=bike.now - chance.uniform(0, 3000))
 
 
-@pytest.mark.parametrize("number", range(60))
+def take_some(bike, chance):
+    """Take jobs from the queue, as a worker does that works them still when the rehearsal begins."""
+    bike.dispatch_due(bike.now)
+    store = bike.store.at(bike.now)
+    taken = [take_one(store, [(QUEUE, 1e6)], f"elsewhere{number}") for number in range(chance.randrange(4))]
+    return [run for run in taken if run != "empty"]
+
+
+def end_all(bike, flying):
+    """End runs at once, and well, as the worker does that has taken them."""
+    store = bike.store.at(bike.now)
+    for run in flying:
+        settings = override(bike.settings, run.options)
+        placement = place_done(run, None, settings, bike.now)
+        answer = store.runs.end(run, placement)
+        while answer.word == "changed":
+            placement = place_again(run, placement, answer, override(bike.settings, answer.options), bike.now)
+            run = replace(run, schedule=answer.detail)
+            answer = store.runs.end(run, placement)
+        assert answer.word == "ok", answer
+
+
+@pytest.mark.parametrize("number", range(120))
 def test_whatever_has_happened(redbike, number):
     """Jobs with any options, in any state: the rehearsal of any action is what happens."""
     seed = number if ALWAYS_THE_SAME else random.randrange(10**9)
@@ -455,7 +559,13 @@ def test_whatever_has_happened(redbike, number):
     for jobid in jobids:
         bike.set(jobid, chance.choice(SCHEDULES), **choose_options(chance))
     for _ in range(chance.randrange(12)):
-        disturb(bike, chance, jobids)
+        if chance.random() < 0.25:
+            let_pass(bike, chance)
+        else:
+            meddle(bike, chance, jobids)
+    flying = take_some(bike, chance) if chance.random() < 0.5 else []
+    for _ in range(chance.randrange(4) if flying else 0):
+        meddle(bike, chance, jobids)
     bike.worker.failed = set(jobids)  # from now on, all succeed
     action, how = chance.choice(["none", *ACTIONS]), {}
     if action in GATE_ACTIONS and chance.random() < 0.5:
@@ -471,4 +581,5 @@ def test_whatever_has_happened(redbike, number):
             bike.unset(jobid)
     if action != "none":
         do(bike, action, chosen, **how)
+    end_all(bike, flying)
     assert count_real(bike, found) == count(found.without if action == "none" else found.changed), (seed, action)
