@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from redbike.watching import rehearser
+from redbike.rehearsing import rehearser
 from redbike.web.pages import rehearsal as pages
 from redbike.web.selection import make_digest
 

@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.redbike import Redbike
+from redbike.rehearsing.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
+from redbike.rehearsing.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.schedule.forecast import Clock, format_length
 from redbike.schedule.moments import parse_timestamp
 from redbike.steering.gates import Gatekeeper
 from redbike.steering.operator import check_until
-from redbike.watching.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
-from redbike.watching.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.web.orders import TARGETS
 from redbike.web.rendering import show_text
 from redbike.web.selection import PATIENCE as SEARCHED

@@ -7,6 +7,8 @@ what is late runs at once, and what comes after that is found by the schedule al
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from redbike.rehearsing.ending import end_run, owe, resume_in_flight, set_in_flight
+from redbike.rehearsing.outlook import Outlook, make_run, read_due
 from redbike.running.occurrences import JUST_BEFORE, pass_late_ones, place_next
 from redbike.running.policies import place_done, place_unwanted
 from redbike.running.resuming import place_resumed
@@ -14,8 +16,6 @@ from redbike.state.inspected import JobState
 from redbike.state.jobs import JobToSet
 from redbike.state.records import Pause, Streak, Waiting
 from redbike.state.run import Placement
-from redbike.watching.ending import end_run, owe, resume_in_flight, set_in_flight
-from redbike.watching.outlook import Outlook, make_run, read_due
 from redbike.words import Event, Skip
 
 

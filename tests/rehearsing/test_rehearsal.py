@@ -12,12 +12,12 @@ import pytest
 
 from redbike import BadConfig, BadSchedule, RoundRobin
 from redbike.config import override
+from redbike.rehearsing import rehearser as rehearsals
+from redbike.rehearsing.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change
+from redbike.rehearsing.rehearser import Rehearser, list_clock_changes
 from redbike.running.policies import place_again, place_done
 from redbike.running.timefile import Timefile
-from redbike.watching import rehearser as rehearsals
 from redbike.watching.counting import MINUTE
-from redbike.watching.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change
-from redbike.watching.rehearser import Rehearser, list_clock_changes
 from tests.chance import ALWAYS_THE_SAME
 from tests.verbs import take_one
 

@@ -5,11 +5,11 @@ The policies of workers place it, as its record says what somebody has done mean
 
 from dataclasses import replace
 
+from redbike.rehearsing.outlook import Outlook, make_run, read_due
 from redbike.running.policies import ON_TIMELINE, PAUSED, place_again, place_done
 from redbike.state.inspected import JobState
 from redbike.state.records import NOTHING, ONCE, OWED, SET, Pause, RunRecord, Streak, Waiting, format_time
 from redbike.state.run import Answer, Placement
-from redbike.watching.outlook import Outlook, make_run, read_due
 
 
 def end_run(outlook: Outlook, run: RunRecord) -> tuple[JobState, Placement]:

@@ -1,7 +1,7 @@
 """Rehearse an action: compute what jobs will run with it and without it, before anybody does it.
 
-Nothing is changed. `redbike.watching.courses` says what is presumed: runs take no time, and succeed. Jobs that are not
-chosen are counted too, if they are few.
+Nothing is changed. `redbike.rehearsing.courses` says what is presumed: runs take no time, and succeed. Jobs that are
+not chosen are counted too, if they are few.
 """
 
 import math
@@ -13,6 +13,9 @@ from zoneinfo import ZoneInfo
 
 from redbike.config import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule, RedbikeError
+from redbike.rehearsing.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
+from redbike.rehearsing.outlook import Hold, Outlook
+from redbike.rehearsing.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Rehearsal, Side
 from redbike.running.requests import Request
 from redbike.schedule.kinds import Schedule
 from redbike.setter import Setter
@@ -25,9 +28,6 @@ from redbike.state.store import Store
 from redbike.state.workers import Process
 from redbike.steering.cancelling import compute
 from redbike.watching.counting import MINUTE, Counting
-from redbike.watching.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
-from redbike.watching.outlook import Hold, Outlook
-from redbike.watching.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Rehearsal, Side
 from redbike.words import Skip
 
 MOST_HOURS, MOST_JOBS, MOST_OTHERS = 24, 10_000, 5_000
