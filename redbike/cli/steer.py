@@ -17,6 +17,8 @@ from redbike.steering.patterns import Steered, expand, is_pattern
 from redbike.steering.rerunning import find_failed
 
 NO_LIMIT = "none"  # takes a limit back
+NOT_PAUSED = "it was not paused"
+PAUSED = "it was paused already, and stays so; resume it first to give another end or reason"
 
 
 def run_jobs(arguments: Arguments, config: Config) -> int:
@@ -33,15 +35,7 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
 def cancel_jobs(arguments: Arguments, config: Config) -> int:
     """Cancel what waits or runs of the jobs that are named; print a message for an id of which nothing does."""
     bike = open_bike(config)
-
-    def cancel(*texts: str) -> list[Steered]:
-        steered = bike.cancel(*texts)
-        for jobid, word in steered:
-            if word == "idle" and jobid in texts:
-                complain(f"{jobid}: nothing of it waits or runs")
-        return steered
-
-    return _steer_named(bike, arguments, cancel)
+    return _steer_named(bike, arguments, bike.cancel, idle="nothing of it waits or runs")
 
 
 def pause(arguments: Arguments, config: Config) -> int:
@@ -51,20 +45,20 @@ def pause(arguments: Arguments, config: Config) -> int:
     until = check_until(parse_time(text, config), bike.store.timeline.read_clock(), text)
     given: dict[str, Any] = {"until": until, "reason": check_reason(arguments["--reason"] or "")}
     if arguments["--queue"] is not None:
-        return _steer_queue(bike, arguments, partial(bike.pause_queue, **given))
+        return _steer_queue(bike, arguments, partial(bike.pause_queue, **given), PAUSED)
     if arguments["--all"]:
-        return _steer_all(arguments, partial(bike.pause_all, **given))
-    return _steer_named(bike, arguments, partial(bike.pause, **given))
+        return _steer_all(arguments, partial(bike.pause_all, **given), f"everything: {PAUSED}")
+    return _steer_named(bike, arguments, partial(bike.pause, **given), unchanged=PAUSED)
 
 
 def resume(arguments: Arguments, config: Config) -> int:
     """Resume jobs, a queue, or everything."""
     bike = open_bike(config, needs_queues=True)
     if arguments["--queue"] is not None:
-        return _steer_queue(bike, arguments, bike.resume_queue)
+        return _steer_queue(bike, arguments, bike.resume_queue, NOT_PAUSED)
     if arguments["--all"]:
-        return _steer_all(arguments, bike.resume_all)
-    return _steer_named(bike, arguments, bike.resume)
+        return _steer_all(arguments, bike.resume_all, f"everything: {NOT_PAUSED}")
+    return _steer_named(bike, arguments, bike.resume, unchanged=NOT_PAUSED)
 
 
 def limit_queue(arguments: Arguments, config: Config) -> int:
@@ -88,18 +82,21 @@ def _parse_at_once(text: str) -> int:
     return int(text[:12])
 
 
-def _steer_queue(bike: Redbike, arguments: Arguments, verb: Callable[[str], object]) -> int:
+def _steer_queue(bike: Redbike, arguments: Arguments, verb: Callable[[str], bool], idle: str) -> int:
+    """Call `verb` with the queue of the command line; print `idle` if it has changed nothing."""
     name = bike.find_queue(arguments["--queue"])
     _warn_if_unknown(bike, name)
     if arguments["--dry-run"]:
         return _print([name])
-    verb(name)
+    if not verb(name):
+        complain(f"{name}: {idle}")
     return DONE
 
 
-def _steer_all(arguments: Arguments, verb: Callable[[], object]) -> int:
-    if not arguments["--dry-run"]:
-        verb()
+def _steer_all(arguments: Arguments, verb: Callable[[], bool], idle: str) -> int:
+    """Call `verb`; print `idle` if it has changed nothing."""
+    if not arguments["--dry-run"] and not verb():
+        complain(idle)
     return DONE
 
 
@@ -108,12 +105,18 @@ def _warn_if_unknown(bike: Redbike, name: str) -> None:
         complain(f"the queue {name!r} was never used")
 
 
-def _steer_named(bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]]) -> int:
-    """Call `verb` with the ids and patterns of the command line; print what these match, if one is a pattern."""
+def _steer_named(bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], **messages: str) -> int:
+    """Call `verb` with the ids and patterns of the command line; print what these match, if one is a pattern.
+
+    `messages` are printed for the ids to which `verb` has answered with their names.
+    """
     texts = arguments["<JOBID>"]
     if arguments["--dry-run"]:
         return _print(expand(bike.store.questions, texts))
     steered = verb(*texts)
+    for jobid, word in steered:
+        if word in messages and jobid in texts:
+            complain(f"{jobid}: {messages[word]}")
     return _print(jobid for jobid, _ in steered) if any(map(is_pattern, texts)) else DONE
 
 

@@ -31,8 +31,8 @@ def parse_timestamp(text: str, timezone: str = "UTC") -> float:
     """
     if not isinstance(text, str):
         raise BadSchedule(f"bad timestamp {text!r:.80}: it must be a text")
-    if EPOCH.fullmatch(text):
-        instant = float(text)
+    if EPOCH.fullmatch(text.removeprefix("-")):
+        instant = float(text) + 0.0  # without the sign that a zero may have
     else:
         try:
             moment = datetime.fromisoformat(text)

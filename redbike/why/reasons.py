@@ -27,7 +27,7 @@ class Reasons:
             raise NoSuchJob(f"no such job: {jobid!r}")
         clock = Clock(job.now, self._timezone)
         if at is not None and at > job.now:
-            raise BadConfig(f"bad --at {at:.15g}: that is to come, {clock.measure(at)}; redbike next tells of it")
+            raise BadConfig(f"bad --at: {clock.name(at)} is to come, {clock.measure(at)}; redbike next tells of it")
         situation = self._look(job)
         if at is None:
             return explain_now(situation, clock)

@@ -135,7 +135,7 @@ def test_why_a_job_does_not_run(bike, shell):
     ("words", "status", "said"),
     [
         (["why", "nobody:A"], 1, "no such job: 'nobody:A'"),
-        (["why", "job:A", "--at=4000000000"], 2, "bad --at 4000000000: that is to come"),
+        (["why", "job:A", "--at=4000000000"], 2, "bad --at: 2096-10-02 07:06:40 UTC is to come"),
         (["why", "job:A", "--at=noon"], 2, "'noon'"),
         (["why"], 2, "why needs <JOBID>"),
     ],

@@ -320,10 +320,16 @@ def test_timestamps_are_epoch_seconds_or_iso(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["nan", "inf", "", "abc", "1" * 20, "1e400", "-1", "10000-01-01", "0001-01-01", None, 5]
+    "text", ["nan", "inf", "", "abc", "1" * 20, "1e400", "-1", "--1", "10000-01-01", "0001-01-01", None, 5]
 )
 def test_a_bad_timestamp_is_quoted(text):
     with pytest.raises(BadSchedule, match=r"bad timestamp"):
+        parse_timestamp(text)
+
+
+@pytest.mark.parametrize("text", ["-1", "-0.5", "1969-12-31T23:59:59Z", "253402300800"])
+def test_a_timestamp_that_is_too_early_or_late_is_told_so(text):
+    with pytest.raises(BadSchedule, match=rf"bad timestamp '{text}': it is before 1970 or after 9999"):
         parse_timestamp(text)
 
 

@@ -116,12 +116,17 @@ def test_the_command_line_pauses_and_limits_queues(shell):
     assert bike.work_one() is None
     [gate] = bike.gates()
     assert (gate.pause.until, gate.pause.reason) == (4102444800.0, "full disk")
-    assert shell.run("resume", "--queue=work-A").returncode == 0
+    assert "redbike: work-A: it was paused already" in shell.run("pause", "--queue=A", "--until=2101-01-01").stderr
+    assert bike.gates() == [gate]
+    assert shell.run("resume", "--queue=work-A").stderr == ""
+    assert shell.run("resume", "--queue=work-A").stderr == "redbike: work-A: it was not paused\n"
     assert shell.run("pause", "--all", "--dry-run").returncode == 0
-    assert shell.run("pause", "--all").returncode == 0
+    assert shell.run("pause", "--all").stderr == ""
+    assert "redbike: everything: it was paused already" in shell.run("pause", "--all").stderr
     assert bike.work_one() is None
     assert shell.run("fsck").returncode == 0
-    assert shell.run("resume", "--all").returncode == 0
+    assert shell.run("resume", "--all").stderr == ""
+    assert shell.run("resume", "--all").stderr == "redbike: everything: it was not paused\n"
     assert bike.work_one() == "now:A"
 
 

@@ -116,6 +116,10 @@ def test_the_command_line_pauses_and_resumes(shell, bike):
     assert shell.run("pause", "hourly:A", "--until=2100-01-01", "--reason=moving house").stdout == ""
     told = json.loads(shell.run("tell", "hourly:A").stdout)
     assert (told["paused"]["until"], told["paused"]["reason"]) == (4102444800.0, "moving house")
+    again = shell.run("pause", "hourly:A", "--until=2101-01-01")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert again.stderr.startswith("redbike: hourly:A: it was paused already, and stays so")
+    assert json.loads(shell.run("tell", "hourly:A").stdout) == told
     [said] = shell.run("next", "hourly:A").stdout.splitlines()
     assert said.startswith("It is paused since ")
     assert said.endswith(", until 2100-01-01 00:00:00 UTC: moving house")
@@ -125,6 +129,8 @@ def test_the_command_line_pauses_and_resumes(shell, bike):
     assert said.endswith(", until it is resumed.")
     assert sorted(shell.run("resume", "nightly:?").stdout.split()) == ["nightly:A", "nightly:B"]
     assert "paused" not in json.loads(shell.run("tell", "nightly:A").stdout)
+    again = shell.run("resume", "nightly:A", "nightly:*")
+    assert (again.returncode, again.stderr) == (0, "redbike: nightly:A: it was not paused\n")
     assert "paused" in json.loads(shell.run("tell", "hourly:A").stdout)
     assert "not enqueued" not in shell.run("fsck").stdout
 
