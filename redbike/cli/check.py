@@ -65,10 +65,10 @@ class _Check:
             yield note(f"no server runs in {str(server.folder)!r}, so no job was looked at; redbike up starts one")
             return
         with connect(self._config.redis) as client:
+            self.looked_at.append("the server")
             prefix = aim_at(client, settings.prefix)
             store = Store(client, prefix, worker.queue_for, settings.failures_limit, settings.history)
             yield from ServerCheck(store).run(settings.timefile)
-            self.looked_at.append("the server")
             jobs = JobsCheck(store, **given)
             yield from jobs.run(report)
             self.looked_at.append(f"{jobs.number:,} job{'s' * (jobs.number != 1)}")

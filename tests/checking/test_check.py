@@ -265,7 +265,7 @@ def test_a_server_that_does_not_answer_is_a_problem(check):
     status, lines = check(f"--url=redis://127.0.0.1:{port}")
     assert status == FAILED
     assert problems(lines)[0].startswith(f"cannot reach Redis at 127.0.0.1:{port}")
-    assert lines[-1] == "1 problem in the config"
+    assert lines[-1] == "1 problem in the config and the server"
 
 
 @pytest.mark.parametrize(
