@@ -18,6 +18,7 @@ from redbike.moving.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, co
 from redbike.moving.crontab_lines import Entry
 from redbike.moving.crontab_names import GUARDS
 from redbike.moving.local_system import find_local_time, read_variables
+from redbike.texts import escape
 
 MAX_SIZE = 32 << 20  # bytes
 QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
@@ -113,7 +114,8 @@ def _report(name: str, folder: str, imported: Imported) -> int:
     wrong = 0
     for line in imported.refused:
         wrong += line.is_wrong
-        complain(f"{name} line {line.number}: not imported: {line.reason}: {line.text[:200]!r}")
+        shown = escape(line.text[:200].encode(errors="surrogateescape"))
+        complain(f"{name} line {line.number}: not imported: {line.reason}: '{shown}'")
     for user, jobs in imported.users.items():
         complain(f"user {user}: {', '.join(job.jobid for job in jobs)}")
     for unit in (each for each in imported.files if each.endswith(".service")):

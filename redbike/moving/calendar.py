@@ -8,7 +8,7 @@ from typing import IO, Any, NamedTuple
 from icalendar import Calendar as Component
 from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
 
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, quoted
 from redbike.moving.vtimezones import Onsets
 from redbike.schedule.rrule.rule import Line
 
@@ -32,6 +32,13 @@ class Event(NamedTuple):
     replaces: Line | None = None  # the occurrence that it changes
     is_range: bool = False  # it changes all later occurrences too
     problem: str = ""  # why it cannot be read
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        if self.summary:
+            return f"event {quoted(self.summary)}"
+        return f"event with the UID {quoted(self.uid)}" if self.uid else "event without SUMMARY and UID"
 
 
 class Calendar(NamedTuple):

@@ -56,7 +56,7 @@ class Importer:
         """Yield a job for each event that has a run to come, and for each that cannot be imported."""
         known: set[str] = set()
         for events in self.groups.series:
-            jobid, title = make_jobid(events[-1], self._queue), _make_title(events[-1])
+            jobid, title = make_jobid(events[-1], self._queue), events[-1].title
             try:
                 schedule = self.make_schedule(events)
             except BadSchedule as error:
@@ -85,7 +85,7 @@ class Importer:
                 if schedule is not None and schedule.next(self._now) is None:
                     self.left_out["past"] += 1
                     continue
-            yield Job(make_jobid(event, self._queue), _make_title(event), None, problem)
+            yield Job(make_jobid(event, self._queue), event.title, None, problem)
 
     def make_schedule(self, events: list[Event]) -> Schedule | None:
         """Return the schedule of a series; None if it is cancelled. Raise `BadSchedule`.
@@ -252,10 +252,6 @@ def group(events: Iterable[Event]) -> Groups:
 
 def _rank(event: Event) -> tuple[bool, int]:
     return bool(event.problem), event.sequence
-
-
-def _make_title(event: Event) -> str:
-    return f"event {quoted(event.summary)}"
 
 
 def make_jobid(event: Event, queue: str) -> str:

@@ -25,7 +25,7 @@ def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
             try:
                 days |= _list_days(importer.make_schedule(events), master.days, today)
             except BadSchedule as error:
-                raise BadConfig(f"cannot read {name!r}: event {master.summary!r:.80}: {error}") from None
+                raise BadConfig(f"cannot read {name!r}: {master.title}: {error}") from None
     if not days:
         raise BadConfig(f"cannot read {name!r}: it has no all-day event in the next two years")
     return sorted(days)

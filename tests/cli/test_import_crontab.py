@@ -64,6 +64,12 @@ def test_lines_that_cron_refuses_are_named_and_the_others_imported(shell, cronta
     assert crontab("0 3 * * * b\n@reboot c\n", "--force").returncode == 0
 
 
+def test_a_line_that_is_not_utf_8_is_shown_with_its_bytes(shell):
+    (shell.folder / "mine").write_bytes(b"* * * * * echo \xff\xc3\xa9\n1 * * * * true\n")
+    [first, *_] = shell.run("import", "crontab", "mine", "--out=jobs").stderr.splitlines()
+    assert first.endswith(r"it is not UTF-8, or has a NUL in it: '* * * * * echo \xffé'")
+
+
 def test_it_reads_standard_input(shell):
     done = shell.run("import", "crontab", "-", input=TEXT)
     assert (done.returncode, done.stderr) == (0, "redbike: standard input: 1 job in ./schedules.csv\n")

@@ -74,6 +74,16 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_written(shell):
     assert second == "redbike: standard input: 1 job written, 1 event refused"
 
 
+@pytest.mark.parametrize(
+    ("named", "title"),
+    [("UID:two\n", "event with the UID 'two'"), ("", "event without SUMMARY and UID"), ("SUMMARY:A\n", "event 'A'")],
+)
+def test_an_event_is_named_by_what_it_has(shell, named, title):
+    event = f"{named}DTSTART:20300101T000000Z\nRRULE:FREQ=NEVER"
+    done = shell.run("import", "ics", "-", input=make_calendar(GOOD, event))
+    assert done.stderr.startswith(f"redbike: standard input: {title}: RRULE: ")
+
+
 OTHER = GOOD.replace("Nightly", "Daily").replace("T03", "T04")
 
 
