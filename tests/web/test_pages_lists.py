@@ -116,6 +116,12 @@ def test_the_window_of_the_groups_is_stated(page, failures, monkeypatch):
     assert "The newest 100 of 250 are grouped" in read(page.get("/failures")).words
 
 
+def test_a_single_failure_is_not_called_all_of_them(page, bike):
+    bike.client.hset(bike.store.keys.failures, "one:A", json.dumps({"jobid": "one:A", "error": "OSError: no disk"}))
+    bike.client.zadd(bike.store.keys.failure_times, {"one:A": 1000.0})
+    assert "There is one, of" in read(page.get("/failures")).words
+
+
 def test_queues_show_limits_pauses_and_what_waits(page, bike):
     bike.set("one:A", "NOW")
     bike.set("two:B", "NOW")
