@@ -130,7 +130,7 @@ def _require_icalendar(what: str) -> None:
     try:
         import redbike.moving.calendar  # noqa: F401
     except ModuleNotFoundError as error:
-        raise RedbikeError(f"{what} needs a package ({error}): pip install 'redbike[ics]'") from None
+        raise RedbikeError(f"{what} needs a package ({error}): install Redbike with its extra 'ics'") from None
 
 
 def _check_queue(name: str) -> str:

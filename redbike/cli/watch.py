@@ -64,7 +64,7 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
     try:
         from redbike.watching.metrics import KIND, Figures
     except ModuleNotFoundError as error:
-        raise RedbikeError(f"metrics needs a package ({error}): pip install 'redbike[metrics]'") from None
+        raise RedbikeError(f"metrics needs a package ({error}): install Redbike with its extra 'metrics'") from None
     figures = Figures(lambda: open_to_look(config).store)
     if address is None:
         print(figures.format(), end="")

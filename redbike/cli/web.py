@@ -29,7 +29,7 @@ def show_page(arguments: Arguments, config: Config) -> int:
         from redbike.web.requests import check_header
         from redbike.web.site import Site
     except ModuleNotFoundError as error:
-        raise RedbikeError(f"web needs a package ({error}): pip install 'redbike[web]'") from None
+        raise RedbikeError(f"web needs a package ({error}): install Redbike with its extra 'web'") from None
     root_path = server.check_root_path(arguments["--root-path"] or "")
     token = os.environ.get(TOKEN)
     keys = Keys(None if token is None else check_token(token, TOKEN))

@@ -194,7 +194,7 @@ def test_without_its_package_it_says_what_to_install(shell):
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.endswith("pip install 'redbike[metrics]'\n")
+    assert done.stderr.endswith("install Redbike with its extra 'metrics'\n")
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_without_its_package_it_says_what_to_install(shell):
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.endswith("pip install 'redbike[web]'\n")
+    assert done.stderr.endswith("install Redbike with its extra 'web'\n")
 
 
 def test_it_needs_the_worker_class_only_to_write(shell, serve):
