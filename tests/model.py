@@ -202,6 +202,7 @@ class Model:
         moves: bool = False,
         group: str | None = None,
         stays: bool = False,
+        begins: bool = False,  # a run of CONTINUE begins whenever one has ended
     ) -> None:
         job = self.job(jobid)
         job.membership = job.membership if group is None else group
@@ -217,8 +218,8 @@ class Model:
         queue = job.queue if job.queued is not None else queue or queue_of(jobid)
         if job.flight:
             job.status = job.status or "WRK"
-            self._set_in_flight(job, now, due, once, same and not moves)
-        elif (job.queued is not None or self._waited(job)) and due is not None and (same or (once and due <= now)):
+            self._set_in_flight(job, now, due, once, same, moves, begins)
+        elif (job.queued is not None or self._waited(job)) and due is not None and same:
             pass
         elif job.queued is not None and due is not None and due <= now:
             # It keeps its turn, but goes on from the first occurrence of its new schedule.
@@ -236,16 +237,20 @@ class Model:
         """Whether what is held of a job has left a queue."""
         return job.held is not None and job.status == "ENQ"
 
-    def _set_in_flight(self, job: Job, now: float, due: float | None, once: bool, same: bool) -> None:
-        flight, at_once = job.flight, once and due is not None and due <= now
+    def _set_in_flight(
+        self, job: Job, now: float, due: float | None, once: bool, same: bool, moves: bool, begins: bool
+    ) -> None:
+        flight, at_once = job.flight, due is not None and due <= now and (once or not (same or begins))
         if at_once and job.paused is None:
+            if flight.owed is not None and not once:
+                job.skip("withdrawn")
             flight.owed, flight.anew, job.timeline = due, "", None
-        elif due is None or not same or at_once:
+        elif due is None or not same or at_once or moves:
             later = due is not None and (due > now or at_once)
             if flight.owed is not None:
                 flight.owed = None
                 job.skip("withdrawn")
-            flight.anew = "once" if once and later else "set"
+            flight.anew = "once" if (once or at_once) and later else "set"
             job.wait(due if later else None)
 
     def _put(
@@ -757,7 +762,7 @@ class Model:
     def _owed(self, job: Job, end: End) -> End:
         """The run that was asked for comes first; it is also the one that is to happen again."""
         flight = job.flight
-        if end.place == "due" and end.tries and not job.runs_once:
+        if end.place == "due" and end.tries and not job.runs_once and job.schedule == flight.schedule:
             return replace(end, due=end.due if end.tries.due is None else end.tries.due, is_pause=False)
         goes_on = flight.due
         if end.place == "next":

@@ -384,6 +384,27 @@ def test_what_waits_in_a_queue_runs_nothing_from_before_it_had_its_schedule(clie
     assert bike.tell("job:A")["skipped"] == {"withdrawn": 1}
 
 
+@pytest.mark.parametrize(("catchup", "runs"), [("all", 4), ("last", 1)])
+def test_what_a_schedule_has_missed_when_it_is_set_during_a_run_runs_after_that(client, prefix, catchup, runs):
+    bike = Redbike(Recorder(), prefix, client, catchup=catchup)
+    now = bike.store.timeline.read_clock()
+    base = now - now % 1000
+    work = bike.worker.work
+
+    def set_anew(jobid):
+        work(jobid)
+        if len(bike.worker.worked) == 1:
+            bike.set(jobid, "EVERY:1000@0", after=base - 3500)
+
+    bike.worker.work = set_anew
+    bike.set("job:A", "NOW")
+    while bike.work_one():
+        pass
+    due = [due for _, due in bike.worker.worked][1:]
+    assert due == [base - 3000 + 1000 * number for number in range(runs)]
+    assert bike.tell("job:A").get("skipped", {}) == ({} if catchup == "all" else {"missed": 3})
+
+
 def test_set_many_streams_and_names_each_bad_row(bike):
     def pairs():
         for n in range(1500):

@@ -16,7 +16,7 @@ from redbike.state.inspected import JobState
 from redbike.state.jobs import JobToSet
 from redbike.state.records import Pause, Streak, Waiting
 from redbike.state.run import Placement
-from redbike.words import Event, Skip
+from redbike.words import Skip
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ def run_now(outlook: Outlook) -> Course:
     if state.schedule is None or state.waiting:
         return follow(outlook)
     if state.run:
-        return follow(replace(outlook, state=owe(state, state.run)))
+        return follow(replace(outlook, state=owe(state, state.run, state.now)))
     due, streak = _find_occurrence(state, state.held if state.pause else state.timeline)
     if state.pause and _outlasts(state.pause, outlook):
         return _run_paused(outlook, state.pause, due, streak)
@@ -177,21 +177,16 @@ def move(state: JobState, due: float | None) -> JobState:
     return replace(state, timeline=due, queued="", streak="", running="")
 
 
-def set_due(state: JobState, due: float | None, queue: str, once: bool) -> JobState:
-    """Return a job that has got another schedule, and is due first at `due`, as ``lua/set.lua`` leaves it.
-
-    `once` tells whether it runs then alone.
-    """
+def set_due(state: JobState, job: JobToSet) -> JobState:
+    """Return a job that gets another schedule, as ``lua/set.lua`` leaves it."""
+    due = state.now if job.due == "now" else job.due
     if state.run:
-        return set_in_flight(state, state.run, due, once)
-    if due is None or due > state.now:
+        return set_in_flight(state, state.run, due, job.once, job.once or job.due != "now")
+    if due is None or due > state.now or (state.pause and not state.waiting):
         return move(state, due)
-    if state.pause and not state.waiting:
-        return state if once and state.held is not None and state.has_event(Event.ENQ) else move(state, due)
     # It is enqueued at once, or keeps its turn in the queue where it waits.
-    waiting = state.waiting or Waiting(due, queue)
-    queued = state.queued if once and state.waiting else replace(waiting, due=due).format()
-    return replace(state, timeline=None, queued=queued, streak="", running="")
+    waiting = replace(state.waiting or Waiting(due, job.queue), due=due)
+    return replace(state, timeline=None, queued=waiting.format(), streak="", running="")
 
 
 def is_same(job: JobToSet, before: str | None) -> bool:

@@ -44,13 +44,16 @@ def _asked_at(run: RunRecord) -> float:
     return max(run.start, float(run.next.removeprefix(OWED)) if run.next.startswith(OWED) else 0.0)
 
 
-def set_in_flight(state: JobState, run: RunRecord, due: float | None, once: bool) -> JobState:
-    """Return a job in flight that has got another schedule, and is due first at `due`, as ``lua/set.lua`` leaves it."""
-    at_once = once and due is not None and due <= state.now
+def set_in_flight(state: JobState, run: RunRecord, due: float | None, once: bool, waits: bool) -> JobState:
+    """Return a job in flight that gets another schedule, as ``lua/set.lua`` leaves it.
+
+    It is due first at `due`. `once` tells whether it runs then alone, `waits` whether it has due times at all.
+    """
+    at_once = waits and due is not None and due <= state.now
     if at_once and not state.pause:
-        return owe(state, run)
+        return replace(owe(state, run, due or state.now), streak="")
     later = due if due is not None and (due > state.now or at_once) else None
-    running = replace(run, next=ONCE if once and later is not None else SET).format()
+    running = replace(run, next=ONCE if (once or at_once) and later is not None else SET).format()
     if state.pause:
         return replace(state, paused=replace(state.pause, due=later).format(), running=running, streak="")
     return replace(state, timeline=later, running=running, streak="")
@@ -69,7 +72,7 @@ def resume_in_flight(state: JobState, run: RunRecord) -> JobState:
     return resumed
 
 
-def owe(state: JobState, run: RunRecord) -> JobState:
-    """Return a job in flight that runs once more when that run ends."""
-    owed = replace(run, next=f"{OWED}{format_time(state.now)}").format()
+def owe(state: JobState, run: RunRecord, due: float) -> JobState:
+    """Return a job in flight that runs once more when that run ends, and is due at `due` then."""
+    owed = replace(run, next=f"{OWED}{format_time(due)}").format()
     return replace(state, timeline=None, running=owed)

@@ -195,8 +195,7 @@ class Rehearser:
         job = request.make_job(self._settings)
         if is_same(job, state.schedule) and (state.timeline is not None or state.waiting or state.held is not None):
             return follow(outlook), outlook
-        due = self._now if job.due == "now" else job.due
-        changed = replace(outlook, state=replace(set_due(state, due, queue, job.once), schedule=job.schedule))
+        changed = replace(outlook, state=replace(set_due(state, job), schedule=job.schedule))
         try:
             return follow(changed), changed
         except BadSchedule:

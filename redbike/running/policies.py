@@ -249,7 +249,7 @@ def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
     """Place a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
     moment = placement.left.partition(PAUSED)[0].removeprefix(OWED).removesuffix(ON_TIMELINE)
     asked_for = replace(placement, place="due", due=float(moment), streak="")
-    if is_one_off(schedule):
+    if is_one_off(schedule) or schedule != run.schedule:
         return asked_for
     if placement.place == "due":
         # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
@@ -265,7 +265,7 @@ def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
         if (counted_until := Streak.parse(placement.streak).after) is not None:
             # The run that is owed takes the place of the occurrence that came due during this one.
             asked_for, after = replace(asked_for, overlapped=asked_for.overlapped + 1), counted_until
-    return replace(asked_for, streak=Streak(after=after).format()) if schedule == run.schedule else asked_for
+    return replace(asked_for, streak=Streak(after=after).format())
 
 
 def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Placement:

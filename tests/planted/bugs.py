@@ -348,7 +348,7 @@ OCCURRENCES = [
     Bug(
         "a run that is owed moves the place of the schedule",
         "running/policies.py",
-        "return replace(asked_for, streak=Streak(after=after).format()) if schedule == run.schedule else asked_for",
+        "return replace(asked_for, streak=Streak(after=after).format())",
         "return asked_for",
         f"{OUTCOME} {MOVES} -k 'owed or asked_for'",
     ),
@@ -1929,7 +1929,7 @@ SETTING = [
     Bug(
         "a one-off that is set during a run is not owed",
         "state/lua/set.lua",
-        "job.once and 'once' or 'set'",
+        "(job.once or at_once) and 'once' or 'set'",
         "'set'",
         MOVES,
     ),
@@ -1950,8 +1950,8 @@ SETTING = [
     Bug(
         "a job in a queue that is due again loses its turn",
         "state/lua/set.lua",
-        "local keeps = due and (same or job.once and due <= now)",
-        "local keeps = due and same",
+        "if (waited or place) and due and same then return end",
+        "if waited and due and same then return end",
         PAUSES,
     ),
     Bug(
@@ -1978,8 +1978,36 @@ SETTING = [
     Bug(
         "what was held from a queue goes on from the occurrence of the schedule that it had",
         "state/lua/set.lua",
-        "if waited and keeps then return end",
-        "if waited and due and due <= now then return end",
+        "if (waited or place) and due and same then return end",
+        "if waited and due and due <= now or place and due and same then return end",
+        PAUSES,
+    ),
+    Bug(
+        "what a schedule has missed that is set during a run is lost",
+        "state/lua/set.lua",
+        "(job.once or not same and job.due ~= 'now')",
+        "job.once",
+        f"{FACADE} -k set_during_a_run",
+    ),
+    Bug(
+        "CONTINUE that is set during a run is owed once, and then goes on",
+        "state/lua/set.lua",
+        "not same and job.due ~= 'now')",
+        "not same)",
+        PAUSES,
+    ),
+    Bug(
+        "an owed run that gives way to what another schedule has missed counts for nothing",
+        "state/lua/set.lua",
+        "    if owed and not job.once then count(WITHDRAWN, job.id, 1) end\n    run.next",
+        "    run.next",
+        PAUSES,
+    ),
+    Bug(
+        "what a schedule has missed that is set during a run of a paused job is lost with the resume",
+        "state/lua/set.lua",
+        "(job.once or at_once) and 'once'",
+        "job.once and 'once'",
         PAUSES,
     ),
     Bug(
@@ -2129,8 +2157,8 @@ CONFLICTS = [
     Bug(
         "a one-off that is owed leaves a place of its schedule",
         "running/policies.py",
-        "if is_one_off(schedule):",
-        "if False:",
+        "if is_one_off(schedule) or schedule",
+        "if schedule",
         OUTCOME,
     ),
     Bug(
@@ -2150,8 +2178,8 @@ CONFLICTS = [
     Bug(
         "the place of an old schedule counts for the new one",
         "running/policies.py",
-        "if schedule == run.schedule else asked_for",
-        "",
+        "if is_one_off(schedule) or schedule != run.schedule:",
+        "if is_one_off(schedule):",
         OUTCOME,
     ),
     Bug(

@@ -344,6 +344,12 @@ def test_a_run_that_is_owed_in_between_leaves_the_place_of_the_schedule(outcome,
     assert (kept.tries, kept.due) == (0, None), "it is another occurrence"
 
 
+@pytest.mark.parametrize("outcome", [Placement("die"), Placement("due", 300.0, streak="1 0 1 100.000000 -")])
+def test_a_one_off_that_is_asked_for_during_its_run_runs_once_more_and_that_is_all(outcome):
+    found = place_again(run("AT:100"), outcome, changed("due:101.500000", "AT:100"), Settings(), 102.0)
+    assert found == replace(outcome, place="due", due=101.5, streak="", left="due:101.500000")
+
+
 @pytest.mark.parametrize("due", [None, "+0.000000"])
 def test_where_there_is_no_next_occurrence_no_place_is_left(due):
     """The rule has run out, or it continues whenever it is done."""

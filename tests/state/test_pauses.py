@@ -207,9 +207,9 @@ def test_a_schedule_that_is_set_during_a_run_and_a_pause_goes_on_from_there(stor
     run = STATES["flight"](store)
     pause(store, START + 1)
     set_job(store.at(START + 2), JOB, NEW, START + 2)
-    assert place(inspect(store)) == "flight"
+    assert place(inspect(store)) == "flight+held"
     assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("ok", "held")
-    assert (inspect(store).held, inspect(store).skipped) == (1008.0, {"running": 1})
+    assert (inspect(store).held, inspect(store).skipped) == (START + 2, {})
 
 
 def test_what_is_set_unchanged_while_it_is_paused_keeps_its_place(store):
@@ -241,17 +241,56 @@ def test_what_is_held_goes_on_from_the_first_occurrence_of_another_schedule_if_t
     assert inspect(store).waiting.due == NOW - 10
 
 
-@pytest.mark.parametrize(("schedule", "once"), [("NOW", True), (OLD, False)])
 @pytest.mark.parametrize("is_paused", [False, True])
-def test_what_waits_or_was_held_from_a_queue_stays_as_it_is_if_it_is_to_run_at_once_or_is_set_unchanged(
-    store, schedule, once, is_paused
+@pytest.mark.parametrize(
+    ("schedule", "once", "due"), [(NEW, False, NOW - 10), ("AT:1090", True, NOW - 10), ("NOW", True, "now")]
+)
+def test_what_waits_or_was_held_from_a_queue_takes_the_due_time_of_its_new_schedule(
+    store, schedule, once, due, is_paused
 ):
     STATES["queue"](store)
     if is_paused:
         pause(store, START)
-    set_job(store.at(NOW), JOB, schedule, NOW - 10, once)
+    set_job(store.at(NOW), JOB, schedule, due, once)
+    found = inspect(store)
+    assert (found.held if is_paused else found.waiting.due) == (NOW if due == "now" else due)
+    assert found.skipped == {"withdrawn": 1}
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_what_waits_or_was_held_from_a_queue_stays_as_it_is_when_it_is_set_unchanged(store, is_paused):
+    STATES["queue"](store)
+    if is_paused:
+        pause(store, START)
+    set_job(store.at(NOW), JOB, OLD, NOW - 10)
     found = inspect(store)
     assert (found.held if is_paused else found.waiting.due, found.skipped) == (START, {})
+
+
+def test_continue_that_is_set_during_a_run_owes_nothing(store):
+    run = STATES["flight"](store)
+    set_job(store.at(NOW), JOB, "CONTINUE", "now")
+    assert inspect(store).run.next == "set"
+    assert end(store, run, Placement("die"))[:2] == ("ok", "queue")
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_schedule_that_is_due_already_when_it_is_set_during_a_run_comes_when_that_ends(store, is_paused, is_asked):
+    run = STATES["flight"](store)
+    if is_paused:
+        pause(store, START + 1)
+    if is_asked:
+        store.at(START + 2).jobs.run([JOB])
+    set_job(store.at(NOW), JOB, NEW, NOW - 10)
+    assert inspect(store).skipped == ({"withdrawn": 1} if is_asked else {})
+    if is_paused:
+        assert inspect(store).held == NOW - 10
+        assert resume(store.at(NOW + 1), Settings(), [JOB]) == ["flight"]
+    failed = Placement("due", NOW + 50, streak="1 0 1 1000.000000 -", retried=True)
+    assert end(store, run, failed)[:2] == ("ok", "queue")
+    assert inspect(store).waiting.due == NOW - 10
+    assert inspect(store).streak == ""
 
 
 def test_what_is_held_and_not_yet_due_does_not_count_when_another_schedule_is_set(store):

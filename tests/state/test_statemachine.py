@@ -159,7 +159,7 @@ class Jobs(RuleBasedStateMachine):
     @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
     def set_now(self, jobid, text):
         set_job(self.store.at(self.now), jobid, text, "now", once=text == "NOW")
-        self.model.set(self.now, jobid, text, self.now, once=text == "NOW")
+        self.model.set(self.now, jobid, text, self.now, once=text == "NOW", begins=text == "CONTINUE")
 
     @rule(jobid=jobids)
     def set_stop(self, jobid):

@@ -155,7 +155,7 @@ NO_CHANGE |= {("set again", state) for state in ("queue", "flight", "flight_and_
 TABLE = {
     "set now":     ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue", "queue", "held", "flight+held", "flight+held", "queue"),
     "set later":   ("timeline", "timeline", "timeline", "timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline", "held", "flight+held", "flight+held", "held"),
-    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight",          "flight",          "flight",          "flight",          "flight",          "queue",    "queue", "queue", "held", "flight", "flight", "queue"),
+    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue", "queue", "held", "flight+held", "flight+held", "queue"),
     "set again":   ("timeline", "timeline", "timeline", "queue",    "flight",          "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline", "held", "flight", "flight+held", "queue"),
     "set same":    ("timeline", "timeline", "=",        "=",        "=",               "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "=", "=", "=", "flight+held", "="),
     "set stays":   ("timeline", "timeline", "=",        "=",        "=",               "=",               "=",               "=",               "flight+timeline", "=",        "=", "=", "=", "=", "=", "="),
@@ -413,7 +413,7 @@ def test_a_place_computed_from_an_old_schedule_is_refused(store):
     set_job(store.at(NOW), JOB, NEW, START)
     assert store.at(NOW).runs.end(run, Placement("next", LATER))[:2] == ("changed", NEW)
     assert store.at(NOW).runs.end(run, Placement("stop"))[:2] == ("changed", NEW)
-    assert place(store.questions.inspect([JOB])[0]) == "flight"
+    assert place(store.questions.inspect([JOB])[0]) == "flight+owed"
 
 
 def test_a_place_computed_from_a_schedule_that_was_set_anew_since_is_refused(store):

@@ -45,13 +45,16 @@ local function wait_until(due, job)  -- or, with nil, for nothing any more
 end
 
 local function set_in_flight(job, run, due, same)
-  local owed, at_once = run.next:sub(1, 4) == 'due:', due and due <= now and job.once
+  local owed = run.next:sub(1, 4) == 'due:'
+  -- What is due already comes when the run ends. One that goes on and on does so by itself.
+  local at_once = due and due <= now and (job.once or not same and job.due ~= 'now')
   if at_once and not job.pause then
+    if owed and not job.once then count(WITHDRAWN, job.id, 1) end
     run.next = 'due:' .. stamp(due)
     wait_until(nil, job)
   elseif at_once or not same or not due or job.moves then
     local waits_on = due and (due > now or at_once)
-    run.next = waits_on and job.once and 'once' or 'set'
+    run.next = waits_on and (job.once or at_once) and 'once' or 'set'
     wait_until(waits_on and due, job)
     if owed then count(WITHDRAWN, job.id, 1) end
   end
@@ -62,10 +65,8 @@ end
 local function set_idle(job, due, place, same, known)
   local held = job.pause and tonumber(job.pause.due)
   local waited = held and event_of(call('HGET', statuses, job.id)) == ENQ  -- in a queue, until the job was paused
-  local keeps = due and (same or job.once and due <= now)
-  if waited and keeps then return end
+  if (waited or place) and due and same then return end
   if held and (waited or held <= now) then count(WITHDRAWN, job.id, 1) end
-  if place and keeps then return end
   local home = queue[job.queue]
   if place and due and due <= now then  -- it keeps its turn, but nothing from before its schedule is run
     wait_in(home, job.id, stamp(due))
