@@ -26,7 +26,10 @@ QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 def import_crontab(arguments: Arguments, config: Config) -> int:
     """Write the files for a crontab; name the lines that are not imported, and what must be decided."""
-    queue, folder = arguments["--queue"] or "cron", arguments["--out"] or os.curdir
+    queue, folder = arguments["--queue"], arguments["--out"]
+    queue, folder = "cron" if queue is None else queue, os.curdir if folder is None else folder
+    if not folder:
+        raise BadConfig(f"bad --out {folder!r}: the name of a folder is needed")
     if not QUEUE.fullmatch(queue):
         raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
     name, text = _read(arguments["<FILE>"], arguments["--system"])

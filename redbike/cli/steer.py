@@ -1,5 +1,6 @@
 """Run the commands that steer jobs and queues which exist: run, cancel, pause, resume, limit."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -8,7 +9,7 @@ from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, complain
 from redbike.config import Config
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, NoSuchJob
 from redbike.options import fold
 from redbike.redbike import Redbike
 from redbike.steering.gates import Limits
@@ -26,10 +27,14 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
     bike = open_bike(config, needs_queues=True)
     if not arguments["--failed"]:
         return _steer_named(bike, arguments, bike.run)
-    pattern = arguments["<PATTERN>"] or "*"
+    pattern = arguments["<PATTERN>"]
     if arguments["--dry-run"]:
-        return _print(find_failed(bike.store.questions, pattern))
-    return _print(jobid for jobid, _ in bike.run_failed(pattern))
+        failed = list(find_failed(bike.store.questions, "*" if pattern is None else pattern))
+    else:
+        failed = [jobid for jobid, _ in bike.run_failed("*" if pattern is None else pattern)]
+    if pattern is not None and not failed:
+        raise NoSuchJob(f"no job that has failed for good matches {pattern!r}")
+    return _print(failed)
 
 
 def cancel_jobs(arguments: Arguments, config: Config) -> int:
@@ -108,15 +113,20 @@ def _warn_if_unknown(bike: Redbike, name: str) -> None:
 def _steer_named(bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], **messages: str) -> int:
     """Call `verb` with the ids and patterns of the command line; print what these match, if one is a pattern.
 
-    `messages` are printed for the ids to which `verb` has answered with their names.
+    `messages` are printed for the ids to which `verb` has answered with their names, and once for those that a pattern
+    has matched.
     """
     texts = arguments["<JOBID>"]
     if arguments["--dry-run"]:
         return _print(expand(bike.store.questions, texts))
     steered = verb(*texts)
+    others = Counter(word for jobid, word in steered if jobid not in texts)
     for jobid, word in steered:
         if word in messages and jobid in texts:
             complain(f"{jobid}: {messages[word]}")
+    for word, message in messages.items():
+        if others[word]:
+            complain(f"{others[word]:,} of those that match: {message}")
     return _print(jobid for jobid, _ in steered) if any(map(is_pattern, texts)) else DONE
 
 

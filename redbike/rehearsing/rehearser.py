@@ -178,7 +178,10 @@ class Rehearser:
     def _cancel(self, outlook: Outlook) -> Course:
         state = outlook.state
         if state.run:
-            return follow(outlook)
+            course = follow(outlook)
+            # Its worker is told to stop, and may.
+            course.skipped[Skip.CANCELLED] += not state.run.cancelled
+            return course
         plan = compute(state, outlook.own)
         if isinstance(plan, str):
             return follow(outlook)

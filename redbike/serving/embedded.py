@@ -36,6 +36,7 @@ log = logging.getLogger("redbike.server")
 
 STOP_TIMEOUT = 10.0  # seconds for the server to go down
 REPLY_TIMEOUT = 2.0  # seconds for a healthy server to reply
+SILENCE = 10.0  # seconds without an answer after which a server that accepts connections counts as away
 PATIENCE = 1.0  # seconds of waiting after which a warning says why
 MIN_FREE_DISK = 65536  # bytes of free disk below which it is full
 POLL_INTERVAL = 0.005  # seconds between two checks of a server that is coming up or going down
@@ -70,8 +71,8 @@ class EmbeddedServer:
     def start(self) -> bool:
         """Start the server, and wait until it answers; return False if it runs already.
 
-        If the server is loading or does not answer, log that, and wait without a timeout. Raise `ServerError` if it
-        ends or cannot be started.
+        If the server is loading, log that, and wait without a timeout. Raise `ServerError` if it ends, cannot be
+        started, or does not answer at all.
         """
         began = time.monotonic()
         with contextlib.closing(Probe(self.socket)) as probe:
@@ -84,7 +85,7 @@ class EmbeddedServer:
             return self._wait_until_ready(probe, began, health)
 
     def _wait_until_ready(self, probe: Probe, began: float, health: Health) -> bool:
-        has_warned, process = False, None
+        has_warned, process, answered = False, None, began
         while True:
             if process is None:
                 process = self._spawn_if_free()
@@ -97,7 +98,10 @@ class EmbeddedServer:
             if process is not None and process.poll() is not None:
                 raise ServerError(self._explain_exit(process))
             if health is not Health.SILENT:
+                answered = time.monotonic()
                 time.sleep(POLL_INTERVAL)
+            elif time.monotonic() - answered >= SILENCE:
+                raise ServerError(f"the embedded server in {self.folder} {_explain_silence(self._find_pid())}")
 
     def revive(self) -> None:
         """Start the server again for a client that found it gone, and wait until its socket exists.
@@ -291,6 +295,12 @@ class EmbeddedServer:
     @property
     def _has_short_path(self) -> bool:
         return self.socket.parent != self.folder
+
+
+def _explain_silence(pid: int | None) -> str:
+    if pid is not None and is_suspended(pid):
+        return f"is suspended (process {pid}): kill -CONT {pid} continues it"
+    return "does not answer"
 
 
 def _explain_timeout(pid: int) -> str:

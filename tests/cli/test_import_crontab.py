@@ -99,6 +99,7 @@ def test_without_a_file_it_asks_crontab_for_that_of_the_user(shell, tmp_path):
     ("arguments", "quoted"),
     [
         (("--system",), "--system needs a FILE"),
+        (("mine", "--queue="), "bad --queue ''"),
         (("missing",), "'missing'"),
         ((".",), "'.'"),
         (("--queue=a:b", "mine"), "'a:b'"),
@@ -113,6 +114,14 @@ def test_what_cannot_be_imported_is_refused_in_one_line(shell, arguments, quoted
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert quoted in done.stderr
     assert not (shell.folder / "jobs").exists()
+
+
+def test_a_folder_without_a_name_is_refused(shell):
+    """As an unset variable of a shell gives it."""
+    (shell.folder / "mine").write_text(TEXT)
+    done = shell.run("import", "crontab", "mine", "--out=")
+    assert (done.returncode, done.stderr) == (2, "redbike: bad --out '': the name of a folder is needed\n")
+    assert not (shell.folder / ".redbike.conf").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_in_one_line(shell):

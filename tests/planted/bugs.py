@@ -5916,6 +5916,27 @@ BUGS = [
         f"{REHEARSAL} -k in_flight",
     ),
     Bug(
+        "a rehearsal does not tell of the run that a cancel stops",
+        "rehearsing/rehearser.py",
+        "+= not state.run.cancelled",
+        "+= 0",
+        f"{REHEARSAL} -k in_flight",
+    ),
+    Bug(
+        "a run of what waits already is noted",
+        "state/lua/run.lua",
+        "given.who and not waits",
+        "given.who",
+        f"{LOG} -k each_verb",
+    ),
+    Bug(
+        "a server that is suspended is waited for without an end",
+        "serving/embedded.py",
+        "elif time.monotonic() - answered >= SILENCE:",
+        "elif False:",
+        "tests/serving/test_embedded.py -k for_long",
+    ),
+    Bug(
         "a rehearsal moves a job that is set to the schedule it has",
         "rehearsing/rehearser.py",
         "if is_same(job, state.schedule) and",

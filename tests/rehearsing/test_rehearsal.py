@@ -474,6 +474,8 @@ class TestInFlight:
         skip_to(bike, 700)
         how = {"schedule": "EVERY:40m"} if action == "set" else {"until": START + 5000} if action == "pause" else {}
         found = rehearse(bike, action, ["a:A"], **how)
+        if action == "cancel":
+            assert found.changed.skipped.get("cancelled", 0) == ("cancel" not in before)
         do(bike, action, ["a:A"], **how)
         end_all(bike, [run])
         assert count_real(bike, found) == count(found.changed)

@@ -114,6 +114,17 @@ def test_one_that_is_suspended_is_waited_for(server, caplog):
     assert pids(server.folder) == [pid]
 
 
+def test_one_that_is_suspended_for_long_is_an_error_that_says_so(server, monkeypatch):
+    monkeypatch.setattr("redbike.serving.embedded.SILENCE", 1.5)
+    server.start()
+    (pid,) = pids(server.folder)
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(ServerError, match=rf"is suspended \(process {pid}\): kill -CONT {pid} continues it"):
+        server.start()
+    os.kill(pid, signal.SIGCONT)
+    assert not server.start()
+
+
 def test_one_that_dies_while_it_is_waited_for_is_started_once(server):
     server.start()
     (pid,) = pids(server.folder)

@@ -124,13 +124,16 @@ def test_the_command_line_pauses_and_resumes(shell, bike):
     assert said.startswith("It is paused since ")
     assert said.endswith(", until 2100-01-01 00:00:00 UTC: moving house")
 
-    assert sorted(shell.run("pause", "*").stdout.split()) == sorted(JOBS)
+    done = shell.run("pause", "*")
+    assert sorted(done.stdout.split()) == sorted(JOBS)
+    assert done.stderr.startswith("redbike: 1 of those that match: it was paused already, and stays so")
     [said] = shell.run("next", "nightly:A").stdout.splitlines()
     assert said.endswith(", until it is resumed.")
     assert sorted(shell.run("resume", "nightly:?").stdout.split()) == ["nightly:A", "nightly:B"]
     assert "paused" not in json.loads(shell.run("tell", "nightly:A").stdout)
     again = shell.run("resume", "nightly:A", "nightly:*")
-    assert (again.returncode, again.stderr) == (0, "redbike: nightly:A: it was not paused\n")
+    said = "redbike: nightly:A: it was not paused\nredbike: 1 of those that match: it was not paused\n"
+    assert (again.returncode, again.stderr) == (0, said)
     assert "paused" in json.loads(shell.run("tell", "hourly:A").stdout)
     assert "not enqueued" not in shell.run("fsck").stdout
 
@@ -143,6 +146,8 @@ def test_the_command_line_pauses_and_resumes(shell, bike):
         (("resume", "gone:A"), 1, "no such job: 'gone:A'"),
         (("pause", "nightly:["), 2, "bad pattern 'nightly:[': a [ has no ] behind it"),
         (("pause", "nightly:*\\"), 2, r"bad pattern 'nightly:*\\': nothing follows its last backslash"),
+        (("run", "--failed", "hourly:A"), 1, "no job that has failed for good matches 'hourly:A'"),
+        (("run", "--failed", "z*", "--dry-run"), 1, "no job that has failed for good matches 'z*'"),
         (("run", "--failed", "*\\"), 2, r"bad pattern '*\\': nothing follows its last backslash"),
         (("pause", "nightly:\\"), 1, r"no such job: 'nightly:\\'"),
         (

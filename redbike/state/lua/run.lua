@@ -19,14 +19,14 @@ local function failed()  -- the due time of its last failure, and how often that
   return due, attempt and attempt >= 1 and attempt < 1e9 and math.floor(attempt) or 1
 end
 
-local pause = pause_of(call('HGET', pauses, job))
+local pause, waits = pause_of(call('HGET', pauses, job)), call('HEXISTS', queued, job) == 1
 local held = pause and tonumber(pause.due)
 local kept = streak_of(call('HGET', streaks, job))
 kept.failures, kept.losses, kept.alone, kept.failed = '0', '0', nil, nil
 if run then
   run.next = 'due:' .. stamp(now)
   change('HSET', running, {job, record_of(run)})
-elseif call('HEXISTS', queued, job) == 0 then
+elseif not waits then
   local due, failed_for, attempt, moment = held or tonumber(call('ZSCORE', timeline, job) or nil), failed()
   local goes_on = due and stamp(due - BEFORE) or '-'
   if kept.due ~= '-' then
@@ -52,5 +52,5 @@ if kept.tries .. kept.due .. kept.after == '0--' then
 else
   change('HSET', streaks, {job, streak_record_of(kept)})
 end
-if given.who then log_change('run', {job}) end
+if given.who and not waits then log_change('run', {job}) end  -- what waits is run anyway
 return write(reply)
