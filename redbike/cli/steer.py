@@ -1,6 +1,5 @@
 """Run the commands that steer jobs and queues which exist: run, cancel, pause, resume, limit."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -53,7 +52,7 @@ def pause(arguments: Arguments, config: Config) -> int:
         return _steer_queue(bike, arguments, partial(bike.pause_queue, **given), PAUSED)
     if arguments["--all"]:
         return _steer_all(arguments, partial(bike.pause_all, **given), f"everything: {PAUSED}")
-    return _steer_named(bike, arguments, partial(bike.pause, **given), unchanged=PAUSED)
+    return _steer_named(bike, arguments, partial(bike.pause, **given), told="unchanged", unchanged=PAUSED)
 
 
 def resume(arguments: Arguments, config: Config) -> int:
@@ -110,23 +109,23 @@ def _warn_if_unknown(bike: Redbike, name: str) -> None:
         complain(f"the queue {name!r} was never used")
 
 
-def _steer_named(bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], **messages: str) -> int:
+def _steer_named(
+    bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], told: str = "", **messages: str
+) -> int:
     """Call `verb` with the ids and patterns of the command line; print what these match, if one is a pattern.
 
-    `messages` are printed for the ids to which `verb` has answered with their names, and once for those that a pattern
-    has matched.
+    `messages` are printed for the ids to which `verb` has answered with their names; that of `told`, once, also for
+    those that a pattern has matched.
     """
     texts = arguments["<JOBID>"]
     if arguments["--dry-run"]:
         return _print(expand(bike.store.questions, texts))
     steered = verb(*texts)
-    others = Counter(word for jobid, word in steered if jobid not in texts)
     for jobid, word in steered:
         if word in messages and jobid in texts:
             complain(f"{jobid}: {messages[word]}")
-    for word, message in messages.items():
-        if others[word]:
-            complain(f"{others[word]:,} of those that match: {message}")
+    if number := sum(word == told and jobid not in texts for jobid, word in steered):
+        complain(f"{number:,} of those that match: {messages[told]}")
     return _print(jobid for jobid, _ in steered) if any(map(is_pattern, texts)) else DONE
 
 

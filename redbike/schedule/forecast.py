@@ -25,7 +25,12 @@ class Clock(NamedTuple):
 
     def format(self, moment: float) -> str:
         """Return an instant in local time, with the distance from UTC if that day has this hour twice."""
-        local = datetime.fromtimestamp(min(max(moment, 0.0), END_OF_TIME - 86400), ZoneInfo(self.zone))
+        moment = min(max(moment, 0.0), END_OF_TIME - 1)
+        try:
+            local = datetime.fromtimestamp(moment, ZoneInfo(self.zone))
+        except (ValueError, OverflowError):
+            # There the year 10000 has begun, which Python cannot write.
+            return datetime.fromtimestamp(moment, UTC).isoformat(" ", "seconds")
         is_twice = local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
         return (local if is_twice else local.replace(tzinfo=None)).isoformat(" ", "seconds")
 

@@ -11,6 +11,7 @@ MAX_TEXT = 8192  # bytes of UTF-8 of a schedule
 END_OF_TIME = 253402300800.0  # the year 10000
 
 EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
+_BEYOND = re.compile(r"-?\d{13,}(\.\d+)?", re.ASCII)  # epoch seconds, but of no year with four digits
 
 
 def check_size(text: str) -> str:
@@ -40,6 +41,8 @@ def parse_timestamp(text: str, timezone: str = "UTC") -> float:
         except (ValueError, OverflowError) as error:
             if isinstance(error, BadSchedule):
                 raise
+            if _BEYOND.fullmatch(text):
+                raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999") from None
             raise BadSchedule(f"bad timestamp {text!r:.80}: epoch seconds or ISO 8601 is needed") from None
     if not 0 <= instant < END_OF_TIME:
         raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999")

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike.schedule.forecast import Clock
+from redbike.schedule.moments import END_OF_TIME
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -22,3 +23,20 @@ BERLIN = ZoneInfo("Europe/Berlin")
 )
 def test_an_hour_that_a_day_has_twice_is_told_with_its_distance_from_utc(moment, written):
     assert Clock(0.0, "Europe/Berlin").format(moment.timestamp()) == written
+
+
+@pytest.mark.parametrize(
+    ("zone", "written"),
+    [
+        ("UTC", "9999-12-31 23:59:58"),
+        ("America/New_York", "9999-12-31 18:59:58"),
+        ("Asia/Tokyo", "9999-12-31 23:59:58+00:00"),  # where the year 10000 has begun
+    ],
+)
+def test_the_last_day_of_the_last_year_is_written_exactly(zone, written):
+    assert Clock(0.0, zone).format(END_OF_TIME - 2) == written
+
+
+@pytest.mark.parametrize("moment", [END_OF_TIME, 1e300, float("inf")])
+def test_what_is_later_is_written_as_the_end(moment):
+    assert Clock(0.0, "UTC").format(moment) == "9999-12-31 23:59:59"

@@ -309,7 +309,7 @@ def test_what_cannot_be_asked(store):
     with pytest.raises(NoSuchJob, match="no such job: 'job:A'"):
         why(store)
     states.timeline(store)
-    with pytest.raises(BadConfig, match="that is to come, in 1 s; redbike next tells of it"):
+    with pytest.raises(BadConfig, match="1970-01-01 00:18:21 UTC is to come, in 1 s; redbike next tells of it"):
         why(store, then=NOW + 1)
     with pytest.raises(BadJobId):
         Reasons(store, "UTC").explain("a\nb")
