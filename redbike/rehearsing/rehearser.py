@@ -196,7 +196,8 @@ class Rehearser:
         since = self._setter.compute_start(None, self._now)
         request = Request(state.jobid, parsed, queue, self._now, since, False, wants_run=True, known=state.options)
         job = request.make_job(self._settings)
-        if is_same(job, state.schedule) and (state.timeline is not None or state.waiting or state.held is not None):
+        has_place = state.run or state.waiting or state.timeline is not None or state.held is not None
+        if has_place and is_same(job, state.schedule):
             return follow(outlook), outlook
         changed = replace(outlook, state=replace(set_due(state, job), schedule=job.schedule))
         try:

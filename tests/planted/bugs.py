@@ -5939,9 +5939,16 @@ BUGS = [
     Bug(
         "a rehearsal moves a job that is set to the schedule it has",
         "rehearsing/rehearser.py",
-        "if is_same(job, state.schedule) and",
-        "if False and",
+        "if has_place and is_same(job, state.schedule):",
+        "if False:",
         f"{REHEARSAL} -k keeps_its_phase",
+    ),
+    Bug(
+        "a rehearsal moves a job in flight that is set to the schedule it has",
+        "rehearsing/rehearser.py",
+        "has_place = state.run or state.waiting",
+        "has_place = state.waiting",
+        f"{REHEARSAL} -k in_flight",
     ),
     Bug(
         "a rehearsal takes the set of a schedule for UTC",

@@ -460,6 +460,14 @@ class TestInFlight:
         bike.dispatch_due(bike.now)
         return bike
 
+    def test_a_job_in_flight_that_is_set_to_the_schedule_it_has(self, bike):
+        run = take_one(bike.store.at(bike.now), [(QUEUE, 1e6)], "elsewhere0")
+        skip_to(bike, 100)
+        found = rehearse(bike, "set", ["a:A"], schedule="EVERY:10m")
+        do(bike, "set", ["a:A"], schedule="EVERY:10m")
+        end_all(bike, [run])
+        assert count_real(bike, found) == count(found.changed) == count(found.without)
+
     @pytest.mark.parametrize("before", [[], ["run"], ["pause"], ["pause", "run"], ["run", "pause"], ["set"],
                                         ["pause", "set"], ["set", "pause"], ["pause", "set", "run"], ["cancel"]],
                              ids="-".join)  # fmt: skip
