@@ -197,7 +197,7 @@ class Rehearser:
         request = Request(state.jobid, parsed, queue, self._now, since, False, wants_run=True, known=state.options)
         job = request.make_job(self._settings)
         has_place = state.run or state.waiting or state.timeline is not None or state.held is not None
-        if has_place and is_same(job, state.schedule):
+        if job.keeps and has_place and is_same(job, state.schedule):
             return follow(outlook), outlook
         changed = replace(outlook, state=replace(set_due(state, job), schedule=job.schedule))
         try:

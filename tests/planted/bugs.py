@@ -5939,7 +5939,7 @@ BUGS = [
     Bug(
         "a rehearsal moves a job that is set to the schedule it has",
         "rehearsing/rehearser.py",
-        "if has_place and is_same(job, state.schedule):",
+        "if job.keeps and has_place and is_same(job, state.schedule):",
         "if False:",
         f"{REHEARSAL} -k keeps_its_phase",
     ),

@@ -468,6 +468,15 @@ class TestInFlight:
         end_all(bike, [run])
         assert count_real(bike, found) == count(found.changed) == count(found.without)
 
+    def test_now_once_more_during_its_run(self, bike):
+        bike.set("a:A", "NOW")
+        run = take_one(bike.store.at(bike.now), [(QUEUE, 1e6)], "elsewhere0")
+        found = rehearse(bike, "set", ["a:A"], schedule="NOW")
+        do(bike, "set", ["a:A"], schedule="NOW")
+        end_all(bike, [run])
+        assert count_real(bike, found) == count(found.changed)
+        assert (found.without.runs, found.changed.runs) == (0, 1)
+
     @pytest.mark.parametrize("before", [[], ["run"], ["pause"], ["pause", "run"], ["run", "pause"], ["set"],
                                         ["pause", "set"], ["set", "pause"], ["pause", "set", "run"], ["cancel"]],
                              ids="-".join)  # fmt: skip
