@@ -47,11 +47,14 @@ class Flight:
     kept: int = 0  # so many of the runs of the job
     anew: str = ""  # "", "set" or "once": what was set during the run
     owed: float | None = None
+    missed: float | None = None  # from when on a schedule is due that was set during the run
     cancelled: bool = False
 
     @property
     def next(self) -> str:
         """What was set during the run, for its end."""
+        if self.missed is not None:
+            return f"from:{self.missed:.6f}"
         return self.anew or "-" if self.owed is None else f"due:{self.owed:.6f}"
 
 
@@ -240,18 +243,23 @@ class Model:
     def _set_in_flight(
         self, job: Job, now: float, due: float | None, once: bool, same: bool, moves: bool, begins: bool
     ) -> None:
-        flight, at_once = job.flight, due is not None and due <= now and (once or not (same or begins))
+        flight, is_past = job.flight, due is not None and due <= now
+        at_once, before = is_past and once, (flight.missed, flight.owed)
         if at_once and job.paused is None:
-            if flight.owed is not None and not once:
-                job.skip("withdrawn")
-            flight.owed, flight.anew, job.timeline = due, "", None
+            flight.owed, flight.missed, flight.anew, job.timeline = due, None, "", None
+        elif is_past and not (once or same or begins):
+            flight.owed, flight.missed, flight.anew = None, due, ""
+            job.wait(None)
         elif due is None or not same or at_once or moves:
             later = due is not None and (due > now or at_once)
-            if flight.owed is not None:
-                flight.owed = None
-                job.skip("withdrawn")
-            flight.anew = "once" if (once or at_once) and later else "set"
+            flight.owed = flight.missed = None
+            flight.anew = "once" if once and later else "set"
             job.wait(due if later else None)
+        else:
+            return
+        missed, owed = before
+        if missed is not None or (owed is not None and not (at_once and job.paused is None)):
+            job.skip("withdrawn")
 
     def _put(
         self,
@@ -317,7 +325,7 @@ class Model:
         flight = self.jobs.pop(jobid).flight
         self.past.pop(jobid, None)
         if flight:
-            flight.anew, flight.owed = "", None
+            flight.anew, flight.owed, flight.missed = "", None, None
             self.jobs[jobid] = Job(flight=flight)
 
     def run(self, now: float, jobid: str) -> bool:
@@ -330,7 +338,9 @@ class Model:
         before, tried = job.tries, job.tries.tries or job.tries.due is not None or job.tries.after is not None
         job.tries = replace(before, failures=0, losses=0, alone=False) if tried else Tries()
         if job.flight:
-            job.flight.owed, job.flight.anew = now, ""
+            if job.flight.missed is not None:
+                job.skip("withdrawn")
+            job.flight.owed, job.flight.missed, job.flight.anew = now, None, ""
         elif job.queued is None:
             self._put(now, jobid, self._asked(job, now, waited, failure, paused), queue_of(jobid), asked=True)
         return True
@@ -724,7 +734,9 @@ class Model:
                 # It is the run that was cancelled, and not how it ended: it has not failed.
                 after = self._after(job, flight.schedule, flight.due, now, flight.start)
                 end = replace(after, why=why, outcome="cancelled", output=end.output)
-            if flight.owed is not None:
+            if flight.missed is not None:
+                end = replace(end, place="due", due=flight.missed, tries=Tries(), is_pause=False)
+            elif flight.owed is not None:
                 end = self._owed(job, end)
             elif job.held is not None or (flight.anew and job.timeline is not None):
                 end = replace(end, place="stay", tries=None)
@@ -762,7 +774,7 @@ class Model:
     def _owed(self, job: Job, end: End) -> End:
         """The run that was asked for comes first; it is also the one that is to happen again."""
         flight = job.flight
-        if end.place == "due" and end.tries and not job.runs_once and job.schedule == flight.schedule:
+        if end.place == "due" and end.tries and not job.runs_once:
             return replace(end, due=end.due if end.tries.due is None else end.tries.due, is_pause=False)
         goes_on = flight.due
         if end.place == "next":
@@ -804,5 +816,5 @@ class Model:
             job.status = "DIE" if end.place == "die" else "STP"
             return "stopped"
         since = math.inf if job.paused is None else job.paused
-        asked = end.place == "due" and max(flight.start, flight.owed or 0.0) > since
+        asked = end.place == "due" and flight.missed is None and max(flight.start, flight.owed or 0.0) > since
         return self._put(now, jobid, end.due, flight.queue, job.tries.due, asked)

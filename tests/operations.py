@@ -407,13 +407,14 @@ def due(scene: Scene) -> None:
     scene.later.refused.append("evil:A")
 
 
-MANY = ("left:A", "cancelled:A", "asked:A", "changed:A", "unset:A", "once:A", "stopped:A", "last:A")
+MANY = ("left:A", "cancelled:A", "asked:A", "changed:A", "missed:A", "unset:A", "once:A", "stopped:A", "last:A")
 
 
 def set_meanwhile(scene: Scene) -> None:
     """Whatever may be set during runs."""
     run_job(scene.store, "asked:A")
     scene.put("changed:A", due=1000, schedule=scene.two_hourly)
+    set_job(scene.store, "missed:A", scene.two_hourly, scene.began - 500)
     scene.observer.cancel("cancelled:A")
     scene.store.jobs.unset("unset:A")
     set_job(scene.store, "once:A", "NOW", "now", once=True)

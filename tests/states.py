@@ -177,8 +177,8 @@ def place(state: JobState) -> str:
     """Where a job is, as one text: flight, with what is owed, timeline, queue, held; else its last event or nothing."""
     here = []
     if state.running:
-        owed = state.run is not None and state.run.next.startswith("due:")
-        here.append("flight" + ("+owed" if owed else ""))
+        left = state.run.next if state.run is not None else ""
+        here.append("flight" + ("+owed" if left.startswith("due:") else "+missed" if left.startswith("from:") else ""))
     if state.queued:
         here.append("queue")
     if state.timeline is not None:

@@ -205,7 +205,13 @@ def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, sh
         where = f"{fault}, at request {at}"
         assert [jobid for jobid in MANY if kept[jobid].losses] == [], where
         assert [jobid for jobid in MANY if kept[jobid].alone] == ["left:A", "asked:A", "last:A"], where
-        assert [jobid for jobid in MANY if states[jobid].queued] == ["left:A", "asked:A", "once:A", "last:A"], where
+        assert [jobid for jobid in MANY if states[jobid].queued] == [
+            "left:A",
+            "asked:A",
+            "missed:A",
+            "once:A",
+            "last:A",
+        ], where
         assert scene.flying() == set()
         assert list(scene.store.questions.list_failures()) == []
         assert list(fsck(scene.store)) == []

@@ -8,7 +8,7 @@ from dataclasses import replace
 from redbike.rehearsing.outlook import Outlook, make_run, read_due
 from redbike.running.policies import ON_TIMELINE, PAUSED, place_again, place_done
 from redbike.state.inspected import JobState
-from redbike.state.records import NOTHING, ONCE, OWED, SET, Pause, RunRecord, Streak, Waiting, format_time
+from redbike.state.records import ANEW, NOTHING, ONCE, OWED, SET, Pause, RunRecord, Streak, Waiting, format_time
 from redbike.state.run import Answer, Placement
 
 
@@ -41,6 +41,8 @@ def _describe_left(state: JobState, run: RunRecord, pause: Pause | None) -> str:
 
 def _asked_at(run: RunRecord) -> float:
     """Return when somebody has asked for what comes after a run: a further run, or that it is taken."""
+    if run.next.startswith(ANEW):
+        return 0.0
     return max(run.start, float(run.next.removeprefix(OWED)) if run.next.startswith(OWED) else 0.0)
 
 
@@ -49,11 +51,15 @@ def set_in_flight(state: JobState, run: RunRecord, due: float | None, once: bool
 
     It is due first at `due`. `once` tells whether it runs then alone, `waits` whether it has due times at all.
     """
-    at_once = waits and due is not None and due <= state.now
+    if waits and due is not None and due <= state.now and not once:
+        missed = replace(run, next=f"{ANEW}{format_time(due)}").format()
+        paused = replace(state.pause, due=None).format() if state.pause else ""
+        return replace(state, timeline=None, paused=paused, running=missed, streak="")
+    at_once = once and due is not None and due <= state.now
     if at_once and not state.pause:
         return replace(owe(state, run, due or state.now), streak="")
     later = due if due is not None and (due > state.now or at_once) else None
-    running = replace(run, next=ONCE if (once or at_once) and later is not None else SET).format()
+    running = replace(run, next=ONCE if once and later is not None else SET).format()
     if state.pause:
         return replace(state, paused=replace(state.pause, due=later).format(), running=running, streak="")
     return replace(state, timeline=later, running=running, streak="")

@@ -16,7 +16,7 @@ from redbike.errors import BadSchedule, CommandFailed
 from redbike.running.occurrences import JUST_BEFORE, give_up_paused, place_next
 from redbike.running.schedules import find_schedule
 from redbike.schedule.parser import is_one_off
-from redbike.state.records import CANCELLED, NOTHING, OWED, Streak
+from redbike.state.records import ANEW, CANCELLED, NOTHING, OWED, Streak
 from redbike.state.run import Answer, Placement, Run
 from redbike.texts import format_traceback, get_message, quote
 from redbike.words import Outcome
@@ -205,6 +205,10 @@ def _place_changed(run: Run, placement: Placement, changed: Answer, settings: Se
     left, _, paused = changed.left.partition(PAUSED)
     if left.startswith(OWED):
         return place_owed(run, placement, changed.detail)
+    if left.startswith(ANEW):
+        # However this run has ended, what is tried again is of the schedule before.
+        moment = left.removeprefix(ANEW).removesuffix(ON_TIMELINE)
+        return replace(placement, place="due", due=float(moment), streak="")
     if left.endswith(ON_TIMELINE):
         return replace(placement, place="stay", due=None, streak="")
     # What came due since the job was paused is for whoever resumes it.
@@ -249,7 +253,7 @@ def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
     """Place a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
     moment = placement.left.partition(PAUSED)[0].removeprefix(OWED).removesuffix(ON_TIMELINE)
     asked_for = replace(placement, place="due", due=float(moment), streak="")
-    if is_one_off(schedule) or schedule != run.schedule:
+    if is_one_off(schedule):
         return asked_for
     if placement.place == "due":
         # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
@@ -265,7 +269,7 @@ def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
         if (counted_until := Streak.parse(placement.streak).after) is not None:
             # The run that is owed takes the place of the occurrence that came due during this one.
             asked_for, after = replace(asked_for, overlapped=asked_for.overlapped + 1), counted_until
-    return replace(asked_for, streak=Streak(after=after).format())
+    return replace(asked_for, streak=Streak(after=after).format()) if schedule == run.schedule else asked_for
 
 
 def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Placement:

@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 from redbike.words import Event
 
 # What was left behind for the end of a run while it was in flight; see NEXT in `redbike.state.keys`.
-NOTHING, SET, ONCE, OWED = "-", "set", "once", "due:"
+NOTHING, SET, ONCE, OWED, ANEW = "-", "set", "once", "due:", "from:"
 CANCELLED = "cancelled+"  # before that: the run was cancelled
 
 STATUS = re.compile(rf"({'|'.join(Event)}):(\d{{1,12}})", re.ASCII)
 MOMENT = r"\d{1,12}\.\d{6}"
 WAITING = re.compile(rf"({MOMENT}) (.+)", re.ASCII | re.DOTALL)
-LEFT = rf"({re.escape(CANCELLED)})?({NOTHING}|{SET}|{ONCE}|{OWED}{MOMENT})"
+LEFT = rf"({re.escape(CANCELLED)})?({NOTHING}|{SET}|{ONCE}|(?:{OWED}|{ANEW}){MOMENT})"
 RUN = re.compile(
     rf"(\S+) ({MOMENT}) ({MOMENT}) ({MOMENT}) (\d{{1,9}}) (\d{{1,9}}) {LEFT} (.+)",
     re.ASCII | re.DOTALL,

@@ -468,6 +468,20 @@ class TestInFlight:
         end_all(bike, [run])
         assert count_real(bike, found) == count(found.changed) == count(found.without)
 
+    @pytest.mark.parametrize("is_paused", [False, True])
+    def test_what_a_schedule_has_missed_that_is_set_during_the_run(self, redbike, tmp_path, is_paused):
+        Timefile(tmp_path / "timefile").write(START - 3600)
+        bike = redbike(Worker(), now=START, timefile=str(tmp_path / "timefile"), catchup="all")
+        bike.set("a:A", "NOW")
+        run = take_one(bike.store.at(bike.now), [(QUEUE, 1e6)], "elsewhere0")
+        if is_paused:
+            bike.pause("a:A", until=START + 900)
+        found = rehearse(bike, "set", ["a:A"], schedule="EVERY:10m@0")
+        do(bike, "set", ["a:A"], schedule="EVERY:10m@0")
+        end_all(bike, [run])
+        assert count_real(bike, found) == count(found.changed)
+        assert found.changed.runs >= 18
+
     def test_now_once_more_during_its_run(self, bike):
         bike.set("a:A", "NOW")
         run = take_one(bike.store.at(bike.now), [(QUEUE, 1e6)], "elsewhere0")

@@ -553,7 +553,7 @@ def test_an_end_is_told_the_options_that_were_set_during_the_run(store):
     taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
     put(store, MIDNIGHT - 5, now=MIDNIGHT + 10, schedule="EVERY:60@0", spread=60)
     answer = store.at(MIDNIGHT + 20).runs.end(taken, Placement("next", MIDNIGHT + HOUR))
-    assert answer == ("changed", "EVERY:60@0", f"due:{MIDNIGHT - 5:.6f}", '{"spread":60}')
+    assert answer == ("changed", "EVERY:60@0", f"from:{MIDNIGHT - 5:.6f}", '{"spread":60}')
 
 
 def test_a_survey_tells_the_options_of_lost_runs_beside_those_without(store):

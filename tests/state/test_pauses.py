@@ -207,7 +207,7 @@ def test_a_schedule_that_is_set_during_a_run_and_a_pause_goes_on_from_there(stor
     run = STATES["flight"](store)
     pause(store, START + 1)
     set_job(store.at(START + 2), JOB, NEW, START + 2)
-    assert place(inspect(store)) == "flight+held"
+    assert place(inspect(store)) == "flight+missed"
     assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("ok", "held")
     assert (inspect(store).held, inspect(store).skipped) == (START + 2, {})
 
@@ -267,6 +267,26 @@ def test_what_waits_or_was_held_from_a_queue_stays_as_it_is_when_it_is_set_uncha
     assert (found.held if is_paused else found.waiting.due, found.skipped) == (START, {})
 
 
+@pytest.mark.parametrize("verb", ["now", "run"])
+def test_what_was_missed_gives_way_to_a_run_at_once(store, verb):
+    STATES["flight"](store)
+    set_job(store.at(NOW), JOB, NEW, NOW - 10)
+    if verb == "run":
+        store.at(NOW).jobs.run([JOB])
+    else:
+        set_job(store.at(NOW), JOB, "NOW", "now", once=True)
+    assert (place(inspect(store)), inspect(store).skipped) == ("flight+owed", {"withdrawn": 1})
+
+
+def test_what_was_missed_is_held_though_the_last_run_was_asked_for(store):
+    STATES["held"](store)
+    store.at(NOW).jobs.run([JOB])
+    run = take(store, now=NOW)
+    set_job(store.at(NOW + 1), JOB, NEW, NOW - 10)
+    assert end(store, run, Placement("next", LATER), now=NOW + 2)[:2] == ("ok", "held")
+    assert inspect(store).held == NOW - 10
+
+
 def test_continue_that_is_set_during_a_run_owes_nothing(store):
     run = STATES["flight"](store)
     set_job(store.at(NOW), JOB, "CONTINUE", "now")
@@ -285,8 +305,7 @@ def test_a_schedule_that_is_due_already_when_it_is_set_during_a_run_comes_when_t
     set_job(store.at(NOW), JOB, NEW, NOW - 10)
     assert inspect(store).skipped == ({"withdrawn": 1} if is_asked else {})
     if is_paused:
-        assert inspect(store).held == NOW - 10
-        assert resume(store.at(NOW + 1), Settings(), [JOB]) == ["flight"]
+        assert resume(store.at(NOW + 1), Settings(), [JOB]) == ["resumed"]
     failed = Placement("due", NOW + 50, streak="1 0 1 1000.000000 -", retried=True)
     assert end(store, run, failed)[:2] == ("ok", "queue")
     assert inspect(store).waiting.due == NOW - 10

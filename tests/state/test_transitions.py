@@ -146,16 +146,15 @@ VERBS: dict[str, Verb] = {
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}
 NOTED |= {name: name.partition(" ")[0] for name in ("halt", "pause", "pause until", "pause queue", "pause all")}
 NOTED |= {"resume": "resume", "resume late": "resume", "limit": "limit", "note": "load"}
-# What was asked for explicitly is noted also where it changes nothing: the job has that run already.
-NO_CHANGE = {("run", "queue"), ("run", "queue_and_paused")}
-NO_CHANGE |= {("set again", state) for state in ("queue", "flight", "flight_and_paused")}
+# Another due time is noted also where the job keeps its place.
+NO_CHANGE = {("set again", state) for state in ("queue", "flight", "flight_and_paused")}
 
 # For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
 # fmt: off
 TABLE = {
     "set now":     ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue", "queue", "held", "flight+held", "flight+held", "queue"),
     "set later":   ("timeline", "timeline", "timeline", "timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline", "held", "flight+held", "flight+held", "held"),
-    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "flight+owed",     "queue",    "queue", "queue", "held", "flight+held", "flight+held", "queue"),
+    "set past":    ("queue",    "queue",    "queue",    "queue",    "flight+missed",   "flight+missed",   "flight+missed",   "flight+missed",   "flight+missed",   "queue",    "queue", "queue", "held", "flight+missed", "flight+missed", "queue"),
     "set again":   ("timeline", "timeline", "timeline", "queue",    "flight",          "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "timeline", "held", "flight", "flight+held", "queue"),
     "set same":    ("timeline", "timeline", "=",        "=",        "=",               "flight+timeline", "flight+timeline", "flight+timeline", "flight+timeline", "timeline", "timeline", "=", "=", "=", "flight+held", "="),
     "set stays":   ("timeline", "timeline", "=",        "=",        "=",               "=",               "=",               "=",               "flight+timeline", "=",        "=", "=", "=", "=", "=", "="),
@@ -413,7 +412,7 @@ def test_a_place_computed_from_an_old_schedule_is_refused(store):
     set_job(store.at(NOW), JOB, NEW, START)
     assert store.at(NOW).runs.end(run, Placement("next", LATER))[:2] == ("changed", NEW)
     assert store.at(NOW).runs.end(run, Placement("stop"))[:2] == ("changed", NEW)
-    assert place(store.questions.inspect([JOB])[0]) == "flight+owed"
+    assert place(store.questions.inspect([JOB])[0]) == "flight+missed"
 
 
 def test_a_place_computed_from_a_schedule_that_was_set_anew_since_is_refused(store):

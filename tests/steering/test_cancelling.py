@@ -33,7 +33,7 @@ DEFAULT = Settings()
 
 # Where a job is whose run was cancelled, after each verb that moves it. A `*`: its run is still marked.
 CANCELLED = {
-    "set past": "flight+owed*",
+    "set past": "flight+missed*",
     "set now": "flight+owed*",
     "set later": "flight+timeline*",
     "run": "flight+owed*",

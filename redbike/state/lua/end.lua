@@ -52,7 +52,7 @@ local function placement(job, how, due, home, run, pause)
   local at = due:sub(1, 1) == '+' and now + due or tonumber(due)
   if pause then
     -- A run is held, unless it was taken or asked for since: then somebody wants it all the same.
-    local asked = math.max(run.start, run.next:match('due:(%d+%.%d+)') or 0)
+    local asked = run.next:find('^from:') and 0 or math.max(run.start, run.next:match('due:(%d+%.%d+)') or 0)
     if place ~= 'due' or not at or at > now or asked <= tonumber(pause.since) then
       if at then hold(job, pause, stamp(at)) end
       mark(job, TML)

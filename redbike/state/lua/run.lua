@@ -24,6 +24,7 @@ local held = pause and tonumber(pause.due)
 local kept = streak_of(call('HGET', streaks, job))
 kept.failures, kept.losses, kept.alone, kept.failed = '0', '0', nil, nil
 if run then
+  if run.next:find('^from:') then count(WITHDRAWN, job, 1) end
   run.next = 'due:' .. stamp(now)
   change('HSET', running, {job, record_of(run)})
 elseif not waits then

@@ -45,19 +45,23 @@ local function wait_until(due, job)  -- or, with nil, for nothing any more
 end
 
 local function set_in_flight(job, run, due, same)
-  local owed = run.next:sub(1, 4) == 'due:'
-  -- What is due already comes when the run ends. One that goes on and on does so by itself.
-  local at_once = due and due <= now and (job.once or not same and job.due ~= 'now')
+  local owed, missed = run.next:find('^due:'), run.next:find('^from:')
+  local at_once, given_up = due and due <= now and job.once, owed or missed
   if at_once and not job.pause then
-    if owed and not job.once then count(WITHDRAWN, job.id, 1) end
+    given_up = missed  -- what is owed is still
     run.next = 'due:' .. stamp(due)
+    wait_until(nil, job)
+  elseif due and due <= now and not (at_once or same or job.due == 'now') then
+    run.next = 'from:' .. stamp(due)  -- it comes when the run ends, as it would come from a queue
     wait_until(nil, job)
   elseif at_once or not same or not due or job.moves then
     local waits_on = due and (due > now or at_once)
-    run.next = waits_on and (job.once or at_once) and 'once' or 'set'
+    run.next = waits_on and job.once and 'once' or 'set'
     wait_until(waits_on and due, job)
-    if owed then count(WITHDRAWN, job.id, 1) end
+  else
+    given_up = false
   end
+  if given_up then count(WITHDRAWN, job.id, 1) end
   change('HSET', running, {job.id, record_of(run)})
   if call('HEXISTS', statuses, job.id) == 0 then mark(job.id, WRK) end  -- it was unset during the run
 end
