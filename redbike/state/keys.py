@@ -62,7 +62,7 @@ when the job is enqueued in that queue. So LLEN of the list may be more than the
 script ``adopt`` converts the set when a dispatcher or worker starts, and a lease when it has ended.
 
 NEXT in the record of a run is what was left behind for its end while it was in flight: ``-`` nothing, ``set`` a new
-schedule, ``from:TIME`` one that is due from then on and was so when it was set, ``once`` a new one-off that waits on the
+schedule, ``from:TIME`` one that was due from then on already when it was set, ``once`` a new one-off that waits on the
 timeline, ``due:TIME`` a further run that is owed when this one ends.
 ``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
 
