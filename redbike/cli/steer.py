@@ -32,7 +32,9 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
     else:
         failed = [jobid for jobid, _ in bike.run_failed("*" if pattern is None else pattern)]
     if pattern is not None and not failed:
-        raise NoSuchJob(f"no job that has failed for good matches {pattern!r}")
+        if not is_pattern(pattern):
+            raise NoSuchJob(f"no such job that has failed for good: {pattern!r}")
+        complain(f"no job that has failed for good matches {pattern!r}")
     return _print(failed)
 
 

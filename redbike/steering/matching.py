@@ -48,13 +48,18 @@ def _parse_set(pattern: bytes, at: int) -> tuple[frozenset[int], int]:
             at += 1
             found.add(pattern[at])
         elif pattern[at + 1 : at + 2] == b"-" and at + 2 < len(pattern):
-            first, last = sorted((pattern[at], pattern[at + 2]))
-            found |= set(range(first, last + 1))
+            first, last = sorted((_sign(pattern[at]), _sign(pattern[at + 2])))
+            found |= {number % 256 for number in range(first, last + 1)}
             at += 2
         else:
             found.add(pattern[at])
         at += 1
     return (_ANY - found if is_negated else frozenset(found)), at
+
+
+def _sign(byte: int) -> int:
+    """Return a byte as the server compares it: there, as in C, a character may be negative."""
+    return byte - 256 if byte > 127 else byte
 
 
 def _fits(tokens: Sequence[_Token], text: bytes) -> bool:

@@ -146,8 +146,9 @@ VERBS: dict[str, Verb] = {
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}
 NOTED |= {name: name.partition(" ")[0] for name in ("halt", "pause", "pause until", "pause queue", "pause all")}
 NOTED |= {"resume": "resume", "resume late": "resume", "limit": "limit", "note": "load"}
-# Another due time is noted also where the job keeps its place.
-NO_CHANGE = {("set again", state) for state in ("queue", "flight", "flight_and_paused")}
+# What was asked for explicitly is noted also where it changes nothing: the job has that run already.
+NO_CHANGE = {("run", "queue"), ("run", "queue_and_paused")}
+NO_CHANGE |= {("set again", state) for state in ("queue", "flight", "flight_and_paused")}
 
 # For each verb: where the job is afterwards, in the order of STATES. "=" is where it was, "!" that there is no such job.
 # fmt: off

@@ -48,7 +48,6 @@ def test_each_verb_is_noted_with_what_it_changed(bike):
     bike.resume("a:A")
     bike.resume("a:A")
     bike.run("a:A")
-    bike.run("a:A")
     bike.cancel("a:A")
     bike.cancel("a:A")
     bike.control("halt")

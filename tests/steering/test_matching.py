@@ -19,6 +19,8 @@ TEXTS = st.text(alphabet="ab-]^\\é*?[!c", min_size=1, max_size=6)
 @example(pattern="a\\*b*", ids={"a*bc", "aab"})
 @example(pattern="?", ids={"é", "a"})
 @example(pattern="[a-]*", ids={"a", "-", "b]"})
+@example(pattern="[é-]", ids={"?", "é", "]", "b", "~"})
+@example(pattern="[^c-é]", ids={"?", "é", "]", "b", "~"})
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_fits_is_what_the_server_finds(client, pattern, ids):
     try:

@@ -145,8 +145,8 @@ def test_the_command_line_pauses_and_resumes(shell, bike):
         (("resume", "gone:A"), 1, "no such job: 'gone:A'"),
         (("pause", "nightly:["), 2, "bad pattern 'nightly:[': a [ has no ] behind it"),
         (("pause", "nightly:*\\"), 2, r"bad pattern 'nightly:*\\': nothing follows its last backslash"),
-        (("run", "--failed", "hourly:A"), 1, "no job that has failed for good matches 'hourly:A'"),
-        (("run", "--failed", "z*", "--dry-run"), 1, "no job that has failed for good matches 'z*'"),
+        (("run", "--failed", "hourly:A"), 1, "no such job that has failed for good: 'hourly:A'"),
+        (("run", "--failed", "z*", "--dry-run"), 0, "no job that has failed for good matches 'z*'"),
         (("run", "--failed", "*\\"), 2, r"bad pattern '*\\': nothing follows its last backslash"),
         (("pause", "nightly:\\"), 1, r"no such job: 'nightly:\\'"),
         (

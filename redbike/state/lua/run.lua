@@ -53,5 +53,5 @@ if kept.tries .. kept.due .. kept.after == '0--' then
 else
   change('HSET', streaks, {job, streak_record_of(kept)})
 end
-if given.who and not waits then log_change('run', {job}) end  -- what waits is run anyway
+if given.who then log_change('run', {job}) end
 return write(reply)
