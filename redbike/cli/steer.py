@@ -27,10 +27,11 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
     if not arguments["--failed"]:
         return _steer_named(bike, arguments, bike.run)
     pattern = arguments["<PATTERN>"]
+    wanted = "*" if pattern is None else pattern
     if arguments["--dry-run"]:
-        failed = list(find_failed(bike.store.questions, "*" if pattern is None else pattern))
+        failed = list(find_failed(bike.store.questions, wanted))
     else:
-        failed = [jobid for jobid, _ in bike.run_failed("*" if pattern is None else pattern)]
+        failed = [jobid for jobid, _ in bike.run_failed(wanted)]
     if pattern is not None and not failed:
         if not is_pattern(pattern):
             raise NoSuchJob(f"no such job that has failed for good: {pattern!r}")

@@ -66,7 +66,7 @@ def _run_paused(outlook: Outlook, pause: Pause, due: float, streak: Streak) -> C
     """Return what a job runs all the same while it is paused, and what comes after that. Raise `BadSchedule`."""
     state, start = outlook.state, outlook.start
     placed = place_next(make_run(outlook, due, streak, start), outlook.schedule, outlook.own, pause.since)
-    kept = replace(pause, due=read_due(placed, start) if placed.due is not None else None)
+    kept = replace(pause, due=read_due(placed, start))
     # It does not wait in a queue any more, as its status may say.
     after = replace(state, paused=kept.format(), streak=placed.streak, status=None, queued="", running="")
     course = follow(replace(outlook, state=after))

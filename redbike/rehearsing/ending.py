@@ -55,10 +55,9 @@ def set_in_flight(state: JobState, run: RunRecord, due: float | None, once: bool
         missed = replace(run, next=f"{ANEW}{format_time(due)}").format()
         paused = replace(state.pause, due=None).format() if state.pause else ""
         return replace(state, timeline=None, paused=paused, running=missed, streak="")
-    at_once = once and due is not None and due <= state.now
-    if at_once and not state.pause:
-        return replace(owe(state, run, due or state.now), streak="")
-    later = due if due is not None and (due > state.now or at_once) else None
+    if once and due is not None and due <= state.now and not state.pause:
+        return replace(owe(state, run, due), streak="")
+    later = due if due is not None and (due > state.now or once) else None
     running = replace(run, next=ONCE if once and later is not None else SET).format()
     if state.pause:
         return replace(state, paused=replace(state.pause, due=later).format(), running=running, streak="")

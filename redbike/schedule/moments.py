@@ -1,5 +1,6 @@
 """Parse what schedules and options have in common: instants and durations. Limit the size of a text."""
 
+import math
 import re
 from datetime import datetime
 
@@ -34,6 +35,8 @@ def parse_timestamp(text: str, timezone: str = "UTC") -> float:
         raise BadSchedule(f"bad timestamp {text!r:.80}: it must be a text")
     if EPOCH.fullmatch(text.removeprefix("-")):
         instant = float(text) + 0.0  # without the sign that a zero may have
+    elif _BEYOND.fullmatch(text):
+        instant = math.inf
     else:
         try:
             moment = datetime.fromisoformat(text)
@@ -41,8 +44,6 @@ def parse_timestamp(text: str, timezone: str = "UTC") -> float:
         except (ValueError, OverflowError) as error:
             if isinstance(error, BadSchedule):
                 raise
-            if _BEYOND.fullmatch(text):
-                raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999") from None
             raise BadSchedule(f"bad timestamp {text!r:.80}: epoch seconds or ISO 8601 is needed") from None
     if not 0 <= instant < END_OF_TIME:
         raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999")

@@ -1957,22 +1957,22 @@ SETTING = [
     Bug(
         "a job in a queue that is due again by another schedule loses its turn",
         "state/lua/set.lua",
-        "if place and due and due <= now then  -- it",
-        "if false then  -- it",
+        "if due and due <= now then return wait_in",
+        "if false then return wait_in",
         MOVES,
     ),
     Bug(
         "a job that waits in a queue goes on from the occurrence of the schedule that it had",
         "state/lua/set.lua",
-        "    wait_in(home, job.id, stamp(due))\n",
-        "",
+        "then return wait_in(home, job.id, stamp(due)) end",
+        "then return end",
         f"{FACADE} -k before_it_had",
     ),
     Bug(
         "what a job gives up that waits in a queue and gets another schedule counts for nothing",
         "state/lua/set.lua",
-        "    return count(WITHDRAWN, job.id, 1)\n",
-        "    return\n",
+        "  if place then\n    count(WITHDRAWN, job.id, 1)\n",
+        "  if place then\n",
         f"{FACADE} -k before_it_had",
     ),
     Bug(

@@ -19,7 +19,7 @@ local function failed()  -- the due time of its last failure, and how often that
   return due, attempt and attempt >= 1 and attempt < 1e9 and math.floor(attempt) or 1
 end
 
-local pause, waits = pause_of(call('HGET', pauses, job)), call('HEXISTS', queued, job) == 1
+local pause = pause_of(call('HGET', pauses, job))
 local held = pause and tonumber(pause.due)
 local kept = streak_of(call('HGET', streaks, job))
 kept.failures, kept.losses, kept.alone, kept.failed = '0', '0', nil, nil
@@ -27,7 +27,7 @@ if run then
   if run.next:find('^from:') then count(WITHDRAWN, job, 1) end
   run.next = 'due:' .. stamp(now)
   change('HSET', running, {job, record_of(run)})
-elseif not waits then
+elseif call('HEXISTS', queued, job) == 0 then
   local due, failed_for, attempt, moment = held or tonumber(call('ZSCORE', timeline, job) or nil), failed()
   local goes_on = due and stamp(due - BEFORE) or '-'
   if kept.due ~= '-' then

@@ -72,14 +72,12 @@ local function set_idle(job, due, place, same, known)
   if (waited or place) and due and same then return end
   if held and (waited or held <= now) then count(WITHDRAWN, job.id, 1) end
   local home = queue[job.queue]
-  if place and due and due <= now then  -- it keeps its turn, but nothing from before its schedule is run
-    wait_in(home, job.id, stamp(due))
-    return count(WITHDRAWN, job.id, 1)
-  end
-  if place then  -- nothing is looked for in a list: its entry stays there, as a tombstone
+  if place then
+    count(WITHDRAWN, job.id, 1)
+    if due and due <= now then return wait_in(home, job.id, stamp(due)) end  -- in its turn
+    -- Nothing is looked for in a list: its entry stays there, as a tombstone.
     change('HDEL', queued, {job.id})
     change('SADD', home.tombstones, {job.id})
-    count(WITHDRAWN, job.id, 1)
   end
   if due and (due > now or job.pause) then
     wait_until(due, job)
