@@ -12,8 +12,17 @@ install: ## a virtual environment in .venv with all that development needs
 	python3 -m venv .venv
 	.venv/bin/pip install $(EDITABLE) '.[dev]'
 
-test: ## the test suite, on a server that it starts itself
+test: ## the first tier of the tests, on a server that it starts itself
 	$(PYTHON) -m pytest
+
+acceptance: ## the second tier: terminals, browsers, Sentinel, Cluster, TLS, the documentation, and the scripts on Redis
+	$(PYTHON) -m pytest -n $(AT_ONCE) -m acceptance
+	REDBIKE_SERVER=$$(command -v redis-server) $(PYTHON) -m pytest -m "not acceptance and not nightly" $(ON_REDIS)
+
+test-all: test acceptance ## both, as before a change is accepted
+
+nightly: exhaustive planted mutation chaos chaos-servers beside-cron calendars ## the third tier, before a release (hours)
+	$(PYTHON) -m pytest -m nightly
 
 calendars: ## imported calendars beside a package that asks for an older dateutil than Redbike, and works with its own
 	$(PYTHON) -m pip install --quiet click

@@ -3,10 +3,15 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.forkserver import ForkServer, Process, is_plain
+
 ROOT = Path(__file__).parent.parent
+FORK_SERVER = ForkServer()
 
 
 class Shell:
@@ -17,30 +22,39 @@ class Shell:
         self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)}
         if url:
             self.environment["REDBIKE_URL"] = url
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[Process | subprocess.Popen[Any]] = []
 
-    def run(self, *arguments: str, **more: Any) -> "subprocess.CompletedProcess[str]":
-        """Run it to its end."""
-        return subprocess.run(
-            self.command(arguments),
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            errors="surrogateescape",
-            **more,
-        )
+    def run(self, *arguments: str, input: str = "", timeout: float = 60) -> "subprocess.CompletedProcess[str]":
+        """Run it to its end, with `input` on its standard input."""
+        with memory_file(input) as stdin, memory_file() as stdout, memory_file() as stderr:
+            process = self.spawn(arguments, stdin, stdout, stderr)
+            try:
+                status = process.wait(timeout)
+            finally:
+                process.kill()
+            return subprocess.CompletedProcess(self.command(arguments), status, read(stdout), read(stderr))
 
-    def start(self, *arguments: str, log: str = "log") -> "subprocess.Popen[str]":
+    def start(self, *arguments: str, log: str = "log") -> "Process | subprocess.Popen[Any]":
         """Run it beside the test; what it prints goes to the file `log`."""
-        with open(self.folder / log, "a") as file:
-            process = subprocess.Popen(
-                self.command(arguments), cwd=self.folder, env=self.environment, stdout=file, stderr=file, text=True
-            )
+        with open(self.folder / log, "a") as file, open(os.devnull) as null:
+            process = self.spawn(arguments, null.fileno(), file.fileno(), file.fileno())
         self.started.append(process)
         return process
+
+    def spawn(
+        self,
+        arguments: tuple[str, ...],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        environment: dict[str, str] | None = None,
+    ) -> "Process | subprocess.Popen[Any]":
+        """Start it with these descriptors, and its own environment unless another one is given."""
+        own = self.environment if environment is None else environment
+        if is_plain(own):
+            return FORK_SERVER.start(arguments, self.folder, own, (stdin, stdout, stderr))
+        command = self.command(arguments)
+        return subprocess.Popen(command, cwd=self.folder, env=own, stdin=stdin, stdout=stdout, stderr=stderr)
 
     def log(self, log: str = "log") -> str:
         """What was printed there so far."""
@@ -55,4 +69,24 @@ class Shell:
             process.wait()
 
     def command(self, arguments: tuple[str, ...]) -> list[str]:
+        """The words with which Python starts it; its own start takes a quarter of a second."""
         return [sys.executable, "-m", "redbike", *arguments]
+
+
+@contextmanager
+def memory_file(text: str = "") -> Iterator[int]:
+    """A file without a name that has `text`."""
+    descriptor = os.memfd_create("tests")
+    try:
+        os.write(descriptor, text.encode(errors="surrogateescape"))
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read(descriptor: int) -> str:
+    """All text of a file."""
+    # A descriptor of its own: the process may have left the position anywhere.
+    with open(f"/proc/self/fd/{descriptor}", errors="surrogateescape") as file:
+        return file.read()

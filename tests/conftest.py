@@ -1,7 +1,7 @@
 """The fixtures: a real server for each process of the suite, the embedded one, and a prefix for each test."""
 
 import itertools
-import os
+import re
 import tempfile
 
 import pytest
@@ -10,15 +10,29 @@ import redis
 from redbike import Redbike, RoundRobin
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
-from tests.commandline import Shell
+from tests import surroundings
+from tests.commandline import FORK_SERVER, Shell
 from tests.servers import Cluster
 
-# Nothing of the user's own environment may steer the tests. Without a buffer, a line that a job prints is written in
-# two parts, and what a signal handler logs may come between them.
-for name in ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN", "PYTHONUNBUFFERED"):
-    os.environ.pop(name, None)
+surroundings.reset()
 
+TIER = re.compile(r"^pytestmark = .*pytest\.mark\.(acceptance|nightly)\b", re.MULTILINE)
 _numbers = itertools.count()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import a module of a tier that is not asked for: its packages may not be installed."""
+    if collection_path.suffix == ".py" and (found := TIER.search(collection_path.read_text())):
+        return f"not {found[1]}" in config.option.markexpr or None
+    return None
+
+
+@pytest.fixture(autouse=True)
+def _processes(request):
+    """Each test's processes, and the servers that they have started, end with it."""
+    with surroundings.processes_of(request.node.nodeid):
+        yield
+        FORK_SERVER.end_all()
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +59,8 @@ def _client(server_url):
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     """Three masters, each with a replica."""
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    with surroundings.unmarked():
+        cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     yield cluster
     cluster.stop()
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import redis
-import trustme
 from redis.crc import key_slot
 
 from redbike.serving.binary import find_binary
@@ -103,6 +102,8 @@ TLS_PROGRAMS = [program for program in map(shutil.which, ("redis-server", "valke
 
 def make_certificates(folder: Path, **hosts: list[str]) -> None:
     """Files of an authority, of another authority, and of certificates of the first one for `hosts`, by their names."""
+    import trustme  # only the second tier needs it
+
     authority, other = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
     other.cert_pem.write_to_path(folder / "other.pem")

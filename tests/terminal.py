@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import struct
-import subprocess
 import termios
 from collections.abc import Callable
 
@@ -30,14 +29,7 @@ def run_on_terminal(
     reader, writer = os.openpty()
     fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     own = {name: value for name, value in shell.environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    process = subprocess.Popen(
-        shell.command(arguments),
-        cwd=shell.folder,
-        env=own | {"TERM": "xterm-256color"} | environment,
-        stdin=writer,
-        stdout=writer,
-        stderr=writer,
-    )
+    process = shell.spawn(arguments, writer, writer, writer, own | {"TERM": "xterm-256color"} | environment)
     os.close(writer)
     if meanwhile:
         meanwhile()

@@ -10,6 +10,8 @@ from redbike.state.texts import PARTS
 from tests.planted.__main__ import replaced
 from tests.planted.bugs import BUGS
 
+pytestmark = pytest.mark.nightly
+
 PACKAGE = Path(redbike.__file__).parent
 ROOT = Path(__file__).parent.parent
 

@@ -3,10 +3,15 @@
 import time
 from collections.abc import Callable
 
+from tests.surroundings import measure
 
-def wait_until(condition: Callable[[], object], timeout: float = 10.0) -> None:
-    """Return as soon as `condition` holds; fail after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
+# How much slower this machine is than an idle one: measured once, at the start of each process of the suite.
+SLOWNESS = measure()
+
+
+def wait_until(condition: Callable[[], object], timeout: float = 20.0) -> None:
+    """Return as soon as `condition` holds; fail after `timeout` seconds, or as many more as this machine is slower."""
+    deadline = time.monotonic() + timeout * SLOWNESS
     while not condition():
-        assert time.monotonic() < deadline, f"{condition} did not hold within {timeout} s"
+        assert time.monotonic() < deadline, f"{condition} did not hold within {timeout * SLOWNESS:.0f} s"
         time.sleep(0.005)

@@ -48,7 +48,7 @@ class Copy:
 
     def test(self, tests: str) -> int:
         """The exit status of pytest; of what hangs, that of a failure."""
-        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", f"--timeout={ONE_TEST}"]
+        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not nightly", f"--timeout={ONE_TEST}"]
         with open(self.folder / "output", "wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *options, *shlex.split(tests)],
