@@ -1,9 +1,11 @@
 # The default target prints this list.
 PYTHON ?= .venv/bin/python
+# Most tests of the second tier wait for others: more of them at once than cores.
+AT_ONCE ?= 4
 # So type checkers find the package from other folders, too.
 EDITABLE = --config-settings editable_mode=compat --editable
 
-.PHONY: help install test calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron docs docs-links pictures fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test acceptance test-all nightly mutation mutation-python calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron docs docs-links pictures fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -12,17 +14,25 @@ install: ## a virtual environment in .venv with all that development needs
 	python3 -m venv .venv
 	.venv/bin/pip install $(EDITABLE) '.[dev]'
 
-test: ## the first tier of the tests, on a server that it starts itself
+test: ## the first tier of the tests, on a server that it starts itself (four minutes)
 	$(PYTHON) -m pytest
 
-acceptance: ## the second tier: terminals, browsers, Sentinel, Cluster, TLS, the documentation, and the scripts on Redis
-	$(PYTHON) -m pytest -n $(AT_ONCE) -m acceptance
-	REDBIKE_SERVER=$$(command -v redis-server) $(PYTHON) -m pytest -m "not acceptance and not nightly" $(ON_REDIS)
+acceptance: ## the second tier (terminals, browsers, Sentinel, Cluster, TLS, documentation), and the scripts on Redis
+	$(PYTHON) -m pytest -q -n $(AT_ONCE) -m acceptance
+	REDBIKE_SERVER=$$(command -v redis-server) $(PYTHON) -m pytest -q tests/state tests/serving
 
-test-all: test acceptance ## both, as before a change is accepted
+test-all: test acceptance ## both tiers, which must pass before a change is accepted
 
-nightly: exhaustive planted mutation chaos chaos-servers beside-cron calendars ## the third tier, before a release (hours)
+nightly: ## the third tier, which must pass before a release (hours)
 	$(PYTHON) -m pytest -m nightly
+	$(MAKE) exhaustive planted mutation calendars chaos chaos-servers beside-cron
+
+mutation: ## mutants of the Lua scripts, each of which the tests must catch (an hour)
+	$(PYTHON) -m tests.mutation
+
+mutation-python: ## mutants of schedule/, state/, running/ and working/, made by mutmut (a night)
+	$(PYTHON) -m pip install --quiet 'mutmut >= 3.8'
+	$(PYTHON) -m mutmut run
 
 calendars: ## imported calendars beside a package that asks for an older dateutil than Redbike, and works with its own
 	$(PYTHON) -m pip install --quiet click
