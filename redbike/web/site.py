@@ -101,14 +101,10 @@ class Site:
 
     def _read_view(self) -> View:
         view = read_view(self.bike.store, SHOWN, MAX_LAG)
-        counts = self.bike.store.counts.read()
-        ended = {queue.queue: 0 for queue in view.glance.queues}
-        for name, number in counts.items():
-            queue = name.partition(":")[2]
-            if queue in ended:
-                ended[queue] += number
-        waiting = {queue.queue: queue.waiting for queue in view.glance.queues}
-        self.samples.add(view.glance.now, {queue: (waiting[queue], ended[queue]) for queue in ended})
+        counts = self.bike.store.counts
+        ended = counts.sum_ended(counts.read())
+        found = {queue.queue: (queue.waiting, ended[queue.queue]) for queue in view.glance.queues}
+        self.samples.add(view.glance.now, found)
         return view
 
     def answer(self, request: Request, template: str, clock: Clock, status: int = 200, **values: Any) -> HTMLResponse:
