@@ -98,19 +98,21 @@ class Runner:
             return unwanted
         if settings.ping_url:
             self._pings.start(run.jobid, settings.ping_url)
-        token = _current.set(run)
-        try:
-            placement = place_done(run, self._work(run), settings, run.now())
-        except BaseException as error:
-            if interrupts_caller(error):
-                raise
-            placement = self._place_raised(run, error, settings)
-        finally:
-            _current.reset(token)
+        # What a job sets in its context is not for the next one.
+        placement = contextvars.copy_context().run(self._run_in_context, run, settings)
         if run.cancelled and placement.outcome == Outcome.OK:
             # It has obeyed, or come to its end all the same: nobody knows, but a success it is not.
             return replace(placement, outcome=Outcome.CANCELLED, retried=True)
         return placement
+
+    def _run_in_context(self, run: Run, settings: Settings) -> Placement:
+        _current.set(run)
+        try:
+            return place_done(run, self._work(run), settings, run.now())
+        except BaseException as error:
+            if interrupts_caller(error):
+                raise
+            return self._place_raised(run, error, settings)
 
     def cancel(self, run: Run) -> None:
         """Tell `run` that it was cancelled: its ``work`` may look at ``cancelled``, and a coroutine is cancelled.
@@ -171,7 +173,6 @@ class Runner:
             run.over = time.monotonic()
             return unwanted
         if isinstance(error, Again):
-            log.info("%s: once more after %.80r seconds, as it asked", run.jobid, error.after)
             return self._place_asked_again(run, error, settings)
         if isinstance(error, Overrun):
             log.error("%s: gave up when its time was over: %s", run.jobid, get_message(error))
@@ -190,10 +191,12 @@ class Runner:
 
     def _place_asked_again(self, run: Run, error: Again, settings: Settings) -> Placement:
         try:
-            return place_asked_again(run, error.after)
+            placement = place_asked_again(run, error.after)
         except (TypeError, ValueError) as wrong:
             log.error("%s: %s", run.jobid, describe(wrong))
             return place_failed(run, wrong, settings, run.now())
+        log.info("%s: it runs again in %g s, as it asked", run.jobid, round(error.after, 3))
+        return placement
 
     def _place_given_up(self, run: Run, error: Overrun, settings: Settings) -> Placement:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.

@@ -1,0 +1,47 @@
+"""Each run has a fresh copy of the context of its worker."""
+
+import asyncio
+from contextvars import ContextVar
+
+import pytest
+
+from redbike import Redbike, RoundRobin, current_run
+
+outside, inside = ContextVar("outside", default=""), ContextVar("inside", default="")
+
+
+class Worker(RoundRobin):
+    def __init__(self):
+        super().__init__("A")
+        self.seen = []
+
+    def work(self, jobid):
+        self.see(jobid)
+
+    def see(self, jobid):
+        self.seen.append((jobid, outside.get(), inside.get(), current_run().jobid))
+        inside.set(jobid)
+
+
+class Coroutines(Worker):
+    async def work(self, jobid):
+        self.see(jobid)
+        await asyncio.sleep(0)
+        assert inside.get() == jobid
+
+
+@pytest.mark.parametrize("kind", [Worker, Coroutines])
+def test_what_a_job_sets_in_its_context_is_not_seen_by_the_next(client, server_url, prefix, kind):
+    outside.set("of the worker")
+    worker = kind()
+    with Redbike(worker, prefix=prefix, redis_config=server_url) as bike:
+        for jobid in ("a:A", "b:A"):
+            bike.set(jobid, "NOW")
+        assert bike.work_one()
+        assert bike.work_one()
+        statuses = [bike.tell(jobid)["status"][:3] for jobid in ("a:A", "b:A")]
+    assert worker.seen == [(jobid, "of the worker", "", jobid) for jobid in ("a:A", "b:A")]
+    assert statuses == ["STP", "STP"]
+    assert inside.get() == ""
+    with pytest.raises(LookupError):
+        current_run()
