@@ -59,6 +59,9 @@ def _find_network(address: str) -> str:
         number = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return ""
+    if isinstance(number, ipaddress.IPv6Address):
+        # A socket for both kinds writes addresses of IPv4 in this way: all of them are in one network of 64 bits.
+        number = number.ipv4_mapped or number
     return str(number) if number.version == 4 else str(ipaddress.ip_network((number, 64), strict=False))
 
 
