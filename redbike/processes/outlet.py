@@ -85,6 +85,9 @@ class Outlet(io.TextIOBase):
             self._report_dropped()
             self._is_closed = True
             self._changed.notify()
+        if threading.current_thread() is self._thread:
+            # A finalizer runs in any thread, also in this one.
+            return
         last_change, size = time.monotonic(), -1
         while self._thread.is_alive() and time.monotonic() - last_change < patience:
             self._thread.join(0.05)
