@@ -1,7 +1,9 @@
 """The fixtures: a real server for each process of the suite, the embedded one, and a prefix for each test."""
 
 import itertools
+import os
 import re
+import signal
 import tempfile
 
 import pytest
@@ -66,9 +68,15 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture
-def client(_client: "redis.Redis"):
-    """A client of an empty server."""
-    _client.flushall()
+def client(_client: "redis.Redis", server):
+    """A client of an empty server, which is started again if a test has left it dead or suspended."""
+    try:
+        _client.flushall()
+    except redis.RedisError:
+        if pid := server.status().get("pid"):
+            os.kill(pid, signal.SIGCONT)
+        server.start()
+        _client.flushall()
     return _client
 
 

@@ -50,6 +50,13 @@ def test_what_a_test_leaves_behind_is_killed(shell):
     wait_until(lambda: all(map(is_gone, pids)))
 
 
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL, 0])
+def test_a_test_after_one_that_has_ended_the_server_has_a_server(client, server, number):
+    if number:
+        os.kill(server.status()["pid"], number)
+    assert number or client.ping()
+
+
 def test_nothing_that_is_inherited_steers_a_test():
     code = (
         "from tests import surroundings; surroundings.reset(); import os, signal, time\n"
