@@ -16,6 +16,7 @@ from redbike.processes.child import watch_parent
 from redbike.redbike import Redbike
 from redbike.working.loader import check_spec, find_instance, load_worker
 
+DISPATCHER = "dispatch"  # the name of the child of `up` that is one
 PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret
 
 
@@ -65,7 +66,7 @@ def run_all(arguments: Arguments, config: Config) -> int:
         set_schedules(bike, spec)
         if schedules:
             load_rows(bike, schedules, None)
-        dispatcher = {"dispatch": _make_command(arguments, "dispatch")}
+        dispatcher = {DISPATCHER: _make_command(arguments, "dispatch")}
         return _supervise(dispatcher | _make_worker_commands(arguments, processes), arguments, bike)
     finally:
         if server and is_started:
@@ -109,7 +110,10 @@ def _supervise(commands: dict[str, list[str]], arguments: Arguments, bike: Redbi
     # Not as an argument: every user of the machine may read the arguments of a process.
     given = {"REDBIKE_URL": arguments["--url"], PING_URL: arguments.get("--ping-url")}
     environment = {name: value for name, value in given.items() if value}
-    return supervisor.supervise(commands, environment, is_halted, tags=bike.settings.log_format == "text")
+    # What comes due while the last worker ends is dispatched, not missed.
+    last = [name for name in commands if name == DISPATCHER]
+    tags = bike.settings.log_format == "text"
+    return supervisor.supervise(commands, environment, is_halted, tags, last)
 
 
 def _make_worker_commands(arguments: Arguments, processes: int) -> dict[str, list[str]]:

@@ -6,7 +6,8 @@
 3. A child that ends by itself is restarted after a pause, whatever its exit status. If one was halted, no child is
    restarted. If one cannot begin because of bad input, all are stopped.
 4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.processes.child`.
-5. A second signal ends the children at once: by a second SIGTERM, and a few seconds later by SIGKILL.
+5. Children that are named as `last`, such as a dispatcher, go on until all others have ended.
+6. A second signal ends the children at once: by a second SIGTERM, and a few seconds later by SIGKILL.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from redbike.errors import BadConfig
@@ -42,13 +43,15 @@ def supervise(
     environment: Mapping[str, str],
     is_halted: Callable[[], bool],
     tags: bool = True,
+    last: Collection[str] = (),
 ) -> int:
     """Run `commands` (name → arguments) until they are halted or stopped; return the exit status.
 
-    `is_halted` tells whether there was a HALT. With `tags`, each line of a child begins with its name.
+    `is_halted` tells whether there was a HALT. With `tags`, each line of a child begins with its name. The children
+    named in `last` are told to stop when all others have ended: what comes due meanwhile is not missed.
     Raise `BadConfig` if a child cannot begin, with its reason.
     """
-    supervisor = _Supervisor(commands, environment, is_halted, tags)
+    supervisor = _Supervisor(commands, environment, is_halted, tags, last)
     with _open_outlets() as supervisor.outlet:
         return supervisor.run()
 
@@ -88,8 +91,10 @@ class _Supervisor:
         environment: Mapping[str, str],
         is_halted: Callable[[], bool],
         tags: bool,
+        last: Collection[str],
     ) -> None:
         self.tags = tags
+        self.last = last
         self.commands = commands
         self.environment = {**os.environ, **environment}
         self.is_halted = is_halted
@@ -105,12 +110,15 @@ class _Supervisor:
     def run(self) -> int:
         with SignalHandlers(self._signals.put, lambda number: self._signals.put(-number)):
             signal_thread = threading.Thread(target=self._handle_signals)
-            threads = [threading.Thread(target=self._keep_running, args=(name,)) for name in self.commands]
-            for thread in (signal_thread, *threads):
+            threads = {name: threading.Thread(target=self._keep_running, args=(name,)) for name in self.commands}
+            for thread in (signal_thread, *threads.values()):
                 thread.start()
             watchdog.begin()
-            for thread in threads:
-                thread.join()
+            for name in threads.keys() - self.last:
+                threads[name].join()
+            self._send(signal.SIGTERM, self.last)
+            for name in self.last:
+                threads[name].join()
             self._signals.put(0)
             signal_thread.join()
         if self.reason:
@@ -133,28 +141,27 @@ class _Supervisor:
             if self._stopped_at is None:
                 watchdog.end()
                 self._stopped_at = time.monotonic()
-                self._send(signal.SIGTERM)
+                self._send(signal.SIGTERM, self.commands.keys() - self.last)
 
     def _stop_at_once(self) -> None:
         self._stop()
         assert self._stopped_at is not None
         # A child ignores a second signal that comes earlier.
         time.sleep(max(0.0, self._stopped_at + 1.2 * AGAIN - time.monotonic()))
-        self._send(signal.SIGTERM)
+        self._send(signal.SIGTERM, self.commands)
         deadline = time.monotonic() + KILL_TIMEOUT
-        while time.monotonic() < deadline and any(child.poll() is None for child in self._list_running()):
+        while time.monotonic() < deadline and any(child.poll() is None for child in self._list_running(self.commands)):
             time.sleep(0.02)
-        for child in self._list_running():
+        for child in self._list_running(self.commands):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
 
-    def _list_running(self) -> list[subprocess.Popen[bytes]]:
-        # In the order of the commands: the dispatcher stops first, so that the workers get no further jobs.
-        children = [self.children[name] for name in self.commands if name in self.children]
+    def _list_running(self, names: Collection[str]) -> list[subprocess.Popen[bytes]]:
+        children = [self.children[name] for name in names if name in self.children]
         return [child for child in children if child.poll() is None]
 
-    def _send(self, number: signal.Signals) -> None:
-        for child in self._list_running():
+    def _send(self, number: signal.Signals, names: Collection[str]) -> None:
+        for child in self._list_running(names):
             child.send_signal(number)
 
     def _keep_running(self, name: str) -> None:
