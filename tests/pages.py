@@ -1,5 +1,6 @@
 """The literal blocks of the pages, and what of the lines that a page shows differs each time."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -16,13 +17,20 @@ PAGES = {path.stem: path for path in (*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rs
 # What differs each time, and the word for it. A page and the program are compared by the words.
 DIFFERS = [
     (r"[\w.-]+:\d+:[\w-]{8}\b", "PROCESS"),
+    (r"\b\d{10}(\.\d+)?\b|\d{4}-\d\d-\d\dT\S+Z(?= INFO)", "INSTANT"),
+    (r"\bin \d+ \w+( \d+ \w+)?$|\d+ \w+( \d+ \w+)? ago$|\b\d+ ms\b|\b\d+\.\d{3,6}\b", "LENGTH"),
+    (r"\s+", " "),
+]
+# What differs too where a test has only brought about something like what the page presumes.
+PRESUMED = [
+    DIFFERS[0],
     (r"[\w.-]+@[\w.-]+", "SOMEBODY"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?", "INSTANT"),
     (r"[\d.]+ (d|h|min|s|ms|us|µs)\b( \d+ (h|min|s)\b)?", "LENGTH"),
     (r"█+", "BAR"),
     (r"\d[\d,.]*", "NUMBER"),
     (r"–+", "-"),
-    (r"\s+", " "),
+    DIFFERS[-1],
 ]
 ON_A_TERMINAL = {"agenda", "jobs", "tail"}  # what a page shows of them is what they show there
 
@@ -33,6 +41,7 @@ class Block:
 
     page: str
     text: str
+    language: str = ""
 
     def commands(self) -> Iterator[tuple[str, str]]:
         """Each command, and what it is said to print. Without dollars, each line is a command."""
@@ -44,9 +53,39 @@ class Block:
 
 def list_blocks(page: str) -> list[Block]:
     """What stands indented below a line that ends in ``::``, or below ``.. code-block::``."""
-    text = PAGES[page].read_text()
-    found = re.findall(r"^(?: *\.\. code-block:: \w+|(?! *\.\.).*::)\n\n((?: {3,}.*\n|\n)+)", text, re.MULTILINE)
-    return [Block(page, textwrap.dedent(block).strip("\n")) for block in found]
+    begin = r"^(?: *\.\. code-block:: (\w+)|(?! *\.\.).*::)\n\n((?: {3,}.*\n|\n)+)"
+    found = re.findall(begin, PAGES[page].read_text(), re.MULTILINE)
+    return [Block(page, textwrap.dedent(block).strip("\n"), language) for language, block in found]
+
+
+def list_programs(page: str) -> dict[str, list[Block]]:
+    """The files of Python that a reader makes of a page: by the name in the first line, or else one, ``app.py``.
+
+    A block that imports one of them is a program of its own, and what follows is another file.
+    """
+    files: dict[str, list[Block]] = {}
+    for block in list_blocks(page):
+        if block.language == "python":
+            modules = "|".join({name.removesuffix(".py") for name in (*files, "app.py")})
+            if named := re.match(r"# (\w+\.py)\n", block.text):
+                name = named[1]
+            elif re.search(rf"^from ({modules}) import", block.text, re.MULTILINE):
+                name = f"test_own{len(files)}.py" if "def test_" in block.text else f"own{len(files)}.py"
+            else:
+                name = "app.py" if "app.py" in files or not files else "rest.py"
+            files.setdefault(name, []).append(block)
+    return files
+
+
+def list_fetched() -> set[tuple[str, str]]:
+    """Each page and beginning with which a test calls `find_block`: such a block presumes what that test has."""
+    found = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        if "find_block(" in (text := path.read_text()):
+            calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+            named = [call.args for call in calls if isinstance(call.func, ast.Name) and call.func.id == "find_block"]
+            found |= {(page.value, first.value) for page, first in named if isinstance(first, ast.Constant)}
+    return found
 
 
 def find_block(page: str, first: str) -> str:
@@ -55,16 +94,16 @@ def find_block(page: str, first: str) -> str:
     return f"{found}\n"
 
 
-def mask(text: str) -> str:
-    for pattern, word in DIFFERS:
-        text = re.sub(pattern, word, text)
+def mask(text: str, differs: list[tuple[str, str]]) -> str:
+    for pattern, word in differs:
+        text = re.sub(pattern, word, text, flags=re.MULTILINE)
     return text.strip()
 
 
-def is_like(printed: str, shown: str) -> bool:
+def is_like(printed: str, shown: str, differs: list[tuple[str, str]] = PRESUMED) -> bool:
     """Whether this may be printed where a page shows that; ``…`` on a page stands for anything."""
-    parts = [re.escape(part.strip()) for part in mask(shown).split("…")]
-    return re.fullmatch(r".*".join(parts), mask(printed), re.DOTALL) is not None
+    parts = [re.escape(part.strip()) for part in mask(shown, differs).split("…")]
+    return re.fullmatch(r".*".join(parts), mask(printed, differs), re.DOTALL) is not None
 
 
 def run_line(shell: Shell, line: str) -> "subprocess.CompletedProcess[str]":
@@ -77,7 +116,7 @@ def run_line(shell: Shell, line: str) -> "subprocess.CompletedProcess[str]":
         env=find_programs(shell),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -9,10 +9,12 @@ import urllib.request
 import pytest
 
 from redbike import Redbike, RoundRobin
-from tests.pages import find_block, is_like, list_blocks, run_line, start_line, write
+from tests.pages import find_block, is_like, run_line, start_line, write
 from tests.pinged import serve
 from tests.servers import free_ports
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
 
 
 class MailServer(socketserver.StreamRequestHandler):
@@ -91,9 +93,7 @@ def test_nagios_is_told_that_it_is_critical(shell):
 
 
 def test_the_figures_are_served(shell):
-    [(command, shown)] = [
-        each for block in list_blocks("monitoring") if "redbike metrics" in block.text for each in block.commands()
-    ]
+    command, _, shown = find_block("monitoring", "$ redbike metrics").removeprefix("$ ").partition("\n")
     [port] = free_ports(1)
     start_line(shell, f"exec {command.replace('9199', str(port))}")
     wait_until(lambda: shell.log().endswith("\n"), 60)

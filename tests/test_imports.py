@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-import pytest
-
 import redbike
 from tests.commandline import ROOT
 
@@ -35,167 +33,62 @@ ROOMS = [
     {"cli"},
     {"redbike.__main__"},
 ]
+# Those before a ``<`` are below all that follow it.
 MODULES = {
-    "schedule": [
-        {"bits", "crontab", "zones"},
-        {"cron", "moments", "rrule"},
-        {"amendments"},
-        {"explain"},
-        {"kinds"},
-        {"forecast", "parser", "spread"},
-        {"__init__"},
-    ],
-    "schedule.rrule": [{"__init__", "rule"}, {"days", "evaluator", "writing"}, {"daily", "subdaily"}, {"recurrence"}],
-    "serving": [
-        {"__init__", "binary", "cluster", "pools", "private_folder", "probe", "sentinels", "urls"},
-        {"embedded", "options", "refusals"},
-        {"check"},
-        {"connection"},
-        {"line"},
-    ],
-    "processes": [{"__init__", "forks", "signals", "streams", "child", "watchdog"}, {"outlet"}, {"supervisor"}],
-    "conversion": [{"__init__", "instants"}, {"crons", "rules"}, {"schedules"}],
-    "moving": [
-        {"__init__", "crontab_fields", "local_system", "rows", "seen", "vtimezones"},
-        {"calendar", "crontab_lines", "crontab_units"},
-        {"crontab_names", "events"},
-        {"crontab", "holidays"},
-    ],
-    "state": [
-        {"__init__", "history", "keys", "records", "rights", "run"},
-        {"entries", "texts"},
-        {"scripts", "tally"},
-        {"namespace"},
-        {"inspected", "log"},
-        {"gates", "jobs", "questions", "runs"},
-        {"journal", "pauses", "timeline", "upkeep"},
-        {"archiving", "coming", "counts", "depths", "events", "overview", "ranks", "totals", "untold", "workers"},
-        {"paging"},
-        {"past_runs"},
-        {"store"},
-    ],
-    "running": [
-        {"__init__", "archiving", "occurrences", "own_loops", "pings", "schedules", "timefile", "wakeup"},
-        {"loop", "policies"},
-        {"presence", "requests", "resuming", "skipping"},
-        {"dispatcher"},
-    ],
-    "working": [
-        {
-            "__init__",
-            "batch",
-            "coroutines",
-            "cron_policies",
-            "function_schedules",
-            "heartbeat",
-            "run_log",
-            "telling",
-            "tracebacks",
-            "worker_class",
-        },
-        {"ends", "limits", "loader", "queues", "runner"},
-        {"functions", "source"},
-        {"batch_runner", "pool"},
-        {"worker"},
-    ],
-    "keeping": [{"__init__", "leftovers"}, {"listing"}, {"correction", "gates", "jobs", "tags"}, {"fsck"}, {"repair"}],
-    "commands": [
-        {"environment", "output", "process_group"},
-        {"file", "job_lock"},
-        {"missing", "start"},
-        {"on_failure"},
-        {"worker"},
-        {"__init__"},
-    ],
-    "steering": [
-        {"__init__", "operator", "patterns"},
-        {"cancelling", "gates", "matching", "pausing", "rerunning"},
-        {"facade"},
-    ],
-    "syncing": [{"__init__", "changes"}, {"comparing"}, {"syncer"}, {"facade"}],
-    "why": [{"__init__", "situation"}, {"now"}, {"past"}, {"reasons"}],
-    "watching": [
-        {
-            "__init__",
-            "calendar",
-            "counting",
-            "durations",
-            "failures",
-            "glance",
-            "metrics",
-            "server",
-            "unusual",
-            "window",
-        },
-        {"agenda", "health", "incident"},
-        {"heat", "report"},
-    ],
-    "rehearsing": [{"__init__", "outlook", "rehearsal"}, {"ending"}, {"courses"}, {"rehearser"}],
-    "checking": [{"__init__", "findings"}, {"jobs", "server", "settings", "worker"}],
-    "testing": [{"clock", "server", "worker"}, {"simulated"}, {"fixture"}, {"__init__", "plugin"}],
-    "web": [
-        {
-            "background",
-            "fragments",
-            "keys",
-            "previews",
-            "rendering",
-            "requests",
-            "samples",
-            "selection",
-            "server",
-            "snapshot",
-        },
-        {"charts", "forms", "gate", "live", "memory", "sampling", "steering", "strips"},
-        {"drafts", "orders", "stream"},
-        {"site"},
-        {"sent"},
-        {"pages"},
-        {"application"},
-        {"__init__"},
-    ],
-    "web.pages": [
-        {"parameters"},
-        {
-            "agenda",
-            "failures",
-            "find",
-            "incident",
-            "jobs",
-            "log",
-            "overview",
-            "rehearsal",
-            "runs",
-            "setting",
-        },
-        {"act", "job", "queues"},
-        {"__init__"},
-    ],
-    "cli": [
-        {"arguments", "examples", "messages", "new_files", "progress", "shells", "tables", "usage"},
-        {"bike", "calendars", "diagnosis", "help", "import_crontab", "rows"},
-        {"chart", "importing", "names", "screen", "set"},
-        {"load"},
-        {
-            "agenda",
-            "check",
-            "completion",
-            "keep",
-            "list",
-            "look",
-            "next",
-            "run",
-            "show",
-            "steer",
-            "tail",
-            "top",
-            "watch",
-            "web",
-        },
-        {"families"},
-        {"entry"},
-        {"__init__"},
-    ],
+    "schedule": """
+        bits crontab zones < cron moments rrule < amendments < explain < kinds < forecast parser spread <
+        __init__
+    """,
+    "schedule.rrule": "__init__ rule < days evaluator writing < daily subdaily < recurrence",
+    "serving": """
+        __init__ binary cluster pools private_folder probe sentinels urls < embedded options refusals < check <
+        connection < line
+    """,
+    "processes": "__init__ child forks signals streams watchdog < outlet < supervisor",
+    "conversion": "__init__ instants < crons rules < schedules",
+    "moving": """
+        __init__ crontab_fields local_system rows seen vtimezones < calendar crontab_lines crontab_units <
+        crontab_names events < crontab holidays
+    """,
+    "state": """
+        __init__ history keys records rights run < entries texts < scripts tally < namespace < inspected log <
+        gates jobs questions runs < journal pauses timeline upkeep < archiving coming counts depths events
+        overview ranks totals untold workers < paging < past_runs < store
+    """,
+    "running": """
+        __init__ archiving occurrences own_loops pings schedules timefile wakeup < loop policies < presence
+        requests resuming skipping < dispatcher
+    """,
+    "working": """
+        __init__ batch coroutines cron_policies function_schedules heartbeat run_log telling tracebacks
+        worker_class < ends limits loader queues runner < functions source < batch_runner pool < worker
+    """,
+    "keeping": "__init__ leftovers < listing < correction gates jobs tags < fsck < repair",
+    "commands": "environment output process_group < file job_lock < missing start < on_failure < worker < __init__",
+    "steering": "__init__ operator patterns < cancelling gates matching pausing rerunning < facade",
+    "syncing": "__init__ changes < comparing < syncer < facade",
+    "why": "__init__ situation < now < past < reasons",
+    "watching": """
+        __init__ calendar counting durations failures glance metrics server unusual window < agenda health
+        incident < heat report
+    """,
+    "rehearsing": "__init__ outlook rehearsal < ending < courses < rehearser",
+    "checking": "__init__ findings < jobs server settings worker",
+    "testing": "clock server worker < simulated < fixture < __init__ plugin",
+    "web": """
+        background fragments keys previews rendering requests samples selection server snapshot < charts forms
+        gate live memory sampling steering strips < drafts orders stream < site < sent < pages < application <
+        __init__
+    """,
+    "web.pages": """
+        parameters < agenda failures find incident jobs log overview rehearsal runs setting < act job queues <
+        __init__
+    """,
+    "cli": """
+        arguments examples messages new_files progress shells tables usage < bike calendars diagnosis help
+        import_crontab rows < chart importing names screen set < load < agenda check completion keep list look
+        next run show steer tail top watch web < families < entry < __init__
+    """,
 }
 # They tell the version, which users find in the package.
 EXCEPTIONS = {(module, "redbike.__init__") for module in ("redbike.cli.entry", "redbike.running.presence")}
@@ -226,17 +119,25 @@ TREES = {
 }
 
 
-def imported(module: str) -> Iterator[str]:
-    """The modules of the package that it imports."""
+def list_imports(module: str) -> Iterator[str]:
+    """What it imports: of the package the modules, of others the names."""
     for node in ast.walk(TREES[module]):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.partition(".")[0] == "redbike")
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: a relative import"
-            if node.module and node.module.partition(".")[0] == "redbike":
-                for alias in node.names:
-                    one = f"{node.module}.{alias.name}"
-                    yield one if one in TREES else node.module if node.module in TREES else f"{node.module}.__init__"
+            assert node.module
+            if node.module.partition(".")[0] != "redbike":
+                yield node.module
+                continue
+            for alias in node.names:
+                one = f"{node.module}.{alias.name}"
+                yield one if one in TREES else node.module if node.module in TREES else f"{node.module}.__init__"
+
+
+IMPORTS = {module: {*list_imports(module)} for module in TREES}
+# The packages that each of them needs.
+FOREIGN = {module: {name.partition(".")[0] for name in names} - {"redbike"} for module, names in IMPORTS.items()}
 
 
 def place(module: str) -> list[int]:
@@ -245,8 +146,13 @@ def place(module: str) -> list[int]:
     first = words[0] if words[0] != "__init__" and words[0] != "__main__" else module
     ranks = [rank(ROOMS, first, module)]
     for depth in range(1, len(words)):
-        ranks.append(rank(MODULES[".".join(words[:depth])], words[depth], module))
+        ranks.append(rank(list_levels(".".join(words[:depth])), words[depth], module))
     return ranks
+
+
+def list_levels(room: str) -> list[set[str]]:
+    """The modules of a room, lowest first."""
+    return [{*level.split()} for level in MODULES[room].split("<")]
 
 
 def rank(lines: list[set[str]], name: str, module: str) -> int:
@@ -264,41 +170,32 @@ def is_below(lower: str, upper: str) -> bool:
     return place(lower)[shared] < place(upper)[shared]
 
 
-@pytest.mark.parametrize("module", TREES)
-def test_a_module_imports_only_from_below(module):
-    upwards = {name for name in imported(module) if not is_below(name, module) and (module, name) not in EXCEPTIONS}
-    assert upwards == set()
+def test_a_module_imports_only_from_below():
+    imports = {(module, name) for module, names in IMPORTS.items() for name in names if name.split(".")[0] == "redbike"}
+    assert {each for each in imports - EXCEPTIONS if not is_below(each[1], each[0])} == set()
+    assert all(place(module) for module in TREES)
 
 
 def test_no_room_and_no_module_is_listed_that_is_not_there():
-    listed = {f"redbike.{room}.{name}" for room, lines in MODULES.items() for line in lines for name in line}
+    listed = {f"redbike.{room}.{name}" for room in MODULES for level in list_levels(room) for name in level}
     assert {name for name in listed if name not in TREES and f"{name}.__init__" not in TREES} == set()
 
 
 def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
-    for module, tree in TREES.items():
-        others = {name.partition(".")[0] for name in foreign(tree)}
+    for module, others in FOREIGN.items():
         if module.startswith("redbike.schedule"):
-            assert others <= set(sys.stdlib_module_names)
+            assert others <= {*sys.stdlib_module_names}
         assert "docopt" not in others or module.startswith("redbike.cli.")
 
 
-def foreign(tree: ast.Module) -> set[str]:
-    """What a module imports from outside of the package."""
-    nodes = list(ast.walk(tree))
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    return {name for name in names if name.partition(".")[0] != "redbike"}
-
-
 def test_nothing_is_installed_with_it_that_it_does_not_use():
-    others = {name.partition(".")[0] for tree in TREES.values() for name in foreign(tree)} - {*sys.stdlib_module_names}
+    others = {*chain(*FOREIGN.values())} - {*sys.stdlib_module_names}
     assert others == {*filter(None, REQUIRED.values()), *chain(*(names for names, _ in EXTRAS.values())), RUNNER}
-    assert [name for name, tree in TREES.items() if RUNNER in foreign(tree)] == [PLUGIN]
+    assert [name for name, needed in FOREIGN.items() if RUNNER in needed] == [PLUGIN]
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     for extra, (packages, room) in EXTRAS.items():
-        users = {name for name, tree in TREES.items() if packages & {each.partition(".")[0] for each in foreign(tree)}}
+        users = {name for name, needed in FOREIGN.items() if packages & needed}
         assert users, f"nothing needs {extra}"
         assert {name for name in users if not f"{name}.".startswith(f"{room}.")} == set(), "all else works without it"
         installed = setup["options.extras_require"][extra].replace("-", "_")

@@ -8,6 +8,8 @@ from redbike import Redbike, RoundRobin
 from tests.commandline import ROOT, Shell
 from tests.servers import Node, free_ports
 
+pytestmark = pytest.mark.acceptance
+
 PAGE = (ROOT / "docs/messages.rst").read_text()
 MESSAGES = re.findall(r"^``(.+)``$", PAGE, re.MULTILINE)
 CODE = "from redbike import RoundRobin\n\n\nclass Worker(RoundRobin):\n    pass\n"

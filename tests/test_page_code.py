@@ -1,4 +1,4 @@
-"""What else is code on the pages: settings, units, output without its command, scripts, programs."""
+"""What is code on the pages and presumes more than a set-up: output without its command, URLs, scripts, a crontab."""
 
 import configparser
 import csv
@@ -9,7 +9,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
@@ -21,10 +20,11 @@ from redbike.schedule.parser import parse
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import ROOT
-from tests.pages import find_block, is_like, list_blocks, run_line, show, write
+from tests.pages import find_block, is_like, run_line, show, write
 from tests.servers import free_ports
-from tests.test_readme import copy_of_the_project
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
 
 WORKER = """
 from redbike import RoundRobin
@@ -41,51 +41,28 @@ def bike(shell):
     return Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"])
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING", "benchmarks", "reliability"])
-def test_the_targets_of_make_are_there(page):
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    shown = [word for block in list_blocks(page) for word in re.findall(r"^make ([a-z-]+)", block.text, re.MULTILINE)]
-    assert shown
-    assert {*shown} <= {*targets}
-
-
-def test_what_is_installed_is_there(tmp_path):
-    copy = copy_of_the_project(tmp_path)
-    lines = [command for block in list_blocks("installation") for command, _ in block.commands()]
-    targets = [shlex.split(line.partition("pip install ")[2]) for line in lines if "pip install " in line]
-    assert len(targets) == 3
-    for words in targets:
-        words = [word.replace("/path/to/redbike", str(copy)) for word in words]
-        tried = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "-q", *words]
-        done = subprocess.run(tried, cwd=copy, capture_output=True, text=True, check=False)
-        assert (done.returncode, "does not provide the extra" in done.stderr) == (0, False), done.stderr
-
-
-def read_settings(shell, page, first):
-    return load(str(write(shell, "conf", find_block(page, first))), {})
-
-
-def test_settings_are_read(shell):
-    assert read_settings(shell, "jobs", "[redbike]").settings.worker == "app:jobs"
-    pinged = [block.text for block in list_blocks("alerting") if block.text.startswith("[redbike]")]
-    for text in pinged:
-        assert load(str(write(shell, "conf", text)), {}).settings.ping_url == text.partition(": ")[2]
-    server = read_settings(shell, "security", "[redbike-redis]").redis
+def test_a_server_with_a_certificate_is_configured(shell):
+    server = load(str(write(shell, "conf", find_block("security", "[redbike-redis]"))), {}).redis
     client = connect(server | {"host": "127.0.0.1"})
     assert client.connection_pool.connection_kwargs["ssl_ca_certs"] == "/etc/redbike/ca.pem"
 
 
-@pytest.mark.parametrize("scheme", ["rediss:", "redis+sentinel:"])
-def test_urls_are_read(shell, scheme):
-    line = find_block("security", f"REDBIKE_URL='{scheme}").strip()
-    line = re.sub(r"@[^/]*", "@127.0.0.1:1", line)
+URLS = find_block("security", "REDBIKE_URL='rediss:"), find_block("security", "REDBIKE_URL='redis+sentinel:")
+
+
+@pytest.mark.parametrize("line", URLS)
+def test_urls_are_read(shell, line):
+    line = re.sub(r"@[^/]*", "@127.0.0.1:1", line.strip())
     done = run_line(shell, f"{line} redbike health")
     assert done.returncode == 1
     assert "127.0.0.1:1" in done.stdout
     assert "PASSWORD" not in done.stdout
 
 
-@pytest.mark.parametrize("name", ["queues", "workers"])
+ROWS = {"queues": find_block("command-line", "work-A,"), "workers": find_block("command-line", "web1:")}
+
+
+@pytest.mark.parametrize("name", ROWS)
 def test_rows_have_the_fields_that_are_shown(shell, bike, name):
     write(shell, "jobs.py", WORKER)
     for queue in ("A", "B", "mail"):
@@ -94,7 +71,7 @@ def test_rows_have_the_fields_that_are_shown(shell, bike, name):
     bike.pause_queue("work-B")
     shell.start("work", "jobs:Worker('C')")
     wait_until(lambda: shell.run("workers").stdout, 60)
-    shown = list(csv.reader(find_block("command-line", {"queues": "work-A,", "workers": "web1:"}[name]).splitlines()))
+    shown = list(csv.reader(ROWS[name].splitlines()))
     printed = list(csv.reader(shell.run(name).stdout.splitlines()))
     assert {len(row) for row in printed} == {len(row) for row in shown}
     for column in zip(*shown, *printed, strict=True):
@@ -103,9 +80,7 @@ def test_rows_have_the_fields_that_are_shown(shell, bike, name):
 
 def test_what_happens_is_shown(shell):
     """On a terminal, by `tail`; it ends by Ctrl-C."""
-    [(command, shown)] = [
-        each for block in list_blocks("command-line") if "redbike tail" in block.text for each in block.commands()
-    ]
+    command, _, shown = find_block("command-line", "$ redbike tail").partition("\n")
     write(shell, "jobs.py", WORKER)
     shell.run("set", "backup:db", "@yearly", "--on-error=reschedule")
     shell.start("up", "jobs:Worker('db')")
@@ -116,7 +91,7 @@ def test_what_happens_is_shown(shell):
         wait_until(lambda: subscribed("redbike-journal")[0][1], 60)
         assert shell.run("run", "backup:db").returncode == 0
 
-    printed = show(shell, *command.replace("'", "").split()[1:], meanwhile=run, until=b"OSError: full")
+    printed = show(shell, *shlex.split(command)[2:], meanwhile=run, until=b"OSError: full")
     assert is_like(printed.replace("^C", ""), shown), printed
 
 
@@ -140,17 +115,6 @@ def test_a_crontab_of_the_system_moves_in(shell):
     done = run_line(shell, command)
     assert done.returncode == 0, done.stderr
     assert "cron-root" in (shell.folder / "backup" / "schedules.csv").read_text()
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
-@pytest.mark.parametrize(("page", "first"), [("from-cron", "[Unit]"), ("alerting", "[Unit]\nDescription")])
-def test_units_are_right(shell, page, first):
-    text = find_block(page, first)
-    # The program and the user of the example are not on this machine.
-    text = re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", text.replace("User=me", "User=root"))
-    unit = write(shell, "redbike-example.service", text.replace("WorkingDirectory=/home/me/jobs", "WorkingDirectory=/"))
-    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
-    assert "redbike-example" not in done.stderr, done.stderr
 
 
 def test_a_unit_is_extended(shell):
@@ -184,7 +148,13 @@ def test_the_holidays_of_the_example_are_left_out():
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
 def test_a_script_is_tried_by_hand(shell):
     [port] = free_ports(1)
-    look, start, use, program = (block.text.replace("6400", str(port)) for block in list_blocks("scripts"))
+    blocks = (
+        find_block("scripts", "$ python"),
+        find_block("scripts", "$ redis-server"),
+        find_block("scripts", "$ redbike"),
+        find_block("scripts", "import redis"),
+    )
+    look, start, use, program = (block.strip().replace("6400", str(port)) for block in blocks)
     assert "#!lua" in run_line(shell, look.removeprefix("$ ")).stdout
     server = subprocess.Popen(start.removeprefix("$ "), shell=True, cwd=shell.folder, stdout=subprocess.DEVNULL)
     try:
@@ -216,7 +186,7 @@ def test_a_damaged_log_is_cut_off(shell):
         [log] = (server.folder / "appendonlydir").glob("*.incr.aof")
         log.write_bytes(log.read_bytes() + b"*damaged\r\n" + b"*1\r\n$4\r\nPING\r\n" * 9)
         assert shell.run("schedules").returncode == 1
-        cut, repair = (command for command, _ in list_blocks("durability")[2].commands())
+        cut, repair = find_block("durability", "$ redis-check-aof").replace("$ ", "").splitlines()
         assert str(log).endswith(cut.split()[-1])
         assert run_line(shell, f"yes | {cut}").returncode == 0
         assert run_line(shell, repair).returncode == 0

@@ -1,6 +1,7 @@
 """The pieces of Python, and the commands beside them, on pages that are not one program."""
 
 import runpy
+import shlex
 import sys
 import time
 from dataclasses import replace
@@ -13,9 +14,11 @@ from redbike.commands import Commands
 from redbike.running.policies import place_done
 from redbike.words import Outcome
 from redbike.working.run_log import describe
-from tests.pages import find_block, is_like, run_line, start_line, write
+from tests.pages import find_block, is_like, list_blocks, run_line, start_line, write
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
 
 ON_COMMIT = """
 import os
@@ -62,9 +65,9 @@ def run_program(shell, text):
     return done.stdout
 
 
-def run_code(folder, page, first, **names):
+def run_code(folder, text, **names):
     """Run a piece of Python, which presumes `names`; return all the names that there are then."""
-    (folder / "piece.py").write_text(find_block(page, first))
+    (folder / "piece.py").write_text(text)
     return runpy.run_path(str(folder / "piece.py"), init_globals=names)
 
 
@@ -83,14 +86,38 @@ def test_a_job_is_set_when_a_transaction_is_committed(shell):
 
 
 def test_a_program_asks_how_many_replicas_have_a_job(tmp_path, bike):
-    names = run_code(tmp_path, "durability", "bike.set(", bike=bike)
+    names = run_code(tmp_path, find_block("durability", "bike.set("), bike=bike)
     assert names["safe"] is False  # this server has none
     assert bike.tell("report:A")["schedule"] == "AT:2030-01-01T00:00:00Z"
 
 
+def test_the_project_of_the_page_on_django_runs_its_jobs(shell):
+    def manage(*words):
+        done = run_line(shell, f"python -m django {shlex.join(words)} --settings=mysite.settings --pythonpath=.")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run_line(shell, "django-admin startproject mysite . && django-admin startapp shop").returncode == 0
+    settings = shell.folder / "mysite" / "settings.py"
+    settings.write_text(settings.read_text().replace("INSTALLED_APPS = [", "INSTALLED_APPS = [\n    'shop',"))
+    command = find_block("django", "from typing import Any\n\nfrom django.core")
+    write(shell, "shop/management/commands/set_jobs.py", command)
+    write(shell, "shop/jobs.py", find_block("django", "from typing import Any\n\nfrom django.db"))
+    write(shell, "worker.py", find_block("django", "import os"))
+    del shell.environment["REDBIKE_URL"]
+    manage("migrate")
+    assert manage("set_jobs") == "jobs: 1 added\n"
+    up = shell.start(*find_block("django", "redbike up").split()[1:])
+    wait_until(lambda: "works work-invoices" in shell.log(), 60)
+    assert shell.run("run", "invoices").returncode == 0
+    wait_until(lambda: "invoices for 0 users" in shell.log(), 60)
+    up.terminate()
+    assert up.wait(timeout=60) == 0
+
+
 def test_the_jobs_of_the_web_app_are_worked(shell):
     jobs, app = find_block("fastapi", "redbike up").splitlines()
-    write(shell, "app.py", find_block("fastapi", "from collections"))
+    write(shell, "app.py", list_blocks("fastapi")[0].text)
     start_line(shell, f"exec {sys.executable} -m {jobs}")
     wait_until(lambda: "works work-remind" in shell.log(), 60)
     assert app.startswith("uvicorn app:app ")
@@ -122,7 +149,7 @@ def test_a_worker_class_limits_queues(shell):
 def test_a_worker_class_hears_of_failures(tmp_path, bike):
     mails = []
     names = {"RoundRobin": RoundRobin, "send_mail": mails.append}
-    worker = run_code(tmp_path, "workers", "class Worker", **names)["Worker"]
+    worker = run_code(tmp_path, find_block("workers", "class Worker"), **names)["Worker"]
 
     class Failing(worker):
         def work(self, jobid):

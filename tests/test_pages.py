@@ -1,19 +1,61 @@
-"""The commands that the pages show print what is shown; and no page has code that no test runs."""
+"""What a reader pastes from the pages works, block after block, and prints what the page shows."""
 
+import configparser
 import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.commands import Commands
+from redbike.config import load
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
 from redbike.words import Outcome
-from tests.commandline import ROOT
-from tests.page_table import ELSEWHERE, NO_CODE
-from tests.pages import ON_A_TERMINAL, PAGES, find_block, is_like, list_blocks, run_line, show, write
+from tests.commandline import Shell
+from tests.pages import (
+    DIFFERS,
+    ON_A_TERMINAL,
+    PAGES,
+    PRESUMED,
+    find_block,
+    is_like,
+    list_blocks,
+    list_fetched,
+    list_programs,
+    mask,
+    run_line,
+    show,
+    write,
+)
 from tests.waiting import wait_until
+
+# Diagrams, trees and formulas, by how they begin.
+NO_CODE = {
+    ("README", "             set "),
+    ("architecture", "cli/ "),
+    ("architecture", "             set "),
+    ("scale", "jobs at once ="),
+}
+# What is run in another way than by `find_block`: tests/deploy and tests/serving/test_shards.py read whole sections,
+# tests/test_security.py and tests/web/test_docs.py all lines for users of Redis.
+ELSEWHERE = {
+    ("deployment", ""),
+    ("scale", "$ redis-cli"),
+    ("security", "$ redis-cli ACL"),
+    ("security", "ACL SETUSER"),
+    ("page", "$ redis-cli ACL"),
+}
+FETCHED = NO_CODE | ELSEWHERE | list_fetched()
+STARTED = "redbike: started a server in '.redbike'; redbike server stop ends it\n"
+LASTING = {"dispatch", "up", "work"}  # commands that end when they are told to
 
 IN_UTC = "worker: jobs:Worker('A')\n"
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -38,9 +80,6 @@ class Worker(RoundRobin):
 class Two(Worker):
     def queue_for(self, jobid):
         return "work-B" if jobid.startswith("backup") else "work-A"
-"""
-KNOWN = """
-from redbike import RoundRobin
 
 class Known(RoundRobin):
     def work(self, jobid):
@@ -83,10 +122,6 @@ def remember(shell, *runs, jobid="backup:A"):
         store.client.rpush(store.keys.journal, pack_entry(worker, [(jobid, "work-A", 10, run)]))
     for _ in store.archiver.archive():
         pass
-
-
-def nothing(shell):
-    pass
 
 
 def calendars(shell):
@@ -136,9 +171,6 @@ def crowded(shell):
 
 def disordered(shell):
     config(shell, "worker: jobs:Known('A')\nretrys: 3\n")
-    write(
-        shell, "jobs.py", "from redbike import RoundRobin\nclass Known(RoundRobin):\n    def work(self, jobid): pass\n"
-    )
     rows = [f"job{number}:B,@daily" for number in range(1, 1201)]
     rule = '"DTSTART:20200101T000000Z\\nRRULE:FREQ=DAILY;COUNT=1"'
     write(shell, "rows.csv", "\n".join([*rows, f"sale:A,{rule}", ""]))
@@ -197,62 +229,191 @@ def in_git(shell):
     write(shell, "schedules.csv", text.replace("0 8", "0 7"))
 
 
-def backed_up(shell):
-    set_jobs(shell, ("hello:A", "EVERY:1h"))
+def tested(shell):
+    write(shell, "app.py", list_blocks("jobs")[0].text)
 
 
-# The blocks of commands that are run here: how each begins, and what brings about what it presumes.
-STAGES = {
-    "alerting": {"$ redbike set": nothing, "$ redbike health": failed_in_utc},
-    "calendars": {"redbike import": calendars, "redbike set": calendars},
-    "command-line": {
-        "$ redbike pause": paused,
-        "$ redbike limit": mailing,
-        "$ redbike jobs": failed,
-        "$ redbike runs": ended,
-        "$ redbike agenda": crowded,
-        "$ redbike check": disordered,
-        "$ redbike log": changed,
-        "$ redbike why report:A": crowded_queue,
-        "$ redbike why backup:A": skipped,
-    },
-    "configuration": {"$ redbike set": nothing},
-    "durability": {"$ redbike fsck": nothing},
-    "monitoring": {"$ redbike health\n": processes, "$ redbike health '": failed_in_utc},
-    "schedules-in-git": {"$ redbike load": in_git, "redbike load": in_git},
+# What brings about what a block presumes, by how the block begins: with an empty server and folder. What stands below
+# it on the page goes on from there. All other pages begin with nothing, as a reader does.
+SETUPS = {
+    ("alerting", "$ redbike health"): failed_in_utc,
+    ("calendars", "redbike import"): calendars,
+    ("command-line", "$ redbike pause"): paused,
+    ("command-line", "$ redbike limit"): mailing,
+    ("command-line", "$ redbike jobs"): failed,
+    ("command-line", "$ redbike runs"): ended,
+    ("command-line", "$ redbike agenda"): crowded,
+    ("command-line", "$ redbike check"): disordered,
+    ("command-line", "$ redbike log"): changed,
+    ("command-line", "$ redbike why report:A"): crowded_queue,
+    ("command-line", "$ redbike why backup:A"): skipped,
+    ("monitoring", "$ redbike health\n"): processes,
+    ("monitoring", "$ redbike health '"): failed_in_utc,
+    ("schedules-in-git", "$ redbike load"): in_git,
+    ("testing", "from datetime import datetime"): tested,
 }
 
 
-@pytest.mark.parametrize(
-    ("page", "first", "stage"),
-    [(page, first, stage) for page, stages in STAGES.items() for first, stage in stages.items()],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_commands_print_what_the_page_shows(shell, page, first, stage):
-    stage(shell)
-    [block] = [each for each in list_blocks(page) if f"{each.text}\n".startswith(first)]
-    for command, shown in block.commands():
-        if command.split()[1] in ON_A_TERMINAL:
-            printed = show(shell, *command.split()[1:])
+def find_setup(block):
+    return next((setup for (page, first), setup in SETUPS.items() if is_at(block, page, first)), None)
+
+
+def is_at(block, page, first):
+    return block.page == page and f"{block.text}\n".startswith(first)
+
+
+def list_walks():
+    """What a reader pastes one after the other: the blocks of each page, parted where one has a set-up.
+
+    The targets of make take long; that they are there is enough.
+    """
+    for page in sorted(PAGES):
+        walk = []
+        for block in list_blocks(page):
+            if find_setup(block) and walk:
+                yield walk
+                walk = []
+            if not any(is_at(block, *place) for place in FETCHED) and not block.text.startswith("make "):
+                walk.append(block)
+        if walk:
+            yield walk
+
+
+class Reader:
+    """Pastes blocks into the files and the terminals of one folder."""
+
+    def __init__(self, shell, page, differs):
+        self.shell, self.differs = shell, differs
+        self.programs = list_programs(page)
+        self.lasting, self.due = [], Counter()
+        for name, blocks in self.programs.items():
+            write(shell, name, "\n\n\n".join(block.text for block in blocks) + "\n")
+
+    def paste(self, block):
+        if block.language == "python":
+            self.run_program(block)
+        elif block.text.startswith("["):
+            self.read_settings(block.text)
         else:
-            done = run_line(shell, command)
-            assert done.returncode == shown.lower().startswith("problem"), (command, done)
-            printed = done.stdout + done.stderr
-        if shown or block.text.startswith("$"):
-            assert is_like(printed, shown), f"{command}\n{printed}\nis not like\n{shown}"
+            commands = list(block.commands())
+            # If nothing is shown of any command, that does not mean that they print nothing.
+            compared = any(shown for _, shown in commands)
+            for command, shown in commands:
+                self.run_command(command.partition(" #")[0].strip(), shown, compared)
+
+    def run_program(self, block):
+        """A file is run, or its tests are, as soon as it is complete, unless the page names it."""
+        name, blocks = next(each for each in self.programs.items() if block in each[1])
+        text = (self.shell.folder / name).read_text()
+        if block != blocks[-1] or text.startswith("# "):
+            return
+        program = [sys.executable, "-W", "error::RuntimeWarning"]
+        program += ["-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider"] if "def test_" in text else []
+        with open(self.shell.folder / "printed", "w") as printed, open(self.shell.folder / "errors", "w") as errors:
+            process = subprocess.Popen(
+                [*program, name], cwd=self.shell.folder, env=self.shell.environment, stdout=printed, stderr=errors
+            )
+        if text.endswith("bike.work()\n"):
+            self.due.update(re.findall(r'bike.set\("(\S+)", "NOW"\)', text))
+            self.wait_for_runs()
+            process.send_signal(signal.SIGINT)
+        status, printed = process.wait(100), self.shell.log("printed")
+        assert status == 0, printed + self.shell.log("errors")
+        if "def test_" not in text and "# prints:" in text:
+            # What threads do may come more than once.
+            assert [*dict.fromkeys(printed.splitlines())] == [*dict.fromkeys(re.findall(r"# prints: (.*)", text))]
+
+    def read_settings(self, text):
+        path = write(self.shell, "settings", text)
+        if text.startswith("[redbike"):
+            config = load(str(path), {})
+            for name, value in re.findall(r"^([\w-]+): (.*)$", text.partition("[redbike-redis]")[0], re.MULTILINE):
+                assert str(getattr(config.settings, name.replace("-", "_"))) == value
+        elif text.startswith("[Unit]"):
+            self.check_unit(text)
+        else:
+            assert Commands("A", str(path))
+
+    def check_unit(self, text):
+        unit = configparser.ConfigParser(strict=False)
+        unit.read_string(text)
+        assert {*unit.sections()} <= {"Unit", "Service", "Install"}
+        if shutil.which("systemd-analyze") and "Service" in unit:
+            # The program, the user and the folder of the example are not on this machine.
+            text = re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", text.replace("User=me", "User=root"))
+            path = write(self.shell, "redbike-example.service", re.sub("Directory=.*", "Directory=/", text))
+            done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False)
+            assert "redbike-example" not in done.stderr, done.stderr
+
+    def run_command(self, line, shown, compared):
+        _, word, *rest = shlex.split(line)
+        if word in LASTING:
+            self.start(shlex.split(line)[1:], shown)
+        else:
+            if [word, *rest] == ["server", "stop"]:
+                self.end_all(signal.SIGINT)
+            if word in ON_A_TERMINAL and shown:
+                printed = show(self.shell, word, *rest)
+            else:
+                done = run_line(self.shell, line)
+                fails = re.match(r"problem|redbike: bad ", shown, re.IGNORECASE)
+                assert (done.returncode != 0) == bool(fails), (line, done)
+                printed = done.stdout + done.stderr
+            if compared:
+                printed = printed if STARTED in shown else printed.replace(STARTED, "")
+                assert is_like(printed, shown, self.differs), f"{line}\n{printed}\nis not like\n{shown}"
+            if (word, *rest[1:2]) in (("set", "NOW"), ("run",)):
+                self.due[rest[0]] += 1
+            if [word, *rest] == ["control", "HALT"]:
+                self.end_all(0)
+
+    def start(self, words, shown):
+        log = f"log{len(self.lasting)}"
+        self.lasting.append(self.shell.start(*words, log=log))
+        wanted = Counter(mask(line, self.differs) for line in shown.splitlines())
+        wait_until(lambda: wanted <= Counter(mask(line, self.differs) for line in self.shell.log(log).splitlines()), 60)
+        if words[0] != "dispatch":
+            wait_until(lambda: " works work-" in self.shell.log(log), 60)
+            self.wait_for_runs()
+
+    def wait_for_runs(self):
+        """Until what was to run now has run, and well."""
+        for jobid, number in self.due.items():
+            wait_until(lambda: self.shell.run("runs", jobid).stdout.count(",ok,") >= number, 60)  # noqa: B023
+
+    def end_all(self, number):
+        for process in self.lasting:
+            if number:
+                process.send_signal(number)
+            assert process.wait(timeout=60) == 0
+        self.lasting.clear()
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_each_block_is_run_by_one_test_or_is_no_code(page):
-    """A new block has to be entered in `STAGES`, or in tests/page_table.py."""
-    texts = [f"{block.text}\n" for block in list_blocks(page)]
-    listed = [*STAGES.get(page, {}), *ELSEWHERE.get(page, {}), *NO_CODE.get(page, [])]
-    assert [text for text in texts if sum(text.startswith(first) for first in listed) != 1] == []
-    assert [first for first in listed if sum(text.startswith(first) for text in texts) != 1] == []
+@pytest.mark.acceptance
+@pytest.mark.parametrize(
+    "walk", [pytest.param(walk, id=f"{walk[0].page}: {walk[0].text.splitlines()[0]}") for walk in list_walks()]
+)
+def test_what_a_page_shows_is_what_happens(request, tmp_path, walk):
+    if setup := find_setup(walk[0]):
+        shell = request.getfixturevalue("shell")
+        setup(shell)
+    else:
+        shell = Shell(tmp_path, None)
+    reader = Reader(shell, walk[0].page, PRESUMED if setup else DIFFERS)
+    for block in walk:
+        reader.paste(block)
+    if reader.lasting:
+        reader.wait_for_runs()
+        reader.end_all(signal.SIGINT)
 
 
-def test_the_tests_that_are_said_to_run_a_block_exist():
-    assert {*ELSEWHERE, *NO_CODE, *STAGES} <= {*PAGES}
-    for where in {where for listed in ELSEWHERE.values() for where in listed.values()}:
-        file, _, name = where.partition("::")
-        assert re.search(rf"^(def )?{name}\b", (ROOT / "tests" / file).read_text(), re.MULTILINE), where
+def test_what_is_said_to_be_presumed_or_to_be_run_elsewhere_is_on_the_pages():
+    blocks = [block for page in PAGES for block in list_blocks(page)]
+    for place in (*FETCHED, *SETUPS):
+        assert any(is_at(block, *place) for block in blocks), place
+
+
+def test_no_block_is_without_a_rule():
+    """What is no Python, no settings and no command needs a test of its own, which calls `find_block`."""
+    others = [block for walk in list_walks() for block in walk if block.language != "python"]
+    assert [block for block in others if not re.match(r"\[|(\$ )?redbike ", block.text)] == []

@@ -1,25 +1,34 @@
-"""What README.rst and docs/first-steps.rst show is what happens; so are the examples of other pages."""
+"""What README.rst and docs/installation.rst say first; and what else of the pages costs little to compare."""
 
+import configparser
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from redbike import Jobs
 from redbike.schedule.parser import parse
+from redbike.working.functions import _OF_WORKERS
 from tests.commandline import ROOT, Shell
+from tests.pages import PAGES, find_block, list_blocks
 from tests.waiting import wait_until
 
 README = (ROOT / "README.rst").read_text()
-FIRST_STEPS = (ROOT / "docs" / "first-steps.rst").read_text()
+JOBS = (ROOT / "docs" / "jobs.rst").read_text()
 SCHEDULES = (ROOT / "docs" / "schedules.rst").read_text()
-PYTHON = (ROOT / "docs" / "python.rst").read_text()
+FIRST = find_block("README", "python3 -m venv .venv && .venv/bin/pip install -q '.[embedded]'")
+TESTS = find_block("README", "python3 -m venv .venv && .venv/bin/pip install -q '.[test]'")
+INSTALLATION = (
+    find_block("installation", "$ python3 -m venv"),
+    find_block("installation", "$ pip install '/path"),
+    find_block("installation", "$ pip install --config"),
+)
 
 
 def section(title: str, page: str) -> str:
@@ -39,9 +48,16 @@ def blocks(text: str) -> list[list[str]]:
     return [block for block in found if block]
 
 
-@pytest.mark.parametrize("page", [*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rst")], ids=lambda page: page.name)
-def test_lines_of_pages_are_short(page):
-    assert [line for line in page.read_text().splitlines() if len(line) >= 100] == []
+def test_the_targets_of_make_are_there():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    blocks = "\n".join(block.text for page in PAGES for block in list_blocks(page))
+    shown = re.findall(r"^make ([a-z-]+)", blocks, re.MULTILINE)
+    assert {"install", "bench", "chaos"} <= {*shown} <= {*targets}
+
+
+def test_lines_of_pages_are_short():
+    lines = [(page.name, line) for page in PAGES.values() for line in page.read_text().splitlines()]
+    assert [place for place in lines if len(place[1]) >= 100] == []
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
@@ -55,115 +71,6 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
     return shown
 
 
-def same(line: str) -> str:
-    """The line, whatever the time and the process."""
-    line = re.sub(r"\d{10}(\.\d+)?", "TIME", line.rstrip())
-    return re.sub(r",TIME,[\d.]+,ok,1,,[^,]+:\d+:[\w-]{8}$", ",TIME,SECONDS,ok,1,,WORKER", line)
-
-
-@pytest.fixture
-def tour(tmp_path):
-    code = section("Write a worker", FIRST_STEPS).partition(".. code-block:: python\n\n")[2]
-    (tmp_path / "tour.py").write_text("\n".join(line[3:] for line in code.splitlines()) + "\n")
-    shell = Shell(tmp_path, None)
-    yield shell
-    shell.close()
-    shell.run("server", "stop")
-
-
-def test_the_tour_shows_what_happens(tour):
-    titles = ("Set some jobs", "Run them", "Look at them")
-    shown = [each for title in titles for each in commands(section(title, FIRST_STEPS))]
-    assert len(shown) == 14
-    loops = []
-    for command, expected in shown:
-        words = shlex.split(command)
-        assert words[0] == "redbike"
-        if words[1] in ("dispatch", "work"):
-            log = words[1]
-            loops.append((tour.start(*words[1:], log=log), log, expected))
-            wait_until(lambda log=log, expected=expected: set(expected) <= set(tour.log(log).splitlines()))
-            continue
-        if words[1] == "runs":
-            # The last lines of the loops were printed before their jobs had ended.
-            wait_until(lambda: "ENQ" not in tour.run("statuses").stdout and "WRK" not in tour.run("statuses").stdout)
-        done = tour.run(*words[1:])
-        printed = (done.stdout + done.stderr).splitlines()
-        assert [same(line) for line in printed] == [same(line) for line in expected], command
-        if words[1] == "control":
-            assert [process.wait(timeout=5) for process, _, _ in loops] == [0, 0]
-    for _, log, expected in loops:
-        assert [line for line in tour.log(log).splitlines() if " INFO " not in line] == expected
-
-
-def test_the_tour_shows_a_job_that_runs_again_and_again(tour):
-    setting, (up, printed), unsetting = commands(section("Run a job again and again", FIRST_STEPS))
-    assert tour.run(*shlex.split(setting[0])[1:]).stderr.splitlines() == setting[1]
-    process = tour.start(*shlex.split(up)[1:])
-    wanted = {re.sub(r"\S+Z INFO|\d+ ms", "", line) for line in printed}
-    wait_until(lambda: tour.log().count("working tick:A") >= 2)
-    wait_until(lambda: wanted <= {re.sub(r"\S+Z INFO|\d+ ms", "", line) for line in tour.log().splitlines()})
-    process.terminate()
-    assert process.wait(timeout=30) == 0
-    assert tour.run(*shlex.split(unsetting[0])[1:]).returncode == 0
-    *_, (stop, _), (remove, _) = commands(section("Clean up", FIRST_STEPS))
-    assert tour.run(*shlex.split(stop)[1:]).returncode == 0
-    assert (tour.folder / remove.removeprefix("rm -r ") / "appendonlydir").is_dir()
-
-
-def test_the_small_example_works(tmp_path):
-    text = section("A small example", README)
-    code = text.partition(".. code-block:: python\n\n")[2].partition("\nSet two jobs")[0]
-    (tmp_path / "tour.py").write_text("\n".join(line[3:] for line in code.splitlines()) + "\n")
-    *jobs, (up, _) = commands(text)
-    shell = Shell(tmp_path, None)
-    for command, expected in jobs:
-        assert shell.run(*shlex.split(command)[1:]).stderr.splitlines() == expected
-    supervisor = shell.start(*shlex.split(up)[1:])
-    try:
-        wait_until(lambda: "working hello:A" in shell.log())
-    finally:
-        supervisor.terminate()
-        assert supervisor.wait(timeout=10) == 0
-        shell.close()
-        shell.run("server", "stop")
-
-
-def test_the_first_command_shows_jobs_of_different_schedules_within_ten_seconds(tmp_path):
-    [first, *_] = [line for block in blocks(section("Start", README)) for line in block]
-    assert first.startswith("python3 -m venv .venv && .venv/bin/pip install -q '.[embedded]' && ")
-    folder, _, command = first.partition("(")[2].rstrip(")").partition(" && ")
-    source = ROOT / folder.removeprefix("cd ")
-    for file in source.iterdir():
-        if file.is_file():
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    shell = Shell(tmp_path, None)
-    up = shell.start(*shlex.split(command)[1:])
-    try:
-        kinds = ("hello:fast", "poll:fast", "tick:fast", "cron:fast", "rrule:fast")
-        wait_until(lambda: all(kind in shell.log() for kind in kinds), timeout=10)
-    finally:
-        up.terminate()
-        assert up.wait(timeout=10) == 0
-        shell.close()
-    assert "Traceback" not in shell.log()
-    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, check=False).stdout
-
-
-def test_the_second_command_is_the_one_that_is_run_before_a_change_is_accepted():
-    [_, second] = [line for block in blocks(section("Start", README)) for line in block]
-    assert second.endswith(".venv/bin/python -m pytest -q")
-    found = subprocess.run(
-        ["awk", "/pass the tests/ {found = 1} found && /^   [^ ]/ {print; exit}", "README.rst"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.strip() == second
-    assert "pass the tests" in (ROOT / ".ci" / "run").read_text()
-
-
 def test_every_example_of_a_schedule_is_one():
     rows = [line for line in section("By example", SCHEDULES).splitlines() if line.startswith("``")]
     texts = [text for row in rows for text in re.findall(r"``([^`]+)``", row[:52])]
@@ -173,54 +80,38 @@ def test_every_example_of_a_schedule_is_one():
         parse(text + "\nRRULE:FREQ=DAILY" if text.startswith("DTSTART") else text, jobid="job:A", anchor=0.0)
 
 
-def test_the_library_is_used_as_shown(tmp_path):
-    code = section("Do the same in Python", FIRST_STEPS)
-    assert "bike.set(" in code
-    names = re.findall(r"bike\.(\w+)\(", code)
-    check = "import redbike; print(all(hasattr(redbike.Redbike, n) for n in " + repr(names) + "))"
-    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+def test_the_options_of_functions_without_a_schedule_are_those_on_the_page():
+    named = re.search(r"function without a schedule may only have (.*?): set", JOBS, re.DOTALL)
+    assert re.findall(r"``(\w+)``", named[1]) == [name.replace("-", "_") for name in _OF_WORKERS]
 
 
-def test_the_page_for_programmers_shows_what_happens(tmp_path):
-    found = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PYTHON, re.MULTILINE)
-    code = "\n".join(line[3:] for block in found for line in block.splitlines())
-    assert len(found) == 7
-    (tmp_path / "program.py").write_text(code)
-    shell = Shell(tmp_path, None)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-W", "error::RuntimeWarning", "program.py"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    finally:
-        shell.run("server", "stop")
-        shell.close()
-    # Whether the thread that works gets to it before it is stopped is not said.
-    shown = re.findall(r"# prints: (.*)", code)
-    assert [line for line in done.stdout.splitlines() if line != "working hello:A"] == shown[1:]
-    assert done.stdout.startswith(f"{shown[0]}\n")
-    assert "RuntimeWarning" not in done.stderr
+def test_each_schedule_of_a_function_is_one():
+    arguments = re.findall(r"^``(\w+)=\"(.*?)\"``", JOBS, re.MULTILINE)
+    assert len(arguments) == 5
+    for number, (name, value) in enumerate(arguments):
+        Jobs().job(f"job{number}", **{name: value})
 
 
-def test_the_wheel_works_in_a_clean_environment(tmp_path):
-    """Nothing of the package is left out of it: a job is run with nothing but what it installs."""
-    run(
-        sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path / "dist"), str(copy_of_the_project(tmp_path))
-    )
-    [wheel] = (tmp_path / "dist").glob("*.whl")
-    files = {path.relative_to(ROOT) for path in (ROOT / "redbike").rglob("*") if path.is_file()}
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("redbike/")}
-    assert packed == {str(path) for path in files if "__pycache__" not in path.parts}
-    run(sys.executable, "-m", "venv", str(tmp_path / "venv"))
-    python = str(tmp_path / "venv" / "bin" / "python")
-    run(python, "-m", "pip", "install", "-q", f"{wheel}[embedded,web]")
-    folder = tmp_path / "empty"
+def test_the_extras_and_the_options_that_pages_name_are_those_of_the_project():
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    for line in (FIRST, TESTS, *INSTALLATION):
+        for extra in re.findall(r"\w+", "".join(re.findall(r"\[(.*?)\]", line))):
+            assert extra in setup["options.extras_require"], line
+    assert f"EDITABLE = {INSTALLATION[2].split(' ', 3)[3].rpartition(' ')[0]}\n" in (ROOT / "Makefile").read_text()
+
+
+@pytest.mark.acceptance
+@pytest.mark.timeout(600)
+def test_what_the_page_on_installation_installs_works(tmp_path):
+    """Nothing of the package is left out: a job is run, and the page is shown, with nothing but what is installed."""
+    project, folder = copy_of_the_project(tmp_path), tmp_path / "empty"
     folder.mkdir()
+    lines = re.sub(r"^\$ ", "", INSTALLATION[0], flags=re.MULTILINE).replace("metrics]", "metrics,web]")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-ec", lines], cwd=project, env={**os.environ, "PATH": path}, check=True)
+    [installed] = (project / ".venv" / "lib").glob("*/site-packages/redbike")
+    assert list_files(installed) == list_files(ROOT / "redbike")
     (folder / "jobs.py").write_text(
         "from redbike import RoundRobin, Redbike\n"
         "class Worker(RoundRobin):\n"
@@ -230,13 +121,36 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path):
         "bike.set('job:A', 'NOW')\n"
         "bike.work_one()\n"
     )
-    command = str(tmp_path / "venv" / "bin" / "redbike")
-    try:
-        assert run(python, "jobs.py", cwd=folder).stdout == "worked job:A\n"
-        assert "STP" in run(command, "tell", "job:A", cwd=folder).stdout
-        look_at_the_page(command, folder)
-    finally:
-        run(command, "server", "stop", cwd=folder)
+    command = str(project / ".venv" / "bin" / "redbike")
+    assert run(str(project / ".venv" / "bin" / "python"), "jobs.py", cwd=folder) == "worked job:A\n"
+    assert "STP" in run(command, "tell", "job:A", cwd=folder)
+    look_at_the_page(command, folder)
+
+
+def list_files(folder: Path) -> set[str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(folder)) for path in files}
+
+
+@pytest.mark.acceptance
+def test_the_first_command_shows_jobs_of_different_schedules(tmp_path):
+    folder, _, command = FIRST.partition("(")[2].rstrip(")\n").partition(" && ")
+    shell = Shell(shutil.copytree(ROOT / folder.removeprefix("cd "), tmp_path / "copy"), None)
+    up = shell.start(*shlex.split(command)[1:])
+    kinds = ("hello:fast", "poll:fast", "tick:fast", "cron:fast", "rrule:fast")
+    wait_until(lambda: all(kind in shell.log() for kind in kinds), 60)
+    up.terminate()
+    assert up.wait(60) == 0
+    assert "Traceback" not in shell.log()
+    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, check=False).stdout
+
+
+def test_the_second_command_is_the_one_that_is_run_before_a_change_is_accepted():
+    """It is the first line after the words "pass the tests", by which .ci/run finds it."""
+    after = README.partition("pass the tests")[2]
+    assert re.search(r"^   (\S.*\n)", after, re.MULTILINE)[1] == TESTS
+    assert TESTS.endswith(".venv/bin/python -m pytest -q\n")
+    assert "pass the tests" in (ROOT / ".ci" / "run").read_text()
 
 
 def look_at_the_page(command: str, folder: Path) -> None:
@@ -257,13 +171,11 @@ def look_at_the_page(command: str, folder: Path) -> None:
             page.terminate()
 
 
-def run(*command: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd)
+def run(*command: str, cwd: Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd).stdout
 
 
 def copy_of_the_project(folder: Path) -> Path:
     """The files that a build reads, so that it leaves nothing behind in the project."""
-    copy = folder / "project"
     ignored = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info", "tests")
-    shutil.copytree(ROOT, copy, ignore=ignored)
-    return copy
+    return shutil.copytree(ROOT, folder / "project", ignore=ignored)

@@ -45,26 +45,12 @@ from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
 from redbike.working import heartbeat, worker_class
 from tests.commandline import ROOT
 
-pytestmark = pytest.mark.timeout(900)  # it takes a while on a busy machine
-
 
 def build(kind, docs, target):
-    """Run Sphinx as ``make docs`` does."""
-    return subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", kind, str(docs), str(target)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    done = build("html", ROOT / "docs", folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    return folder
+    """Run Sphinx as ``make docs`` does; what is read for one kind is read for all."""
+    options = ["-W", "--keep-going", "-n", "-q", "-d", str(target.parent / "read"), "-b", kind]
+    command = [sys.executable, "-m", "sphinx", *options, str(docs), str(target)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 class Page(HTMLParser):
@@ -82,7 +68,22 @@ class Page(HTMLParser):
             self.links.add(found["href"])
 
 
-def test_every_link_within_the_site_leads_to_a_page_and_a_heading(site):
+@pytest.mark.acceptance
+@pytest.mark.timeout(900)
+def test_the_site_is_built_once_and_is_complete(tmp_path):
+    """One test, as it takes half a minute to build the site."""
+    site = tmp_path / "site"
+    for kind in ("html", "man"):
+        done = build(kind, ROOT / "docs", site)
+        assert (done.returncode, done.stderr) == (0, "")
+    every_link_within_the_site_leads_to_a_page_and_a_heading(site)
+    the_reference_has_every_command_setting_option_name_and_key(site)
+    the_reference_of_python_has_what_is_redbikes_own_and_nothing_of_pythons(site)
+    the_reference_says_what_the_methods_of_async_redbike_return(site)
+    the_man_page_comes_from_the_same_source(site)
+
+
+def every_link_within_the_site_leads_to_a_page_and_a_heading(site):
     pages = {path: Page(path) for path in site.rglob("*.html")}
     assert len(pages) > 20
     checked = 0
@@ -99,7 +100,7 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_heading(site):
     assert checked > 500
 
 
-def test_the_reference_has_every_command_setting_option_name_and_key(site):
+def the_reference_has_every_command_setting_option_name_and_key(site):
     commands = Page(site / "reference-commands.html")
     assert set(Usage(text).lines) <= commands.ids
     settings = Page(site / "reference-settings.html").text
@@ -122,7 +123,7 @@ PUBLIC = (
 )
 
 
-def test_the_reference_of_python_has_what_is_redbikes_own_and_nothing_of_pythons(site):
+def the_reference_of_python_has_what_is_redbikes_own_and_nothing_of_pythons(site):
     page = Page(site / "reference-python.html")
     values = {f"redbike.{kind.__name__}.{each.name}" for kind in (Difference, Event, Outcome) for each in kind}
     keys = {f"redbike.{kind.__name__}.{key}" for kind in (JobOptions, Limits) for key in kind.__annotations__}
@@ -135,13 +136,20 @@ def test_the_reference_of_python_has_what_is_redbikes_own_and_nothing_of_pythons
     assert "mailto:" not in page.text
 
 
-def test_the_reference_says_what_the_methods_of_async_redbike_return(site):
+def the_reference_says_what_the_methods_of_async_redbike_return(site):
     # Without its tags, as each word of a type may be a link.
     said = unescape(re.sub(r"<[^>]*>", "", (site / "reference-python.html").read_text()))
     shown = said.partition("class redbike.AsyncRedbike(")[2].partition("class redbike.AsyncResults(")[0]
     assert re.search(r"\bset_many\(.*→ AsyncResults\[tuple\[str, bool \| ValueError\]\]", shown)
     assert re.search(r"\bjobs\(.*→ AsyncResults\[Job\]", shown)
     assert not re.search(r"→ (Results|Iterator)", shown)
+
+
+def the_man_page_comes_from_the_same_source(site):
+    page = (site / "redbike.1").read_text()
+    assert "<>" not in page
+    for command in Usage(text).lines:
+        assert f".SS {command}\n" in page or f".SH {command.upper()}\n" in page, command
 
 
 LIMITS = {
@@ -208,41 +216,23 @@ def test_no_page_installs_an_older_release():
         assert not re.search(r"pip install[^`\n]*[ '\"]redbike\b", page.read_text()), page.name
 
 
-def test_the_man_page_comes_from_the_same_source(tmp_path):
-    done = build("man", ROOT / "docs", tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    page = (tmp_path / "redbike.1").read_text()
-    assert "<>" not in page
-    for command in Usage(text).lines:
-        assert f".SS {command}\n" in page or f".SH {command.upper()}\n" in page, command
-
-
-def make_docs(folder, link):
-    """Return a folder with the configuration of the site, whose index has this link."""
-    docs = folder / "docs"
+@pytest.mark.acceptance
+@pytest.mark.timeout(900)
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
+    docs = tmp_path / "docs"
     docs.mkdir()
     for name in ("conf.py", "plain_links.py", "sources.py"):
         shutil.copy(ROOT / "docs" / name, docs)
-    shutil.copy(ROOT / "LICENSE", folder)
-    (docs / "scale.rst").write_text("Scale\n=====\n")
-    (docs / "index.rst").write_text(f"A\n=\n\n`There <{link}>`__\n\n.. toctree::\n\n   scale\n")
-    return docs
-
-
-@pytest.mark.parametrize(
-    ("link", "said"),
-    [
-        ("nowhere.rst", "no page 'nowhere'"),
-        ("scale.rst#nowhere", "the page 'scale' has no heading or name 'nowhere'"),
-    ],
-)
-def test_a_link_that_leads_nowhere_fails_the_build(tmp_path, link, said):
-    done = build("html", make_docs(tmp_path, link), tmp_path / "site")
+    shutil.copy(ROOT / "LICENSE", tmp_path)
+    (docs / "scale.rst").write_text("Scale\n=====\n\n`A <LICENSE>`__\n")
+    links = " ".join(f"`There <{link}>`__" for link in ("nowhere.rst", "scale.rst#nowhere", "LICENCE"))
+    (docs / "index.rst").write_text(f"A\n=\n\n{links}\n\n.. toctree::\n\n   scale\n")
+    done = build("html", docs, tmp_path / "site")
     assert done.returncode == 1
-    assert said in done.stderr
-
-
-@pytest.mark.parametrize(("link", "status"), [("LICENSE", 0), ("LICENCE", 1)])
-def test_the_check_of_links_knows_the_files_of_the_site(tmp_path, link, status):
-    done = build("linkcheck", make_docs(tmp_path, link), tmp_path / "links")
-    assert done.returncode == status, done.stderr
+    for said in ("no page 'nowhere'", "the page 'scale' has no heading or name 'nowhere'"):
+        assert said in done.stderr
+    # The check of links knows the files of the site.
+    done = build("linkcheck", docs, tmp_path / "links")
+    assert done.returncode == 1
+    assert "LICENCE" in done.stderr
+    assert "LICENSE" not in done.stderr

@@ -15,6 +15,7 @@ from . import oracle
 START, STOP = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (2020, 2038))
 SHAPES = {
     "daily": ("30 2 * * *", {30}, {2}, False),
+    "some times a day": ("30 0-5 * * *", {30}, {0, 1, 2, 3, 4, 5}, False),
     "hourly": ("0 * * * *", {0}, set(range(24)), True),
     "quarter-hourly": ("*/15 * * * *", {0, 15, 30, 45}, set(range(24)), True),
     "at midnight": ("0 0 * * *", {0}, {0}, False),
@@ -97,15 +98,22 @@ def changes(zone: str) -> list[int]:
 
 def zone_differs(zone: str) -> Iterator[str]:
     """What cron and RRULE get wrong about any change of a zone's offset."""
+    for middle in changes(zone):
+        yield lines_differ(zone, middle)
+        yield rules_differ(zone, middle)
+
+
+def lines_differ(zone: str, middle: int) -> str:
+    """What lines of some shapes get wrong about a change."""
 
     def always(day: date) -> bool:
         return True
 
-    for middle in changes(zone):
-        for fields, minutes, hours, follows in SHAPES.values():
-            line = oracle.Line(f"CRON_TZ={zone} {fields}", zone, minutes, hours, {0}, always, follows)
-            yield window_differs(line, middle // 60 * 60, 4)
-        yield rules_differ(zone, middle)
+    for fields, minutes, hours, follows in SHAPES.values():
+        line = oracle.Line(f"CRON_TZ={zone} {fields}", zone, minutes, hours, {0}, always, follows)
+        if wrong := window_differs(line, middle // 60 * 60, 4):
+            return wrong
+    return ""
 
 
 def rules_differ(zone: str, middle: int) -> str:

@@ -29,14 +29,12 @@ def after(text: str, since: str, number: int) -> list[float | None]:
     return found
 
 
-@pytest.mark.parametrize("block", range(20))
-def test_it_agrees_with_brute_force(block):
-    assert [wrong for seed in range(block * 50, block * 50 + 50) if (wrong := compare.line_differs(seed))] == []
+def test_it_agrees_with_brute_force():
+    """Of some lines; ``make exhaustive`` has 50,000."""
+    assert [wrong for seed in range(20) if (wrong := compare.line_differs(seed))] == []
 
 
-@pytest.mark.parametrize(
-    "name", ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
-)
+@pytest.mark.parametrize("name", ZONES)
 def test_it_agrees_with_brute_force_wherever_clocks_change(name):
     changes = compare.changes(name)
     assert changes
@@ -44,6 +42,8 @@ def test_it_agrees_with_brute_force_wherever_clocks_change(name):
     for seed, middle in enumerate(changes):
         line = next(line for line in lines[seed:] if line.zone == name)
         assert compare.window_differs(line, middle // 60 * 60, 5) == ""
+    for middle in changes[:2]:
+        assert compare.lines_differ(name, middle) == ""
 
 
 def unlike_croniter(fields: list[str]) -> bool:
@@ -57,7 +57,7 @@ def unlike_croniter(fields: list[str]) -> bool:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 4 * 10**9))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_it_reads_plain_fields_as_croniter_does(seed, since):
     line = random_line(random.Random(seed))
     fields = line.text.split()[1:]
@@ -76,6 +76,7 @@ def test_it_reads_plain_fields_as_croniter_does(seed, since):
 
 
 @given(st.text(min_size=1, max_size=20), st.sampled_from(["H", "H/15", "H(0-20)", "H(5-20)/3", "H/50", "H(19-20)/9"]))
+@settings(max_examples=20, deadline=None)
 def test_h_is_croniters_hash_of_the_job_id(jobid, item):
     try:
         jobid.encode()
@@ -112,9 +113,7 @@ def test_it_reads_what_crontabs_and_their_heirs_have(text, since, expected):
     assert after(text, since, len(expected)) == [run and instant(run) for run in expected]
 
 
-@pytest.mark.parametrize(
-    "text", ["60 * * * *", "* * 0 * *", "*/0 * * * *", "* * * * mon#6", "R * * * *", "H(9-3) * * * *"]
-)
+@pytest.mark.parametrize("text", BAD)
 def test_a_bad_field_is_named_and_quoted(text):
     with pytest.raises(BadSchedule) as refused:
         parse(text)

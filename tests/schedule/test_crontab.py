@@ -48,6 +48,7 @@ def test_the_example_is_what_the_importer_makes_of_the_crontab():
     assert [line.text.split()[0] for line in imported().refused] == ["@reboot"]
 
 
+@pytest.mark.acceptance
 def test_the_example_is_loaded_and_its_quick_commands_run(company):
     done = company.run("load", "schedules.csv")
     assert (done.returncode, done.stderr) == (0, "redbike: schedules.csv: 29 added\n")

@@ -1,8 +1,6 @@
 """Recurrence rules: when they occur next, and at what cost; `cases/rrule.txt` has many more."""
 
 import random
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,6 +14,7 @@ from tests.cases import instant
 from tests.exhaustive import compare
 from tests.exhaustive.oracle import instant as local
 from tests.exhaustive.oracle import random_rule
+from tests.schedule.cost import measure, most_of_a_step
 
 ZONES = ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
 SIXTY = ",".join(map(str, range(60)))
@@ -76,20 +75,18 @@ def runs(text: str, since: float, number: int) -> list[float | None]:
     return found
 
 
-@pytest.mark.parametrize("block", range(20))
-def test_it_agrees_with_brute_force(block):
-    assert [wrong for seed in range(block * 100, block * 100 + 100) if (wrong := compare.rule_differs(seed))] == []
+def test_it_agrees_with_brute_force():
+    """Of some rules; ``make exhaustive`` has 50,000."""
+    assert [wrong for seed in range(40) if (wrong := compare.rule_differs(seed))] == []
 
 
-@pytest.mark.parametrize(
-    "name", ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
-)
+@pytest.mark.parametrize("name", ZONES)
 def test_it_agrees_with_brute_force_wherever_clocks_change(name):
-    assert [wrong for middle in compare.changes(name)[:16] if (wrong := compare.rules_differ(name, middle))] == []
+    assert [wrong for middle in compare.changes(name)[:2] if (wrong := compare.rules_differ(name, middle))] == []
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_it_expands_a_period_as_dateutil_does(seed):
     rule = random_rule(random.Random(seed))
     rule.zone, rule.until = "UTC", None
@@ -121,35 +118,16 @@ def test_it_expands_a_period_as_dateutil_does(seed):
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[-60:].replace("\n", " "))
 def test_no_text_takes_long(text):
-    rounds = []
-    for number in range(3):
-        # Another phase each time, so that nothing of the last round helps.
-        fresh = text.replace("19700101T", f"197001{number + 1:02}T")
-        rounds.append([*costs(fresh)])
-    assert min(map(max, rounds)) < 0.05
-
-
-def costs(text: str) -> Iterator[float]:
-    """Seconds of the processor that parsing takes, with the first next run, and each next run after it."""
-    began = time.process_time()
-    try:
-        schedule = parse(text)
-    except BadSchedule:
-        yield time.process_time() - began
-        return
-    for since in (0.0, 1.7e9, 1.8e9, 4e9, 2.5e11):
-        schedule.next(since)
-        yield time.process_time() - began
-        began = time.process_time()
+    # Another phase each time, so that nothing of the last round helps.
+    costs = (most_of_a_step(text.replace("19700101T", f"197001{number:02}T")) for number in range(1, 9))
+    assert any(cost < 0.05 for cost in costs)
 
 
 @pytest.mark.parametrize("start", ["19700101T000000Z", "20131009T164510Z", "20250101T000000Z"])
 def test_an_old_start_costs_no_more_than_a_new_one(start):
     schedule = parse(f"DTSTART:{start}\nRRULE:FREQ=MINUTELY")
-    began = time.process_time()
-    for number in range(1000):
-        schedule.next(1.8e9 + number * 1e5)
-    assert time.process_time() - began < 0.05
+    steps = ([1.8e9 + number * 1e5 for number in range(first, first + 1000)] for first in range(0, 8000, 1000))
+    assert any(measure(lambda moments=moments: list(map(schedule.next, moments))) < 0.05 for moments in steps)
 
 
 @pytest.mark.parametrize(

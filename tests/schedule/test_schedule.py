@@ -50,96 +50,46 @@ GOOD = [
     "RRULE:FREQ=HOURLY\nDTSTART;TZID=America/St_Johns:20240101T093000\nEXRULE:FREQ=HOURLY;INTERVAL=2",
     "DTSTART;TZID=Europe/Berlin:20240101T090000\nRDATE;TZID=Asia/Tokyo:20240105T090000,20240107T090000",
 ]
+BAD_LINES = """
+N | TOMORROW | NOW: | AT | AT: | AT:abc | AT:-1 | AT:nan | AT:inf | AT:1e400 | AT:٣ | AT:12345678901234567890
+AT:1e3 | AT:2026-13-01 | AT:2026-02-30T00:00 | AT:1969-12-31T23:59:59Z | EVERY: | EVERY:0 | EVERY:-5 | EVERY:m
+EVERY:15x | EVERY:1m1h | EVERY:.5s | EVERY:1.s | EVERY:0.0000001d | EVERY:0.0009s | EVERY:1.5e3s | EVERY:nan
+EVERY:15m@ | EVERY:15m@nan | EVERY:99999999999999999999d | EVERY:٣m | EVERY:15m@-1 | * * * * | * * * * * * * *
+60 * * * * | * 24 * * * | * * 0 * * | * * 32 * * | * * * 0 * | * * * 13 * | * * * * 9 | */0 * * * * | 5/0 * * * *
+1-2-3 * * * * | -1 * * * * | 1, * * * * | , * * * * | a * * * * | * * * foo * | * * * * mon#0 | * * * * mon#6
+* * * * #1 | * * 32W * * | * * W * * | ? * * * * | *-5 * * * * | R * * * * | R/5 * * * * | H(5-1) * * * *
+H(0-60) * * * * | H/0 * * * * | Hi * * * * | @reboot | @often | 0 0 30 2 * | 0 0 31 4,6,9,11 * | * * 30 2 * *
+0 0 * 2 mon#5 0 2021 | ٣ * * * * | CRON_TZ= | CRON_TZ=Europe/Berlin | CRON_TZ=Nowhere * * * * *
+CRON_TZ=../../etc/passwd * * * * * | CRON_TZ=/etc/localtime * * * * * | CRON_TZ=localtime * * * * *
+CRON_TZ=Europe * * * * * | RRULE: | FREQ= | FREQ=SOMETIMES | RRULE:INTERVAL=2 | DTSTART:20240101T000000Z
+FREQ=DAILY;INTERVAL=0 | FREQ=DAILY;INTERVAL=-1 | FREQ=DAILY;COUNT=0 | FREQ=DAILY;FREQ=DAILY
+FREQ=DAILY;BYDAY=99MO | FREQ=DAILY;X=1 | FREQ=DAILY;BYMONTHDAY=0 | FREQ=DAILY;BYHOUR=24 | FREQ=DAILY;BYHOUR=
+FREQ=DAILY;UNTIL=soon | FREQ=DAILY;BYDAY=XX | FREQ=DAILY;BYEASTER=0 | FREQ=DAILY;INTERVAL=1,2 | FREQ=DAILY;;
+FREQ=DAILY;BYSETPOS=0 | FREQ=DAILY;WKST=0 | FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30 | FREQ=DAILY;BYHOUR=9;BYSETPOS=2
+FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30 | FREQ=HOURLY;INTERVAL=24;BYHOUR=5 | FREQ=SECONDLY;INTERVAL=60;BYSECOND=30
+"""
 BAD = [
-    *("", " ", "\0", "N", "TOMORROW", "NOW:", "AT", "AT:", "AT:abc", "AT:-1", "AT:nan", "AT:inf", "AT:1e400", "AT:٣"),
-    *("AT:12345678901234567890", "AT:1e3", "AT:2026-13-01", "AT:2026-02-30T00:00", "AT:1969-12-31T23:59:59Z"),
-    *(
-        "EVERY:",
-        "EVERY:0",
-        "EVERY:-5",
-        "EVERY:m",
-        "EVERY:15x",
-        "EVERY:1m1h",
-        "EVERY:.5s",
-        "EVERY:1.s",
-        "EVERY:0.0000001d",
-        "EVERY:0.0009s",
-        "EVERY:1.5e3s",
-        "EVERY:1.5\u017f",
-        "EVERY:nan",
-        "EVERY:15m@",
-        "EVERY:15m@nan",
-    ),
-    *("EVERY:99999999999999999999d", "EVERY:٣m", "EVERY:15m@-1"),
-    *("* * * *", "* * * * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 0 *", "* * * 13 *"),
-    *("* * * * 9", "*/0 * * * *", "5/0 * * * *", "1-2-3 * * * *", "-1 * * * *", "1, * * * *", ", * * * *", "a * * * *"),
-    *(
-        "* * * foo *",
-        "* * * * mon#0",
-        "* * * * mon#6",
-        "* * * * #1",
-        "* * 32W * *",
-        "* * W * *",
-        "? * * * *",
-        "*-5 * * * *",
-    ),
-    *(
-        "R * * * *",
-        "R/5 * * * *",
-        "H(5-1) * * * *",
-        "H(0-60) * * * *",
-        "H/0 * * * *",
-        "Hi * * * *",
-        "@reboot",
-        "@often",
-    ),
-    *(
-        "0 0 30 2 *",
-        "0 0 31 4,6,9,11 *",
-        "* * 30 2 * *",
-        "0 0 * 2 mon#5 0 2021",
-        "٣ * * * *",
-        "* * * * *\x00",
-        "5" * 5000,
-    ),
-    *("CRON_TZ=", "CRON_TZ=Europe/Berlin", "CRON_TZ=Nowhere * * * * *", "CRON_TZ=../../etc/passwd * * * * *"),
-    *(
-        "CRON_TZ=/etc/localtime * * * * *",
-        "CRON_TZ=localtime * * * * *",
-        "CRON_TZ=Europe * * * * *",
-        "* * * * * \u00a0",
-    ),
-    *("RRULE:", "FREQ=", "FREQ=SOMETIMES", "RRULE:INTERVAL=2", "DTSTART:20240101T000000Z", "FREQ=DAILY;INTERVAL=0"),
-    *(
-        "FREQ=DAILY;INTERVAL=-1",
-        "FREQ=DAILY;COUNT=0",
-        "FREQ=DAILY;FREQ=DAILY",
-        "FREQ=DAILY;BYDAY=99MO",
-        "FREQ=DAILY;X=1",
-    ),
-    *(
-        "FREQ=DAILY;BYMONTHDAY=0",
-        "FREQ=DAILY;BYHOUR=24",
-        "FREQ=DAILY;BYHOUR=",
-        "FREQ=DAILY;UNTIL=soon",
-        "FREQ=DAILY;BYDAY=XX",
-    ),
-    *("FREQ=DAILY;BYEASTER=0", "FREQ=DAILY;INTERVAL=1,2", "FREQ=DAILY;;", "FREQ=DAILY;BYSETPOS=0", "FREQ=DAILY;WKST=0"),
-    *(
-        "DTSTART:2024\nRRULE:FREQ=DAILY",
-        "DTSTART:20240230T000000Z\nRRULE:FREQ=DAILY",
-        "DTSTART:99990101\nDTSTART:20240101",
-    ),
-    *("DTSTART;TZID=../../../../etc/passwd:20240101T000000\nRRULE:FREQ=DAILY", "DTSTART:00010101T000000Z\nFREQ=DAILY"),
-    *("DTSTART;TZID=/etc/passwd:20240101T000000\nRRULE:FREQ=DAILY", "DTSTART;TZID=:20240101T000000;\nFREQ=DAILY;"),
-    *(
-        "DTSTART:20240101T000000Z\nRRULE:FREQ=DAILY\nEXDATE:20240101",
-        "FREQ=DAILY\nBEGIN:VEVENT",
-        "FREQ=DAILY\nRDATE:never",
-    ),
-    *("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "FREQ=DAILY;BYHOUR=9;BYSETPOS=2", "FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30"),
-    *("FREQ=HOURLY;INTERVAL=24;BYHOUR=5", "FREQ=DAILY\nEXRULE:FREQ=DAILY", "FREQ=SECONDLY;INTERVAL=60;BYSECOND=30"),
-    *("RRULE:FREQ=DAILY\n" * 17, "FREQ=DAILY;BYDAY=" + "MO," * 3000),
+    *re.split(r" \| |\n", BAD_LINES.strip()),
+    "EVERY:1.5\u017f",
+    "",
+    " ",
+    "\u0000",
+    "* * * * *\u0000",
+    "5" * 5000,
+    "* * * * * \u00a0",
+    "DTSTART:2024\nRRULE:FREQ=DAILY",
+    "DTSTART:20240230T000000Z\nRRULE:FREQ=DAILY",
+    "DTSTART:99990101\nDTSTART:20240101",
+    "DTSTART;TZID=../../../../etc/passwd:20240101T000000\nRRULE:FREQ=DAILY",
+    "DTSTART:00010101T000000Z\nFREQ=DAILY",
+    "DTSTART;TZID=/etc/passwd:20240101T000000\nRRULE:FREQ=DAILY",
+    "DTSTART;TZID=:20240101T000000;\nFREQ=DAILY;",
+    "DTSTART:20240101T000000Z\nRRULE:FREQ=DAILY\nEXDATE:20240101",
+    "FREQ=DAILY\nBEGIN:VEVENT",
+    "FREQ=DAILY\nRDATE:never",
+    "FREQ=DAILY\nEXRULE:FREQ=DAILY",
+    "RRULE:FREQ=DAILY\n" * 17,
+    "FREQ=DAILY;BYDAY=" + "MO," * 3000,
 ]
 
 
@@ -231,7 +181,7 @@ def test_an_unknown_zone_is_refused(zone):
 
 
 @given(st.text(max_size=60) | st.text("NOWAT:EVRY0123456789*/,-#LWH@ \n;=DFREQ", max_size=60))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @example("EVERY:1e5")
 @example("\x85FREQ=DAILY")
 def test_no_text_raises_anything_else(text):
@@ -356,7 +306,7 @@ def test_every_goes_on_from_instants_as_redis_keeps_them(period, anchor, steps):
         assert every.count(first, due - 0.0001, 100) == number - 1
 
 
-@pytest.mark.parametrize("text", ["AT:1800000000.123456789", "AT:1800000000.1234561", "AT:1800000000.9999999"])
+@pytest.mark.parametrize("text", ["AT:1800000000.123456789", "AT:1800000000.1234564", "AT:1800000000.9999999"])
 def test_at_comes_once_also_as_redis_keeps_it(text):
     schedule = parse(text)
     due = float(f"{schedule.next(0):.6f}")

@@ -1,0 +1,39 @@
+"""What schedules cost the processor, whatever else keeps it busy."""
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable
+from functools import partial
+
+from redbike.errors import BadSchedule
+from redbike.schedule import parser
+from redbike.schedule.kinds import Schedule
+
+
+def measure(step: Callable[[], object]) -> float:
+    """Seconds of the processor that it takes, without those of a collection of what other tests have left."""
+    gc.disable()
+    try:
+        began = time.thread_time()
+        step()
+        return time.thread_time() - began
+    finally:
+        gc.enable()
+
+
+def most_of_a_step(text: str) -> float:
+    """Seconds of the longest of some steps: parsing it with the first next run, and each next run after that."""
+    parser._parse.cache_clear()
+    found: list[Schedule] = []
+
+    def begin() -> None:
+        with contextlib.suppress(BadSchedule):
+            found.append(parser.parse(text))
+            found[0].next(0.0)
+
+    costs = [measure(begin)]
+    if found:
+        steps = (partial(found[0].next, since) for since in (1.7e9, 1.79e9, 1.8e9, 4e9, 2.5e11))
+        costs += map(measure, steps)
+    return max(costs)
