@@ -10,6 +10,7 @@ usage: python -m tests.forkserver <DESCRIPTOR>
 import atexit
 import contextlib
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -27,6 +28,8 @@ from importlib import import_module
 from pathlib import Path
 from select import POLLIN, poll
 
+from tests.surroundings import MARK
+
 ROOT = Path(__file__).parent.parent
 PR_SET_CHILD_SUBREAPER = 36
 LENGTH = struct.Struct("!I")
@@ -37,11 +40,15 @@ AT_START = ("PYTHON", "LC_", "LANG", "LD_")
 
 def is_plain(environment: Mapping[str, str]) -> bool:
     """Whether Python starts with `environment` as it has started here."""
-    names = {name for name in (*environment, *_PLAIN) if name.startswith(AT_START)}
-    return all(environment.get(name) == _PLAIN.get(name) for name in names)
+    own = read_environment()
+    names = {name for name in (*environment, *own) if name.startswith(AT_START)}
+    return all(environment.get(name) == own.get(name) for name in names)
 
 
-_PLAIN = {**os.environ, "PYTHONPATH": str(ROOT)}
+@functools.cache
+def read_environment() -> dict[str, str]:
+    """The environment of the server: that of its pytest when it is needed first, without the mark of a test."""
+    return {name: value for name, value in os.environ.items() if name != MARK} | {"PYTHONPATH": str(ROOT)}
 
 
 def list_ignored() -> list[int]:
@@ -127,7 +134,7 @@ class ForkServer:
         with theirs:
             command = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno())]
             # In a session of its own, so that Ctrl-C does not end it before its pytest.
-            subprocess.Popen(command, cwd=ROOT, env=_PLAIN, pass_fds=[theirs.fileno()], start_new_session=True)
+            subprocess.Popen(command, cwd=ROOT, env=read_environment(), pass_fds=[theirs.fileno()], start_new_session=True)
         return ours
 
 

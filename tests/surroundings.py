@@ -60,13 +60,15 @@ sys.addaudithook(_note)
 def processes_of(test: str) -> Iterator[None]:
     """Kill at the end of the block whatever it has started and left behind, so that no other test meets it."""
     global _started
-    _started = False
+    before, _started = os.environ.get(MARK), False
     mark = f"{MARK}={os.getpid()} {test}"
     os.environ[MARK] = mark.partition("=")[2]
     try:
         yield
     finally:
         del os.environ[MARK]
+        if before is not None:
+            os.environ[MARK] = before
         if _started:
             kill_marked(mark)
 

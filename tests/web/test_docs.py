@@ -16,6 +16,8 @@ from tests.commandline import ROOT
 from tests.pages import PAGES, find_block, list_blocks
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 TOKEN = "a-token-of-the-tests"
 ACL = re.search(
     r"redis-cli (ACL SETUSER redbike-page .*)$", PAGES["page"].read_text().replace("\\\n", ""), re.MULTILINE
