@@ -7,7 +7,6 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
-from redbike.state.paging import FEW
 from redbike.words import Outcome
 from tests.waiting import wait_until
 from tests.web.html import read
@@ -59,8 +58,10 @@ def test_older_runs_are_on_the_next_pages(page, bike):
     assert len(pages) == 3
 
 
-def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike):
-    number = FEW + 200
+def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike, monkeypatch):
+    for module in ("paging", "past_runs"):
+        monkeypatch.setattr(f"redbike.state.{module}.FEW", 100)
+    number = 700
     add_runs(bike, *((f"j{n:04}:A", 1000.0 + n, "no luck" if n % 100 == 0 else "") for n in range(number)))
     archive(bike)
     add_runs(bike, ("new:A", 9000.0, ""))
