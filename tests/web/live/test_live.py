@@ -16,6 +16,8 @@ from redbike.web.pages import PAGES
 from tests.waiting import wait_until
 from tests.web.live.conftest import serve
 
+pytestmark = pytest.mark.acceptance
+
 BUSY = 30.0  # seconds on a machine that does a lot else
 
 
@@ -119,7 +121,7 @@ def test_it_is_rendered_once_for_all_who_look_at_the_same_and_once_a_second_at_m
     with watch(page, "queues") as first, watch(page, "queues") as second, watch(page, "workers") as third:
         for each in (first, second, third):
             next(each)
-        for number in range(200):
+        for number in range(50):
             page.bike.set(f"job{number}:A", "NOW")
             page.bike.work_one()
         page.bike.set("last:A", "NOW")
@@ -132,6 +134,7 @@ def test_it_is_rendered_once_for_all_who_look_at_the_same_and_once_a_second_at_m
 
 
 def test_a_view_that_takes_long_is_rendered_the_less(page, monkeypatch):
+    monkeypatch.setattr(live, "REST", 8.0)
     began, ended = [], []
 
     def render(site, request):
