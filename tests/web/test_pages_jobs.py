@@ -1,21 +1,13 @@
 """The list of jobs, and the overview that leads to it."""
 
-import re
-
 import pytest
 
 from redbike.web import app
 from redbike.web.pages.jobs import FLAGS, STATUSES
 from tests.web.conftest import BASE, TestClient
-from tests.web.html import read
+from tests.web.html import follow, listed, read
 
 MANY = 700  # more than a server keeps in one piece
-
-
-def listed(page):
-    """The jobs in the table, in its order."""
-    found = [link for link in page.links if re.match(r"(\.\./)*job\?id=", link)]
-    return [link.partition("=")[2].replace("%3A", ":") for link in found]
 
 
 @pytest.fixture
@@ -100,27 +92,16 @@ def test_what_cannot_be_asked_for_is_refused_in_words(page, query):
     assert "bad " in found.words
 
 
-def follow(page, address):
-    """All pages from one on, by their links."""
-    pages = []
-    while address:
-        pages.append(read(page.get(address)))
-        following = [link for link in pages[-1].links if "cursor=" in link]
-        address = f"/{following[0]}" if following else None
-        assert len(pages) < MANY
-    return pages
-
-
 def test_all_jobs_are_on_the_pages_that_follow_one_another(page, bike, monkeypatch):
     monkeypatch.setattr("redbike.state.paging.FEW", 100)
     for _ in bike.set_many((f"job{number:04}:{'AB'[number % 2]}", "EVERY:1h") for number in range(MANY)):
         pass
-    pages = follow(page, "/jobs")
+    pages = follow(page, "/jobs", "cursor=")
     assert sorted(jobid for each in pages for jobid in listed(each)) == [
         f"job{number:04}:{'AB'[number % 2]}" for number in range(MANY)
     ]
     assert f"of {MANY:,} were looked at" in pages[0].words
-    pages = follow(page, "/jobs?sort=next&queue=work-B")
+    pages = follow(page, "/jobs?sort=next&queue=work-B", "cursor=")
     assert len([jobid for each in pages for jobid in listed(each)]) == MANY / 2
     assert all("queue=work-B" in link for each in pages[:-1] for link in each.links if "cursor=" in link)
 
@@ -136,7 +117,7 @@ def test_a_search_without_a_hit_is_bounded_and_goes_on(page, bike, monkeypatch):
     assert listed(found) == []
     assert "There are more to look at" in found.words
     assert "Go on from here" in found.words
-    last = follow(page, "/jobs?pattern=nothing")[-1]
+    last = follow(page, "/jobs?pattern=nothing", "cursor=")[-1]
     assert "No further job fits" in last.words
     assert f"about {MANY:,} of {MANY:,}" in last.words
 

@@ -9,8 +9,7 @@ from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
 from redbike.words import Outcome
 from tests.waiting import wait_until
-from tests.web.html import read
-from tests.web.test_pages_jobs import listed
+from tests.web.html import follow, listed, read
 
 
 def add_runs(bike, *runs):
@@ -25,16 +24,6 @@ def add_runs(bike, *runs):
 def archive(bike):
     for _ in bike.store.archiver.archive():
         pass
-
-
-def follow(page, address, *marks):
-    pages = []
-    while address:
-        pages.append(read(page.get(address)))
-        following = [link for link in pages[-1].links if any(mark in link for mark in marks)]
-        address = f"/{following[0]}" if following else None
-        assert len(pages) < 200
-    return pages
 
 
 def test_runs_are_shown_the_newest_first_and_filtered(page, bike):

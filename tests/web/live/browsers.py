@@ -23,20 +23,8 @@ BUSY = 30_000  # milliseconds on a machine that does a lot else
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&lt;" + "x" * 400 + ":A"
 TURNED = "\u202egnp.exe:A"
 PATHS = [
-    "",
-    "jobs",
-    "job?id=hello:A",
-    "agenda",
-    "agenda?span=week",
-    "runs",
-    "failures",
-    "failures?as=list",
-    "queues",
-    "workers",
-    "log",
-    "job?id=nobody:A",
-    "at/now",
-    "rehearse?action=resume&paused=1",
+    *("", "jobs", "job?id=hello:A", "agenda", "agenda?span=week", "runs", "failures", "failures?as=list", "queues"),
+    *("workers", "log", "job?id=nobody:A", "at/now", "rehearse?action=resume&paused=1"),
 ]
 STEERING = ["set", "set?id=hello:A", "rehearse?action=run&id=hello:A"]  # which those alone have who may change jobs
 
