@@ -1,11 +1,12 @@
 """What the tests of the page share: jobs on an empty server, and what asks for pages."""
 
+import functools
 import warnings
 
 import pytest
 
 from redbike import Redbike
-from redbike.web import app
+from redbike.web import app, keys, rendering, site
 from tests.verbs import Quiet
 from tests.web.browsing import Browser
 
@@ -23,6 +24,15 @@ class Failing(Quiet):
         super().work(jobid)
         if isinstance(data, dict) and "error" in data:
             raise ValueError(data["error"])
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cheap_sites():
+    """The templates are compiled once for all sites of this process, and the secret of a token is made at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site, "make_environment", functools.cache(rendering.make_environment))
+        patch.setattr(keys, "ROUNDS", 1)
+        yield
 
 
 @pytest.fixture

@@ -69,3 +69,20 @@ def read(answer, status=200):
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids)), "an id twice"
     return page
+
+
+def listed(page):
+    """The jobs in the table, in its order."""
+    found = [link for link in page.links if re.match(r"(\.\./)*job\?id=", link)]
+    return [link.partition("=")[2].replace("%3A", ":") for link in found]
+
+
+def follow(client, address, mark):
+    """All pages from one on, by their links with this mark."""
+    pages = []
+    while address:
+        pages.append(read(client.get(address)))
+        following = [link for link in pages[-1].links if mark in link]
+        address = f"/{following[0]}" if following else None
+        assert len(pages) < 200
+    return pages

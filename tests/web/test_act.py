@@ -208,12 +208,6 @@ def test_a_selection_without_a_job_is_no_selection_of_all(bike, browser):
     assert dump(bike.store) == before
 
 
-def test_one_job_that_a_pattern_matches_is_asked_about(bike, browser):
-    page = browser.send(browser.get("/jobs?pattern=h*"), "Run all")
-    assert "Run the job hourly:A?" in page.text
-    assert read_log(bike) == []
-
-
 def fail(bike, jobid):
     """Let a run of `jobid` fail for good."""
     set_job(bike.store, jobid, HOURLY, 4e9)
@@ -230,16 +224,13 @@ def failing(bike):
 
 
 def test_what_has_failed_is_run(bike, browser, failing):
+    page = browser.send(browser.get("/failures"), "Run all that match", pattern="w*")
+    assert "Run the job worse:B?" in page.text
     page = browser.send(browser.get("/failures"), "Run all that match")
     assert "The first" not in page.text
     page = browser.send(page, "Run 2 jobs")
     assert page.notes == ["Run 2 jobs: 2 queued."]
     assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"bad:A", "worse:B"}
-
-
-def test_what_has_failed_and_matches_is_run(bike, browser, failing):
-    page = browser.send(browser.get("/failures"), "Run all that match", pattern="w*")
-    assert browser.send(page, "Run the job worse:B").notes == ["worse:B: queued."]
 
 
 def test_only_failed_ones_of_those_that_are_named_are_run(bike, browser, failing):
@@ -288,13 +279,6 @@ def test_everything_is_paused_and_resumed_after_a_confirmation(bike, browser):
     assert page.notes == ["Everything goes on."]
     assert bike.gates() == []
     assert [action for action, _, _ in read_log(bike)] == ["pause", "resume"]
-
-
-def test_a_job_with_a_pattern_for_an_id_is_that_job_alone(bike, browser):
-    set_job(bike.store, "*:A", HOURLY, 4e9)
-    page = browser.send(browser.get("/job?id=*:A"), "Unset")
-    assert browser.send(page, "Unset the job *:A").notes == ["*:A: unset."]
-    assert names(bike) == {"nightly:A", "nightly:B", "hourly:A"}
 
 
 @pytest.mark.parametrize(

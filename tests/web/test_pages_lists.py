@@ -7,11 +7,9 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
-from redbike.state.paging import FEW
 from redbike.words import Outcome
 from tests.waiting import wait_until
-from tests.web.html import read
-from tests.web.test_pages_jobs import listed
+from tests.web.html import follow, listed, read
 
 
 def add_runs(bike, *runs):
@@ -26,16 +24,6 @@ def add_runs(bike, *runs):
 def archive(bike):
     for _ in bike.store.archiver.archive():
         pass
-
-
-def follow(page, address, *marks):
-    pages = []
-    while address:
-        pages.append(read(page.get(address)))
-        following = [link for link in pages[-1].links if any(mark in link for mark in marks)]
-        address = f"/{following[0]}" if following else None
-        assert len(pages) < 200
-    return pages
 
 
 def test_runs_are_shown_the_newest_first_and_filtered(page, bike):
@@ -59,8 +47,10 @@ def test_older_runs_are_on_the_next_pages(page, bike):
     assert len(pages) == 3
 
 
-def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike):
-    number = FEW + 200
+def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike, monkeypatch):
+    for module in ("paging", "past_runs"):
+        monkeypatch.setattr(f"redbike.state.{module}.FEW", 100)
+    number = 700
     add_runs(bike, *((f"j{n:04}:A", 1000.0 + n, "no luck" if n % 100 == 0 else "") for n in range(number)))
     archive(bike)
     add_runs(bike, ("new:A", 9000.0, ""))

@@ -5,7 +5,6 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
 
 from tests.waiting import wait_until
 
@@ -24,36 +23,18 @@ BUSY = 30_000  # milliseconds on a machine that does a lot else
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&lt;" + "x" * 400 + ":A"
 TURNED = "\u202egnp.exe:A"
 PATHS = [
-    "",
-    "jobs",
-    "job?id=hello:A",
-    "agenda",
-    "agenda?span=week",
-    "runs",
-    "failures",
-    "failures?as=list",
-    "queues",
-    "workers",
-    "log",
-    "job?id=nobody:A",
-    "at/now",
-    "rehearse?action=resume&paused=1",
+    *("", "jobs", "job?id=hello:A", "agenda", "agenda?span=week", "runs", "failures", "failures?as=list", "queues"),
+    *("workers", "log", "job?id=nobody:A", "at/now", "rehearse?action=resume&paused=1"),
 ]
-WRITING = [
-    "",
-    "jobs",
-    "job?id=hello:A",
-    "failures",
-    "queues",
-    "set",
-    "set?id=hello:A",
-    "rehearse?action=run&id=hello:A",
-]
+STEERING = ["set", "set?id=hello:A", "rehearse?action=run&id=hello:A"]  # which those alone have who may change jobs
 
 
 @contextmanager
 def open_chromium():
     """Give a browser without a window."""
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=BUSY)
     # Chromium has no sandbox for root, and little shared memory in a container.
     options = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as playwright:
@@ -75,11 +56,15 @@ def press(tab, name):
 
 def expect_note(tab, text):
     """Wait until the page says what became of an action."""
+    from playwright.sync_api import expect
+
     expect(tab.locator("main .note")).to_have_text(text)
 
 
 def expect_title(tab, text):
     """Wait until the page with this title is shown."""
+    from playwright.sync_api import expect
+
     expect(tab.get_by_role("heading", level=1)).to_have_text(text)
 
 

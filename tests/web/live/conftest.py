@@ -6,12 +6,11 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import expect
 from starlette.applications import Starlette
 from uvicorn import Config, Server
 
 from redbike import Redbike, RoundRobin
-from redbike.web import app
+from redbike.web import app, live, snapshot, stream
 from tests.servers import DATA, Node, free_ports
 from tests.waiting import wait_until
 from tests.web.live.browsers import BUSY, HOSTILE, TURNED, open_chromium
@@ -29,6 +28,16 @@ class Worker(RoundRobin):
     def work(self, jobid):
         if jobid.startswith("bad"):
             raise ValueError("it <b>broke</b>")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """What happens is shown at once, and whatever is away is asked again soon: a busy process would rest longer."""
+    for name, value in {"PACE": 0.1, "SELDOM": 0.3, "RETRY": 0.1, "REST": 1.0, "LEISURE": 1.0}.items():
+        monkeypatch.setattr(live, name, value)
+    monkeypatch.setattr(stream, "RETRY", 200)
+    monkeypatch.setattr(snapshot, "SHARE", 1)
+    monkeypatch.setattr(snapshot.Snapshot.__init__, "__defaults__", (0.1,))
 
 
 @contextmanager
@@ -87,9 +96,9 @@ def page_on_node(request, node):
         yield stack.enter_context(serve(bike, **getattr(request, "param", {})))
 
 
-@pytest.fixture(scope="module")
+# Not for the session: while Playwright is open, no other test can run an event loop in this thread.
+@pytest.fixture(scope="package")
 def browser():
-    expect.set_options(timeout=BUSY)
     with open_chromium() as browser:
         yield browser
 
@@ -122,9 +131,8 @@ def wait_for_queues(page):
     wait_until(lambda: names <= {queue.queue for queue in page.application.state.site.view.get().glance.queues}, BUSY)
 
 
-@pytest.fixture
-def busy(page):
-    """The page on jobs of all kinds."""
+def fill(page):
+    """Set jobs of all kinds."""
     bike = page.bike
     for jobid in ("hello:A", "bad:A"):
         bike.set(jobid, "EVERY:1h", history=5)
@@ -138,3 +146,16 @@ def busy(page):
         bike.set(jobid, "EVERY:3h")
     wait_for_queues(page)
     return page
+
+
+@pytest.fixture
+def busy(page):
+    """The page on jobs of all kinds."""
+    return fill(page)
+
+
+@pytest.fixture
+def steering(bike):
+    """The page on jobs of all kinds, for somebody who may see and change everything."""
+    with serve(bike, write=True, show_data=True) as page:
+        yield fill(page)

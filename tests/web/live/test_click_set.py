@@ -1,5 +1,6 @@
 """The form that sets a job, filled in by hand, with the preview of its schedule."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.web.live.browsers import (
@@ -12,7 +13,7 @@ from tests.web.live.browsers import (
     read_log,
 )
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
 
 
 @WITH_AND_WITHOUT_SCRIPT

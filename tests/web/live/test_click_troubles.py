@@ -15,7 +15,7 @@ from tests.web.live.browsers import (
 )
 from tests.web.live.conftest import wait_for_queues
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
 
 REFUSED = "status of 409"
 IS_SEEN = """each => {

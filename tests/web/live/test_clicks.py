@@ -18,10 +18,16 @@ from tests.web.live.browsers import (
 )
 from tests.web.live.conftest import wait_for_queues
 
-pytestmark = [*NEEDS_CHROMIUM, WITH_AND_WITHOUT_SCRIPT]
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
 
 UNTIL = datetime(2090, 1, 2, 3, 4, tzinfo=UTC).timestamp()
 JOBS = ("other:B", "some-1:A", "some-2:A")
+
+
+@pytest.fixture
+def has_script():
+    """Most forms are sent without a script in `tests.web.test_act`; those here that are not so are parametrized."""
+    return True
 
 
 @pytest.fixture
@@ -43,6 +49,7 @@ def count(bike, status):
     return sorted(job.jobid for job in bike.jobs() if job.status is not None and job.status.value == status)
 
 
+@WITH_AND_WITHOUT_SCRIPT
 def test_one_job(several, tab):
     bike = several.bike
     tab.goto(f"{several.url}job?id=other:B")
@@ -89,8 +96,12 @@ def test_a_job_is_unset_only_when_it_is_confirmed(several, tab):
     assert read_log(bike) == [("unset", "other:B")]
 
 
+@WITH_AND_WITHOUT_SCRIPT
 def test_jobs_that_are_ticked(several, tab, has_script):
     bike = several.bike
+    tab.goto(f"{several.url}jobs")
+    press(tab, "Unset")
+    expect_note(tab, "No job fits any more, so nothing was done.")
     for verb, said, action in [
         ("Run", "queued", "run"),
         ("Cancel", "cancelled", "cancel"),
@@ -116,13 +127,6 @@ def test_jobs_that_are_ticked(several, tab, has_script):
         expect_note(tab, f"{verb} 2 jobs: 2 {said}.")
         assert sorted(read_log(bike)[len(done) :]) == [(action, "some-1:A"), (action, "some-2:A")]
     assert dict(bike.get_schedules()).keys() - {"came:A"} == {"other:B"}
-
-
-def test_nothing_is_ticked(several, tab):
-    tab.goto(f"{several.url}jobs")
-    press(tab, "Unset")
-    expect_note(tab, "No job fits any more, so nothing was done.")
-    assert len(dict(several.bike.get_schedules())) == 3
 
 
 def test_all_that_match(several, tab):
@@ -158,6 +162,7 @@ def test_all_that_failed(steered, tab):
     assert sorted(read_log(bike)) == [("run", "bad-1:A"), ("run", "bad-2:A")]
 
 
+@WITH_AND_WITHOUT_SCRIPT
 def test_a_queue(several, tab):
     bike = several.bike
     bike.run("some-1:A")
@@ -187,9 +192,9 @@ def test_a_queue(several, tab):
     assert [action for action, _ in read_log(bike)] == ["pause", "resume", "limit", "limit"]
 
 
-def test_everything(several, tab, visit, has_script):
+def test_everything(several, tab, visit):
     bike = several.bike
-    other = visit(f"{several.url}queues", java_script_enabled=has_script)
+    other = visit(f"{several.url}queues")
     expect(other.locator("#everything")).to_be_empty()
     press(tab, "Pause everything")
     expect_title(tab, "Pause everything?")
@@ -198,8 +203,6 @@ def test_everything(several, tab, visit, has_script):
     press(tab, "Pause everything")
     expect_note(tab, "Everything is paused.")
     assert [(gate.queue, gate.pause.reason, gate.pause.by) for gate in bike.gates()] == [("", "flood", PERSON)]
-    if not has_script:
-        other.reload()
     expect(other.locator("#everything")).to_contain_text("Everything is paused")
     press(tab, "Resume everything")
     press(tab, "Resume everything")

@@ -3,15 +3,12 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.waiting import wait_until
-from tests.web.live.browsers import BUSY, NEEDS_CHROMIUM, YEARLY, expect_note, press
-from tests.web.live.conftest import serve
-from tests.web.live.test_looks import find_violations
+from tests.web.live.browsers import NEEDS_CHROMIUM, YEARLY, expect_note, press
+from tests.web.live.test_looks import open_whole
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
 
 PAPER = {"width": 600, "height": 960}  # A4 with wide margins
-LOOKED_AT = ["", "jobs", "job?id=bad:A", "agenda", "queues", "at/now"]
 SYSTEM = """name => {
     const probe = document.createElement('i');
     probe.style.color = name;
@@ -38,38 +35,10 @@ CUT_OFF = """() => [...document.querySelectorAll('main *')].filter(each => {
 CONTROLS = ":is(button, input, select, textarea, form, summary, .button, nav a):visible"
 
 
-@pytest.fixture
-def steering(busy):
-    """The page on jobs of all kinds, for somebody who may change them."""
-    with serve(busy.bike, write=True) as page:
-        yield page
-
-
-def open_agenda(tab, page):
-    """Open the agenda, and wait until it is counted."""
-
-    def is_counted():
-        tab.goto(f"{page.url}agenda")
-        return tab.locator(".heat8").count() > 0
-
-    wait_until(is_counted, BUSY / 1000)
-
-
 def read_styles(tab, selector, name):
     """The values that elements have of a property."""
     script = "(all, name) => all.map(each => getComputedStyle(each)[name])"
     return tab.locator(selector).evaluate_all(script, name)
-
-
-def test_axe_finds_nothing_in_forced_colours(steering, visit):
-    tab = visit(steering.url, forced_colors="active", bypass_csp=True, reduced_motion="reduce")
-    found = {}
-    for path in LOOKED_AT:
-        tab.goto(steering.url + path)
-        if path == "agenda":
-            open_agenda(tab, steering)
-        found[path] = find_violations(tab)
-    assert {path: said for path, said in found.items() if said} == {}
 
 
 def test_what_colours_say_is_seen_in_forced_ones(steering, visit):
@@ -87,38 +56,37 @@ def test_what_colours_say_is_seen_in_forced_ones(steering, visit):
     tab.goto(f"{steering.url}at/now")
     assert set(read_styles(tab, ".moments rect", "fill")) == {text}
     assert set(read_styles(tab, ".moments line", "stroke")) == {text}
-    open_agenda(tab, steering)
+    open_whole(tab, f"{steering.url}agenda")
     assert set(read_styles(tab, ".strip path", "fill")) == {text}
     colors = {color for level in range(1, 9) for color in read_styles(tab, f".heat .heat{level}", "backgroundColor")}
     shades = {tab.evaluate(PAINT, [ground, color]) for color in colors}
     assert len(shades) > 1
     assert tab.evaluate(PAINT, [ground]) not in shades
-
-
-def test_a_refusal_is_not_told_by_its_colour_alone(steering, visit):
-    tab = visit(f"{steering.url}jobs", forced_colors="active")
+    # Nor is a refusal told by its colour alone.
+    tab.goto(f"{steering.url}jobs")
     press(tab, "Unset")
     expect_note(tab, "No job fits any more, so nothing was done.")
     assert "▲" in tab.locator(".note").evaluate("each => getComputedStyle(each, '::before').content")
 
 
-@pytest.mark.parametrize("path", ["job?id=bad:A", "job?id=backup:B", "agenda", "at/now"])
-def test_on_paper_nothing_is_cut_off_and_nothing_can_be_pressed(steering, visit, path):
+def test_on_paper_nothing_is_cut_off_and_nothing_can_be_pressed(steering, visit):
     steering.bike.set("long:A", YEARLY, history=1)
-    tab = visit(steering.url + path, viewport=PAPER)
-    if path == "agenda":
-        open_agenda(tab, steering)
-    for summary in tab.locator("main details:not(.act details) > summary").all():
-        summary.click()
-    assert tab.locator(CONTROLS).count() > 5
-    tab.emulate_media(media="print")
-    shown = tab.locator(CONTROLS).evaluate_all("all => all.map(each => each.outerHTML.slice(0, 100))")
-    assert [each for each in shown if not each.startswith("<summary>")] == []
-    text = tab.locator("main").inner_text()
-    assert [words for words in ("Change it", "Rehearse", "Look again", "Copy this text", "±") if words in text] == []
-    assert tab.evaluate(CUT_OFF) == []
-    assert tab.evaluate("document.documentElement.scrollWidth") <= PAPER["width"]
-    expect(tab.locator("main h2:visible").first).to_be_visible()
-    # What belongs to a picture is there.
-    for each in tab.locator(".moments text").all():
-        expect(each).to_be_visible()
+    tab = visit(steering.url, viewport=PAPER)
+    for path in ("job?id=bad:A", "job?id=backup:B", "agenda", "at/now"):
+        tab.emulate_media(media="screen")
+        open_whole(tab, steering.url + path)
+        for summary in tab.locator("main details:not(.act details) > summary").all():
+            summary.click()
+        assert tab.locator(CONTROLS).count() > 5, path
+        tab.emulate_media(media="print")
+        shown = tab.locator(CONTROLS).evaluate_all("all => all.map(each => each.outerHTML.slice(0, 100))")
+        assert [each for each in shown if not each.startswith("<summary>")] == [], path
+        text = tab.locator("main").inner_text()
+        forbidden = ("Change it", "Rehearse", "Look again", "Copy this text", "±")
+        assert [words for words in forbidden if words in text] == [], path
+        assert tab.evaluate(CUT_OFF) == [], path
+        assert tab.evaluate("document.documentElement.scrollWidth") <= PAPER["width"], path
+        expect(tab.locator("main h2:visible").first).to_be_visible()
+        # What belongs to a picture is there.
+        for each in tab.locator(".moments text").all():
+            expect(each).to_be_visible()
