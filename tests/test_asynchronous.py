@@ -350,14 +350,14 @@ def frozen(tmp_path, prefix):
     server = EmbeddedServer(tmp_path / "server")
     server.start()
     pid = server.status()["pid"]
-    settings = {"unix_socket_path": str(server.socket), "socket_timeout": 1.0}
+    settings = {"unix_socket_path": str(server.socket), "socket_timeout": 0.3}
     yield settings, lambda: os.kill(pid, signal.SIGSTOP)
     os.kill(pid, signal.SIGCONT)
     server.stop()
 
 
 # A call that blocked the loop would leave no time for more than one or two.
-ENOUGH = 10
+ENOUGH = 5
 
 
 def test_no_call_blocks_the_loop_while_the_server_does_not_answer(frozen, prefix):

@@ -67,7 +67,7 @@ def count_scripts(client):
 
 @pytest.mark.parametrize("name", [QUEUE, ""])
 def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
-    until = store.timeline.read_clock() + 2.0
+    until = store.timeline.read_clock() + 0.8
     store.gates.pause(name, until)
     handler, *actions = make(store)
     with loops(store, *actions):
@@ -85,7 +85,7 @@ def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
 def test_a_dispatcher_wakes_for_an_alarm(store, monkeypatch):
     # Otherwise it would look after some seconds anyway.
     monkeypatch.setattr("redbike.running.dispatcher.LONGEST_SLEEP", 600.0)
-    store.gates.pause(QUEUE, store.timeline.read_clock() + 1.0)
+    store.gates.pause(QUEUE, store.timeline.read_clock() + 0.4)
     with loops(store, Dispatcher(store, Settings()).dispatch):
         wait_until(lambda: store.gates.read(QUEUE).is_open, PATIENT)
 
@@ -105,14 +105,14 @@ def test_jobs_run_as_a_rate_allows(store):
         def work(self, jobid):
             self.worked.append(time.monotonic())
 
-    store.gates.limit(QUEUE, rate=(4, 1))
+    store.gates.limit(QUEUE, rate=(20, 1))
     handler, *actions = make(store, Clocked())
-    for n in range(9):
+    for n in range(24):
         set_job(store, f"{n}:A", "NOW", "now", once=True)
     with loops(store, *actions):
-        wait_until(lambda: len(handler.worked) == 9, PATIENT)
-    # Four at once, then one each 0.25 s.
-    assert handler.worked[8] - handler.worked[0] >= 1.2
+        wait_until(lambda: len(handler.worked) == 24, PATIENT)
+    # Twenty at once, then one each 0.05 s.
+    assert handler.worked[23] - handler.worked[0] >= 0.19
 
 
 def test_the_limits_of_a_worker_class_are_set_when_a_worker_starts(store):

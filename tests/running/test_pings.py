@@ -276,28 +276,6 @@ def test_a_service_that_never_comes_to_an_end_holds_up_no_other_for_long(pinged,
         wait_until(lambda: pinged.called[4:] == ["/again"])
 
 
-def run_program(pinged, server_url, folder, more=""):
-    """A program that works one job, does `more`, and ends."""
-    program = f"""
-import os, sys
-from redbike import Redbike, RoundRobin
-class Own(RoundRobin):
-    def work(self, jobid):
-        pass
-bike = Redbike(Own("A"), redis_config={server_url!r})
-bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
-bike.work_one()
-{more}
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=folder, timeout=30)
-
-
-def test_the_child_of_a_program_that_forks_sends_nothing_and_ends(pinged, server_url, tmp_path):
-    forks = "child = os.fork()\nsys.exit(os.waitpid(child, 0)[1] if child else 0)"
-    run_program(pinged, server_url, tmp_path, forks)
-    assert pinged.called == ["/x/start", "/x"]
-
-
 def test_redirections_in_a_circle_come_to_an_end(pinged, pings, caplog):
     pinged.answers += ["/x"] * 100
     pings().call("job:A", f"{pinged.url}/x")
@@ -370,8 +348,20 @@ def test_the_pings_of_a_job_stay_in_order_and_other_jobs_do_not_wait_for_them(pi
     assert pinged.called.index("/first") > len(jobs) / 2
 
 
-def test_a_program_that_ends_sends_what_is_left(pinged, server_url, tmp_path):
-    run_program(pinged, server_url, tmp_path)
+def test_a_program_that_ends_sends_what_is_left_and_its_child_nothing(pinged, server_url, tmp_path):
+    program = f"""
+import os, sys
+from redbike import Redbike, RoundRobin
+class Own(RoundRobin):
+    def work(self, jobid):
+        pass
+bike = Redbike(Own("A"), redis_config={server_url!r})
+bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
+bike.work_one()
+child = os.fork()
+sys.exit(os.waitpid(child, 0)[1] if child else 0)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=60)
     assert pinged.called == ["/x/start", "/x"]
 
 
@@ -393,6 +383,7 @@ def test_a_dispatcher_calls_its_own_once_a_minute_while_it_goes_round(bike, ping
     assert pinged.called == ["/me", "/me"]
 
 
+@pytest.mark.acceptance
 def test_dispatch_and_up_have_it_as_an_option_that_no_arguments_of_a_process_show(shell, pinged):
     (shell.folder / "jobs.py").write_text("from redbike import RoundRobin\nclass Worker(RoundRobin): pass\n")
     shell.start("dispatch", "--ping-url", f"{pinged.url}/one")

@@ -346,7 +346,7 @@ def test_a_process_that_redis_has_forgotten_registers_again(bike, monkeypatch, l
 
 
 def test_its_entry_follows_its_queues(bike, monkeypatch):
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 1.0)  # a worker looks which queues there are a bit more often
+    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.2)  # a worker looks which queues there are a bit more often
     with going(bike, bike.work):
         wait_until(lambda: bike.workers())
         bike.worker.names = ["work-B", "work-C"]
@@ -364,7 +364,7 @@ def test_a_busy_worker_is_seen_and_its_runs_lead_to_it(bike, monkeypatch, concur
         wait_until(lambda: bike.workers() and bike.workers()[0].jobs == ("job:A",))
         [first] = bike.workers()
         assert bike.tell("job:A")["worker"] == first.id
-        wait_until(lambda: bike.workers()[0].seen > first.seen + 0.5)
+        wait_until(lambda: bike.workers()[0].seen > first.seen + 0.2)
         enough.set()
         wait_until(lambda: bike.workers()[0].jobs == ())
 
@@ -398,22 +398,40 @@ def kinds(shell):
     return sorted(tuple(row.split(",")[index] for index in (1, 5)) for row in rows)
 
 
-@pytest.mark.timeout(120)
-def test_a_process_is_lost_when_it_is_killed_and_alive_again_after_a_suspension(jobs):
-    assert (jobs.run("workers").stdout, jobs.run("workers").returncode) == ("", 0)
+def test_processes_are_listed_and_lost_when_they_are_killed(jobs):
+    done = jobs.run("workers")
+    assert (done.stdout, done.returncode) == ("", 0)
+    processes = [jobs.start(verb, "jobs:Worker('A')") for verb in ("dispatch", "work")]
+    wait_until(lambda: kinds(jobs) == [("dispatcher", "alive"), ("worker", "alive")])
+    row = jobs.run("workers").stdout.splitlines()[1].split(",")
+    assert row[0].split(":")[1] == row[3] == str(processes[1].pid)
+    assert (row[4], row[8]) == ("work-A", "")
+    for process in processes:
+        process.kill()
+        process.wait()
+    later = jobs.bike.store.at(jobs.bike.store.timeline.read_clock() + LOST + 1).workers
+    assert [each.state for each in later.list_all()] == ["lost", "lost"]
+
+
+@pytest.mark.acceptance
+def test_the_processes_of_up_are_gone_when_it_is_killed(jobs):
     up = jobs.start("up", "jobs:Worker('A')", "--processes=2")
     wait_until(lambda: kinds(jobs) == [("dispatcher", "alive"), ("worker", "alive"), ("worker", "alive")], 30)
-    row = jobs.run("workers").stdout.splitlines()[1].split(",")
-    assert row[0].split(":")[1] == row[3] == str(jobs.bike.workers()[1].pid)
-    assert (row[4], row[8]) == ("work-A", "")
     up.kill()  # so that it starts no other
     wait_until(lambda: jobs.bike.workers() == [], 30)
 
-    loops = {verb: jobs.start(verb, "jobs:Worker('A')", log=verb) for verb in ("dispatch", "work")}
+
+@pytest.mark.acceptance
+def test_what_a_job_has_forked_does_not_sign_for_its_parent_and_a_suspended_process_is_there_again(jobs):
+    jobs.bike.set("fork:A", "NOW")
+    forked = jobs.start("work", "jobs:Worker('A')", log="forked")
+    wait_until(lambda: [each.jobs for each in jobs.bike.workers()] == [("fork:A",)], 30)
+    wait_until(lambda: children_of(forked.pid))
+    dispatcher = jobs.start("dispatch", log="dispatch")
     other = jobs.start("work", "jobs:Worker('A')", log="other")
     wait_until(lambda: len(jobs.bike.workers()) == 3, 30)
-    loops["dispatch"].kill()
-    loops["work"].kill()
+    dispatcher.kill()
+    forked.kill()
     other.send_signal(signal.SIGSTOP)
     wait_until(lambda: states(jobs.bike) == [("dispatcher", "lost"), ("worker", "lost"), ("worker", "lost")], LATEST)
     other.send_signal(signal.SIGCONT)
@@ -421,27 +439,10 @@ def test_a_process_is_lost_when_it_is_killed_and_alive_again_after_a_suspension(
     [alive] = [each.pid for each in jobs.bike.workers() if each.state == "alive"]
     assert alive == other.pid
     other.terminate()
-    assert other.wait(10) == 0
+    assert other.wait(30) == 0
     assert states(jobs.bike) == [("dispatcher", "lost"), ("worker", "lost")]
 
 
-@pytest.mark.timeout(60)
-def test_a_process_that_a_job_has_forked_does_not_sign_for_its_parent(jobs):
-    jobs.bike.set("fork:A", "NOW")
-    worker = jobs.start("work", "jobs:Worker('A')")
-    wait_until(lambda: [each.jobs for each in jobs.bike.workers()] == [("fork:A",)], 30)
-    wait_until(lambda: children_of(worker.pid))
-    children = children_of(worker.pid)
-    worker.kill()
-    worker.wait()
-    try:
-        wait_until(lambda: states(jobs.bike) == [("worker", "lost")], LATEST)
-    finally:
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-
-
-@pytest.mark.timeout(60)
 def test_no_secret_stands_in_an_entry(jobs, client):
     jobs.environment["REDBIKE_URL"] += "?client_name=SECRET"
     jobs.start("work", "jobs:Worker('A')")

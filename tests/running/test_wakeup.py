@@ -1,11 +1,6 @@
 """An idle worker: what the server takes for it when it is woken, and what becomes of that when nobody reads it."""
 
-import os
-import signal
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +14,6 @@ from redbike.working.worker_class import RoundRobin
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
 ROUNDS = 8
 JOBS = """
 from redbike import RoundRobin
@@ -140,27 +134,22 @@ def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_ow
     worker.loop.close()
 
 
-@pytest.mark.timeout(120)
-def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(tmp_path, server_url, client, prefix):
-    (tmp_path / "jobs.py").write_text(JOBS)
-    (tmp_path / "redbike.conf").write_text(f"[redbike]\nprefix = {prefix}\n")
-    store = Store(client, prefix, RoundRobin("A").queue_for)
-    command = [sys.executable, "-m", "redbike", "--config=redbike.conf", "work", "jobs:Worker('A')"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "REDBIKE_URL": server_url}
+def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(shell, client):
+    (shell.folder / "jobs.py").write_text(JOBS)
+    store = Store(client, "redbike", RoundRobin("A").queue_for)
     jobids = []
     for n in range(ROUNDS):
-        before = len(blocked(store))
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-        wait_until(lambda count=before: len(blocked(store)) > count)
-        stopping = threading.Thread(target=process.send_signal, args=(signal.SIGTERM,))
+        process = shell.start("work", "jobs:Worker('A')")
+        wait_until(lambda: blocked(store))
+        stopping = threading.Thread(target=process.terminate)
         stopping.start()
         for k in range(5):
             jobids.append(f"{n}-{k}:A")
             set_job(store, jobids[-1], "NOW", "now")
         stopping.join()
-        assert process.wait(10) == 0
+        assert process.wait(30) == 0
         assert client.zcard(store.keys.leases) == 0
     waiting = [entry.decode() for entry in client.lrange(store.keys.queue("work-A"), 0, -1)]
-    ran = (tmp_path / "ran.log").read_text().split() if (tmp_path / "ran.log").exists() else []
+    ran = (shell.folder / "ran.log").read_text().split() if (shell.folder / "ran.log").exists() else []
     assert sorted(ran + waiting) == sorted(jobids)
     assert list(fsck(store)) == []

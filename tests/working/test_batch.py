@@ -1,8 +1,5 @@
 """Short jobs that are taken together: order, what a slow one among them changes, and what is left of them by a kill."""
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -630,23 +627,16 @@ class Worker(RoundRobin):
 """
 
 
-@pytest.mark.timeout(180)
-def test_a_job_that_kills_its_workers_is_found_out_among_others(tmp_path, server_url, client, prefix):
-    (tmp_path / "jobs.py").write_text(KILLER)
-    store = Store(client, prefix, RoundRobin("A").queue_for)
-    (tmp_path / "redbike.conf").write_text(f"[redbike]\nprefix = {prefix}\n")
+def test_a_job_that_kills_its_workers_is_found_out_among_others(shell, client):
+    (shell.folder / "jobs.py").write_text(KILLER)
+    store = Store(client, "redbike", RoundRobin("A").queue_for)
     dispatcher = Dispatcher(store, Settings())
     jobids = [f"quick{n}:A" for n in range(100)] + ["killer:A"] + [f"late{n}:A" for n in range(100)]
     store.jobs.set([JobToSet(jobid, "NOW", "now", True, "work-A") for jobid in jobids])
 
-    def work():
-        command = [sys.executable, "-m", "redbike", "--config=redbike.conf", "work", "jobs:Worker('A')"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "REDBIKE_URL": server_url}
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-
     deaths = 0
     while not store.questions.inspect(["killer:A"])[0].status.startswith("DIE"):
-        assert work().wait(30) == 1
+        assert shell.start("work", "jobs:Worker('A')").wait(60) == 1
         deaths += 1
         assert deaths <= 4
         # As if the time of the lease had passed.
@@ -655,7 +645,7 @@ def test_a_job_that_kills_its_workers_is_found_out_among_others(tmp_path, server
         assert {jobid for jobid in jobids if losses[jobid]} <= {"killer:A"}, "whatever was taken with it"
     # The third worker that it killed had run all the others.
     assert store.client.zcard(store.keys.leases) == store.client.llen(store.keys.queue("work-A")) == 0
-    ran = (tmp_path / "ran.log").read_text().split()
+    ran = (shell.folder / "ran.log").read_text().split()
     assert set(ran) == set(jobids)
     assert ran.count("killer:A") == deaths
     assert len(ran) == len(jobids) + deaths - 1, "a job that was done is not run again because its worker was killed"

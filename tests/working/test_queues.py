@@ -84,7 +84,10 @@ def fail():
         (fail, "database is away"),
     ],
 )
-def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_nothing(clock, caplog, names, said):
+def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_nothing(
+    clock, caplog, monkeypatch, names, said
+):
+    monkeypatch.setattr("redbike.working.queues.ENDLESS", 1000)
     handler = Changing()
     handler.names = names
     with pytest.raises((BadConfig, BadQueueName), match=said):
@@ -102,7 +105,8 @@ def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_not
     assert queues(rotation) == ["b"]
 
 
-def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(client, prefix):
+def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(client, prefix, monkeypatch):
+    monkeypatch.setattr("redbike.working.queues.REREAD", 0.05)
     store = Store(client, prefix, RoundRobin("A").queue_for)
     handler = Changing("work-A")
     worker = Worker(store, handler, Settings())
@@ -113,14 +117,14 @@ def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(client,
         wait_until(lambda: handler.worked == ["first:A"])
         handler.names = ["work-B"]
         set_job(store, "second:B", "NOW", "now", once=True)
-        wait_until(lambda: handler.worked == ["first:A", "second:B"], timeout=3)
+        wait_until(lambda: handler.worked == ["first:A", "second:B"])
         set_job(store, "third:A", "NOW", "now", once=True)
         set_job(store, "fourth:B", "NOW", "now", once=True)
-        wait_until(lambda: handler.worked[2:] == ["fourth:B"], timeout=3)
+        wait_until(lambda: handler.worked[2:] == ["fourth:B"])
         handler.names = []
         wait_until(lambda: worker.queues.names() == [])
         handler.names = ["work-A"]
-        wait_until(lambda: handler.worked[3:] == ["third:A"], timeout=3)
+        wait_until(lambda: handler.worked[3:] == ["third:A"])
     finally:
         store.halt()
         thread.join()

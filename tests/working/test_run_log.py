@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -96,8 +97,9 @@ def test_many_jobs_have_a_line_together(bike, lines, monkeypatch):
     monkeypatch.setattr(run_log, "MOST", 3)
     log = RunLog()
     monkeypatch.setattr(log, "_thread", threading.current_thread())  # none is started
+    ended, answers = end(bike, 1)
     for number in range(1200):
-        log.add(*end(bike, 1, f"{number}:A"))
+        log.add([(replace(ended[0][0], jobid=f"{number}:A"), ended[0][1])], answers)
     log._write()
     *each, last = [record.getMessage() for record in lines()]
     assert [line.partition(":")[0] for line in each] == ["0", "1", "2"]
