@@ -58,7 +58,7 @@ def bike(client, prefix, pinged):
     pinged.hanging.set()
     for each in (bike._one and bike._one.pings, bike._passes and bike._passes._pings):
         if each:
-            each.stop(30)
+            each.stop(60)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_run_that_was_cancelled_before_it_began(bike, pinged):
         run, worker = take(bike, jobid, url)
         run.cancelled = True
         worker.ends.end([(run, worker.runner.run(run))])
-        worker.pings.stop(10)
+        worker.pings.stop(60)
     assert pinged.called == ["/x/cancelled"]
 
 
@@ -184,7 +184,7 @@ def test_a_run_that_is_no_longer_this_workers_is_not_told(bike, pinged):
     run, worker = take(bike, "good:A", f"{pinged.url}/x/{{outcome}}")
     bike.store.runs.end(run, Placement("stop"))
     worker.ends.end([(run, worker.runner.run(run))])
-    worker.pings.stop(10)
+    worker.pings.stop(60)
     assert pinged.called == []
 
 
@@ -341,14 +341,15 @@ def test_the_pings_of_a_job_stay_in_order_and_other_jobs_do_not_wait_for_them(pi
     each.end(jobs[0], f"{pinged.url}/first", Placement("stop", outcome=Outcome.OK))
     for jobid in jobs[1:]:
         each.send(jobid, f"{pinged.url}/{{jobid}}")
-    each.stop(10)
+    each.stop(60)
     assert len(pinged.called) == len(jobs) + 2
     own = [path for path in pinged.called if path.startswith("/first")]
     assert own == ["/first/start", "/first/start", "/first"]
     assert pinged.called.index("/first") > len(jobs) / 2
 
 
-def test_a_program_that_ends_sends_what_is_left_and_its_child_nothing(pinged, server_url, tmp_path):
+@pytest.mark.parametrize("then", ["", "child = os.fork()\nsys.exit(os.waitpid(child, 0)[1] if child else 0)"])
+def test_a_program_that_ends_sends_what_is_left_and_its_child_nothing(pinged, server_url, tmp_path, then):
     program = f"""
 import os, sys
 from redbike import Redbike, RoundRobin
@@ -358,8 +359,7 @@ class Own(RoundRobin):
 bike = Redbike(Own("A"), redis_config={server_url!r})
 bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
 bike.work_one()
-child = os.fork()
-sys.exit(os.waitpid(child, 0)[1] if child else 0)
+{then}
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=60)
     assert pinged.called == ["/x/start", "/x"]

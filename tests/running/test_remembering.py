@@ -12,6 +12,7 @@ from redbike.keeping.fsck import fsck
 from redbike.running import archiving
 from redbike.state.run import LEASE
 from redbike.working import ends
+from tests.running.loops import join, raising, start
 from tests.states import QUEUE
 from tests.verbs import take_many, take_one
 from tests.waiting import wait_until
@@ -26,13 +27,6 @@ class Doing(RoundRobin):
 
     def work(self, jobid):
         return self.acts.get(jobid, lambda: None)()
-
-
-def raising(error):
-    def act():
-        raise error
-
-    return act
 
 
 @pytest.fixture
@@ -279,17 +273,13 @@ def dispatching(bike, monkeypatch):
     monkeypatch.setattr("redbike.running.dispatcher.LONGEST_SLEEP", 0.1)
     bike, threads = bike(), []
 
-    def start():
-        thread = threading.Thread(target=bike.dispatch)
-        thread.start()
-        threads.append(thread)
+    def dispatch():
+        threads.append(start(bike.dispatch))
         return bike
 
-    yield start
+    yield dispatch
     bike.control("HALT")
-    for thread in threads:
-        thread.join(timeout=10)
-        assert not thread.is_alive()
+    join(*threads)
 
 
 def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):

@@ -11,6 +11,7 @@ from redbike.keeping.fsck import fsck
 from redbike.state.keys import TELLS
 from redbike.state.untold import KEPT, MOST_CLAIMS, TELLING
 from redbike.working.worker import Worker
+from tests.running.loops import beside, join, raising, start
 from tests.verbs import Quiet, take_many, take_one
 from tests.waiting import wait_until
 
@@ -35,13 +36,6 @@ class Telling(RoundRobin):
 
     def events(self):
         return [(run.jobid, end.event, end.error) for run, end in self.told]
-
-
-def raising(error):
-    def act():
-        raise error
-
-    return act
 
 
 @pytest.fixture
@@ -328,7 +322,7 @@ class Slow(Telling):
         self.threads.add(threading.current_thread().name)
         if run.jobid in self.slow:
             self.entered.set()
-            assert self.goes_on.wait(30)
+            assert self.goes_on.wait(90)
         super().ended(run, end)
 
 
@@ -338,18 +332,14 @@ def working():
     threads = []
 
     def work(bike, concurrency=1):
-        threads.append(
-            (bike, threading.Thread(target=Worker(bike.store, bike.worker, bike.settings, concurrency).work))
-        )
-        threads[-1][1].start()
+        threads.append((bike, start(Worker(bike.store, bike.worker, bike.settings, concurrency).work)))
 
     yield work
     for bike, thread in threads:
         if isinstance(bike.worker, Slow):
             bike.worker.goes_on.set()
         bike.control("HALT")
-        thread.join(timeout=15)
-        assert not thread.is_alive()
+        join(thread)
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
@@ -359,7 +349,7 @@ def test_while_ended_takes_its_time_no_run_waits_for_it(make, working, concurren
     bike.worker.slow = {"000:A"}
     assert all(result for _, result in bike.set_many((f"{number:03}:A", "NOW") for number in range(400)))
     working(bike, concurrency)
-    assert bike.worker.entered.wait(10)
+    assert bike.worker.entered.wait(60)
     # It is behind with the next ones.
     wait_until(lambda: untold(bike) >= 2 and bike.client.hlen(bike.store.keys.running) == 0)
     assert "000:A" not in {run.jobid for run, _ in bike.worker.told}
@@ -422,12 +412,8 @@ def test_a_worker_that_stops_does_not_wait_for_ever(make, monkeypatch, caplog):
     bike = make(Slow())
     bike.worker.slow = {"a:A"}
     bike.set("a:A", "NOW")
-    thread = threading.Thread(target=Worker(bike.store, bike.worker, bike.settings).work)
-    thread.start()
-    assert bike.worker.entered.wait(10)
-    bike.control("HALT")
-    thread.join(timeout=10)
-    assert not thread.is_alive()
+    with beside(bike.store, Worker(bike.store, bike.worker, bike.settings).work):
+        assert bike.worker.entered.wait(60)
     assert "other workers will be told of what is left" in caplog.text
     assert untold(bike) == 1
     bike.worker.goes_on.set()
@@ -458,9 +444,7 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
     monkeypatch.setattr("redbike.working.telling.REST", 0.1)
     monkeypatch.setattr("redbike.running.presence.LATENESS", 0.05)
     monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
-    thread = threading.Thread(target=Worker(bike.store, bike.worker, bike.settings, concurrency).work)
-    thread.start()
-    try:
+    with beside(bike.store, Worker(bike.store, bike.worker, bike.settings, concurrency).work):
         wait_until(lambda: bike.worker.told)
         other = make(Quiet("A"))
         other.store.gates.pause("work-A")
@@ -474,10 +458,6 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
         other.dispatch_due()
         bike.worker.names.append("work-B")
         wait_until(lambda: ("third:B", "lost", "") in bike.worker.events())
-    finally:
-        bike.control("HALT")
-        thread.join(timeout=10)
-    assert not thread.is_alive()
     assert untold(bike) == 0
 
 
@@ -487,11 +467,8 @@ def test_many_that_end_together_are_each_told_once(make):
         bike.set(f"{number}:A", "NOW")
     worker = Worker(bike.store, bike.worker, bike.settings)
     worker.pace.number = 64
-    thread = threading.Thread(target=worker.work)
-    thread.start()
-    wait_until(lambda: len(bike.worker.told) >= 100)
-    bike.control("HALT")
-    thread.join(timeout=10)
+    with beside(bike.store, worker.work):
+        wait_until(lambda: len(bike.worker.told) >= 100)
     assert sorted(run.jobid for run, _ in bike.worker.told) == sorted(f"{number}:A" for number in range(100))
     assert untold(bike) == 0
 
