@@ -7,8 +7,9 @@ from typing import Any
 
 from redbike import RoundRobin
 from redbike.state.store import Store
+from tests.waiting import wait_until
 
-PATIENCE = 60.0  # seconds for a loop to end, on a machine that is busy
+PATIENCE = 30.0  # seconds for a loop to end
 
 
 @contextmanager
@@ -31,9 +32,7 @@ def start(loop: Callable[[], object]) -> threading.Thread:
 
 def join(*threads: threading.Thread) -> None:
     """Wait until they have ended."""
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert not any(thread.is_alive() for thread in threads)
+    wait_until(lambda: not any(thread.is_alive() for thread in threads), PATIENCE)
 
 
 def blocked(client: Any) -> list[str]:

@@ -441,9 +441,11 @@ def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, cap
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, monkeypatch):
+    # An idle one hears of them by its takes, long before it is to be seen again.
+    monkeypatch.setattr("redbike.running.presence.INTERVAL", 600.0)
+    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.3)
+    monkeypatch.setattr("redbike.working.source.NAP", 0.1)
     monkeypatch.setattr("redbike.working.telling.REST", 0.1)
-    monkeypatch.setattr("redbike.running.presence.LATENESS", 0.05)
-    monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
     with beside(bike.store, Worker(bike.store, bike.worker, bike.settings, concurrency).work):
         wait_until(lambda: bike.worker.told)
         other = make(Quiet("A"))

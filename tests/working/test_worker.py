@@ -11,6 +11,8 @@ from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, Unreachable, 
 from redbike.keeping.fsck import fsck
 from redbike.running.loop import Loop
 from redbike.state.jobs import JobToSet
+from redbike.state.run import LEASE
+from redbike.working.heartbeat import INTERVAL
 from redbike.working.queues import Queues
 from redbike.working.runner import current_run
 from redbike.working.worker import Worker
@@ -207,6 +209,7 @@ def test_a_worker_that_gives_up_when_its_time_is_over_forgets_no_failure(store, 
 
 
 def test_heartbeats_keep_a_long_run_from_counting_as_lost(store, state, monkeypatch):
+    assert INTERVAL <= LEASE / 3, "two may get lost"
     monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.1)
     set_job(store, "job:A", "NOW", "now", once=True)
     leases = []
