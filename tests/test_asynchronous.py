@@ -15,21 +15,8 @@ from redbike.async_results import PAGE, AsyncResults, Reader
 from redbike.asynchronous import THREADS
 from redbike.config import Settings
 from redbike.serving.embedded import EmbeddedServer
+from tests.running.loops import Gate
 from tests.waiting import wait_until
-
-
-class Gate(RoundRobin):
-    """Works jobs that end when `opened` is set."""
-
-    def __init__(self):
-        super().__init__("A")
-        self.begun, self.opened = threading.Event(), threading.Event()
-        self.worked = []
-
-    def work(self, jobid):
-        self.begun.set()
-        assert self.opened.wait(60)
-        self.worked.append(jobid)
 
 
 @pytest.fixture
@@ -283,14 +270,17 @@ def test_a_closed_one_is_closed(bike, client, prefix):
 # Events
 
 
+def listeners(client, prefix):
+    return client.pubsub_shardnumsub(f"{prefix}-log")[0][1]
+
+
 @in_loop
 async def test_events_come_as_they_happen_and_hold_nothing_up(client, prefix):
     async with AsyncRedbike(Gate(), prefix, client, noted_as="me") as bike:
         # More than there are threads for calls.
         streams = [bike.events() for _ in range(THREADS + 4)]
         first = [asyncio.ensure_future(anext(stream)) for stream in streams]
-        while client.pubsub_shardnumsub(f"{prefix}-log")[0][1] < len(streams):
-            await asyncio.sleep(0.01)
+        await until(lambda: listeners(client, prefix) == THREADS + 4)
         await bike.set("job:A", "EVERY:1h")
         assert {event.jobid for event in await asyncio.gather(*first)} == {"job:A"}
         waiting = asyncio.ensure_future(anext(streams[0]))
@@ -299,16 +289,14 @@ async def test_events_come_as_they_happen_and_hold_nothing_up(client, prefix):
         del streams, first, waiting
         gc.collect()
         await until(lambda: "redbike-events" not in names())
-        while client.pubsub_shardnumsub(f"{prefix}-log")[0][1]:
-            await asyncio.sleep(0.01)
+        await until(lambda: not listeners(client, prefix))
 
 
 @in_loop
 async def test_closing_ends_the_events(bike, client, prefix):
     async with bike:
         reading = asyncio.ensure_future(read(bike.events()))
-        while not client.pubsub_shardnumsub(f"{prefix}-log")[0][1]:
-            await asyncio.sleep(0.01)
+        await until(lambda: listeners(client, prefix))
     async with asyncio.timeout(60):
         assert await reading == []
     await until(lambda: "redbike-events" not in names())

@@ -13,30 +13,8 @@ from redbike import Redbike, RoundRobin, Unreachable
 from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import ROOT
 from tests.running import loops
+from tests.running.loops import Acting, Gate
 from tests.waiting import wait_until
-
-
-class Gate(RoundRobin):
-    """Works jobs that end when `opened` is set."""
-
-    def __init__(self):
-        super().__init__("A")
-        self.begun, self.opened = threading.Event(), threading.Event()
-        self.worked = []
-
-    def work(self, jobid):
-        self.begun.set()
-        assert self.opened.wait(60)
-        self.worked.append(jobid)
-
-
-class Stopper(RoundRobin):
-    """Works jobs that call `act`."""
-
-    act = None
-
-    def work(self, jobid):
-        self.act()
 
 
 @pytest.fixture
@@ -94,9 +72,9 @@ def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concur
 
 
 def test_a_job_may_stop_its_own_loop(client, prefix):
-    worker = Stopper("A")
+    worker = Acting()
     bike = Redbike(worker, prefix, client)
-    worker.act = bike.stop
+    worker.act = lambda _: bike.stop()
     bike.set("job:A", "CONTINUE")
     threads, raised = start(bike.work)
     join(threads)
@@ -221,9 +199,9 @@ def test_close_waits_for_the_loops_of_other_threads(client, named):
 
 @pytest.mark.parametrize("concurrency", [None, 1, 2])
 def test_close_in_a_job_does_not_wait_for_itself(client, named, concurrency):
-    worker = Stopper("A")
+    worker = Acting()
     bike = named(worker)
-    worker.act = bike.close
+    worker.act = lambda _: bike.close()
     bike.set("job:A", "NOW")
     threads, raised = start(bike.work_one if concurrency is None else lambda: bike.work(concurrency))
     join(threads)

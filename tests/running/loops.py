@@ -58,6 +58,31 @@ class Acting(RoundRobin):
         return self.seconds
 
 
+class Doing(RoundRobin):
+    """Does for each job what `acts` says."""
+
+    def __init__(self, initstring: str = "A") -> None:
+        super().__init__(initstring)
+        self.acts: dict[str, Callable[[], object]] = {}
+
+    def work(self, jobid: str) -> Any:
+        return self.acts.get(jobid, lambda: None)()
+
+
+class Gate(RoundRobin):
+    """Works jobs that end when `opened` is set."""
+
+    def __init__(self) -> None:
+        super().__init__("A")
+        self.begun, self.opened = threading.Event(), threading.Event()
+        self.worked: list[str] = []
+
+    def work(self, jobid: str) -> Any:
+        self.begun.set()
+        assert self.opened.wait(60)
+        self.worked.append(jobid)
+
+
 def raising(error: BaseException) -> Callable[..., Any]:
     """A function that raises it, whatever it is given."""
 

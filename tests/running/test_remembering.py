@@ -6,27 +6,16 @@ import time
 
 import pytest
 
-from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import Again, Redbike, StopWork, UnsetJob
 from redbike.errors import BadConfig, BadJobId, NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running import archiving
 from redbike.state.run import LEASE
 from redbike.working import ends
-from tests.running.loops import join, raising, start
+from tests.running.loops import Doing, join, raising, start
 from tests.states import QUEUE
 from tests.verbs import take_many, take_one
 from tests.waiting import wait_until
-
-
-class Doing(RoundRobin):
-    """Does for each job what it was told."""
-
-    def __init__(self, initstring="A"):
-        super().__init__(initstring)
-        self.acts = {}
-
-    def work(self, jobid):
-        return self.acts.get(jobid, lambda: None)()
 
 
 @pytest.fixture

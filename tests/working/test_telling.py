@@ -5,31 +5,28 @@ import time
 
 import pytest
 
-from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob, current_run
+from redbike import Again, Redbike, StopWork, UnsetJob, current_run
 from redbike.errors import Unreachable
 from redbike.keeping.fsck import fsck
 from redbike.state.keys import TELLS
 from redbike.state.untold import KEPT, MOST_CLAIMS, TELLING
 from redbike.working.worker import Worker
-from tests.running.loops import beside, join, raising, start
+from tests.running.loops import Doing, beside, join, raising, start
 from tests.verbs import Quiet, take_many, take_one
 from tests.waiting import wait_until
 
 QUEUES = [("work-A", 100.0)]
 
 
-class Telling(RoundRobin):
-    """Does for each job what it was told, and notes what has ended."""
+class Telling(Doing):
+    """Notes which runs have ended."""
 
     def __init__(self, initstring="A"):
         super().__init__(initstring)
-        self.acts, self.told, self.names = {}, [], [f"work-{name}" for name in initstring.split(":")]
+        self.told, self.names = [], [f"work-{name}" for name in initstring.split(":")]
 
     def queue_names(self):
         return self.names
-
-    def work(self, jobid):
-        return self.acts.get(jobid, lambda: None)()
 
     def ended(self, run, end):
         self.told.append((run, end))
