@@ -1,5 +1,6 @@
 """Where worker classes come from, who makes one, and what is said of those that misbehave."""
 
+import itertools
 import socket
 import sys
 
@@ -76,20 +77,16 @@ def test_modules_of_the_current_folder_hide_none_of_ours(installed, command):
     assert "current folder" not in installed.log()
 
 
-@pytest.mark.parametrize("name", ["queue", "redbike", "redis"])
-@pytest.mark.parametrize("command", ["work", "dispatch"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *itertools.product(["work", "dispatch"], ["queue", "redbike", "redis"]),
+        pytest.param("up", "queue", marks=pytest.mark.acceptance),
+    ],
+)
 def test_a_worker_whose_module_has_such_a_name_is_told_so(jobs, command, name):
     (jobs.folder / f"{name}.py").write_text(WORKER)
-    is_hidden(jobs.run(command, f"{name}:Worker('A')"), name)
-
-
-@pytest.mark.acceptance
-def test_so_is_one_that_up_starts(installed):
-    (installed.folder / "queue.py").write_text(WORKER)
-    is_hidden(installed.run("up", "queue:Worker('A')"), "queue")
-
-
-def is_hidden(done, name):
+    done = jobs.run(command, f"{name}:Worker('A')")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert f"'{name}.py' in the current folder is hidden by the module '{name}'" in line
@@ -201,26 +198,18 @@ def test_what_queue_for_raises_is_kept_as_the_cause(client, prefix):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("command", "body", "said"),
     [
-        ("raise ValueError('no luck')", "queue_names() or timeout() fails: ValueError: no luck"),
-        ("return None", "queue_names() or timeout() fails: TypeError: 'NoneType'"),
-        ("return []", "queue_names() gives no queue to work"),
-        ("return [None]", "bad queue name None"),
-        ("return 7", "queue_names() or timeout() fails: TypeError: 'int'"),
-        ("return 'work-A'", "queue_names() gives the text 'work-A'"),
+        ("work", "raise ValueError('no luck')", "queue_names() or timeout() fails: ValueError: no luck"),
+        ("work", "return None", "queue_names() or timeout() fails: TypeError: 'NoneType'"),
+        ("work", "return []", "queue_names() gives no queue to work"),
+        ("work", "return [None]", "bad queue name None"),
+        ("work", "return 7", "queue_names() or timeout() fails: TypeError: 'int'"),
+        ("work", "return 'work-A'", "queue_names() gives the text 'work-A'"),
+        pytest.param(*("up", "return 'work-A'", "queue_names() gives the text 'work-A'"), marks=pytest.mark.acceptance),
     ],
 )
-def test_queue_names_that_fail_at_the_start_are_told_in_one_line(jobs, body, said):
-    queue_names_fail(jobs, "work", body, said)
-
-
-@pytest.mark.acceptance
-def test_so_are_those_of_up(jobs):
-    queue_names_fail(jobs, "up", "return 'work-A'", "queue_names() gives the text 'work-A'")
-
-
-def queue_names_fail(jobs, command, body, said):
+def test_queue_names_that_fail_at_the_start_are_told_in_one_line(jobs, command, body, said):
     (jobs.folder / "jobs.py").write_text(
         "from redbike import RoundRobin\nclass Worker(RoundRobin):\n"
         f"    def queue_names(self):\n        {body}\n    def work(self, jobid):\n        pass\n"
