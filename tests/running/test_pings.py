@@ -366,7 +366,14 @@ bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
 bike.work_one()
 {then}
 """
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=60)
+    pinged.hanging.clear()
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
+    wait_until(lambda: pinged.called)
+    # Time to end without waiting for the answer, which it must not do.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1)
+    pinged.hanging.set()
+    assert process.wait(60) == 0
     assert pinged.called == ["/x/start", "/x"]
 
 
