@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -14,21 +15,8 @@ from redbike.async_results import PAGE, AsyncResults, Reader
 from redbike.asynchronous import THREADS
 from redbike.config import Settings
 from redbike.serving.embedded import EmbeddedServer
+from tests.running.loops import Gate
 from tests.waiting import wait_until
-
-
-class Gate(RoundRobin):
-    """Works jobs that end when `opened` is set."""
-
-    def __init__(self):
-        super().__init__("A")
-        self.begun, self.opened = threading.Event(), threading.Event()
-        self.worked = []
-
-    def work(self, jobid):
-        self.begun.set()
-        assert self.opened.wait(20)
-        self.worked.append(jobid)
 
 
 @pytest.fixture
@@ -36,8 +24,18 @@ def bike(client, prefix):
     return AsyncRedbike(Gate(), prefix, client)
 
 
-async def until(condition, timeout=10.0):
-    async with asyncio.timeout(timeout):
+def in_loop(test):
+    """Run an asynchronous test."""
+
+    @functools.wraps(test)
+    def run(**fixtures):
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+async def until(condition):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -50,23 +48,21 @@ def names():
     return {thread.name for thread in threading.enumerate()}
 
 
-def test_calls_are_awaited_and_results_are_read(bike):
-    async def main():
-        async with bike:
-            assert await bike.set("job:A", "EVERY:1h", timeout="5m") is True
-            assert (await bike.tell("job:A"))["options"] == {"timeout": 300}
-            many = await read(bike.set_many([("a:A", "NOW"), ("b:A", "nonsense"), ("c:A", "EVERY:1h")]))
-            assert [(jobid, result is True) for jobid, result in many] == [("a:A", True), ("b:A", False), ("c:A", True)]
-            assert sorted(jobid for jobid, _ in await read(bike.get_schedules())) == ["a:A", "c:A", "job:A"]
-            bike._bike.worker.opened.set()
-            assert await bike.work_one() == "a:A"
-            assert [job.jobid async for job in bike.jobs("c*")] == ["c:A"]
-            with pytest.raises(NoSuchJob):
-                await bike.why("nobody:A")
-            with pytest.raises(NoSuchJob):
-                await read(bike.jobs("job:A", "nobody:A"))
-
-    asyncio.run(main())
+@in_loop
+async def test_calls_are_awaited_and_results_are_read(bike):
+    async with bike:
+        assert await bike.set("job:A", "EVERY:1h", timeout="5m") is True
+        assert (await bike.tell("job:A"))["options"] == {"timeout": 300}
+        many = await read(bike.set_many([("a:A", "NOW"), ("b:A", "nonsense"), ("c:A", "EVERY:1h")]))
+        assert [(jobid, result is True) for jobid, result in many] == [("a:A", True), ("b:A", False), ("c:A", True)]
+        assert sorted(jobid for jobid, _ in await read(bike.get_schedules())) == ["a:A", "c:A", "job:A"]
+        bike._bike.worker.opened.set()
+        assert await bike.work_one() == "a:A"
+        assert [job.jobid async for job in bike.jobs("c*")] == ["c:A"]
+        with pytest.raises(NoSuchJob):
+            await bike.why("nobody:A")
+        with pytest.raises(NoSuchJob):
+            await read(bike.jobs("job:A", "nobody:A"))
 
 
 class Numbers:
@@ -80,7 +76,7 @@ class Numbers:
     def generate(self):
         try:
             while self.left:
-                assert self.going_on.wait(20)
+                assert self.going_on.wait(60)
                 self.left, self.taken = self.left - 1, self.taken + 1
                 yield self.taken
         finally:
@@ -91,75 +87,67 @@ def results_of(bike, numbers):
     return AsyncResults(bike._call, bike._discard, Reader(lambda _: numbers.generate()))
 
 
-def test_results_are_read_a_page_at_a_time(bike):
-    async def main():
-        numbers = Numbers(10 * PAGE)
-        async with bike:
-            results = results_of(bike, numbers)
-            assert numbers.taken == 0
-            for number in range(1, PAGE + 1):
-                assert await anext(results) == number
-                assert numbers.taken == PAGE
-            assert await anext(results) == PAGE + 1
-            assert len(await read(results)) == 9 * PAGE - 1
-            with pytest.raises(StopAsyncIteration):
-                await anext(results)
-
-    asyncio.run(main())
+@in_loop
+async def test_results_are_read_a_page_at_a_time(bike):
+    numbers = Numbers(10 * PAGE)
+    async with bike:
+        results = results_of(bike, numbers)
+        assert numbers.taken == 0
+        for number in range(1, PAGE + 1):
+            assert await anext(results) == number
+            assert numbers.taken == PAGE
+        assert await anext(results) == PAGE + 1
+        assert len(await read(results)) == 9 * PAGE - 1
+        with pytest.raises(StopAsyncIteration):
+            await anext(results)
 
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_results_that_are_left_half_way_are_dropped_in_a_thread(bike, closes):
-    async def main():
-        numbers = Numbers(10 * PAGE)
-        async with bike:
-            results = results_of(bike, numbers)
-            async for _ in results:
-                break
-            if closes:
-                await results.aclose()
-                assert await read(results) == []
-            del results
-            await until(lambda: numbers.closed_in)
-        assert numbers.closed_in.startswith("redbike-call")
-        assert numbers.taken == PAGE
-
-    asyncio.run(main())
+@in_loop
+async def test_results_that_are_left_half_way_are_dropped_in_a_thread(bike, closes):
+    numbers = Numbers(10 * PAGE)
+    async with bike:
+        results = results_of(bike, numbers)
+        async for _ in results:
+            break
+        if closes:
+            await results.aclose()
+            assert await read(results) == []
+        del results
+        await until(lambda: numbers.closed_in)
+    assert numbers.closed_in.startswith("redbike-call")
+    assert numbers.taken == PAGE
 
 
-def test_a_task_that_is_cancelled_while_it_waits_loses_no_result(bike):
-    async def main():
-        numbers = Numbers(PAGE)
-        numbers.going_on.clear()
-        async with bike:
-            results = results_of(bike, numbers)
-            for _ in range(3):
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.01):
-                        await anext(results)
-            tasks = [asyncio.ensure_future(anext(results)) for _ in range(3)]
-            await asyncio.sleep(0)
-            numbers.going_on.set()
-            assert sorted(await asyncio.gather(*tasks)) == [1, 2, 3]
-            assert await read(results) == list(range(4, PAGE + 1))
-
-    asyncio.run(main())
+@in_loop
+async def test_a_task_that_is_cancelled_while_it_waits_loses_no_result(bike):
+    numbers = Numbers(PAGE)
+    numbers.going_on.clear()
+    async with bike:
+        results = results_of(bike, numbers)
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await anext(results)
+        tasks = [asyncio.ensure_future(anext(results)) for _ in range(3)]
+        await asyncio.sleep(0)
+        numbers.going_on.set()
+        assert sorted(await asyncio.gather(*tasks)) == [1, 2, 3]
+        assert await read(results) == list(range(4, PAGE + 1))
 
 
-def test_an_error_comes_behind_the_results_before_it(bike):
+@in_loop
+async def test_an_error_comes_behind_the_results_before_it(bike):
     def generate():
         yield 1
         raise NoSuchJob("nobody")
 
-    async def main():
-        async with bike:
-            results = AsyncResults(bike._call, bike._discard, Reader(lambda _: generate()))
-            assert await anext(results) == 1
-            with pytest.raises(NoSuchJob):
-                await anext(results)
-            assert await read(results) == []
-
-    asyncio.run(main())
+    async with bike:
+        results = AsyncResults(bike._call, bike._discard, Reader(lambda _: generate()))
+        assert await anext(results) == 1
+        with pytest.raises(NoSuchJob):
+            await anext(results)
+        assert await read(results) == []
 
 
 @pytest.mark.parametrize(
@@ -184,64 +172,55 @@ def test_jobs_that_nobody_sets_are_a_warning(bike, number, said):
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_a_loop_that_is_cancelled_ends_after_its_current_job(client, prefix, concurrency):
+@in_loop
+async def test_a_loop_that_is_cancelled_ends_after_its_current_job(client, prefix, concurrency):
     worker = Gate()
     bike = AsyncRedbike(worker, prefix, client)
-
-    async def main():
-        async with bike:
-            working = asyncio.create_task(bike.work(concurrency))
-            dispatching = asyncio.create_task(bike.dispatch())
-            await bike.set("job:A", "AT:1")
-            await until(worker.begun.is_set)
-            working.cancel()
-            done, _ = await asyncio.wait([working], timeout=0.2)
-            assert not done
-            assert not dispatching.done()
-            worker.opened.set()
-            with pytest.raises(asyncio.CancelledError):
-                await working
-            assert worker.worked == ["job:A"]
-            assert (await bike.tell("job:A"))["status"].startswith("STP:")
-            dispatching.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await dispatching
-            await until(lambda: "redbike-loop" not in names())
-
-    asyncio.run(main())
+    async with bike:
+        working = asyncio.create_task(bike.work(concurrency))
+        dispatching = asyncio.create_task(bike.dispatch())
+        await bike.set("job:A", "AT:1")
+        await until(worker.begun.is_set)
+        working.cancel()
+        done, _ = await asyncio.wait([working], timeout=0.2)
+        assert not done
+        assert not dispatching.done()
+        worker.opened.set()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert worker.worked == ["job:A"]
+        assert (await bike.tell("job:A"))["status"].startswith("STP:")
+        dispatching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await dispatching
+        await until(lambda: "redbike-loop" not in names())
 
 
-def test_stop_ends_all_loops_without_an_error(bike):
-    async def main():
-        async with bike:
-            loops = [asyncio.create_task(bike.dispatch()), asyncio.create_task(bike.work())]
-            while len(await bike.workers()) < 2:
-                await asyncio.sleep(0.01)
-            bike.stop()
-            assert await asyncio.gather(*loops) == [None, None]
-            await bike.work()
-
-    asyncio.run(main())
-
-
-def test_stop_before_it_has_connected_counts(bike):
-    async def main():
+@in_loop
+async def test_stop_ends_all_loops_without_an_error(bike):
+    async with bike:
+        loops = [asyncio.create_task(bike.dispatch()), asyncio.create_task(bike.work())]
+        while len(await bike.workers()) < 2:
+            await asyncio.sleep(0.01)
         bike.stop()
-        await asyncio.gather(bike.dispatch(), bike.work())
-        await bike.close()
-
-    asyncio.run(main())
+        assert await asyncio.gather(*loops) == [None, None]
+        await bike.work()
 
 
-def test_an_error_of_a_loop_is_raised(bike):
-    async def main():
-        async with bike:
-            with pytest.raises(BadConfig, match="cannot read"):
-                await bike.dispatch(csvfilename="nowhere.csv")
-            with pytest.raises(BadConfig, match="bad concurrency 0: 1 to 1000 are allowed"):
-                await bike.work(0)
+@in_loop
+async def test_stop_before_it_has_connected_counts(bike):
+    bike.stop()
+    await asyncio.gather(bike.dispatch(), bike.work())
+    await bike.close()
 
-    asyncio.run(main())
+
+@in_loop
+async def test_an_error_of_a_loop_is_raised(bike):
+    async with bike:
+        with pytest.raises(BadConfig, match="cannot read"):
+            await bike.dispatch(csvfilename="nowhere.csv")
+        with pytest.raises(BadConfig, match="bad concurrency 0: 1 to 1000 are allowed"):
+            await bike.work(0)
 
 
 # Opening and closing
@@ -291,39 +270,36 @@ def test_a_closed_one_is_closed(bike, client, prefix):
 # Events
 
 
-def test_events_come_as_they_happen_and_hold_nothing_up(client, prefix):
-    async def main():
-        async with AsyncRedbike(Gate(), prefix, client, noted_as="me") as bike:
-            # More than there are threads for calls.
-            streams = [bike.events() for _ in range(THREADS + 4)]
-            first = [asyncio.ensure_future(anext(stream)) for stream in streams]
-            while client.pubsub_shardnumsub(f"{prefix}-log")[0][1] < len(streams):
-                await asyncio.sleep(0.01)
-            await bike.set("job:A", "EVERY:1h")
-            assert {event.jobid for event in await asyncio.gather(*first)} == {"job:A"}
-            waiting = asyncio.ensure_future(anext(streams[0]))
-            await until(lambda: "redbike-events" in names())
-            waiting.cancel()
-            del streams, first, waiting
-            gc.collect()
-            await until(lambda: "redbike-events" not in names())
-            while client.pubsub_shardnumsub(f"{prefix}-log")[0][1]:
-                await asyncio.sleep(0.01)
-
-    asyncio.run(main())
+def listeners(client, prefix):
+    return client.pubsub_shardnumsub(f"{prefix}-log")[0][1]
 
 
-def test_closing_ends_the_events(bike, client, prefix):
-    async def main():
-        async with bike:
-            reading = asyncio.ensure_future(read(bike.events()))
-            while not client.pubsub_shardnumsub(f"{prefix}-log")[0][1]:
-                await asyncio.sleep(0.01)
-        async with asyncio.timeout(20):
-            assert await reading == []
+@in_loop
+async def test_events_come_as_they_happen_and_hold_nothing_up(client, prefix):
+    async with AsyncRedbike(Gate(), prefix, client, noted_as="me") as bike:
+        # More than there are threads for calls.
+        streams = [bike.events() for _ in range(THREADS + 4)]
+        first = [asyncio.ensure_future(anext(stream)) for stream in streams]
+        await until(lambda: listeners(client, prefix) == THREADS + 4)
+        await bike.set("job:A", "EVERY:1h")
+        assert {event.jobid for event in await asyncio.gather(*first)} == {"job:A"}
+        waiting = asyncio.ensure_future(anext(streams[0]))
+        await until(lambda: "redbike-events" in names())
+        waiting.cancel()
+        del streams, first, waiting
+        gc.collect()
         await until(lambda: "redbike-events" not in names())
+        await until(lambda: not listeners(client, prefix))
 
-    asyncio.run(main())
+
+@in_loop
+async def test_closing_ends_the_events(bike, client, prefix):
+    async with bike:
+        reading = asyncio.ensure_future(read(bike.events()))
+        await until(lambda: listeners(client, prefix))
+    async with asyncio.timeout(60):
+        assert await reading == []
+    await until(lambda: "redbike-events" not in names())
 
 
 # The event loop goes on
@@ -350,78 +326,73 @@ def frozen(tmp_path, prefix):
     server = EmbeddedServer(tmp_path / "server")
     server.start()
     pid = server.status()["pid"]
-    settings = {"unix_socket_path": str(server.socket), "socket_timeout": 1.0}
+    settings = {"unix_socket_path": str(server.socket), "socket_timeout": 0.3}
     yield settings, lambda: os.kill(pid, signal.SIGSTOP)
     os.kill(pid, signal.SIGCONT)
     server.stop()
 
 
 # A call that blocked the loop would leave no time for more than one or two.
-ENOUGH = 10
+ENOUGH = 5
 
 
-def test_no_call_blocks_the_loop_while_the_server_does_not_answer(frozen, prefix):
+@in_loop
+async def test_no_call_blocks_the_loop_while_the_server_does_not_answer(frozen, prefix):
     settings, freeze = frozen
-
-    async def main():
-        bike = AsyncRedbike(Gate(), prefix, settings)
-        await bike.set("job:A", "EVERY:1h")
-        working = asyncio.create_task(bike.work())
-        while not await bike.workers():
-            await asyncio.sleep(0.01)
-        freeze()
-        calls = [
-            lambda: bike.set("job:A", "NOW"),
-            lambda: bike.tell("job:A"),
-            lambda: read(bike.get_schedules()),
-            lambda: read(bike.set_many([("job:A", "NOW")])),
-            lambda: anext(bike.events()),
-            lambda: asyncio.gather(*(bike.is_halted() for _ in range(2 * THREADS))),
-        ]
-        for call in calls:
-            async with ticking() as ticks:
-                with pytest.raises(Unreachable):
-                    await call()
-            assert len(ticks) >= ENOUGH
+    bike = AsyncRedbike(Gate(), prefix, settings)
+    await bike.set("job:A", "EVERY:1h")
+    working = asyncio.create_task(bike.work())
+    while not await bike.workers():
+        await asyncio.sleep(0.01)
+    freeze()
+    calls = [
+        lambda: bike.set("job:A", "NOW"),
+        lambda: bike.tell("job:A"),
+        lambda: read(bike.get_schedules()),
+        lambda: read(bike.set_many([("job:A", "NOW")])),
+        lambda: anext(bike.events()),
+        lambda: asyncio.gather(*(bike.is_halted() for _ in range(2 * THREADS))),
+    ]
+    for call in calls:
         async with ticking() as ticks:
-            working.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await working
-            await bike.close()
-        async with ticking() as ticks:
-            with pytest.raises(ServerError):
-                async with AsyncRedbike(Gate(), prefix, settings):
-                    pass
+            with pytest.raises(Unreachable):
+                await call()
         assert len(ticks) >= ENOUGH
+    async with ticking() as ticks:
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        await bike.close()
+    async with ticking() as ticks:
+        with pytest.raises(ServerError):
+            async with AsyncRedbike(Gate(), prefix, settings):
+                pass
+    assert len(ticks) >= ENOUGH
 
-    asyncio.run(main())
 
-
-def test_closing_once_more_waits_for_what_was_cancelled(client, prefix):
+@in_loop
+async def test_closing_once_more_waits_for_what_was_cancelled(client, prefix):
     worker = Gate()
     bike = AsyncRedbike(worker, prefix, client)
-
-    async def main():
-        working = asyncio.create_task(bike.work())
-        await bike.set("job:A", "NOW")
-        await until(worker.begun.is_set)
-        first = asyncio.create_task(bike.close())
-        await until(lambda: "redbike-close" in names())
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        async with ticking() as ticks:
-            second = asyncio.create_task(bike.close())
-            await until(lambda: len(ticks) >= ENOUGH)
-            assert not second.done()
-        worker.opened.set()
-        await asyncio.gather(second, working)
-        assert worker.worked == ["job:A"]
-
-    asyncio.run(main())
+    working = asyncio.create_task(bike.work())
+    await bike.set("job:A", "NOW")
+    await until(worker.begun.is_set)
+    first = asyncio.create_task(bike.close())
+    await until(lambda: "redbike-close" in names())
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    async with ticking() as ticks:
+        second = asyncio.create_task(bike.close())
+        await until(lambda: len(ticks) >= ENOUGH)
+        assert not second.done()
+    worker.opened.set()
+    await asyncio.gather(second, working)
+    assert worker.worked == ["job:A"]
 
 
-def test_a_job_may_close_what_another_task_closes(client, prefix):
+@in_loop
+async def test_a_job_may_close_what_another_task_closes(client, prefix):
     class Closer(Gate):
         async def work(self, jobid):
             self.begun.set()
@@ -431,34 +402,27 @@ def test_a_job_may_close_what_another_task_closes(client, prefix):
 
     worker = Closer()
     bike = AsyncRedbike(worker, prefix, client)
-
-    async def main():
-        working = asyncio.create_task(bike.work())
-        await bike.set("job:A", "NOW")
-        await until(worker.begun.is_set)
-        closing = asyncio.create_task(bike.close())
-        await until(lambda: "redbike-close" in names())
-        worker.opened.set()
-        async with asyncio.timeout(30):
-            await asyncio.gather(closing, working)
-        assert worker.worked == ["job:A"]
-
-    asyncio.run(main())
+    working = asyncio.create_task(bike.work())
+    await bike.set("job:A", "NOW")
+    await until(worker.begun.is_set)
+    closing = asyncio.create_task(bike.close())
+    await until(lambda: "redbike-close" in names())
+    worker.opened.set()
+    async with asyncio.timeout(60):
+        await asyncio.gather(closing, working)
+    assert worker.worked == ["job:A"]
 
 
-def test_closing_waits_without_blocking_the_loop(client, prefix):
+@in_loop
+async def test_closing_waits_without_blocking_the_loop(client, prefix):
     worker = Gate()
     bike = AsyncRedbike(worker, prefix, client)
-
-    async def main():
-        working = asyncio.create_task(bike.work())
-        await bike.set("job:A", "NOW")
-        await until(worker.begun.is_set)
-        async with ticking() as ticks:
-            closing = asyncio.create_task(bike.close())
-            await until(lambda: len(ticks) >= ENOUGH)
-            assert not closing.done()
-            worker.opened.set()
-            await asyncio.gather(closing, working)
-
-    asyncio.run(main())
+    working = asyncio.create_task(bike.work())
+    await bike.set("job:A", "NOW")
+    await until(worker.begun.is_set)
+    async with ticking() as ticks:
+        closing = asyncio.create_task(bike.close())
+        await until(lambda: len(ticks) >= ENOUGH)
+        assert not closing.done()
+        worker.opened.set()
+        await asyncio.gather(closing, working)

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from redbike import Redbike, RoundRobin
 from redbike.keeping.fsck import fsck
 from redbike.serving.embedded import EmbeddedServer
 from redbike.state.jobs import JobToSet
+from redbike.working.run_log import MOST
 from tests.commandline import Shell
 from tests.waiting import wait_until
 
@@ -30,7 +32,7 @@ class Failing(RoundRobin):
         raise ValueError(f"no luck with {jobid}")
 """
 FLOOD = 20_000  # due jobs
-FAILING = 3_000
+FAILING = 600
 
 
 class Site:
@@ -77,7 +79,7 @@ def refused(done: "subprocess.CompletedProcess[str]") -> None:
 
 def test_without_memory_no_job_is_entered_and_those_that_are_there_go_on(site):
     shell = site.shell
-    for jobid, schedule in {"every:A": "EVERY:1s", "later:A": "EVERY:1h", "spare:A": "NOW", "once:A": "NOW"}.items():
+    for jobid, schedule in {"every:A": "EVERY:0.3", "later:A": "EVERY:1h", "spare:A": "NOW", "once:A": "NOW"}.items():
         assert shell.run("set", jobid, schedule).returncode == 0
     (shell.folder / "jobs.csv").write_text("new:A,NOW\n")
     before = dict(site.bike.get_schedules())
@@ -102,7 +104,7 @@ def test_without_memory_no_job_is_entered_and_those_that_are_there_go_on(site):
     [line] = shell.log("dispatch").splitlines()
     assert "INFO dispatches the prefix 'redbike', on " in line
     assert shell.run("control", "HALT").returncode == 0
-    assert [loop.wait(timeout=2) for loop in loops] == [0, 0]
+    assert [loop.wait(timeout=60) for loop in loops] == [0, 0]
     assert "WARNING" not in shell.log("dispatch") + shell.log("work")
     site.client.config_set("maxmemory", 0)
     assert shell.run("set", "new:A", "NOW").returncode == 0
@@ -121,9 +123,9 @@ def test_a_flood_of_due_jobs_passes_in_small_steps(site):
     scripts = [entry for entry in site.client.slowlog_get(100_000) if entry["command"].startswith(b"EVALSHA")]
     assert site.client.llen(site.bike.store.keys.queue("work-A")) == FLOOD
     assert len(scripts) > FLOOD / 100
-    # One may have lost the processor to another process in the middle.
-    slow = [entry["duration"] for entry in scripts if entry["duration"] > 10_000]
-    assert len(slow) <= len(scripts) / 20, slow
+    # Many may have lost the processor to another process in the middle: so what the quickest quarter has taken.
+    durations = sorted(entry["duration"] for entry in scripts)
+    assert durations[len(durations) // 4] < 10_000, durations
     assert megabytes(dispatcher) < 100
     assert site.client.lindex(site.bike.store.keys.queue("work-A"), -1) == b"0:A"
 
@@ -145,5 +147,6 @@ def test_a_flood_of_failures_leaves_the_newest_of_them_and_a_log_that_can_be_rea
     assert 1 <= len([line for line in log if line.startswith("Traceback")]) <= 2
     told = [line for line in log if " INFO " in line]
     assert len(log) - len(told) < FAILING + 50
-    assert len(told) < FAILING / 2
+    first, *_, last = (datetime.fromisoformat(line.split()[0]) for line in told)
+    assert len(told) <= (MOST + 2) * ((last - first).total_seconds() + 2), "so many in a second"
     assert list(fsck(site.bike.store)) == []

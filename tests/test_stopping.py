@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 import redis
@@ -11,30 +12,9 @@ import redis
 from redbike import Redbike, RoundRobin, Unreachable
 from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import ROOT
+from tests.running import loops
+from tests.running.loops import Acting, Gate
 from tests.waiting import wait_until
-
-
-class Gate(RoundRobin):
-    """Works jobs that end when `opened` is set."""
-
-    def __init__(self):
-        super().__init__("A")
-        self.begun, self.opened = threading.Event(), threading.Event()
-        self.worked = []
-
-    def work(self, jobid):
-        self.begun.set()
-        assert self.opened.wait(20)
-        self.worked.append(jobid)
-
-
-class Stopper(RoundRobin):
-    """Works jobs that call `act`."""
-
-    act = None
-
-    def work(self, jobid):
-        self.act()
 
 
 @pytest.fixture
@@ -61,16 +41,11 @@ def start(*calls):
         except BaseException as error:
             raised.append(error)
 
-    threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
-    for thread in threads:
-        thread.start()
-    return threads, raised
+    return [loops.start(partial(run, call)) for call in calls], raised
 
 
 def join(threads):
-    for thread in threads:
-        thread.join(20)
-    assert not any(thread.is_alive() for thread in threads)
+    loops.join(*threads)
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -81,7 +56,7 @@ def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concur
     others, _ = start(other.dispatch)
     wait_until(lambda: len(bike.workers()) == 3)
     bike.set("job:A", "AT:1")
-    assert worker.begun.wait(20)
+    assert worker.begun.wait(60)
     bike.stop()
     bike.stop()
     join(threads[:1])
@@ -97,9 +72,9 @@ def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concur
 
 
 def test_a_job_may_stop_its_own_loop(client, prefix):
-    worker = Stopper("A")
+    worker = Acting()
     bike = Redbike(worker, prefix, client)
-    worker.act = bike.stop
+    worker.act = lambda _: bike.stop()
     bike.set("job:A", "CONTINUE")
     threads, raised = start(bike.work)
     join(threads)
@@ -167,15 +142,11 @@ def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(server_url, clien
         stdout=subprocess.PIPE,
         text=True,
     )
-    try:
-        assert process.stdout.readline() == "begun\n"
-        process.send_signal(signal.SIGUSR1)
-        assert process.stdout.readline() == "stopped\n"
-        out, _ = process.communicate("\n", timeout=30)
-        assert (out, process.returncode) == ("ended\nover\n", 0)
-    finally:
-        process.kill()
-        process.wait()
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "stopped\n"
+    out, _ = process.communicate("\n", timeout=60)
+    assert (out, process.returncode) == ("ended\nover\n", 0)
 
 
 # Closing
@@ -215,7 +186,7 @@ def test_close_waits_for_the_loops_of_other_threads(client, named):
     with named(worker) as bike:
         threads, raised = start(bike.dispatch, lambda: bike.work(2))
         bike.set("job:A", "NOW")
-        assert worker.begun.wait(20)
+        assert worker.begun.wait(60)
         closing, _ = start(bike.close)
         join(threads[:1])
         assert closing[0].is_alive()
@@ -228,9 +199,9 @@ def test_close_waits_for_the_loops_of_other_threads(client, named):
 
 @pytest.mark.parametrize("concurrency", [None, 1, 2])
 def test_close_in_a_job_does_not_wait_for_itself(client, named, concurrency):
-    worker = Stopper("A")
+    worker = Acting()
     bike = named(worker)
-    worker.act = bike.close
+    worker.act = lambda _: bike.close()
     bike.set("job:A", "NOW")
     threads, raised = start(bike.work_one if concurrency is None else lambda: bike.work(concurrency))
     join(threads)
@@ -269,7 +240,7 @@ def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, l
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_close_while_other_threads_go_on_calling(client, named, limit):
-    for _ in range(5):
+    for _ in range(2):
         bike, done, is_over = named(Gate(), **limit), [], threading.Event()
 
         def call(bike=bike, done=done, is_over=is_over):
@@ -296,7 +267,7 @@ def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
     def interrupt():
         wait_until(lambda: is_waiting(client))
         signal.pthread_kill(main, signal.SIGUSR1)
-        assert closed.wait(20)
+        assert closed.wait(60)
         paused()
 
     before = signal.signal(signal.SIGUSR1, lambda *_: (bike.close(), closed.set()))

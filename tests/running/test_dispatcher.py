@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -17,44 +18,32 @@ from redbike.state.run import LEASE, Placement, Run
 from redbike.state.scripts import SCRIPTS, Pipeline
 from redbike.state.store import Store
 from redbike.working.worker_class import RoundRobin
+from tests.running.loops import blocked, join, start
 from tests.states import dump
 from tests.verbs import run_job, set_job, survey, take_many, take_one
 from tests.waiting import wait_until
 
 
 @pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, RoundRobin("A").queue_for)
-
-
-@pytest.fixture
 def running(store):
     """Starts dispatchers in threads, and halts them."""
     threads = []
-
-    def start(settings=None, **more):
-        thread = threading.Thread(target=Dispatcher(store, settings or Settings()).dispatch, kwargs=more)
-        thread.start()
-        threads.append(thread)
-        return thread
-
-    yield start
+    yield lambda settings=None, **more: threads.append(
+        start(partial(Dispatcher(store, settings or Settings()).dispatch, **more))
+    )
     store.halt()
-    for thread in threads:
-        thread.join(timeout=10)
-        assert not thread.is_alive()
+    join(*threads)
 
 
 def place(store, jobid):
     return (store.questions.inspect([jobid])[0].status or "").partition(":")[0]
 
 
-def test_a_pass_moves_all_that_is_due_and_nothing_else(store):
+def test_a_pass_moves_all_that_is_due_and_nothing_else(store, dispatcher):
     now = store.timeline.read_dispatched()[0]
     for n in range(3 * PAGE):
         set_job(store.at(now), f"{n}:A", "EVERY:10@0.0", now + 1 + n / 1000)
     set_job(store, "later:A", "EVERY:10@0.0", now + 1000)
-    dispatcher = Dispatcher(store, Settings())
     assert dispatcher.dispatch_due(now + 1) == 1
     assert dispatcher.dispatch_due(now + 100) == 3 * PAGE - 1
     assert dispatcher.dispatch_due(now + 100) == 0
@@ -63,10 +52,9 @@ def test_a_pass_moves_all_that_is_due_and_nothing_else(store):
     assert queue[::-1] == [b"%d:A" % n for n in range(3 * PAGE)]
 
 
-def test_a_lost_run_is_found_and_run_again_and_the_third_time_is_the_last(store):
+def test_a_lost_run_is_found_and_run_again_and_the_third_time_is_the_last(store, dispatcher):
     now = store.timeline.read_dispatched()[0]
     set_job(store.at(now), "job:A", "EVERY:1000@0.0", now)
-    dispatcher = Dispatcher(store, Settings())
     for losses in range(3):
         run = take_one(store.at(now), [("work-A", 1000.0)], f"tag{losses}")
         assert isinstance(run, Run)
@@ -107,13 +95,11 @@ def streaks(store, jobids):
     return [Streak.parse(state.streak) for state in store.questions.inspect(jobids)]
 
 
-def test_runs_that_were_lost_together_are_ended_by_one_script(store, sent):
+def test_runs_that_were_lost_together_are_ended_by_one_script(store, sent, dispatcher):
     jobids = [f"{n}:A" for n in range(64)]
     runs = take_together(store, jobids)
-    dispatcher = Dispatcher(store, Settings())
     sent.clear()
     dispatcher.dispatch_due(1000.0 + LEASE)
-    dispatcher.close()
     assert sent == ["survey", "end"]
     assert streaks(store, jobids) == [Streak(alone=True)] * len(jobids)
     assert [state.waiting.due for state in store.questions.inspect(jobids)] == [run.due for run in runs]
@@ -121,7 +107,7 @@ def test_runs_that_were_lost_together_are_ended_by_one_script(store, sent):
     assert list(fsck(store)) == []
 
 
-def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_alone(store, sent):
+def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_alone(store, sent, dispatcher):
     """None is ended before the places of all are known: what is left of a part would look like a run of its own."""
     jobids = [f"{n}:A" for n in range(6)]
     take_together(store, jobids)
@@ -130,20 +116,11 @@ def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_al
     set_job(store.at(1001.0), "3:A", "STOP", None)
     store.jobs.unset("4:A")
     set_job(store.at(1001.0), "5:A", "NOW", "now", once=True)
-    dispatcher = Dispatcher(store, Settings())
     sent.clear()
     dispatcher.dispatch_due(1000.0 + LEASE)
-    dispatcher.close()
     assert sent == ["survey", "end", "end"]
     states = {state.jobid: state for state in store.questions.inspect(jobids)}
-    assert {jobid: place(store, jobid) for jobid in jobids} == {
-        "0:A": "ENQ",
-        "1:A": "ENQ",
-        "2:A": "TML",
-        "3:A": "STP",
-        "4:A": "",
-        "5:A": "ENQ",
-    }
+    assert [place(store, jobid) for jobid in jobids] == ["ENQ", "ENQ", "TML", "STP", "", "ENQ"]
     assert (states["0:A"].streak, states["1:A"].streak) == ("0 0 alone", "0 0 alone")
     assert states["2:A"].timeline == 1015.0
     assert states["5:A"].waiting.due == 1001.0
@@ -151,12 +128,11 @@ def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_al
     assert list(fsck(store)) == []
 
 
-def test_a_run_that_something_was_set_for_once_more_meanwhile_is_ended_all_the_same(store):
+def test_a_run_that_something_was_set_for_once_more_meanwhile_is_ended_all_the_same(store, dispatcher):
     """While the places are computed again."""
     jobids = ["0:A", "1:A", "2:A"]
     take_together(store, jobids)
     run_job(store.at(1001.0), "0:A")
-    dispatcher = Dispatcher(store, Settings())
     end_whole, later = dispatcher._end_whole, [lambda: run_job(store.at(1002.0), "1:A")]
     later.append(lambda: set_job(store.at(1003.0), "0:A", "EVERY:7@0.0", 1500.0))
 
@@ -168,7 +144,6 @@ def test_a_run_that_something_was_set_for_once_more_meanwhile_is_ended_all_the_s
 
     dispatcher._end_whole = meanwhile
     dispatcher.dispatch_due(1000.0 + LEASE)
-    dispatcher.close()
     assert [place(store, jobid) for jobid in jobids] == ["TML", "ENQ", "ENQ"]
     assert streaks(store, jobids) == [Streak(), Streak(alone=True), Streak(alone=True)]
     assert list(fsck(store)) == []
@@ -190,28 +165,24 @@ def test_runs_that_must_not_be_repeated_are_ended_by_one_script_too(store, sent,
     assert list(fsck(store)) == []
 
 
-def test_runs_of_one_tag_are_lost_together_whatever_their_deadlines(client, prefix):
+def test_runs_of_one_tag_are_lost_together_whatever_their_deadlines(client, prefix, dispatcher):
     """Also after the deadline of some, as a worker that is dead ends none of them."""
     store = Store(client, prefix, RoundRobin("A:B").queue_for)
     jobids = ["slow:A", "quick:B"]
     take_together(store, jobids, queues=(("work-A", 100.0), ("work-B", 1.0)))
-    dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due(1000.0 + LEASE - 0.1)
     assert [place(store, jobid) for jobid in jobids] == ["WRK", "WRK"]
     dispatcher.dispatch_due(1000.0 + LEASE)
-    dispatcher.close()
     assert streaks(store, jobids) == [Streak(alone=True)] * 2
     assert list(fsck(store)) == []
 
 
-def test_a_run_that_is_left_of_those_that_were_taken_together_is_known_to_be_the_one(store):
+def test_a_run_that_is_left_of_those_that_were_taken_together_is_known_to_be_the_one(store, dispatcher):
     """All others have ended, or were given back: so it counts as a loss."""
     ended, released, slow = take_together(store, ["0:A", "1:A", "2:A"])
     store.at(1001.0).runs.end(ended, Placement("next", 5000.0))
     assert store.at(1001.0).runs.release([released]) == ["queue"]
-    dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due(1000.0 + LEASE)
-    dispatcher.close()
     assert streaks(store, [slow.jobid]) == [Streak(losses=1, tries=1, due=1000.0)]
     assert streaks(store, [ended.jobid, released.jobid]) == [Streak(), Streak()]
 
@@ -229,16 +200,14 @@ STRAYS = {
 }
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("stray", STRAYS)
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_tag_that_lists_jobs_which_are_not_in_flight_under_it_is_cleaned(store, sent, stray, number):
+def test_a_tag_that_lists_jobs_which_are_not_in_flight_under_it_is_cleaned(store, sent, stray, number, dispatcher):
     jobids = ["0:A", "1:A", "2:A"]
     take_together(store, jobids)
     for jobid in jobids[:number]:
         STRAYS[stray](store, jobid)
     strays = [store.questions.inspect([jobid])[0].running for jobid in jobids[:number]]
-    dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due(1000.0 + LEASE)
     keys = store.keys
     assert not store.client.hexists(keys.batches, "tag")
@@ -250,28 +219,24 @@ def test_a_tag_that_lists_jobs_which_are_not_in_flight_under_it_is_cleaned(store
     # There is nothing left to do.
     sent.clear()
     dispatcher.dispatch_due(1000.0 + LEASE)
-    dispatcher.close()
     assert sent == ["survey"]
 
 
-@pytest.mark.timeout(20)
-def test_tags_with_nothing_but_strays_do_not_keep_it_busy(store, small_pages, sent):
+def test_tags_with_nothing_but_strays_do_not_keep_it_busy(store, small_pages, sent, dispatcher):
     """More of them than one survey tells of, and behind them a run that is really lost."""
     for n in range(5):
         take_together(store, [f"{n}:A", f"{n}b:A"], tag=f"tag{n}", now=1000.0 + n)
     take_together(store, ["lost:A"], tag="tag9", now=1010.0)
     store.client.hdel(store.keys.running, *(jobid for n in range(5) for jobid in (f"{n}:A", f"{n}b:A")))
-    dispatcher = Dispatcher(store, Settings())
     for _ in range(6):
         sent.clear()
         dispatcher.dispatch_due(1010.0 + LEASE)
         assert len(sent) < 5, "a pass is no endless loop"
-    dispatcher.close()
     assert place(store, "lost:A") == "ENQ"
     assert store.client.zcard(store.keys.leases) == store.client.hlen(store.keys.batches) == 0
 
 
-def test_a_tag_that_is_alive_is_not_touched_because_of_its_strays(store):
+def test_a_tag_that_is_alive_is_not_touched_because_of_its_strays(store, dispatcher):
     """As soon as its worker is not heard of any more, it is cleaned."""
     _, run = take_together(store, ["0:A", "1:A"])
     move_to_another_tag(store, "0:A")
@@ -279,9 +244,7 @@ def test_a_tag_that_is_alive_is_not_touched_because_of_its_strays(store):
     found = survey(store.at(1000.0 + LEASE))
     assert (list(found.strays), [lost.jobid for lost in found.lost]) == (["tag"], ["1:A"])
     assert store.at(1000.0 + LEASE).runs.heartbeat([run]) == ["ok"]
-    dispatcher = Dispatcher(store, Settings())
     dispatcher._recover(store.at(1000.0 + LEASE), found)
-    dispatcher.close()
     after = dump(store)
     assert parse_batch(after[store.keys.batches][b"tag"].decode()) == ["1:A"]
     assert after[store.keys.running] == before[store.keys.running]
@@ -332,24 +295,25 @@ def test_it_sleeps_until_the_next_due_time_and_is_never_early(store, running):
     assert all(late >= 0 for late in moved.values())
 
 
-def test_it_wakes_for_what_is_set_earlier_than_all_before(store, running):
+def test_it_wakes_for_what_is_set_earlier_than_all_before(store, running, monkeypatch):
+    # Otherwise it would look after a while anyway.
+    for name in ("NAP", "LONGEST_SLEEP"):
+        monkeypatch.setattr(f"redbike.running.dispatcher.{name}", 600.0)
     set_job(store, "later:A", "EVERY:10@0.0", store.timeline.read_dispatched()[0] + 1000)
     running()
-    wait_until(lambda: store.timeline.read_dispatched()[1] is not None)
+    wait_until(lambda: blocked(store.client))
     set_job(store, "soon:A", "EVERY:10@0.0", store.timeline.read_dispatched()[0] + 0.05)
-    began = time.monotonic()
     wait_until(lambda: place(store, "soon:A") == "ENQ")
-    assert time.monotonic() - began < 1
 
 
 def test_two_dispatchers_enqueue_each_occurrence_once(store, running):
     running()
     running()
     now = store.timeline.read_dispatched()[0]
-    store.jobs.set([JobToSet(f"{n}:A", f"AT:{now + 0.5}", now + 0.5, True, "work-A") for n in range(2000)])
-    wait_until(lambda: store.client.llen(store.keys.queue("work-A")) >= 2000)
+    store.jobs.set([JobToSet(f"{n}:A", f"AT:{now + 0.3}", now + 0.3, True, "work-A") for n in range(1000)])
+    wait_until(lambda: store.client.llen(store.keys.queue("work-A")) >= 1000)
     assert list(fsck(store)) == []
-    assert len(set(store.client.lrange(store.keys.queue("work-A"), 0, -1))) == 2000
+    assert len(set(store.client.lrange(store.keys.queue("work-A"), 0, -1))) == 1000
 
 
 def test_the_first_pass_moves_what_is_due_by_after(store, running):
@@ -359,15 +323,15 @@ def test_the_first_pass_moves_what_is_due_by_after(store, running):
     wait_until(lambda: place(store, "job:A") == "ENQ")
 
 
-def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path):
+def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path, monkeypatch):
+    monkeypatch.setattr("redbike.running.dispatcher.NAP", 0.1)
     path = tmp_path / "timefile"
     running(Settings(timefile=str(path)))
     wait_until(path.exists)
     first = Timefile(path).read(store.timeline.read_dispatched()[0])
     wait_until(lambda: Timefile(path).read(store.timeline.read_dispatched()[0]) > first)
-    assert Timefile(path).read(store.timeline.read_dispatched()[0]) == pytest.approx(
-        store.timeline.read_dispatched()[1], abs=1.5
-    )
+    now, kept = store.timeline.read_dispatched()
+    assert Timefile(path).read(now) == pytest.approx(kept, abs=30)
 
 
 def test_a_timefile_that_is_of_no_use_is_reported_at_the_start_and_replaced(store, running, tmp_path, caplog):
@@ -457,12 +421,12 @@ def test_a_survey_costs_the_same_however_many_jobs_are_not_due(store):
     assert "no-writes" in SCRIPTS["survey"].text.partition("\n")[0]
 
 
-def test_after_an_outage_live_workers_may_send_their_heartbeats_first(store, monkeypatch):
+def test_after_an_outage_live_workers_may_send_their_heartbeats_first(store, monkeypatch, dispatcher):
     """The server was away for longer than a lease: that a worker was not heard of says nothing."""
     now = store.timeline.read_clock()
     set_job(store.at(now - 100), "job:A", "EVERY:1000@0.0", now - 100)
     run = take_one(store.at(now - 100), [("work-A", 1000.0)], "tag")
-    dispatcher, calls = Dispatcher(store, Settings()), []
+    calls = []
 
     def fail_once(_):
         calls.append(1)
@@ -479,7 +443,6 @@ def test_after_an_outage_live_workers_may_send_their_heartbeats_first(store, mon
     assert store.questions.inspect(["job:A"])[0].running, "it was heard of"
     dispatcher.dispatch_due(store.timeline.read_clock() + LEASE + 1)
     assert store.questions.inspect(["job:A"])[0].queued
-    dispatcher.close()
 
 
 @pytest.fixture
@@ -490,14 +453,14 @@ def small_pages(monkeypatch):
         monkeypatch.setattr(f"redbike.{name}", size)
 
 
-def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pages, monkeypatch):
+def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pages, monkeypatch, dispatcher):
     """They wait until workers have had time for a heartbeat. What comes due must not wait for that."""
     now = store.timeline.read_clock()
     lost = [f"{n}:A" for n in range(5)]
     for jobid in lost:
         set_job(store.at(now - 100), jobid, "EVERY:1000@0.0", now - 100)
         take_one(store.at(now - 100), [("work-A", 10.0)], f"tag-{jobid}")
-    dispatcher, moved = Dispatcher(store, Settings()), []
+    moved = []
 
     def fail_once(repeated):
         if not repeated:
@@ -511,7 +474,6 @@ def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pa
     monkeypatch.setattr("redbike.running.dispatcher.SETTLING", 0.0)
     dispatcher.dispatch_due()
     assert {place(store, jobid) for jobid in lost} == {"ENQ"}
-    dispatcher.close()
 
 
 def test_a_pass_goes_on_until_nothing_is_due(store, small_pages):
@@ -529,27 +491,19 @@ def test_runs_that_were_taken_together_are_so_also_on_two_pages(store, small_pag
         now += 1
     Dispatcher(store, Settings()).dispatch_due(now + LEASE)
     states = store.questions.inspect(["first:A", "second:A", "third:A"])
-    assert [state.streak.split(" ", 3)[:3] for state in states] == [
-        ["0", "1", "1"],
-        ["0", "0", "alone"],
-        ["0", "0", "alone"],
-    ]
+    assert [state.streak.split(" ", 3)[:3] for state in states] == [["0", "1", "1"], *[["0", "0", "alone"]] * 2]
 
 
-def test_the_time_that_is_kept_is_never_after_a_job_that_is_still_due(store):
+def test_the_time_that_is_kept_is_never_after_a_job_that_is_still_due(store, dispatcher):
     due = store.timeline.read_dispatched()[0] + 0.05
     set_job(store, "job:A", f"AT:{due}", due, once=True)
-    dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due()
     wait_until(lambda: store.timeline.read_dispatched()[0] > due + 0.05)
     dispatcher._keep_time_at_exit()
-    dispatcher.close()
     assert store.timeline.read_dispatched()[1] == pytest.approx(due, abs=1e-5)
 
 
-@pytest.mark.timeout(20)
-def test_a_dispatcher_that_no_token_reaches_sees_a_halt_all_the_same(store):
-    dispatcher = Dispatcher(store, Settings())
+def test_a_dispatcher_that_no_token_reaches_sees_a_halt_all_the_same(store, dispatcher):
     store.halt()
     store.client.delete(store.keys.halt)
     dispatcher.dispatch()
@@ -569,31 +523,25 @@ def test_keeping_the_time_is_one_command_in_redis(store):
     store.client.config_resetstat()
     store.timeline.advance(2000.0)
     found = store.client.info("commandstats")
-    assert {
-        name: found[name]["calls"] for name in found if name not in ("cmdstat_config|resetstat", "cmdstat_info")
-    } == {
-        "cmdstat_evalsha": 1,
-        "cmdstat_zadd": 1,
-    }
+    calls = {name.removeprefix("cmdstat_"): found[name]["calls"] for name in found}
+    assert {name: calls[name] for name in calls.keys() - {"config|resetstat", "info"}} == {"evalsha": 1, "zadd": 1}
 
 
 @pytest.mark.parametrize("earlier", [0.0, -1000.0, 1000.0])
-def test_what_is_known_of_redis_clock_follows_it(store, earlier):
+def test_what_is_known_of_redis_clock_follows_it(store, earlier, dispatcher):
     """Also if it has gone back or on in one step: here by what a pass was told of it."""
-    dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due(store.timeline.read_dispatched()[0] + earlier)
     for _ in range(5):
         dispatcher.dispatch_due()
     asked = time.monotonic()
     clock = store.timeline.read_dispatched()[0]
     received = time.monotonic()
-    patience = 0.05
-    assert clock - received - patience < dispatcher._offset < clock - asked + patience
+    assert clock - received - 0.5 < dispatcher._offset < clock - asked + 0.5
 
 
-def test_a_job_that_is_due_wakes_its_worker_before_the_next_survey(store):
+def test_a_job_that_is_due_wakes_its_worker_before_the_next_survey(store, dispatcher):
     """The server is not kept busy with the survey until whoever is woken has taken the job."""
-    dispatcher, sent = Dispatcher(store, Settings()), []
+    sent = []
     run = dispatcher._pipeline.run
 
     def noted(calls):

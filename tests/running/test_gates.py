@@ -1,9 +1,7 @@
 """Loops beside gates: pauses that end, rates that allow the next job, limits that a worker class names."""
 
 import re
-import threading
 import time
-from contextlib import contextmanager
 
 import pytest
 
@@ -11,11 +9,10 @@ from redbike import BadConfig, Limit
 from redbike.config import Settings
 from redbike.running.dispatcher import Dispatcher
 from redbike.state.gates import Gate
-from redbike.state.store import Store
 from redbike.steering.gates import Gatekeeper
 from redbike.working.limits import apply_limits
 from redbike.working.worker import Worker
-from redbike.working.worker_class import RoundRobin
+from tests.running.loops import beside
 from tests.verbs import Quiet, set_job
 from tests.waiting import wait_until
 
@@ -36,25 +33,6 @@ class Limited(Quiet):
         return self.found
 
 
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, RoundRobin("A").queue_for)
-
-
-@contextmanager
-def loops(store, *actions):
-    """Run loops beside the test, and halt them at its end."""
-    threads = [threading.Thread(target=action) for action in actions]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        store.halt()
-        for thread in threads:
-            thread.join()
-
-
 def make(store, handler=None):
     """A dispatcher and a worker."""
     handler = handler or Quiet()
@@ -67,10 +45,10 @@ def count_scripts(client):
 
 @pytest.mark.parametrize("name", [QUEUE, ""])
 def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
-    until = store.timeline.read_clock() + 2.0
+    until = store.timeline.read_clock() + 0.8
     store.gates.pause(name, until)
     handler, *actions = make(store)
-    with loops(store, *actions):
+    with beside(store, *actions):
         set_job(store, "a:A", "NOW", "now", once=True)
         wait_until(lambda: len([each for each in client.client_list() if "b" in each["flags"]]) >= 2)
         began, before = store.timeline.read_clock(), count_scripts(client)
@@ -85,15 +63,15 @@ def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
 def test_a_dispatcher_wakes_for_an_alarm(store, monkeypatch):
     # Otherwise it would look after some seconds anyway.
     monkeypatch.setattr("redbike.running.dispatcher.LONGEST_SLEEP", 600.0)
-    store.gates.pause(QUEUE, store.timeline.read_clock() + 1.0)
-    with loops(store, Dispatcher(store, Settings()).dispatch):
+    store.gates.pause(QUEUE, store.timeline.read_clock() + 0.4)
+    with beside(store, Dispatcher(store, Settings()).dispatch):
         wait_until(lambda: store.gates.read(QUEUE).is_open, PATIENT)
 
 
 def test_a_worker_is_woken_when_its_queue_is_resumed(store):
     store.gates.pause(QUEUE)
     handler, *actions = make(store)
-    with loops(store, *actions):
+    with beside(store, *actions):
         set_job(store, "a:A", "NOW", "now", once=True)
         wait_until(lambda: store.client.client_list(_type="normal"))
         store.gates.open(QUEUE, resume=True)
@@ -105,19 +83,19 @@ def test_jobs_run_as_a_rate_allows(store):
         def work(self, jobid):
             self.worked.append(time.monotonic())
 
-    store.gates.limit(QUEUE, rate=(4, 1))
+    store.gates.limit(QUEUE, rate=(20, 1))
     handler, *actions = make(store, Clocked())
-    for n in range(9):
+    for n in range(24):
         set_job(store, f"{n}:A", "NOW", "now", once=True)
-    with loops(store, *actions):
-        wait_until(lambda: len(handler.worked) == 9, PATIENT)
-    # Four at once, then one each 0.25 s.
-    assert handler.worked[8] - handler.worked[0] >= 1.2
+    with beside(store, *actions):
+        wait_until(lambda: len(handler.worked) == 24, PATIENT)
+    # Twenty at once, then one each 0.05 s.
+    assert handler.worked[23] - handler.worked[0] >= 0.19
 
 
 def test_the_limits_of_a_worker_class_are_set_when_a_worker_starts(store):
     handler = Limited({QUEUE: Limit(at_once=3, rate="9/m")})
-    with loops(store, Worker(store, handler, Settings()).work):
+    with beside(store, Worker(store, handler, Settings()).work):
         wait_until(lambda: not store.gates.read(QUEUE).is_open)
         assert store.gates.read(QUEUE) == Gate(QUEUE, at_once=3, rate="9/m")
 

@@ -26,19 +26,13 @@ from redbike.state.jobs import JobToSet
 from redbike.state.namespace import STEP
 from redbike.state.records import Streak
 from redbike.state.run import LEASE, Answer, Placement, Run
-from redbike.state.store import Store
-from tests.states import end, queue_for
+from tests.states import end
 from tests.verbs import dispatch, set_job, set_one, survey, take_many, take_one
 
 JOB, QUEUE = "job:A", "work-A"
 HOUR, DAY = 3600.0, 86400.0
 MIDNIGHT = 100 * DAY
 HOURLY = "EVERY:1h@0"
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, queue_for)
 
 
 @pytest.fixture

@@ -43,7 +43,14 @@ def test_a_one_off_has_run_out(schedule):
 
 
 @pytest.mark.parametrize(
-    ("result", "due"), [(None, "+0.000000"), (3, "+3.000000"), (2.5, "+2.500000"), (0, "+0.000000")]
+    ("result", "due"),
+    [
+        (None, "+0.000000"),
+        (3, "+3.000000"),
+        (2.5, "+2.500000"),
+        (0, "+0.000000"),
+        (-0.0, "+0.000000"),
+    ],
 )
 def test_continue_goes_on_at_once_or_after_the_pause_that_the_worker_returns(result, due):
     assert place_done(run("CONTINUE"), result, Settings(), 101.0) == Placement("next", due)
@@ -189,24 +196,23 @@ def test_a_timeout_that_is_rescheduled_is_kept_as_a_failure():
     assert "overran" in outcome.failure["error"]
 
 
-def test_a_pause_of_minus_nothing_is_none():
-    assert place_done(run("CONTINUE"), -0.0, Settings(), 101.0) == Placement("next", "+0.000000")
-
-
 @pytest.mark.parametrize(
-    ("policy", "place", "due"), [("stop", "die", None), ("reschedule", "next", 110.0), ("requeue", "due", 100.0)]
+    ("why", "policy", "place", "due"),
+    [
+        ("overrun", "stop", "die", None),
+        ("overrun", "reschedule", "next", 110.0),
+        ("overrun", "requeue", "due", 100.0),
+        ("lost", "stop", "die", None),
+        ("lost", "reschedule", "next", 120.0),
+        ("lost", "requeue", "due", 100.0),
+    ],
 )
-def test_an_overrun_ends_by_its_policy(policy, place, due):
-    outcome = place_overrun(run(), Settings(on_timeout=policy), 109.9)
-    assert (outcome.place, outcome.due, outcome.why) == (place, due, "overrun")
-
-
-@pytest.mark.parametrize(
-    ("policy", "place", "due"), [("requeue", "due", 100.0), ("reschedule", "next", 120.0), ("stop", "die", None)]
-)
-def test_a_lost_run_ends_by_its_policy(policy, place, due):
-    outcome = place_lost(run(), Settings(on_lost=policy), 115.0)
-    assert (outcome.place, outcome.due, outcome.why) == (place, due, "lost")
+def test_an_overrun_and_a_lost_run_end_by_their_policies(why, policy, place, due):
+    if why == "overrun":
+        outcome = place_overrun(run(), Settings(on_timeout=policy), 109.9)
+    else:
+        outcome = place_lost(run(), Settings(on_lost=policy), 115.0)
+    assert (outcome.place, outcome.due, outcome.why) == (place, due, why)
 
 
 @pytest.mark.parametrize("policy", ["requeue", "reschedule"])

@@ -4,12 +4,11 @@ import json
 import os
 import signal
 import threading
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
-from redbike import Process, Redbike, RoundRobin
+from redbike import Process, Redbike
 from redbike.errors import ServerError
 from redbike.keeping.fsck import fsck
 from redbike.running import presence
@@ -20,6 +19,7 @@ from redbike.state.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
 from redbike.texts import MAX_HOST, name_host
 from redbike.working.worker import Worker
 from tests.proc import children_of
+from tests.running.loops import Acting, beside
 from tests.states import QUEUE, START
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
@@ -27,24 +27,16 @@ from tests.waiting import wait_until
 OWNER = "OwnerOf1"
 LATEST = LOST + 2 * INTERVAL  # seconds
 WORKER = """
-import os
-import pathlib
-import time
-
+import os, time
 from redbike import RoundRobin
 
 class Worker(RoundRobin):
-    def queue_names(self):
-        return pathlib.Path("queues").read_text().split() if os.path.exists("queues") else super().queue_names()
-
     def timeout(self, queue_name):
         return 1000.0
 
     def work(self, jobid):
-        if jobid.startswith("fork") and os.fork() == 0:
-            time.sleep(1000)
-        while jobid.startswith(("long", "fork")) and not os.path.exists("enough"):
-            time.sleep(0.01)
+        os.fork()
+        time.sleep(1000)
 """
 
 
@@ -53,36 +45,18 @@ def entry(**more):
     return json.dumps(known | more)
 
 
-class Handler(RoundRobin):
-    """Calls `act` for each job."""
+class Handler(Acting):
+    """Works the queues in `names`."""
 
-    def __init__(self, act=lambda: None):
-        super().__init__("A")
-        self.act = act
-        self.names = ["work-A"]
-
-    def work(self, jobid):
-        self.act()
+    names = ("work-A",)
 
     def queue_names(self):
-        return self.names
+        return list(self.names)
 
 
 @pytest.fixture
 def bike(client, prefix):
     return Redbike(Handler(), prefix, client)
-
-
-@contextmanager
-def going(bike, loop):
-    """A loop of `bike` in a thread, until it is halted."""
-    thread = threading.Thread(target=loop)
-    thread.start()
-    try:
-        yield
-    finally:
-        bike.control("HALT")
-        thread.join()
 
 
 def states(bike):
@@ -97,18 +71,7 @@ def test_one_that_was_not_seen_for_long_is_lost_then_forgotten(bike):
     at = bike.store.at
     assert at(START).workers.sign(OWNER, entry()) == f"{START:.6f}"
     [process] = at(START + LOST).workers.list_all()
-    assert process == Process(
-        id=f"web1:4711:{OWNER}",
-        kind="worker",
-        host="web1",
-        pid=4711,
-        queues=("work-A",),
-        state="alive",
-        since=START,
-        seen=START,
-        jobs=(),
-        version="1",
-    )
+    assert process == Process(f"web1:4711:{OWNER}", "worker", "web1", 4711, ("work-A",), "alive", START, START, (), "1")
     assert [each.state for each in at(START + LOST + 0.001).workers.list_all()] == ["lost"]
     assert [each.state for each in at(START + KEPT).workers.list_all()] == ["lost"]
     assert at(START + KEPT + 0.001).workers.list_all() == []
@@ -126,11 +89,11 @@ def test_a_worker_says_how_many_jobs_it_runs_at_once(bike):
     assert bike.workers()[0].concurrency is None, "an older version does not say"
     bike.store.workers.sign(OWNER, entry(concurrency=10))
     assert bike.workers()[0].concurrency == 10
-    with going(bike, lambda: bike.work(3)):
+    with beside(bike.store, lambda: bike.work(3)):
         wait_until(lambda: len(bike.workers()) == 2)
         assert {process.concurrency for process in bike.workers()} == {10, 3}
     bike.clear_control()
-    with going(bike, bike.dispatch):
+    with beside(bike.store, bike.dispatch):
         wait_until(lambda: states(bike) == [("dispatcher", "alive"), ("worker", "alive")])
         assert bike.workers()[0].concurrency is None
 
@@ -300,7 +263,7 @@ def test_an_idle_take_that_is_repeated_gets_the_same_job_again(bike):
 
 
 def test_loops_register_and_leave_when_they_are_halted(bike):
-    with going(bike, bike.dispatch), going(bike, bike.work):
+    with beside(bike.store, bike.dispatch, bike.work):
         wait_until(lambda: states(bike) == [("dispatcher", "alive"), ("worker", "alive")])
         dispatcher, worker = bike.workers()
         assert (dispatcher.queues, worker.queues) == ((), ("work-A",))
@@ -324,7 +287,7 @@ def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
 
     # Each loop has scripts of its own.
     monkeypatch.setattr(Scripts, "run_meanwhile", record)
-    with going(bike, bike.work):
+    with beside(bike.store, bike.work):
         wait_until(lambda: bike.workers())
         first = bike.workers()[0].seen
         wait_until(lambda: bike.workers()[0].seen > first + 0.3)
@@ -336,7 +299,7 @@ def test_a_process_that_redis_has_forgotten_registers_again(bike, monkeypatch, l
     monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.1)
     monkeypatch.setattr("redbike.running.dispatcher.LONGEST_SLEEP", 0.1)
     monkeypatch.setattr(presence, "INTERVAL", 0.6)
-    with going(bike, getattr(bike, loop)):
+    with beside(bike.store, getattr(bike, loop)):
         wait_until(lambda: bike.workers())
         [before] = bike.workers()
         bike.client.flushall()
@@ -346,8 +309,10 @@ def test_a_process_that_redis_has_forgotten_registers_again(bike, monkeypatch, l
 
 
 def test_its_entry_follows_its_queues(bike, monkeypatch):
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 1.0)  # a worker looks which queues there are a bit more often
-    with going(bike, bike.work):
+    # It looks which queues there are when it was not woken for a while, and is seen with the next take.
+    monkeypatch.setattr("redbike.working.source.NAP", 0.1)
+    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.5)
+    with beside(bike.store, bike.work):
         wait_until(lambda: bike.workers())
         bike.worker.names = ["work-B", "work-C"]
         wait_until(lambda: bike.workers()[0].queues == ("work-B", "work-C"))
@@ -358,13 +323,13 @@ def test_a_busy_worker_is_seen_and_its_runs_lead_to_it(bike, monkeypatch, concur
     monkeypatch.setattr(presence, "INTERVAL", 0.1)
     monkeypatch.setattr(presence, "LATENESS", 0.05)
     enough = threading.Event()
-    bike.worker.act = enough.wait
+    bike.worker.act = lambda jobid: enough.wait() and None
     bike.set("job:A", "NOW")
-    with going(bike, lambda: bike.work(concurrency)):
+    with beside(bike.store, lambda: bike.work(concurrency)):
         wait_until(lambda: bike.workers() and bike.workers()[0].jobs == ("job:A",))
         [first] = bike.workers()
         assert bike.tell("job:A")["worker"] == first.id
-        wait_until(lambda: bike.workers()[0].seen > first.seen + 0.5)
+        wait_until(lambda: bike.workers()[0].seen > first.seen + 0.2)
         enough.set()
         wait_until(lambda: bike.workers()[0].jobs == ())
 
@@ -373,10 +338,10 @@ def test_a_registration_that_is_refused_holds_up_nothing(bike, caplog):
     bike.client.set(bike.store.keys.seen, "a string")
     bike.client.set(bike.store.keys.workers, "a string")
     worked = threading.Event()
-    bike.worker.act = worked.set
-    with going(bike, bike.work):
+    bike.worker.act = lambda jobid: worked.set()
+    with beside(bike.store, bike.work):
         bike.set("job:A", "NOW")
-        assert worked.wait(10)
+        assert worked.wait(60)
     assert len([record for record in caplog.records if "cannot be registered" in record.message]) == 1
 
 
@@ -398,22 +363,40 @@ def kinds(shell):
     return sorted(tuple(row.split(",")[index] for index in (1, 5)) for row in rows)
 
 
-@pytest.mark.timeout(120)
-def test_a_process_is_lost_when_it_is_killed_and_alive_again_after_a_suspension(jobs):
-    assert (jobs.run("workers").stdout, jobs.run("workers").returncode) == ("", 0)
+def test_processes_are_listed_and_lost_when_they_are_killed(jobs):
+    done = jobs.run("workers")
+    assert (done.stdout, done.returncode) == ("", 0)
+    processes = [jobs.start(verb, "jobs:Worker('A')") for verb in ("dispatch", "work")]
+    wait_until(lambda: kinds(jobs) == [("dispatcher", "alive"), ("worker", "alive")])
+    row = jobs.run("workers").stdout.splitlines()[1].split(",")
+    assert row[0].split(":")[1] == row[3] == str(processes[1].pid)
+    assert (row[4], row[8]) == ("work-A", "")
+    for process in processes:
+        process.kill()
+        process.wait()
+    later = jobs.bike.store.at(jobs.bike.store.timeline.read_clock() + LOST + 1).workers
+    assert [each.state for each in later.list_all()] == ["lost", "lost"]
+
+
+@pytest.mark.acceptance
+def test_the_processes_of_up_are_gone_when_it_is_killed(jobs):
     up = jobs.start("up", "jobs:Worker('A')", "--processes=2")
     wait_until(lambda: kinds(jobs) == [("dispatcher", "alive"), ("worker", "alive"), ("worker", "alive")], 30)
-    row = jobs.run("workers").stdout.splitlines()[1].split(",")
-    assert row[0].split(":")[1] == row[3] == str(jobs.bike.workers()[1].pid)
-    assert (row[4], row[8]) == ("work-A", "")
     up.kill()  # so that it starts no other
     wait_until(lambda: jobs.bike.workers() == [], 30)
 
-    loops = {verb: jobs.start(verb, "jobs:Worker('A')", log=verb) for verb in ("dispatch", "work")}
+
+@pytest.mark.acceptance
+def test_what_a_job_has_forked_does_not_sign_for_its_parent_and_a_suspended_process_is_there_again(jobs):
+    jobs.bike.set("fork:A", "NOW")
+    forked = jobs.start("work", "jobs:Worker('A')", log="forked")
+    wait_until(lambda: [each.jobs for each in jobs.bike.workers()] == [("fork:A",)], 30)
+    wait_until(lambda: children_of(forked.pid))
+    dispatcher = jobs.start("dispatch", log="dispatch")
     other = jobs.start("work", "jobs:Worker('A')", log="other")
     wait_until(lambda: len(jobs.bike.workers()) == 3, 30)
-    loops["dispatch"].kill()
-    loops["work"].kill()
+    dispatcher.kill()
+    forked.kill()
     other.send_signal(signal.SIGSTOP)
     wait_until(lambda: states(jobs.bike) == [("dispatcher", "lost"), ("worker", "lost"), ("worker", "lost")], LATEST)
     other.send_signal(signal.SIGCONT)
@@ -421,27 +404,10 @@ def test_a_process_is_lost_when_it_is_killed_and_alive_again_after_a_suspension(
     [alive] = [each.pid for each in jobs.bike.workers() if each.state == "alive"]
     assert alive == other.pid
     other.terminate()
-    assert other.wait(10) == 0
+    assert other.wait(30) == 0
     assert states(jobs.bike) == [("dispatcher", "lost"), ("worker", "lost")]
 
 
-@pytest.mark.timeout(60)
-def test_a_process_that_a_job_has_forked_does_not_sign_for_its_parent(jobs):
-    jobs.bike.set("fork:A", "NOW")
-    worker = jobs.start("work", "jobs:Worker('A')")
-    wait_until(lambda: [each.jobs for each in jobs.bike.workers()] == [("fork:A",)], 30)
-    wait_until(lambda: children_of(worker.pid))
-    children = children_of(worker.pid)
-    worker.kill()
-    worker.wait()
-    try:
-        wait_until(lambda: states(jobs.bike) == [("worker", "lost")], LATEST)
-    finally:
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-
-
-@pytest.mark.timeout(60)
 def test_no_secret_stands_in_an_entry(jobs, client):
     jobs.environment["REDBIKE_URL"] += "?client_name=SECRET"
     jobs.start("work", "jobs:Worker('A')")

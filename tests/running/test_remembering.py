@@ -6,33 +6,16 @@ import time
 
 import pytest
 
-from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import Again, Redbike, StopWork, UnsetJob
 from redbike.errors import BadConfig, BadJobId, NoSuchJob
 from redbike.keeping.fsck import fsck
 from redbike.running import archiving
 from redbike.state.run import LEASE
 from redbike.working import ends
+from tests.running.loops import Doing, join, raising, start
 from tests.states import QUEUE
 from tests.verbs import take_many, take_one
 from tests.waiting import wait_until
-
-
-class Doing(RoundRobin):
-    """Does for each job what it was told."""
-
-    def __init__(self, initstring="A"):
-        super().__init__(initstring)
-        self.acts = {}
-
-    def work(self, jobid):
-        return self.acts.get(jobid, lambda: None)()
-
-
-def raising(error):
-    def act():
-        raise error
-
-    return act
 
 
 @pytest.fixture
@@ -261,34 +244,31 @@ def test_a_job_that_never_ran_has_no_runs(bike):
 
 def test_many_jobs_are_asked_for_at_once(bike):
     bike = bike()
-    for number in range(600):
+    for number in range(300):
         bike.set(f"{number}:A", "NOW")
     while bike.work_one():
         pass
-    assert len(bike.runs("*", limit=1000)) == 601
+    assert len(bike.runs("*", limit=1000)) == 301
     archive(bike)
-    assert len(bike.runs("*", limit=1000)) == len(bike.runs(limit=1000)) == 601
+    assert len(bike.runs("*", limit=1000)) == len(bike.runs(limit=1000)) == 301
 
 
 # When they are archived
 
 
 @pytest.fixture
-def dispatching(bike):
+def dispatching(bike, monkeypatch):
     """Starts dispatchers in threads, and halts them."""
+    monkeypatch.setattr("redbike.running.dispatcher.LONGEST_SLEEP", 0.1)
     bike, threads = bike(), []
 
-    def start():
-        thread = threading.Thread(target=bike.dispatch)
-        thread.start()
-        threads.append(thread)
+    def dispatch():
+        threads.append(start(bike.dispatch))
         return bike
 
-    yield start
+    yield dispatch
     bike.control("HALT")
-    for thread in threads:
-        thread.join(timeout=10)
-        assert not thread.is_alive()
+    join(*threads)
 
 
 def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):

@@ -4,7 +4,6 @@ import pytest
 
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
 from redbike.running.policies import place_done, place_failed, place_suspect
 from redbike.running.resuming import resume, resume_over
 from redbike.state.jobs import JobToSet
@@ -19,11 +18,6 @@ HOUR, DAY = 3600.0, 86400.0
 MIDNIGHT = 20 * DAY
 NOON = MIDNIGHT + DAY / 2
 HOURLY = "EVERY:1h@0.0"
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, lambda jobid: f"work-{jobid.rpartition(':')[2]}")
 
 
 def inspect(store, jobid=JOB):
@@ -305,33 +299,29 @@ def test_a_job_without_a_queue_goes_on_on_the_timeline(store, client, prefix):
     assert inspect(store).timeline == NOON + HOUR
 
 
-def test_pauses_end_by_themselves_when_their_time_has_come(store):
+def test_pauses_end_by_themselves_when_their_time_has_come(store, dispatcher):
     for number in range(3):
         set_job(store.at(NOON), f"{number}:A", HOURLY, NOON + HOUR)
         pause(store, NOON, NOON + number * HOUR + 60, f"{number}:A")
-    dispatcher = Dispatcher(store, Settings())
     assert dispatcher.dispatch_due(NOON + 59) == 0
     assert inspect(store, "0:A").pause
     assert dispatcher.dispatch_due(NOON + 60) == 0
     assert (inspect(store, "0:A").pause, inspect(store, "0:A").timeline) == (None, NOON + HOUR)
     # One that is late ends the second too, whose occurrence is due by then.
     dispatcher.dispatch_due(NOON + HOUR + 61)
-    dispatcher.close()
     assert inspect(store, "1:A").waiting.due == NOON + HOUR
     assert inspect(store, "2:A").pause
     assert inspect(store, "2:A").alarm == NOON + 2 * HOUR + 60
 
 
-def test_more_pauses_than_a_survey_names_end_in_one_pass(store):
+def test_more_pauses_than_a_survey_names_end_in_one_pass(store, dispatcher):
     jobids = [f"{number}:A" for number in range(1200)]
     for first in range(0, 1200, 100):
         store.at(NOON).jobs.set(
             [JobToSet(each, HOURLY, NOON + DAY, False, QUEUE) for each in jobids[first : first + 100]]
         )
     store.at(NOON).pauses.pause(jobids, NOON + 60, "me", "")
-    dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due(NOON + 60)
-    dispatcher.close()
     assert store.client.exists(store.keys.alarms, store.keys.pauses) == 0
     assert store.client.zcard(store.keys.timeline) == 1200
 
@@ -346,11 +336,9 @@ def test_an_alarm_that_was_seen_before_the_job_was_paused_anew_ends_nothing(stor
     assert inspect(store).pause.until == NOON + 120
 
 
-def test_an_alarm_without_a_pause_rings_once(store, client):
+def test_an_alarm_without_a_pause_rings_once(store, client, dispatcher):
     client.zadd(store.keys.alarms, {"job:nobody:A": NOON, "later:x": NOON})
-    dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due(NOON)
-    dispatcher.close()
     assert not client.exists(store.keys.alarms)
 
 

@@ -1,12 +1,5 @@
 """An idle worker: what the server takes for it when it is woken, and what becomes of that when nobody reads it."""
 
-import os
-import signal
-import subprocess
-import sys
-import threading
-from pathlib import Path
-
 import pytest
 
 from redbike.config import Settings
@@ -16,10 +9,10 @@ from redbike.state.run import LEASE
 from redbike.state.store import Store
 from redbike.working.worker import Worker
 from redbike.working.worker_class import RoundRobin
-from tests.verbs import set_job, take_many
+from tests.running.loops import blocked, join, start
+from tests.verbs import Quiet, set_job, take_many
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
 ROUNDS = 8
 JOBS = """
 from redbike import RoundRobin
@@ -31,39 +24,18 @@ class Worker(RoundRobin):
 """
 
 
-class Handler(RoundRobin):
-    """Notes what it worked."""
-
-    def __init__(self):
-        super().__init__("A")
-        self.worked = []
-
-    def work(self, jobid):
-        self.worked.append(jobid)
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, RoundRobin("A").queue_for)
-
-
 @pytest.fixture
 def worker(store):
-    worker = Worker(store, Handler(), Settings())
+    worker = Worker(store, Quiet(), Settings())
     next(worker.queues.looks())
     return worker
 
 
-def blocked(store):
-    return [each["id"] for each in store.client.client_list() if each["cmd"] == "blpop"]
-
-
 def idle(worker, found):
     """A thread that waits for a job, and puts it into `found`."""
-    before = len(blocked(worker.store))
-    thread = threading.Thread(target=lambda: found.extend(worker.source.wait()))
-    thread.start()
-    wait_until(lambda: len(blocked(worker.store)) > before)
+    before = len(blocked(worker.store.client))
+    thread = start(lambda: found.extend(worker.source.wait()))
+    wait_until(lambda: len(blocked(worker.store.client)) > before)
     return thread
 
 
@@ -73,7 +45,7 @@ def test_the_job_comes_with_the_wake_up(store, worker):
     thread = idle(worker, found)
     store.client.config_resetstat()
     set_job(store, "job:A", "NOW", "now")
-    thread.join(10)
+    join(thread)
     assert [run.jobid for run in found] == ["job:A"]
     # `set` and the take that was pending: the worker has asked for nothing.
     assert store.client.info("commandstats")["cmdstat_evalsha"]["calls"] == 2
@@ -90,17 +62,16 @@ def test_a_take_whose_reply_was_lost_is_repeated(store, worker):
 
 
 def test_an_idle_worker_that_is_cut_off_goes_on(store, worker):
-    thread = threading.Thread(target=worker.work)
-    before = len(blocked(store))
-    thread.start()
+    before = len(blocked(store.client))
+    thread = start(worker.work)
     for n in range(ROUNDS):
-        wait_until(lambda: len(blocked(store)) > before)
-        for number in blocked(store):
+        wait_until(lambda: len(blocked(store.client)) > before)
+        for number in blocked(store.client):
             store.client.client_kill_filter(_id=number)
         set_job(store, f"{n}:A", "EVERY:1h@0", "now")
         wait_until(lambda number=n: len(worker.runner.worker.worked) == number + 1)
     store.halt()
-    thread.join(10)
+    join(thread)
     assert worker.runner.worker.worked == [f"{n}:A" for n in range(ROUNDS)]
     states = store.questions.inspect(worker.runner.worker.worked)
     assert not any(state.streak for state in states), "none counts as lost"
@@ -133,34 +104,28 @@ def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_ow
     found = []
     thread = idle(worker, found)
     set_job(store, "job:A", "NOW", "now")
-    thread.join(10)
+    join(thread)
     assert len(found) == 1
     worker.run_all(found)
     assert worker.runner.worker.worked == ([] if lost else ["job:A"])
     worker.loop.close()
 
 
-@pytest.mark.timeout(120)
-def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(tmp_path, server_url, client, prefix):
-    (tmp_path / "jobs.py").write_text(JOBS)
-    (tmp_path / "redbike.conf").write_text(f"[redbike]\nprefix = {prefix}\n")
-    store = Store(client, prefix, RoundRobin("A").queue_for)
-    command = [sys.executable, "-m", "redbike", "--config=redbike.conf", "work", "jobs:Worker('A')"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "REDBIKE_URL": server_url}
+def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(shell, client):
+    (shell.folder / "jobs.py").write_text(JOBS)
+    store = Store(client, "redbike", RoundRobin("A").queue_for)
     jobids = []
     for n in range(ROUNDS):
-        before = len(blocked(store))
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-        wait_until(lambda count=before: len(blocked(store)) > count)
-        stopping = threading.Thread(target=process.send_signal, args=(signal.SIGTERM,))
-        stopping.start()
+        process = shell.start("work", "jobs:Worker('A')")
+        wait_until(lambda: blocked(store.client))
+        stopping = start(process.terminate)
         for k in range(5):
             jobids.append(f"{n}-{k}:A")
             set_job(store, jobids[-1], "NOW", "now")
-        stopping.join()
-        assert process.wait(10) == 0
+        join(stopping)
+        assert process.wait(60) == 0
         assert client.zcard(store.keys.leases) == 0
     waiting = [entry.decode() for entry in client.lrange(store.keys.queue("work-A"), 0, -1)]
-    ran = (tmp_path / "ran.log").read_text().split() if (tmp_path / "ran.log").exists() else []
+    ran = (shell.folder / "ran.log").read_text().split() if (shell.folder / "ran.log").exists() else []
     assert sorted(ran + waiting) == sorted(jobids)
     assert list(fsck(store)) == []

@@ -49,6 +49,9 @@ def test_it_is_killed(redbike):
     time.sleep(600)
 """
 
+PLUGIN = ("-p", "redbike.testing")
+OPTIONS = ("-p", "no:cacheprovider", "-rA")
+
 
 @pytest.fixture
 def suite(tmp_path):
@@ -58,25 +61,20 @@ def suite(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
     environment |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "REDBIKE_URL": "redis://nowhere.example.org:1"}
+    # The plugins that are installed here take most of the time of a start.
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     (tmp_path / ".redbike.conf").write_text("[redbike]\nprefix: mine\nworker: nowhere:Worker\n")
 
-    def run(*arguments, **more):
-        return subprocess.run(
-            [*command(), *arguments],
-            cwd=tmp_path,
-            env=environment | more,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+    def run(*arguments, plugin=PLUGIN, **more):
+        return run_python("-m", "pytest", *plugin, *OPTIONS, *arguments, cwd=tmp_path, env=environment | more)
 
     run.folder, run.environment = tmp_path, environment
     return run
 
 
-def command():
-    return [sys.executable, "-m", "pytest", "-p", "redbike.testing", "-p", "no:cacheprovider", "-rA", "--timeout=90"]
+def run_python(*arguments, **more):
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, **more)
 
 
 def folders(suite):
@@ -98,33 +96,33 @@ def test_each_test_has_the_server_of_its_process_and_a_prefix_of_its_own(suite):
     assert folders(suite) == []
 
 
+@pytest.mark.acceptance
 def test_with_xdist_each_process_has_its_own_server(suite):
-    done = suite("-n2")
+    done = suite("-p", "xdist", "-n2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 passed" in done.stdout
     assert len({url for url, _ in urls(done)}) == 2
     assert folders(suite) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.acceptance) for each in (signal.SIGTERM, signal.SIGINT))],
+)
 def test_the_server_ends_with_its_process_however_that_ends(suite, number):
     (suite.folder / "test_jobs.py").write_text(SLOW)
+    command = [sys.executable, "-m", "pytest", *PLUGIN, *OPTIONS, "-s"]
     with open(suite.folder / "log", "w") as log:
         process = subprocess.Popen(
-            [*command(), "-s"], cwd=suite.folder, env=suite.environment, stdout=log, stderr=log, start_new_session=True
+            command, cwd=suite.folder, env=suite.environment, stdout=log, stderr=log, start_new_session=True
         )
-    try:
-        wait_until(lambda: "URL" in (suite.folder / "log").read_text(), 60)
-        [folder] = folders(suite)
-        server = int((folder / "server.pid").read_text())
-        os.killpg(process.pid, number)
-        process.wait(60)
-        wait_until(lambda: not os.path.exists(f"/proc/{server}"), 30)
-        wait_until(lambda: folders(suite) == [], 30)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    wait_until(lambda: "URL" in (suite.folder / "log").read_text(), 60)
+    [folder] = folders(suite)
+    server = int((folder / "server.pid").read_text())
+    os.killpg(process.pid, number)
+    process.wait(60)
+    wait_until(lambda: not os.path.exists(f"/proc/{server}"), 30)
+    wait_until(lambda: folders(suite) == [], 30)
 
 
 def test_a_server_that_is_there_is_used_and_keeps_all_else(suite, client, server_url):
@@ -137,6 +135,7 @@ def test_a_server_that_is_there_is_used_and_keeps_all_else(suite, client, server
     assert folders(suite) == []
 
 
+@pytest.mark.acceptance
 def test_a_server_that_cannot_be_reached_is_one_clear_line(suite):
     for url in ("redis://:hunter2@127.0.0.1:1", "nowhere://:hunter2@host"):
         done = suite("-k", "0", REDBIKE_TEST_URL=url)
@@ -165,6 +164,7 @@ def test_no_failure_shows_the_password_of_the_server(suite, client, server_url):
     assert "hunter2" not in done.stdout
 
 
+@pytest.mark.acceptance
 def test_unused_the_plugin_starts_nothing_and_imports_next_to_nothing(suite):
     (suite.folder / "test_jobs.py").write_text(
         "import sys\ndef test_it():\n    assert not {'redis', 'redbike.redbike'} & {*sys.modules}\n"
@@ -174,6 +174,7 @@ def test_unused_the_plugin_starts_nothing_and_imports_next_to_nothing(suite):
     assert folders(suite) == []
 
 
+@pytest.mark.acceptance
 def test_where_it_is_installed_pytest_finds_it_once(suite):
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
@@ -181,32 +182,21 @@ def test_where_it_is_installed_pytest_finds_it_once(suite):
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: redbike\nVersion: 9.0\n")
     (installed / "entry_points.txt").write_text(f"[pytest11]{setup['options.entry_points']['pytest11']}\n")
-    for named in ([], ["-p", "redbike.testing"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *named],
-            cwd=suite.folder,
-            env=suite.environment | {"PYTHONPATH": f"{installed.parent}:{ROOT}"},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+    for named in ((), PLUGIN):
+        done = suite(plugin=named, PYTHONPATH=f"{installed.parent}:{ROOT}", PYTEST_DISABLE_PLUGIN_AUTOLOAD="")
         assert "6 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_redbike_is_imported_without_pytest(tmp_path):
+def test_redbike_is_imported_without_pytest():
     program = "import sys; sys.modules['pytest'] = None; import redbike; redbike.Redbike; redbike.Jobs"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run_python("-c", program, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.acceptance
 def test_tests_pass_a_strict_type_check(suite):
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(suite.folder / "cache"), "test_jobs.py"],
-        cwd=suite.folder,
-        env={"MYPYPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
+    options = ("--strict", "--cache-dir", str(suite.folder / "cache"))
+    done = run_python(
+        "-m", "mypy", *options, "test_jobs.py", cwd=suite.folder, env={"MYPYPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     )
     assert done.returncode == 0, done.stdout

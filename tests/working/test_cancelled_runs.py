@@ -15,6 +15,7 @@ from redbike.working.coroutines import Coroutines
 from redbike.working.heartbeat import INTERVAL, Heartbeat
 from redbike.working.runner import Runner
 from redbike.working.worker import Worker
+from tests.running.loops import beside, join, start
 from tests.states import JOB, START, take
 from tests.verbs import set_job
 from tests.waiting import wait_until
@@ -84,7 +85,7 @@ class Told(Handler):
         self.told = []
 
     def act(self):
-        assert self.over.wait(20)
+        assert self.over.wait(60)
 
     def cancel(self, run):
         self.told.append((run.jobid, threading.current_thread().name))
@@ -101,15 +102,10 @@ def work(client, prefix, monkeypatch):
         bike = Redbike(handler, prefix, client, on_error="stop")
         set_job(bike.store, JOB, schedule, "now")
         worker = Worker(bike.store, handler, bike.settings, concurrency)
-        thread = threading.Thread(target=worker.work)
-        thread.start()
-        try:
-            assert handler.began.wait(10)
+        with beside(bike.store, worker.work):
+            assert handler.began.wait(60)
             assert bike.cancel(JOB) == [(JOB, "cancelled")]
             wait_until(lambda: not bike.is_working(JOB))
-        finally:
-            bike.control("HALT")
-            thread.join()
         assert list(fsck(bike.store)) == []
         return bike.tell(JOB)
 
@@ -172,11 +168,10 @@ def test_a_cancelled_run_that_outlives_its_deadline_has_not_failed(client, prefi
     handler = Deaf()
     bike = handler.bike = Redbike(handler, prefix, client, on_timeout="stop")
     set_job(bike.store, JOB, "EVERY:10000d@0", "now")
-    thread = threading.Thread(target=bike.work_one)
-    thread.start()
-    assert handler.began.wait(10)
+    thread = start(bike.work_one)
+    assert handler.began.wait(60)
     bike.cancel(JOB)
-    thread.join()
+    join(thread)
     told = bike.tell(JOB)
     assert (told["status"][:4], told["skipped"]) == ("TML:", {"cancelled": 1})
     assert "failure" not in told
@@ -201,11 +196,6 @@ def test_a_run_is_told_once(client, prefix, monkeypatch):
         wait_until(lambda lease=lease: bike.store.questions.inspect([JOB])[0].lease > lease)
     heartbeat.stop()
     assert told == [JOB]
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Redbike(RoundRobin("A"), prefix, client).store
 
 
 def test_a_run_that_is_cancelled_before_it_begins_is_not_worked(store):
@@ -249,12 +239,11 @@ def test_a_coroutine_that_is_cancelled_before_it_begins_ends_all_the_same():
         except asyncio.CancelledError as error:
             errors.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    thread = start(run)
     wait_until(lambda: "key" in coroutines._running)
     coroutines.cancel("key")
     held.set()
-    thread.join(10)
+    join(thread)
     assert len(errors) == 1
     assert (loop._tasks, loop._pending, coroutines._running) == ({}, set(), {})
     # What is over cannot be cancelled any more.

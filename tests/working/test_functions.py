@@ -338,6 +338,7 @@ def test_one_command_runs_a_program_and_sets_its_schedules(shell):
     assert shell.run("schedules", "--full").stdout.splitlines()[1].endswith(",5,,,,,,,,,,,,,,")
 
 
+@pytest.mark.acceptance
 def test_up_takes_back_what_an_option_was_and_leaves_what_is_unchanged(shell):
     (shell.folder / "app.py").write_text(PROGRAM)
     (shell.folder / "jobs.csv").write_text("jobid,schedule,timeout,retries\nhello,EVERY:1h@5,9,2\n")
@@ -364,6 +365,7 @@ def test_a_mistake_in_a_program_is_one_line(shell):
     )
 
 
+@pytest.mark.acceptance
 def test_a_type_checker_knows_the_function_and_the_options(tmp_path):
     (tmp_path / "typed.py").write_text(
         "from redbike import Jobs, Redbike\n\n"

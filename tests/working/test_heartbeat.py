@@ -5,19 +5,12 @@ import pytest
 from redbike.keeping.fsck import fsck
 from redbike.state.jobs import JobToSet
 from redbike.state.run import GRACE, LEASE, Placement
-from redbike.state.store import Store
 from redbike.working.heartbeat import Heartbeat
-from redbike.working.worker_class import RoundRobin
 from tests.states import dump, take
 from tests.verbs import set_job, survey, take_many
 from tests.waiting import wait_until
 
 NOW = 1000.0
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, RoundRobin("A").queue_for)
 
 
 def test_jobs_that_are_over_at_once_do_not_wake_it_one_by_one(store, monkeypatch):

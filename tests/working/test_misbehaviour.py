@@ -7,20 +7,11 @@ import pytest
 
 from redbike import Redbike, RoundRobin, StopWork
 from redbike.config import Settings
-from redbike.state.store import Store
 from redbike.texts import MAX_MESSAGE, describe, format_traceback
 from redbike.working.worker import Worker
+from tests.running.loops import Acting, raising
 from tests.verbs import run_job, set_job
 from tests.waiting import wait_until
-
-
-class Handler(RoundRobin):
-    def __init__(self, act):
-        super().__init__("A")
-        self.act = act
-
-    def work(self, jobid):
-        return self.act(jobid)
 
 
 class Nameless(Exception):
@@ -52,18 +43,6 @@ class Silent(StopWork):
         raise ValueError("no text")
 
 
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, RoundRobin("A").queue_for)
-
-
-def raising(error):
-    def act(_):
-        raise error
-
-    return act
-
-
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -83,7 +62,7 @@ def test_whatever_a_job_raises_is_kept_and_its_worker_goes_on(store, monkeypatch
     # What pytest keeps of the log must be UTF-8; the next test reads the log.
     monkeypatch.setattr(logging.getLogger("redbike.worker"), "disabled", True)
     acts = iter([raising(error), lambda _: None])
-    worker = Worker(store, Handler(lambda jobid: next(acts)(jobid)), Settings())
+    worker = Worker(store, Acting(lambda jobid: next(acts)(jobid)), Settings())
     set_job(store, "job:A", "CONTINUE", "now")
     # As in a worker: without a handler of ours, Ctrl-C is for the caller.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -117,7 +96,7 @@ def test_what_cannot_be_shown_is_logged_somehow(shell, server_url):
     assert failures.returncode == 0
     assert r"half \\ud800" in failures.stdout
     worker.terminate()
-    assert worker.wait(timeout=10) == 0
+    assert worker.wait(timeout=60) == 0
     assert "ERROR nameless:A: Nameless: (its message cannot be shown: ValueError)" in shell.log()
     assert r"ERROR half:A: ValueError: half \ud800" in shell.log()
     assert "Logging error" not in shell.log()
@@ -126,13 +105,13 @@ def test_what_cannot_be_shown_is_logged_somehow(shell, server_url):
 def test_ctrl_c_is_for_the_caller_of_work_one(store):
     set_job(store, "job:A", "NOW", "now", once=True)
     with pytest.raises(KeyboardInterrupt):
-        Worker(store, Handler(raising(KeyboardInterrupt())), Settings()).work_one()
+        Worker(store, Acting(raising(KeyboardInterrupt())), Settings()).work_one()
 
 
 def test_a_reason_to_stop_that_cannot_be_shown(store, caplog):
     caplog.set_level(logging.INFO)
     set_job(store, "job:A", "CONTINUE", "now")
-    Worker(store, Handler(raising(Silent())), Settings()).work_one()
+    Worker(store, Acting(raising(Silent())), Settings()).work_one()
     assert store.questions.inspect(["job:A"])[0].schedule == "STOP"
     assert "stopped by its worker: (its message cannot be shown: ValueError)" in caplog.text
 
@@ -216,7 +195,7 @@ def test_a_coroutine_that_ends_its_loop_fails_and_the_worker_goes_on(shell, serv
     ]
     assert worker.poll() is None
     worker.terminate()
-    assert worker.wait(timeout=10) == 0
+    assert worker.wait(timeout=60) == 0
 
 
 def test_the_others_in_a_loop_that_is_ended_fail_too(shell, server_url):
@@ -233,4 +212,4 @@ def test_the_others_in_a_loop_that_is_ended_fail_too(shell, server_url):
     bike.set("good:A", "NOW")
     wait_until(lambda: (bike.tell("good:A")["status"] or "").startswith("STP"))
     worker.terminate()
-    assert worker.wait(timeout=10) == 0
+    assert worker.wait(timeout=60) == 0

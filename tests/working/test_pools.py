@@ -12,7 +12,6 @@ from redis.sentinel import Sentinel
 from redbike import Redbike, RoundRobin
 from redbike.errors import BadConfig, ServerError, Unreachable
 from redbike.serving.connection import connect
-from tests.commandline import Shell
 from tests.waiting import wait_until
 
 CROWD = """\
@@ -24,7 +23,7 @@ together = threading.Barrier(300)
 
 class Worker(RoundRobin):
     def work(self, jobid):
-        together.wait(30)
+        together.wait(60)
         print("all are here", flush=True)
 """
 
@@ -34,42 +33,37 @@ def hold(client, number):
     return [client.connection_pool.get_connection() for _ in range(number)]
 
 
-def test_1000_threads_set_jobs_with_one_redbike(client, prefix, server_url):
+@pytest.mark.parametrize("number", [100, pytest.param(1000, marks=pytest.mark.acceptance)])
+def test_many_threads_set_jobs_with_one_redbike(client, prefix, server_url, number):
     # Many systems allow only 1,024 files at first.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     bike = Redbike(RoundRobin("A"), prefix=prefix, redis_config=server_url)
-    together = threading.Barrier(1000)
+    together = threading.Barrier(number)
 
-    def set_job(number):
-        together.wait(30)
-        return bike.set(f"job{number}:A", "@hourly")
+    def set_job(each):
+        together.wait(60)
+        return bike.set(f"job{each}:A", "@hourly")
 
-    with ThreadPoolExecutor(1000) as pool:
-        assert all(pool.map(set_job, range(1000)))
-    assert len(list(bike.get_schedules())) == 1000
+    with ThreadPoolExecutor(number) as pool:
+        assert all(pool.map(set_job, range(number)))
+    assert len(list(bike.get_schedules())) == number
     # At one instant, too.
-    kept = hold(bike.client, 1000)
+    kept = hold(bike.client, number)
     bike.client.close()
-    assert len(kept) == 1000
+    assert len(kept) == number
 
 
-def test_300_jobs_run_at_once(tmp_path, client, server_url):
-    (tmp_path / "crowd.py").write_text(CROWD)
-    shell = Shell(tmp_path, server_url)
-    bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    for _ in bike.set_many((f"job{number}:A", "NOW") for number in range(300)):
-        pass
-    bike.dispatch_due()
-    try:
-        process = shell.start("work", "crowd:Worker('A')", "--concurrency=300")
-        wait_until(lambda: shell.log().count("all are here") == 300, 60)
-        process.terminate()
-        assert process.wait(30) == 0
-        assert "Too many" not in shell.log()
-        assert "waiting for it" not in shell.log()
-    finally:
-        shell.close()
+def test_300_jobs_run_at_once(shell):
+    (shell.folder / "crowd.py").write_text(CROWD)
+    bike = Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"])
+    assert all(result is True for _, result in bike.set_many((f"job{number}:A", "NOW") for number in range(300)))
+    process = shell.start("work", "crowd:Worker('A')", "--concurrency=300")
+    wait_until(lambda: shell.log().count("all are here") == 300, 60)
+    process.terminate()
+    assert process.wait(60) == 0
+    assert "Too many" not in shell.log()
+    assert "waiting for it" not in shell.log()
 
 
 @pytest.mark.parametrize(
@@ -100,9 +94,11 @@ def test_a_thread_waits_for_its_turn_when_there_is_a_limit(client, prefix, serve
         assert all(pool.map(lambda number: bike.set(f"job{number}:A", "@hourly"), range(200)))
 
 
-def test_a_worker_that_is_given_too_few_ends_and_says_so(tmp_path, client, server_url):
-    (tmp_path / "jobs.py").write_text("from redbike import RoundRobin as Worker\n")
-    said = Shell(tmp_path, f"{server_url}?max_connections=1").run("work", "jobs:Worker('A')")
+@pytest.mark.acceptance
+def test_a_worker_that_is_given_too_few_ends_and_says_so(shell):
+    (shell.folder / "jobs.py").write_text("from redbike import RoundRobin as Worker\n")
+    shell.environment["REDBIKE_URL"] += "?max_connections=1"
+    said = shell.run("work", "jobs:Worker('A')")
     assert said.returncode == 1
     assert "max_connections is too low" in said.stderr.splitlines()[-1]
     assert "Traceback" not in said.stderr

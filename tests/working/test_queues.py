@@ -1,6 +1,5 @@
 """Which queues a worker works: the names are read again and again, and any number of them is worked."""
 
-import threading
 from itertools import count
 
 import pytest
@@ -11,6 +10,7 @@ from redbike.state.store import Store
 from redbike.working.queues import REREAD, WINDOW, Queues
 from redbike.working.worker import Worker
 from redbike.working.worker_class import Priority, RoundRobin
+from tests.running.loops import beside
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -84,7 +84,10 @@ def fail():
         (fail, "database is away"),
     ],
 )
-def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_nothing(clock, caplog, names, said):
+def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_nothing(
+    clock, caplog, monkeypatch, names, said
+):
+    monkeypatch.setattr("redbike.working.queues.ENDLESS", 1000)
     handler = Changing()
     handler.names = names
     with pytest.raises((BadConfig, BadQueueName), match=said):
@@ -102,32 +105,26 @@ def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_not
     assert queues(rotation) == ["b"]
 
 
-def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(client, prefix):
-    store = Store(client, prefix, RoundRobin("A").queue_for)
+def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(store, monkeypatch):
+    monkeypatch.setattr("redbike.working.queues.REREAD", 0.05)
     handler = Changing("work-A")
     worker = Worker(store, handler, Settings())
-    thread = threading.Thread(target=worker.work)
-    thread.start()
-    try:
+    with beside(store, worker.work):
         set_job(store, "first:A", "NOW", "now", once=True)
         wait_until(lambda: handler.worked == ["first:A"])
         handler.names = ["work-B"]
         set_job(store, "second:B", "NOW", "now", once=True)
-        wait_until(lambda: handler.worked == ["first:A", "second:B"], timeout=3)
+        wait_until(lambda: handler.worked == ["first:A", "second:B"])
         set_job(store, "third:A", "NOW", "now", once=True)
         set_job(store, "fourth:B", "NOW", "now", once=True)
-        wait_until(lambda: handler.worked[2:] == ["fourth:B"], timeout=3)
+        wait_until(lambda: handler.worked[2:] == ["fourth:B"])
         handler.names = []
         wait_until(lambda: worker.queues.names() == [])
         handler.names = ["work-A"]
-        wait_until(lambda: handler.worked[3:] == ["third:A"], timeout=3)
-    finally:
-        store.halt()
-        thread.join()
+        wait_until(lambda: handler.worked[3:] == ["third:A"])
 
 
-def test_the_last_of_many_queues_is_worked(client, prefix):
-    store = Store(client, prefix, RoundRobin("A").queue_for)
+def test_the_last_of_many_queues_is_worked(store):
     handler = Changing(*(f"work-{n}" for n in range(12_000)))
     set_job(store, "job:11999", "NOW", "now", once=True)
     assert Worker(store, handler, Settings()).work_one() == "job:11999"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -96,8 +97,9 @@ def test_many_jobs_have_a_line_together(bike, lines, monkeypatch):
     monkeypatch.setattr(run_log, "MOST", 3)
     log = RunLog()
     monkeypatch.setattr(log, "_thread", threading.current_thread())  # none is started
+    ended, answers = end(bike, 1)
     for number in range(1200):
-        log.add(*end(bike, 1, f"{number}:A"))
+        log.add([(replace(ended[0][0], jobid=f"{number}:A"), ended[0][1])], answers)
     log._write()
     *each, last = [record.getMessage() for record in lines()]
     assert [line.partition(":")[0] for line in each] == ["0", "1", "2"]
@@ -141,7 +143,7 @@ def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch):
         began = time.monotonic()
         for _ in range(100):
             log.add(*ended)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         assert len(log._waiting) <= 5
         assert log._more > 80
         free.set()
@@ -157,19 +159,7 @@ def test_as_an_object(bike, lines):
     log.stop()
     [record] = lines()
     found = json.loads(_JsonFormatter("work-1").format(record))
-    assert {*found} == {
-        "time",
-        "level",
-        "process",
-        "message",
-        "job",
-        "due",
-        "late",
-        "took",
-        "outcome",
-        "attempt",
-        "runs",
-    }
+    assert " ".join(sorted(found)) == "attempt due job late level message outcome process runs time took"
     assert (found["job"], found["outcome"], found["attempt"], found["runs"]) == ("job:A", "ok", 1, 1)
 
 

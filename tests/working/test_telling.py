@@ -5,43 +5,34 @@ import time
 
 import pytest
 
-from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob, current_run
+from redbike import Again, Redbike, StopWork, UnsetJob, current_run
 from redbike.errors import Unreachable
 from redbike.keeping.fsck import fsck
 from redbike.state.keys import TELLS
 from redbike.state.untold import KEPT, MOST_CLAIMS, TELLING
 from redbike.working.worker import Worker
+from tests.running.loops import Doing, beside, join, raising, start
 from tests.verbs import Quiet, take_many, take_one
 from tests.waiting import wait_until
 
 QUEUES = [("work-A", 100.0)]
 
 
-class Telling(RoundRobin):
-    """Does for each job what it was told, and notes what has ended."""
+class Telling(Doing):
+    """Notes which runs have ended."""
 
     def __init__(self, initstring="A"):
         super().__init__(initstring)
-        self.acts, self.told, self.names = {}, [], [f"work-{name}" for name in initstring.split(":")]
+        self.told, self.names = [], [f"work-{name}" for name in initstring.split(":")]
 
     def queue_names(self):
         return self.names
-
-    def work(self, jobid):
-        return self.acts.get(jobid, lambda: None)()
 
     def ended(self, run, end):
         self.told.append((run, end))
 
     def events(self):
         return [(run.jobid, end.event, end.error) for run, end in self.told]
-
-
-def raising(error):
-    def act():
-        raise error
-
-    return act
 
 
 @pytest.fixture
@@ -328,7 +319,7 @@ class Slow(Telling):
         self.threads.add(threading.current_thread().name)
         if run.jobid in self.slow:
             self.entered.set()
-            assert self.goes_on.wait(30)
+            assert self.goes_on.wait(90)
         super().ended(run, end)
 
 
@@ -338,18 +329,14 @@ def working():
     threads = []
 
     def work(bike, concurrency=1):
-        threads.append(
-            (bike, threading.Thread(target=Worker(bike.store, bike.worker, bike.settings, concurrency).work))
-        )
-        threads[-1][1].start()
+        threads.append((bike, start(Worker(bike.store, bike.worker, bike.settings, concurrency).work)))
 
     yield work
     for bike, thread in threads:
         if isinstance(bike.worker, Slow):
             bike.worker.goes_on.set()
         bike.control("HALT")
-        thread.join(timeout=15)
-        assert not thread.is_alive()
+        join(thread)
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
@@ -359,7 +346,7 @@ def test_while_ended_takes_its_time_no_run_waits_for_it(make, working, concurren
     bike.worker.slow = {"000:A"}
     assert all(result for _, result in bike.set_many((f"{number:03}:A", "NOW") for number in range(400)))
     working(bike, concurrency)
-    assert bike.worker.entered.wait(10)
+    assert bike.worker.entered.wait(60)
     # It is behind with the next ones.
     wait_until(lambda: untold(bike) >= 2 and bike.client.hlen(bike.store.keys.running) == 0)
     assert "000:A" not in {run.jobid for run, _ in bike.worker.told}
@@ -406,13 +393,14 @@ def raising_at_first(error, then):
 def test_a_call_that_goes_on_for_long_is_mentioned_once(make, working, monkeypatch, caplog):
     monkeypatch.setattr("redbike.working.telling.LONG", 0.0)
     monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
+    monkeypatch.setattr("redbike.running.presence.LATENESS", 0.05)
     bike = make(Slow())
     bike.worker.slow = {"a:A"}
     bike.set("a:A", "NOW")
     working(bike)
     wait_until(lambda: "a:A: ended() of its worker class has gone on for" in caplog.text)
     before = bike.workers()[0].seen
-    wait_until(lambda: bike.workers()[0].seen > before + 0.5)
+    wait_until(lambda: bike.workers()[0].seen > before + 0.2)
     assert caplog.text.count("has gone on for") == 1
 
 
@@ -421,22 +409,20 @@ def test_a_worker_that_stops_does_not_wait_for_ever(make, monkeypatch, caplog):
     bike = make(Slow())
     bike.worker.slow = {"a:A"}
     bike.set("a:A", "NOW")
-    thread = threading.Thread(target=Worker(bike.store, bike.worker, bike.settings).work)
-    thread.start()
-    assert bike.worker.entered.wait(10)
-    bike.control("HALT")
-    thread.join(timeout=10)
-    assert not thread.is_alive()
+    with beside(bike.store, Worker(bike.store, bike.worker, bike.settings).work):
+        assert bike.worker.entered.wait(60)
     assert "other workers will be told of what is left" in caplog.text
     assert untold(bike) == 1
     bike.worker.goes_on.set()
 
 
 def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.2)
+    monkeypatch.setattr("redbike.working.telling.REST", 0.1)
     tried = []
 
     def away(queues):
-        tried.append(queues)
+        tried.append(time.monotonic())
         raise Unreachable("the server is away")
 
     bike = make(Slow())
@@ -446,16 +432,18 @@ def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, cap
     wait_until(lambda: len(tried) >= 2)
     bike.set("a:A", "NOW")
     wait_until(lambda: len(bike.worker.told) == 1)
-    assert len(tried) < 10
+    assert len(tried) <= 1 + (tried[-1] - tried[0]) / 0.1
     assert "runs of lost workers cannot be told: the server is away" in caplog.text
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, monkeypatch):
-    monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
-    thread = threading.Thread(target=Worker(bike.store, bike.worker, bike.settings, concurrency).work)
-    thread.start()
-    try:
+    # An idle one hears of them by its takes, long before it is to be seen again.
+    monkeypatch.setattr("redbike.running.presence.INTERVAL", 600.0)
+    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.3)
+    monkeypatch.setattr("redbike.working.source.NAP", 0.1)
+    monkeypatch.setattr("redbike.working.telling.REST", 0.1)
+    with beside(bike.store, Worker(bike.store, bike.worker, bike.settings, concurrency).work):
         wait_until(lambda: bike.worker.told)
         other = make(Quiet("A"))
         other.store.gates.pause("work-A")
@@ -469,10 +457,6 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
         other.dispatch_due()
         bike.worker.names.append("work-B")
         wait_until(lambda: ("third:B", "lost", "") in bike.worker.events())
-    finally:
-        bike.control("HALT")
-        thread.join(timeout=10)
-    assert not thread.is_alive()
     assert untold(bike) == 0
 
 
@@ -482,11 +466,8 @@ def test_many_that_end_together_are_each_told_once(make):
         bike.set(f"{number}:A", "NOW")
     worker = Worker(bike.store, bike.worker, bike.settings)
     worker.pace.number = 64
-    thread = threading.Thread(target=worker.work)
-    thread.start()
-    wait_until(lambda: len(bike.worker.told) >= 100)
-    bike.control("HALT")
-    thread.join(timeout=10)
+    with beside(bike.store, worker.work):
+        wait_until(lambda: len(bike.worker.told) >= 100)
     assert sorted(run.jobid for run, _ in bike.worker.told) == sorted(f"{number}:A" for number in range(100))
     assert untold(bike) == 0
 

@@ -7,6 +7,7 @@ from redbike.state.store import Store
 from redbike.working.tracebacks import INTERVAL, MOST, Tracebacks
 from redbike.working.worker import Worker
 from redbike.working.worker_class import RoundRobin
+from tests.running.loops import beside, join, start
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -73,11 +74,7 @@ def test_of_many_threads_one_logs():
         barrier.wait()
         found.append(tracebacks.keep_if_new(error, "work-A"))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    join(*[start(work) for _ in range(8)])
     assert sorted(each is error for each in found) == [False] * 7 + [True]
 
 
@@ -90,14 +87,10 @@ def test_a_worker_that_idles_between_failures_remembers_what_it_logged(client, p
     # With so many queues it looks into them in several requests.
     handler = Failing(":".join(f"q{number}" for number in range(99)) + ":A")
     store = Store(client, prefix, handler.queue_for)
-    working = threading.Thread(target=Worker(store, handler, Settings()).work)
-    working.start()
-    for number in range(5):
-        set_job(store, f"{number}:A", "NOW", "now", once=True)
-        wait_until(lambda n=number: (store.questions.inspect([f"{n}:A"])[0].status or "").startswith("DIE"))
-    store.halt()
-    working.join(timeout=10)
-    assert not working.is_alive()
+    with beside(store, Worker(store, handler, Settings()).work):
+        for number in range(5):
+            set_job(store, f"{number}:A", "NOW", "now", once=True)
+            wait_until(lambda n=number: (store.questions.inspect([f"{n}:A"])[0].status or "").startswith("DIE"))
     failures = [record for record in caplog.records if "no luck with" in record.getMessage()]
     assert len(failures) == 5
     assert [bool(record.exc_info) for record in failures] == [True, False, False, False, False]

@@ -1,0 +1,20 @@
+"""The store of a test, and a dispatcher."""
+
+import pytest
+
+from redbike import RoundRobin
+from redbike.config import Settings
+from redbike.running.dispatcher import Dispatcher
+from redbike.state.store import Store
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, RoundRobin("A").queue_for)
+
+
+@pytest.fixture
+def dispatcher(store):
+    dispatcher = Dispatcher(store, Settings())
+    yield dispatcher
+    dispatcher.close()
