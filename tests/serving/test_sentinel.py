@@ -11,6 +11,8 @@ from tests.servers import Sentinels
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 
 @pytest.fixture
 def sentinels(tmp_path):
