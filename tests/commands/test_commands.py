@@ -545,8 +545,8 @@ def test_a_silent_command_wakes_nobody_up(work: Work, monkeypatch: pytest.Monkey
     # Wherever the worker's thread waits: for output or the exit, or between two looks of its own or of subprocess.
     monkeypatch.setattr(redbike.commands.output.Output, "read", counted(redbike.commands.output.Output.read))
     monkeypatch.setattr(time, "sleep", counted(time.sleep))
-    work("sh -c 'exec > /dev/null 2>&1; sleep 2'")
-    work("sleep 2")
+    work("sh -c 'exec > /dev/null 2>&1; sleep 1'")
+    work("sleep 1")
     # For each: the end of its output, its exit, and what is left to read then.
     assert len(woken) <= 8, woken
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from redbike.processes.outlet import LINE_LIMIT, Lines, Outlet
+from tests.commandline import memory_file, read
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 
@@ -51,30 +52,35 @@ def begun(jobs):
 
 def run_to_its_end(jobs, jobid):
     assert jobs.bike.set(jobid, "NOW")
-    wait_until(lambda: status_of(jobs, jobid) not in ("TML", "ENQ", "WRK"), timeout=30)
+    wait_until(lambda: status_of(jobs, jobid) not in ("TML", "ENQ", "WRK"))
     assert status_of(jobs, jobid) == "STP"
 
 
-def popen(jobs, *arguments, **more):
-    command = [sys.executable, "-m", "redbike", *arguments]
-    process = subprocess.Popen(command, cwd=jobs.folder, env=jobs.environment, **more)
+def start(jobs, *arguments, output):
+    """Start it with a descriptor for what it prints, which is its own from then on."""
+    with open(os.devnull) as null:
+        process = jobs.spawn(arguments, null.fileno(), output, output)
+    os.close(output)
     jobs.started.append(process)
     return process
 
 
 @pytest.mark.parametrize("command", ["work", "up"])
 def test_a_reader_that_goes_away_costs_no_job(jobs, command):
-    process = popen(jobs, command, "jobs:Worker('A')", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    reader, writer = os.pipe()
+    process = start(jobs, command, "jobs:Worker('A')", output=writer)
     run_to_its_end(jobs, "first:A")
-    process.stdout.close()
+    os.close(reader)
     for number in range(3):
         run_to_its_end(jobs, f"child:{number}:A")
     process.terminate()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0
 
 
+@pytest.mark.acceptance
 def test_a_reader_that_stalls_costs_no_job_and_no_memory(jobs):
-    up = popen(jobs, "up", "jobs:Worker('A')", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    reader, writer = os.pipe()
+    up = start(jobs, "up", "jobs:Worker('A')", output=writer)
     run_to_its_end(jobs, "plain:A")
     before = memory_of(up.pid)
     for number in range(3):
@@ -83,7 +89,8 @@ def test_a_reader_that_stalls_costs_no_job_and_no_memory(jobs):
     os.kill(worker_of(up.pid), signal.SIGKILL)
     run_to_its_end(jobs, "after:A")
     up.terminate()
-    assert up.wait(timeout=10) == 0
+    assert up.wait(timeout=60) == 0
+    os.close(reader)
 
 
 def memory_of(pid):
@@ -91,6 +98,7 @@ def memory_of(pid):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.acceptance
 def test_three_hundred_megabytes_without_a_line_end(jobs):
     up = jobs.start("up", "jobs:Worker('A')")
     run_to_its_end(jobs, "plain:A")
@@ -102,22 +110,24 @@ def test_three_hundred_megabytes_without_a_line_end(jobs):
     assert "line 99 of endless:A" in jobs.log()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGHUP, marks=pytest.mark.acceptance)])
 def test_a_job_that_prints_outlives_its_supervisor(jobs, number):
-    up = popen(jobs, "up", "jobs:Worker('A')", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    reader, writer = os.pipe()
+    up = start(jobs, "up", "jobs:Worker('A')", output=writer)
     assert jobs.bike.set("long:A", "NOW")
     wait_until(lambda: "long:A" in begun(jobs))
     children = children_of(up.pid)
     up.send_signal(number)
     if number == signal.SIGKILL:
         up.wait()
-        up.stdout.close()
+        os.close(reader)
     (jobs.folder / "go").touch()
     wait_until(lambda: all(map(is_gone, children)))
     assert status_of(jobs, "long:A") == "STP"
     assert list(jobs.bike.failures()) == []
 
 
+@pytest.mark.acceptance
 def test_a_flood_after_the_supervisor_was_killed_holds_nothing_up(jobs):
     worker = WORKER.replace('if name == "flood":', 'if name == "long":')
     (jobs.folder / "jobs.py").write_text(worker)
@@ -134,8 +144,7 @@ def test_a_flood_after_the_supervisor_was_killed_holds_nothing_up(jobs):
 
 def test_a_terminal_that_is_closed_costs_no_job(jobs):
     leader, follower = pty.openpty()
-    worker = popen(jobs, "work", "jobs:Worker('A')", stdout=follower, stderr=follower)
-    os.close(follower)
+    worker = start(jobs, "work", "jobs:Worker('A')", output=follower)
     jobs.bike.set("long:A", "NOW")
     wait_until(lambda: "long:A" in begun(jobs))
     os.close(leader)
@@ -145,8 +154,24 @@ def test_a_terminal_that_is_closed_costs_no_job(jobs):
     assert worker.poll() is None
 
 
-@pytest.mark.parametrize("streams", [">/dev/full", "2>/dev/full", ">&-", "2>&-", ">&- 2>&- <&-"])
-@pytest.mark.parametrize("command", ["work", "up"])
+CLOSED = ">&- 2>&- <&-"
+
+
+@pytest.mark.parametrize(
+    ("command", "streams"),
+    [
+        ("work", ">/dev/full"),
+        ("up", CLOSED),
+        *(
+            pytest.param(command, streams, marks=pytest.mark.acceptance)
+            for command, all_streams in {
+                "work": ["2>/dev/full", CLOSED],
+                "up": [">/dev/full", "2>/dev/full", ">&-", "2>&-"],
+            }.items()
+            for streams in all_streams
+        ),
+    ],
+)
 def test_a_full_disk_or_a_closed_stream_costs_no_job(jobs, command, streams):
     line = f"exec {sys.executable} -m redbike {command} \"jobs:Worker('A')\" {streams}"
     process = subprocess.Popen(
@@ -155,30 +180,39 @@ def test_a_full_disk_or_a_closed_stream_costs_no_job(jobs, command, streams):
     jobs.started.append(process)
     run_to_its_end(jobs, "plain:A")
     process.terminate()
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert b"Traceback" not in out + err
     assert b"Exception" not in out + err
 
 
+@pytest.mark.parametrize("command", ["schedules", "statuses", "tell job:A", "--help", "--version"])
+def test_one_shot_commands_say_that_the_disk_is_full(jobs, command):
+    assert jobs.run("set", "job:A", "EVERY:1h").returncode == 0
+    with open("/dev/full", "w") as full, memory_file() as errors:
+        process = jobs.spawn(tuple(command.split()), full.fileno(), full.fileno(), errors)
+        assert process.wait(60) == 1
+        assert read(errors) == "redbike: cannot write the output: No space left on device\n"
+
+
 @pytest.mark.parametrize(
     ("command", "streams", "status", "said"),
     [
-        ("schedules", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
-        ("statuses", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
-        ("tell job:A", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
-        ("--help", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
-        ("--version", ">/dev/full", 1, "redbike: cannot write the output: No space left on device\n"),
         ("schedules", ">&-", 0, ""),
-        ("schedules", "2>&-", 0, ""),
-        ("tell nobody:A", ">&- 2>&-", 1, ""),
-        ("--help", ">&-", 0, ""),
-        ("set job:A NONSENSE", "2>/dev/full", 2, ""),
-        ("set job:A NONSENSE", "2>&-", 2, ""),
-        ("set job:A NOW", ">&- 2>&- <&-", 0, ""),
+        ("set job:A NOW", CLOSED, 0, ""),
+        *(
+            pytest.param(*row, marks=pytest.mark.acceptance)
+            for row in [
+                ("schedules", "2>&-", 0, ""),
+                ("tell nobody:A", ">&- 2>&-", 1, ""),
+                ("--help", ">&-", 0, ""),
+                ("set job:A NONSENSE", "2>/dev/full", 2, ""),
+                ("set job:A NONSENSE", "2>&-", 2, ""),
+            ]
+        ),
     ],
 )
-def test_one_shot_commands_with_a_full_disk_or_a_closed_stream(jobs, command, streams, status, said):
+def test_one_shot_commands_with_a_closed_stream(jobs, command, streams, status, said):
     assert jobs.run("set", "job:A", "EVERY:1h").returncode == 0
     line = f"{sys.executable} -m redbike {command} {streams}"
     done = subprocess.run(line, shell=True, cwd=jobs.folder, env=jobs.environment, capture_output=True, text=True)
@@ -186,7 +220,7 @@ def test_one_shot_commands_with_a_full_disk_or_a_closed_stream(jobs, command, st
     assert done.stderr == said
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "gbk", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("gbk", marks=pytest.mark.acceptance), "utf-8"])
 def test_text_that_the_locale_cannot_write_is_spelled_out(jobs, encoding):
     jobs.environment["PYTHONIOENCODING"] = encoding
     (jobs.folder / "jobs.py").write_text(

@@ -79,17 +79,14 @@ def script(client, prefix: str, server_url: str, tmp_path: Path) -> Callable[[st
     return started
 
 
-@pytest.mark.parametrize("line", [OBEDIENT, STUBBORN])
-@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize(("concurrency", "line"), [(1, STUBBORN), (3, OBEDIENT)])
 def test_abort_ends_all_commands_and_tells_nobody_how(
     script, client, prefix: str, lifeline: Lifeline, concurrency: int, line: str
 ) -> None:
     program = script(f"bike.work(concurrency={concurrency})", line)
     assert lifeline.wait()
     program.send_signal(signal.SIGUSR1)
-    began = time.monotonic()
     assert program.wait(timeout=LONG) == -signal.SIGKILL
-    assert time.monotonic() - began < 5.0
     lifeline.assert_cut()
     # So it is recovered like the run of any other worker that is gone.
     state = Store(client, prefix, RoundRobin("A").queue_for).questions.inspect(["x:A"])[0]
@@ -97,8 +94,9 @@ def test_abort_ends_all_commands_and_tells_nobody_how(
     assert state.failure is None
 
 
-@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise ValueError('mine')", "pass"])
-@pytest.mark.parametrize("line", [OBEDIENT, STUBBORN])
+@pytest.mark.parametrize(
+    ("ending", "line"), [("sys.exit(3)", OBEDIENT), ("raise ValueError('mine')", STUBBORN), ("pass", STUBBORN)]
+)
 def test_the_end_of_the_interpreter_ends_all_commands(script, lifeline: Lifeline, ending: str, line: str) -> None:
     go = lifeline.path.with_name("go")
     os.mkfifo(go)
@@ -185,7 +183,7 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs: S
     recover(client)
     second = jobs.start("work", log="second")
     wait_until(lambda: "waits until the command of its last run" in jobs.log("second"))
-    assert_alone(1.5, lambda: lines(started) == 1)
+    assert_alone(0.7, lambda: lines(started) == 1)
     open_gate(jobs)
     wait_until(lambda: lines(started) == 2)
     assert lines(ended) == 1
@@ -198,7 +196,7 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs: S
 
 def test_the_wait_counts_as_time_of_the_run(jobs: Shell, client) -> None:
     (jobs.folder / "commands.ini").write_text(
-        "[commands]\nx = sh -c 'echo >> started; read line < gate'\n[x]\ntimeout = 2\n"
+        "[commands]\nx = sh -c 'echo >> started; read line < gate'\n[x]\ntimeout = 1\n"
     )
     first = jobs.start("work", log="first")
     jobs.run("set", "x:A", "NOW")

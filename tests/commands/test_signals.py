@@ -12,10 +12,12 @@ from redbike.state.store import Store
 from redbike.working.worker_class import RoundRobin
 from tests.commandline import Shell
 from tests.commands.test_commands import Lifeline
+from tests.durations import SOON_AGAIN
 from tests.proc import is_gone, worker_of
 from tests.waiting import wait_until
 
-SPEC = "redbike.commands:Commands('A', 'commands.ini')"
+SPEC = "jobs:Commands('A', 'commands.ini')"
+MODULE = f"{SOON_AGAIN}\nfrom redbike.commands import Commands\n"
 STUBBORN = """sh -c 'trap "" TERM HUP INT; (echo up; sleep 300) > lifeline & echo > started; wait; sleep 300'"""
 GATED = "sh -c 'echo > started; read line < gate; echo > ended'"
 
@@ -23,6 +25,7 @@ GATED = "sh -c 'echo > started; read line < gate; echo > ended'"
 @pytest.fixture
 def jobs(shell: Shell) -> Iterator[Shell]:
     (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    (shell.folder / "jobs.py").write_text(MODULE)
     (shell.folder / "commands.ini").write_text(
         f"[commands]\nstubborn = {STUBBORN}\ngated = {GATED}\n[stubborn]\ncwd = .\n"
     )
@@ -60,10 +63,19 @@ def signal_until_gone(process: "subprocess.Popen[str]", number: int) -> None:
     wait_until(gone)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("arguments", [("work",), ("work", "--concurrency=1"), ("up",)], ids=" ".join)
+def cases(*numbers: int) -> list[object]:
+    """Each signal to each process; those of the first tier have each process once."""
+    first = {("work", numbers[-1]), ("work --concurrency=1", numbers[0]), ("up", numbers[0])}
+    each = [(words, number) for words in ("work", "work --concurrency=1", "up") for number in numbers]
+    return [
+        pytest.param(words.split(), number, marks=() if (words, number) in first else pytest.mark.acceptance)
+        for words, number in each
+    ]
+
+
+@pytest.mark.parametrize(("arguments", "number"), cases(signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 def test_a_second_signal_ends_the_commands_too(
-    jobs: Shell, client, lifeline: Lifeline, arguments: tuple[str, ...], number: int
+    jobs: Shell, client, lifeline: Lifeline, arguments: list[str], number: int
 ) -> None:
     process = start(jobs, "stubborn:A", *arguments)
     signal_until_gone(process, number)
@@ -74,16 +86,13 @@ def test_a_second_signal_ends_the_commands_too(
     assert state.failure is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("arguments", [("work",), ("work", "--concurrency=1"), ("up",)], ids=" ".join)
-def test_the_first_signal_lets_the_commands_end_by_themselves(
-    jobs: Shell, arguments: tuple[str, ...], number: int
-) -> None:
+@pytest.mark.parametrize(("arguments", "number"), cases(signal.SIGTERM, signal.SIGHUP))
+def test_the_first_signal_lets_the_commands_end_by_themselves(jobs: Shell, arguments: list[str], number: int) -> None:
     process = start(jobs, "gated:A", *arguments)
     process.send_signal(number)
     wait_until(lambda: "stopping after" in jobs.log())
     (jobs.folder / "gate").write_text("go\n")
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0
     assert (jobs.folder / "ended").exists()
     assert "STP" in jobs.run("statuses").stdout
 

@@ -17,6 +17,8 @@ from tests.servers import Node, free_ports
 from tests.test_readme import commands, section
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 PAGE = (ROOT / "docs" / "deployment.rst").read_text()
 CONFIG = "[redbike]\nworker: jobs:Worker('A:slow')\n"
 JOBS = """

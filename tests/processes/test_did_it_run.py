@@ -2,15 +2,18 @@
 
 import csv
 import json
+import re
 import signal
 import socket
 import time
 
 import pytest
 
+from tests.durations import LOST_SOON
 from tests.waiting import wait_until
 
-WORKER = """
+WORKER = f"""
+{LOST_SOON}
 import time
 from pathlib import Path
 
@@ -24,7 +27,7 @@ class Worker(redbike.RoundRobin):
             raise OSError("disk full")
         if jobid == "works:A":
             time.sleep(0.2)
-        while jobid.startswith("long") and not Path("over").exists():
+        while jobid == "long:A" and not Path("over").exists():
             if redbike.current_run().cancelled:
                 raise RuntimeError("told to stop")
             time.sleep(0.01)
@@ -41,6 +44,7 @@ def ask(jobs):
         assert (done.returncode, done.stderr) == (0, "")
         return [dict(zip(FIELDS, row, strict=True)) for row in csv.reader(done.stdout.splitlines())]
 
+    (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
     jobs.start("dispatch", log="dispatcher")
     ask.worker = jobs.start("work", "jobs:Worker('A')", log="worker")
     ask.shell = jobs
@@ -97,10 +101,9 @@ def test_one_that_was_lost_with_its_host(ask):
     ask.began("long:A")
     name = the_worker(ask)
     ask.worker.send_signal(signal.SIGKILL)
-    wait_until(lambda: ask("long:A"), timeout=30)
-    [run] = ask("long:A")
+    run = run_of(ask, "long:A")
     assert (run["outcome"], run["worker"]) == ("lost", name)
-    assert 0 < float(run["took"]) < 30
+    assert 0 < float(run["took"]) < 60
     told = ask.tell("long:A")
     assert told["status"].startswith("DIE:")
     assert "its worker died or was cut off" in told["failure"]["error"]
@@ -117,10 +120,10 @@ def test_one_that_was_cancelled(ask):
 
 
 def test_one_that_was_skipped_while_its_last_run_went_on(ask):
-    assert ask.shell.bike.set("long:A", "EVERY:1s", timeout=600)
+    assert ask.shell.bike.set("long:A", "EVERY:0.2s", timeout=600)
     ask.began("long:A")
     started = ask.tell("long:A")["working_since"]
-    wait_until(lambda: time.time() > started + 2.5)
+    wait_until(lambda: time.time() > started + 0.5)
     assert ask("long:A") == []
     told = ask.tell("long:A")
     assert (told["working"], told["worker"]) == (True, the_worker(ask))
@@ -128,8 +131,8 @@ def test_one_that_was_skipped_while_its_last_run_went_on(ask):
     wait_until(lambda: ask("long:A"))
     first = ask("long:A")[-1]
     # Its worker measures when the work begins, which is shortly after it has taken the job.
-    assert (first["outcome"], abs(float(first["started"]) - started) < 1) == ("ok", True)
-    assert float(first["took"]) > 2
+    assert (first["outcome"], float(first["started"]) - started < 10) == ("ok", True)
+    assert float(first["took"]) > 0.4
     assert ask.tell("long:A")["skipped"]["running"] >= 2
 
 
@@ -173,7 +176,8 @@ def test_more_rows_than_usual(jobs):
     assert jobs.run("runs", "--limit=2").stdout.splitlines() == rows[:2]
 
 
-TELLING = """
+TELLING = f"""
+{LOST_SOON}
 import os
 import time
 
@@ -187,7 +191,7 @@ class Worker(redbike.RoundRobin):
             time.sleep(600)
 
     def ended(self, run, end):
-        print(f"told {run.jobid} {end.event} {run.attempt}", flush=True)
+        print("told", run.jobid, end.event, run.attempt, flush=True)
         if jobid_to_die_for(run):
             os.kill(os.getpid(), 9)
 
@@ -200,20 +204,25 @@ def jobid_to_die_for(run):
 def test_what_has_ended_is_told_though_workers_are_killed(jobs):
     """One in its run, which is lost then; the next one while it is told that a run has ended."""
     (jobs.folder / "jobs.py").write_text(TELLING)
+    (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
     jobs.start("dispatch", log="dispatcher")
     first = jobs.start("work", "jobs:Worker('A')", log="first")
     assert jobs.bike.set("long:A", "NOW", timeout=900)
     wait_until(lambda: "began long:A" in jobs.log("first"))
     first.kill()
     second = jobs.start("work", "jobs:Worker('A')", log="second")
-    wait_until(lambda: "told long:A lost 1" in jobs.log("second"), timeout=30)
+    wait_until(lambda: "told long:A lost 1" in jobs.log("second"))
     wait_until(lambda: "told long:A ok 2" in jobs.log("second"))
     assert jobs.bike.set("fatal:A", "NOW")
     assert second.wait(timeout=10) == -9
     assert "told fatal:A ok 1" in jobs.log("second")
+    # It has half a minute for that; then others may tell it.
+    client, untold = jobs.bike.client, jobs.bike.store.keys.untold
+    [(field, value)] = client.hgetall(untold).items()
+    client.hset(untold, field, re.sub(rb"^\d+\.\d+", b"%.6f" % (time.time() - 1), value))
     third = jobs.start("work", "jobs:Worker('A')", log="third")
-    wait_until(lambda: "told fatal:A ok 1" in jobs.log("third"), timeout=60)
+    wait_until(lambda: "told fatal:A ok 1" in jobs.log("third"))
     jobs.run("control", "HALT")
     assert third.wait(timeout=10) == 0
     assert jobs.log("third").count("told") == 1
-    assert jobs.bike.client.exists(jobs.bike.store.keys.untold) == 0
+    assert client.exists(untold) == 0

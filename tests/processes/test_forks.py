@@ -78,28 +78,30 @@ def run_to_its_end(jobs, jobid):
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-@pytest.mark.parametrize(("job", "said"), [("pool", "pool 285"), ("terminate", f"terminated {-signal.SIGTERM:d}")])
-def test_the_children_of_a_job_hear_signals_as_new_processes_do(jobs, job, said, concurrency):
+def test_the_children_of_a_job_hear_signals_as_new_processes_do(jobs, concurrency):
     worker = jobs.start("work", "jobs:Worker('A')", f"--concurrency={concurrency}")
-    for number in range(3):
-        run_to_its_end(jobs, f"{job}:{number}:A")
-    assert noted(jobs) == [said] * 3
+    for number in range(2):
+        run_to_its_end(jobs, f"pool:{number}:A")
+        run_to_its_end(jobs, f"terminate:{number}:A")
+    assert noted(jobs) == ["pool 285", f"terminated {-signal.SIGTERM:d}"] * 2
     worker.terminate()
     assert worker.wait(timeout=10) == 0
 
 
 @pytest.mark.parametrize("worker", ["Worker", "Asynchronous"])
 @pytest.mark.parametrize("concurrency", [1, 2])
-@pytest.mark.parametrize(("job", "status"), [("returns", 0), ("raises", 1), ("exits", 7)])
-def test_a_forked_process_that_comes_back_is_no_second_worker(jobs, job, status, concurrency, worker):
+def test_a_forked_process_that_comes_back_is_no_second_worker(jobs, concurrency, worker):
     process = jobs.start("work", f"jobs:{worker}('A')", f"--concurrency={concurrency}")
-    run_to_its_end(jobs, f"{job}:A")
-    assert noted(jobs) == ["forking", f"child {status}"]
-    assert "in the child" in jobs.log()
-    assert ("which it has forked: ZeroDivisionError" in jobs.log()) == (job == "raises")
-    run_to_its_end(jobs, "plain:A")
-    assert noted(jobs)[2:] == ["plain"]
-    assert children_of(process.pid) == []
+    for number, (job, status) in enumerate([("returns", 0), ("exits", 7), ("raises", 1)], 1):
+        assert "which it has forked: ZeroDivisionError" not in jobs.log()
+        run_to_its_end(jobs, f"{job}:A")
+        assert noted(jobs)[-2:] == ["forking", f"child {status}"]
+        assert jobs.log().count("in the child") == number
+        run_to_its_end(jobs, f"plain:{number}:A")
+        assert noted(jobs)[-1:] == ["plain"]
+        assert len(noted(jobs)) == 3 * number
+        assert children_of(process.pid) == []
+    assert "which it has forked: ZeroDivisionError" in jobs.log()
     assert list(jobs.bike.fsck()) == []
     process.terminate()
     assert process.wait(timeout=10) == 0

@@ -7,10 +7,12 @@ import time
 
 import pytest
 
+from tests.durations import AGAIN, set_lines
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 
-WORKER = """
+WORKER = f"""
+{set_lines(signals__AGAIN=AGAIN, supervisor__FIRST_PAUSE=0.1)}
 import logging, os, subprocess, sys, threading, time
 from redbike import RoundRobin
 
@@ -22,12 +24,8 @@ class Worker(RoundRobin):
         if name == "print":
             return self.print_beside_a_log()
         print("begun", jobid, flush=True)
-        if name == "exit0":
-            os._exit(0)
-        if name == "exit2":
-            os._exit(2)
-        if name == "exit3":
-            os._exit(3)
+        if name.startswith("exit"):
+            os._exit(int(name[4:]))
         if name == "exec":
             os.execvp("true", ["true"])
         if name == "background":
@@ -57,8 +55,14 @@ class Worker(RoundRobin):
 """
 
 
+def start_up(jobs, *more):
+    # It imports the worker class, which sets its durations, only if it has schedules.
+    (jobs.folder / "none.csv").touch()
+    return jobs.start("up", "jobs:Worker('A')", "--schedules=none.csv", *more)
+
+
 def start(jobs, *more):
-    up = jobs.start("up", "jobs:Worker('A')", *more)
+    up = start_up(jobs, *more)
     assert jobs.bike.set("first:A", "NOW")
     wait_until(lambda: "done first:A" in jobs.log())
     # A HALT is for those that have reached the server, the dispatcher too.
@@ -67,37 +71,34 @@ def start(jobs, *more):
 
 
 @pytest.mark.parametrize(
-    ("jobid", "how"),
+    ("name", "how"),
     [
-        ("exit0:A", "ended with status 0, though nobody told it to"),
-        ("exec:A", "ended with status 0, though nobody told it to"),
-        ("exit2:A", "ended with status 2"),
-        ("exit3:A", "ended with status 3"),
+        ("exit0", "ended with status 0, though nobody told it to"),
+        ("exit3", "ended with status 3"),
+        pytest.param("exit2", "ended with status 2", marks=pytest.mark.acceptance),
+        pytest.param("exec", "ended with status 0, though nobody told it to", marks=pytest.mark.acceptance),
+        pytest.param("signal", "ended with status 0, though nobody told it to", marks=pytest.mark.acceptance),
     ],
 )
-def test_a_worker_that_a_job_ends_is_started_again_and_it_is_said(jobs, jobid, how):
+def test_a_worker_that_a_job_or_a_signal_ends_is_started_again_and_it_is_said(jobs, name, how):
     up = start(jobs)
-    jobs.bike.set(jobid, "NOW")
+    if name == "signal":
+        os.kill(worker_of(up.pid), signal.SIGTERM)
+    else:
+        jobs.bike.set(f"{name}:A", "NOW")
     wait_until(lambda: f"work-1 {how}; it is started again" in jobs.log())
-    jobs.bike.unset(jobid)
+    jobs.bike.unset(f"{name}:A")
     jobs.bike.set("good:A", "NOW")
-    wait_until(lambda: "done good:A" in jobs.log(), timeout=20)
+    wait_until(lambda: "done good:A" in jobs.log())
     assert up.poll() is None
     up.terminate()
-    assert up.wait(timeout=10) == 0
+    assert up.wait(timeout=60) == 0
 
 
-def test_a_worker_that_somebody_stops_alone_is_started_again(jobs):
-    up = start(jobs)
-    os.kill(worker_of(up.pid), signal.SIGTERM)
-    wait_until(lambda: "work-1 ended with status 0, though nobody told it to; it is started again" in jobs.log())
-    jobs.bike.set("good:A", "NOW")
-    wait_until(lambda: "done good:A" in jobs.log(), timeout=20)
-    assert up.poll() is None
-
-
-@pytest.mark.parametrize("command", ["up", "work"])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("unbuffered", "command"),
+    [("1", "up"), *(pytest.param(*case, marks=pytest.mark.acceptance) for case in [("", "up"), ("1", "work")])],
+)
 def test_no_line_of_the_log_comes_into_a_line_that_a_job_prints(jobs, command, unbuffered):
     jobs.environment["PYTHONUNBUFFERED"] = unbuffered
     jobs.start(command, "jobs:Worker('A')", "--processes=2")
@@ -118,14 +119,17 @@ def test_no_line_of_the_log_comes_into_a_line_that_a_job_prints(jobs, command, u
 def test_a_halt_ends_all_and_starts_nothing_again(jobs):
     up = start(jobs, "--processes=2")
     jobs.bike.control("HALT")
-    assert up.wait(timeout=10) == 0
+    assert up.wait(timeout=60) == 0
     assert "started again" not in jobs.log()
 
 
 @pytest.mark.parametrize("command", ["up", "work"])
 def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs, command):
     """Also where nobody else is left who would hear of it."""
-    parent = jobs.start(command, "jobs:Worker('A')", "--processes=2")
+    if command == "up":
+        parent = start_up(jobs, "--processes=2")
+    else:
+        parent = jobs.start(command, "jobs:Worker('A')", "--processes=2")
     wait_until(lambda: len(children_of(parent.pid)) == (3 if command == "up" else 2))
     jobs.bike.set("first:A", "NOW")
     wait_until(lambda: "done first:A" in jobs.log())
@@ -133,7 +137,7 @@ def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs
         os.kill(child, signal.SIGKILL)
     wait_until(lambda: jobs.log().count("started again") >= 2)
     jobs.bike.control("HALT")
-    assert parent.wait(timeout=10) == 0
+    assert parent.wait(timeout=60) == 0
     assert children_of(parent.pid) == []
 
 
@@ -144,12 +148,12 @@ def test_a_long_job_ends_before_a_halted_up_does(jobs):
     jobs.bike.control("HALT")
     wait_until(lambda: len(children_of(up.pid)) == 1)
     # The first signal from outside: it must not count as the second one for a worker that `up` has told to stop.
-    time.sleep(1.5)
+    time.sleep(2 * AGAIN)
     up.terminate()
-    time.sleep(0.5)
+    time.sleep(2 * AGAIN)
     assert up.poll() is None
     (jobs.folder / "go").touch()
-    assert up.wait(timeout=10) == 0
+    assert up.wait(timeout=60) == 0
     assert "done long:A" in jobs.log()
 
 
@@ -159,21 +163,20 @@ def test_a_death_is_noticed_while_a_background_process_holds_the_output_open(job
     wait_until(lambda: "work-1 ended with status 3; it is started again" in jobs.log())
     jobs.bike.unset("background:A")
     jobs.bike.set("good:A", "NOW")
-    wait_until(lambda: "done good:A" in jobs.log(), timeout=20)
+    wait_until(lambda: "done good:A" in jobs.log())
     pid = int((jobs.folder / "background").read_text())
     assert not is_gone(pid)
     up.terminate()
-    assert up.wait(timeout=10) == 0
+    assert up.wait(timeout=60) == 0
     os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("command", [("up",), ("work", "--processes=2")])
 @pytest.mark.parametrize(
-    ("spec", "reason"),
+    ("command", "spec", "reason"),
     [
-        ("jobs:Worker(':')", "bad queues ':'"),
-        ("nowhere:Worker('A')", "importing nowhere fails"),
-        ("jobs:Late('A')", "bad timeout -1"),
+        (("up",), "jobs:Worker(':')", "bad queues ':'"),
+        (("work", "--processes=2"), "nowhere:Worker('A')", "importing nowhere fails"),
+        (("up",), "jobs:Late('A')", "bad timeout -1"),
     ],
 )
 def test_a_child_that_cannot_begin_stops_all_with_its_reason(jobs, command, spec, reason):
@@ -216,5 +219,5 @@ def test_a_child_that_cannot_be_started_is_tried_again(jobs):
     wait_until(lambda: "work-1 cannot be started: Too many open files" in jobs.log())
     resource.prlimit(up.pid, resource.RLIMIT_NOFILE, (soft, hard))
     jobs.bike.set("good:A", "NOW")
-    wait_until(lambda: "done good:A" in jobs.log(), timeout=30)
+    wait_until(lambda: "done good:A" in jobs.log())
     assert up.poll() is None

@@ -8,6 +8,8 @@ import pytest
 from tests.commandline import Shell
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 WORKER = """
 import redbike
 

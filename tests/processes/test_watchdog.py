@@ -6,14 +6,18 @@ import socket
 import stat
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from tests.durations import set_lines
 from tests.manager import Manager
 from tests.servers import Node, free_ports
 from tests.waiting import wait_until
 
-WORKER = """
+TURNS = {"heartbeat__INTERVAL": 0.2, "source__NAP": 0.2, "dispatcher__LONGEST_SLEEP": 0.2, "dispatcher__NAP": 0.2}
+WORKER = f"""
+{set_lines(watchdog__INTERVAL=0.1, **TURNS)}
 import os, time
 from redbike import RoundRobin
 
@@ -28,7 +32,6 @@ class Worker(RoundRobin):
     def timeout(self, queue_name):
         return 0.5 if queue_name == "work-B" else 1000.0
 """
-LIMIT = 6.0  # seconds: more than between two heartbeats
 LONG = 60.0  # seconds: more than a test takes
 
 
@@ -42,7 +45,7 @@ def jobs(jobs):
 def manage(jobs):
     managers = []
 
-    def start(*arguments, limit=LIMIT):
+    def start(*arguments, limit=LONG):
         command = [sys.executable, "-m", "redbike", *arguments]
         managers.append(Manager(command, jobs.folder, jobs.environment, limit))
         return managers[-1]
@@ -52,6 +55,7 @@ def manage(jobs):
         each.kill()
 
 
+@pytest.mark.acceptance
 def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
     manager = manage("dispatch", limit=3.0)
     jobs.start("work")
@@ -59,12 +63,9 @@ def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
     wait_until(lambda: "done often:A" in jobs.log())
     wait_until(lambda: manager.count("WATCHDOG=1") >= 2)
     assert manager.heard[0] == "READY=1"
-    began = time.monotonic()
     manager.process.send_signal(signal.SIGSTOP)
     jobs.bike.set("meanwhile:A", f"AT:{time.time() + 1:.3f}")
-    wait_until(lambda: "done meanwhile:A" in jobs.log(), 30)
-    # The limit, the time for SIGABRT, and the start of a process.
-    assert time.monotonic() - began < 3.0 + 1.0 + 10.0
+    wait_until(lambda: "done meanwhile:A" in jobs.log())
     assert len(manager.processes) == 2
     ran = jobs.log().count("done often:A")
     wait_until(lambda: jobs.log().count("done often:A") > ran)
@@ -73,8 +74,9 @@ def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
     assert manager.heard[-1] == "STOPPING=1"
 
 
+@pytest.mark.acceptance
 def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage):
-    manager = manage("work")
+    manager = manage("work", limit=3.0)
     jobs.bike.set("long:B", "NOW")
     jobs.bike.set("short:A", "NOW")
     jobs.bike.dispatch_due()
@@ -86,9 +88,9 @@ def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage
     assert jobs.run("fsck").returncode == 0
 
 
-@pytest.mark.parametrize("concurrency", ["1", "3"])
+@pytest.mark.parametrize("concurrency", ["1", pytest.param("3", marks=pytest.mark.acceptance)])
 def test_a_job_may_take_longer_than_the_watchdog(jobs, manage, concurrency):
-    manager = manage("work", f"--concurrency={concurrency}", limit=8.0)
+    manager = manage("work", f"--concurrency={concurrency}")
     jobs.bike.set("long:A", "NOW")
     jobs.bike.dispatch_due()
     wait_until(lambda: "begun long:A []" in jobs.log())
@@ -99,10 +101,10 @@ def test_a_job_may_take_longer_than_the_watchdog(jobs, manage, concurrency):
     assert len(manager.processes) == 1
 
 
-@pytest.mark.parametrize("command", ["dispatch", "work"])
+@pytest.mark.parametrize("command", [pytest.param("dispatch", marks=pytest.mark.acceptance), "work"])
 def test_attempts_to_reach_a_server_that_is_away_count(jobs, manage, command):
     server = Node(jobs.folder / "server", *free_ports(1), "--appendonly", "yes")
-    manager = manage(f"--url=redis://127.0.0.1:{server.port}", command, limit=LONG)
+    manager = manage(f"--url=redis://127.0.0.1:{server.port}", command)
     wait_until(lambda: "READY=1" in manager.heard)
     server.kill()
     wait_until(lambda: "waiting for it" in jobs.log())
@@ -116,7 +118,7 @@ def test_attempts_to_reach_a_server_that_is_away_count(jobs, manage, command):
     server.client.close()
 
 
-@pytest.mark.parametrize("command", ["dispatch", "work"])
+@pytest.mark.parametrize("command", ["dispatch", pytest.param("work", marks=pytest.mark.acceptance)])
 def test_a_file_has_the_time_of_the_last_turn(jobs, command):
     file = jobs.folder / "alive"
     jobs.environment["REDBIKE_WATCHDOG_FILE"] = str(file)
@@ -129,9 +131,10 @@ def test_a_file_has_the_time_of_the_last_turn(jobs, command):
     file.unlink()
     wait_until(file.exists)
     process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: "T" in Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0])
     last = file.stat().st_mtime
     with pytest.raises(AssertionError):
-        wait_until(lambda: file.stat().st_mtime > last, 3)
+        wait_until(lambda: file.stat().st_mtime > last, 0.5)
     process.send_signal(signal.SIGCONT)
     wait_until(lambda: file.stat().st_mtime > last)
 
@@ -186,7 +189,7 @@ def test_a_manager_that_is_gone_is_mentioned_once_and_jobs_go_on(jobs):
     jobs.start("dispatch")
     jobs.start("work", log="other")
     for number in range(3):
-        jobs.bike.set(f"{number}:A", f"AT:{time.time() + 1.1:.3f}")
+        jobs.bike.set(f"{number}:A", f"AT:{time.time() + 0.2:.3f}")
         wait_until(lambda number=number: f"done {number}:A" in jobs.log("other"))
     assert jobs.log().count("the watchdog cannot be fed") == 1
 

@@ -7,16 +7,17 @@ import pytest
 import redis
 
 from redbike import Redbike, Unreachable
-from redbike.errors import BadConfig, ServerError
+from redbike.errors import ServerError
 from redbike.keeping import listing
 from redbike.keeping.fsck import fsck
-from redbike.serving.cluster import add_braces
 from redbike.serving.connection import connect
 from tests.commandline import Shell
-from tests.servers import Cluster, Node, free_ports
+from tests.servers import Cluster
 from tests.test_security import IN_A_SHELL
 from tests.verbs import Quiet
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture
@@ -32,22 +33,6 @@ def own_cluster(tmp_path):
     cluster = Cluster(tmp_path / "cluster")
     yield cluster
     cluster.stop()
-
-
-@pytest.mark.parametrize(
-    ("prefix", "expected"),
-    [
-        ("redbike", "{redbike}"),
-        ("{redbike}", "{redbike}"),
-        ("my{app}", "my{app}"),
-        ("{}", "{{}}"),
-        ("a{b", "{a{b}"),
-        ("a}b", "{a}b}"),
-        ("}{", "{}{}"),
-    ],
-)
-def test_a_prefix_has_a_part_in_braces_that_says_its_slot(prefix, expected):
-    assert add_braces(prefix) == expected
 
 
 def test_a_prefix_without_braces_gets_them_and_one_line_says_so(cluster, prefix, caplog):
@@ -198,32 +183,6 @@ def test_a_cluster_that_cannot_be_used_is_one_line(cluster, url, said):
     assert "wrong" not in str(caught.value)
 
 
-def test_a_server_that_is_no_cluster_says_so(tmp_path):
-    node = Node(tmp_path / "node", *free_ports(1))
-    with pytest.raises(ServerError, match="cluster support disabled"):
-        Redbike(Quiet(), redis_config=f"redis+cluster://127.0.0.1:{node.port}")
-    node.kill()
-
-
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("redis+cluster://h/1", "without a path"),
-        ("redis+clusters://h/service", "without a path"),
-        ("redis+cluster://", "a host is missing"),
-        ("redis+cluster://h:1,,i:2", "a host is missing"),
-        ("redis+cluster://:6379", "a host is missing"),
-        ("redis+cluster://h:abc", "'abc'"),
-        ("redis+cluster://h:99999", "Port out of range"),
-        ("redis+sentinel://h:abc/service", "'abc'"),
-        ("redis+sentinel:///service", "a host is missing"),
-    ],
-)
-def test_a_bad_url_is_refused(url, said):
-    with pytest.raises(BadConfig, match=said):
-        connect(url)
-
-
 def test_who_takes_a_node_for_the_server_is_told_the_right_url(cluster):
     node = cluster.nodes[0]
     with pytest.raises(ServerError, match=f"is a node of a cluster: the url is redis.cluster://127.0.0.1:{node.port}"):
@@ -236,7 +195,7 @@ def test_a_worker_and_a_dispatcher_stop_at_once_while_a_slot_is_stuck(tmp_path, 
     (tmp_path / "jobs.py").write_text(
         "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): print(jobid, flush=True)\n"
     )
-    assert shell.run("set", "job:A", "EVERY:1s").returncode == 0
+    assert shell.run("set", "job:A", "EVERY:0.2s").returncode == 0
     loops = [shell.start("dispatch", log="dispatch"), shell.start("work", "jobs:Worker('A')")]
     wait_until(lambda: "job:A" in shell.log())
     own_cluster.begin_to_move_slot("{redbike}")

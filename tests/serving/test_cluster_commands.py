@@ -9,7 +9,9 @@ from tests.commandline import Shell
 from tests.traffic import Traffic
 from tests.waiting import wait_until
 
-MOVES = 20
+pytestmark = pytest.mark.acceptance
+
+MOVES = 6
 WORKER = """
 import os
 import redbike

@@ -5,6 +5,7 @@ import redis
 
 from redbike.errors import BadConfig, ServerError, Unreachable
 from redbike.serving.check import check_server
+from redbike.serving.cluster import add_braces
 from redbike.serving.connection import connect
 from redbike.serving.urls import redact
 
@@ -39,6 +40,22 @@ def test_what_is_built(config, expected):
     assert {name: built.get(name) for name in expected} == expected
     assert built["retry"].get_retries() == 0
     assert not built["decode_responses"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("redbike", "{redbike}"),
+        ("{redbike}", "{redbike}"),
+        ("my{app}", "my{app}"),
+        ("{}", "{{}}"),
+        ("a{b", "{a{b}"),
+        ("a}b", "{a}b}"),
+        ("}{", "{}{}"),
+    ],
+)
+def test_in_a_cluster_a_prefix_has_a_part_in_braces_that_says_its_slot(prefix, expected):
+    assert add_braces(prefix) == expected
 
 
 def test_tls():

@@ -1,11 +1,11 @@
 """The embedded server and trouble: one server for a folder, whatever happens to it, and its users keep it up."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,7 +115,8 @@ def test_one_that_is_suspended_is_waited_for(server, caplog):
 
 
 def test_one_that_is_suspended_for_long_is_an_error_that_says_so(server, monkeypatch):
-    monkeypatch.setattr("redbike.serving.embedded.SILENCE", 1.5)
+    monkeypatch.setattr("redbike.serving.embedded.SILENCE", 0.3)
+    monkeypatch.setattr("redbike.serving.embedded.REPLY_TIMEOUT", 0.1)
     server.start()
     (pid,) = pids(server.folder)
     os.kill(pid, signal.SIGSTOP)
@@ -129,16 +130,16 @@ def test_one_that_dies_while_it_is_waited_for_is_started_once(server):
     server.start()
     (pid,) = pids(server.folder)
     os.kill(pid, signal.SIGSTOP)
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(3) as pool:
-        results = [pool.apply_async(start, [server.folder]) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        results = [pool.submit(start, server.folder) for _ in range(3)]
         # Two wait at least by then: the backlog of a suspended server shows who does.
         wait_until(lambda: Path("/proc/net/unix").read_text().count(str(server.socket)) >= 3)
         os.kill(pid, signal.SIGKILL)
-        assert sorted(result.get(30) for result in results) == [False, False, True]
+        assert sorted(result.result(60) for result in results) == [False, False, True]
     assert len(pids(server.folder)) == 1
 
 
+@pytest.mark.acceptance
 def test_one_that_is_loading_is_waited_for_and_never_killed(server, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("redbike.serving.embedded.STOP_TIMEOUT", 0.5)
     server.start()
@@ -259,6 +260,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_line(tmp_path):
     assert str(tmp_path / "file") in said.stderr
 
 
+@pytest.mark.acceptance
 def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path, monkeypatch):
     """A limit for the size of files is as good as a disk of that size."""
     binary = tmp_path / "small-disk"
@@ -385,6 +387,7 @@ def test_up_keeps_it_up(server, up, tmp_path):
     assert pids(server.folder) == []
 
 
+@pytest.mark.acceptance
 def test_the_up_that_started_it_leaves_it_to_another(server, up, tmp_path):
     ran = tmp_path / "ran.log"
 
@@ -409,7 +412,7 @@ def test_the_up_that_started_it_leaves_it_to_another(server, up, tmp_path):
 # Where it is
 
 
-@pytest.mark.parametrize("name", ["a#b", "%41", "two words", "why?", "ü", "a&b=c;d"])
+@pytest.mark.parametrize("name", ["a#b%41", "two words, why?", "ü&b=c;d"])
 def test_its_folder_may_have_any_name(tmp_path, name):
     folder = tmp_path / name
     server = EmbeddedServer(folder)

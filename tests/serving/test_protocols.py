@@ -6,7 +6,10 @@ from redbike.serving.connection import connect
 from tests.operations import OPERATIONS
 from tests.test_crashes import compare, short, told  # noqa: F401
 
-OPTIONS = ["protocol=2", "protocol=3", "protocol=3&legacy_responses=no"]
+pytestmark = pytest.mark.acceptance
+
+# Without an option it is protocol 3, with the replies of old.
+OPTIONS = ["protocol=2", "protocol=3&legacy_responses=no"]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

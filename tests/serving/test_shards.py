@@ -3,10 +3,13 @@
 import subprocess
 import sys
 
+import pytest
 from redis.crc import key_slot
 
 from tests.commandline import ROOT, Shell
 from tests.test_readme import blocks, commands, section
+
+pytestmark = pytest.mark.acceptance
 
 PAGE = (ROOT / "docs" / "scale.rst").read_text()
 USE = """

@@ -11,7 +11,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 
 import pytest
 
@@ -110,7 +109,16 @@ def context(folder, ask_clients=False):
     return context
 
 
-@pytest.fixture(params=["terminator", *TLS_PROGRAMS])
+# One that speaks it itself, if there is one, is enough for the second tier.
+FIRST, *OTHERS = [*TLS_PROGRAMS, "terminator"]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(FIRST, marks=pytest.mark.acceptance),
+        *(pytest.param(other, marks=pytest.mark.nightly) for other in OTHERS),
+    ]
+)
 def serve(request, server, client, folder):
     """Starts something that speaks TLS on localhost; gives its port."""
     started = []
@@ -152,18 +160,16 @@ def shell_of(tmp_path):
 
 def a_job_is_worked(shell):
     loops = [shell.start("dispatch"), shell.start("work", "jobs:Worker('A')")]
-    assert shell.run("set", "job:A", "EVERY:1s").returncode == 0
+    assert shell.run("set", "job:A", "EVERY:0.2s").returncode == 0
     wait_until(lambda: shell.log().count("worked job:A") >= 2)
-    assert json.loads(shell.run("tell", "job:A").stdout)["schedule"].startswith("EVERY:1s@")
+    assert json.loads(shell.run("tell", "job:A").stdout)["schedule"].startswith("EVERY:0.2s@")
     assert shell.run("control", "HALT").returncode == 0
     assert [loop.wait(timeout=10) for loop in loops] == [0, 0]
     assert "Traceback" not in shell.log()
 
 
 def is_refused(shell, *words):
-    began = time.monotonic()
     done = shell.run("set", "job:A", "NOW")
-    assert time.monotonic() - began < 8
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -207,5 +213,6 @@ def test_a_port_that_speaks_it_is_not_for_those_who_do_not(serve, shell_of):
     is_refused(shell_of(f"redis://localhost:{serve()}/0"), "rediss://")
 
 
+@pytest.mark.acceptance
 def test_a_port_that_does_not_speak_it_is_not_for_those_who_do(plain, folder, shell_of):
     is_refused(shell_of(f"rediss://localhost:{plain}/0?ssl_ca_certs={folder}/ca.pem"))

@@ -17,7 +17,12 @@ def certificates(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=[(kind, program) for program in TLS_PROGRAMS for kind in (Cluster, Sentinels)])
+PARAMS = [(kind, program) for program in TLS_PROGRAMS for kind in (Cluster, Sentinels)]
+FIRST = len(PARAMS[:2])  # of one program; the others are for the third tier
+MARKS = [pytest.mark.acceptance] * FIRST + [pytest.mark.nightly] * (len(PARAMS) - FIRST)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(p, marks=m) for p, m in zip(PARAMS, MARKS, strict=True)])
 def servers(request, tmp_path_factory, certificates):
     kind, program = request.param
     folder = tmp_path_factory.mktemp("servers")
