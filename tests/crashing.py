@@ -20,6 +20,8 @@ TWICE = "sent twice"  # the server gets the request twice, and the second reply 
 FAULTS = (BEFORE, AFTER, LOST, TWICE)
 
 VERBS = {script.digest.encode(): verb for verb, script in SCRIPTS.items()}
+# Else each connection parses the metadata of redis-py for its version, which takes longer than all the rest.
+SILENT = {"driver_info": None}
 
 
 class Crash(BaseException):
@@ -151,6 +153,6 @@ def _name(words: Sequence[bytes]) -> str:
 
 def faulty(client: "redis.Redis", faults: Faults) -> "redis.Redis":
     """A client of the server of `client`, with connections of its own that `faults` strike."""
-    known = client.connection_pool.connection_kwargs
+    known = client.connection_pool.connection_kwargs | SILENT
     pool = redis.ConnectionPool(FaultyConnection, client.connection_pool.max_connections, faults=faults, **known)
     return redis.Redis(connection_pool=pool)

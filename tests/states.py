@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
 from redbike.config import Settings
+from redbike.keeping.fsck import fsck
 from redbike.running.policies import place_again
 from redbike.state.inspected import JobState
 from redbike.state.run import Answer, Placement, Run
@@ -188,6 +190,12 @@ def place(state: JobState) -> str:
     if here:
         return "+".join(here)
     return state.status.partition(":")[0] if state.status else "nothing"
+
+
+def list_problems(store: Store) -> list[str]:
+    """What `fsck` finds, but for keys of a wrong type: it asks for the type of each, and all that reads them fails."""
+    with patch("redbike.keeping.fsck.find_wrong_types", return_value=()):
+        return list(fsck(store))
 
 
 def dump(store: Store) -> dict[str, Any]:

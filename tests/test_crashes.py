@@ -6,6 +6,7 @@ was a command, else after a restart. Then all must be as if nothing had happened
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -14,13 +15,12 @@ from typing import Any
 import pytest
 
 from redbike.errors import Unreachable
-from redbike.keeping.fsck import fsck
 from redbike.state.records import Streak
 from redbike.words import Outcome
 from redbike.working.worker import Worker
-from tests.crashing import AFTER, BEFORE, FAULTS, LOST, Crash
+from tests.crashing import AFTER, BEFORE, LOST, TWICE, Crash
 from tests.operations import MANY, OPERATIONS, Operation, Scene, one_pass, set_meanwhile
-from tests.states import dump
+from tests.states import dump, list_problems
 from tests.waiting import wait_until
 
 # Shorter than usual, so that little waiting is needed; PAGE and LOOK so that a few jobs are several pages. The server
@@ -30,7 +30,7 @@ SHORT = {
     "redbike.working.heartbeat.INTERVAL": 0.2,
     "redbike.running.loop.FIRST_PAUSE": 0.002,
     "redbike.running.wakeup.BLOCK": 0.2,
-    "redbike.running.wakeup.SILENCE": 0.4,
+    "redbike.running.wakeup.SILENCE": 10,
     "redbike.state.questions.PAGE": 4,
     "redbike.state.timeline.PAGE": 4,
     "redbike.state.timeline.MOST_DUE": 6,
@@ -45,6 +45,19 @@ TIME = re.compile(r"\d{9,}(?:\.\d+)?")
 ATTEMPT = re.compile(r'"attempt": \d+|"traceback": ".*?"\}|timeout of [0-9.]+ s|(?<=\d \d )\d+(?= [T-])')
 # What wakes and stops processes, who is there, and until when all is dispatched, may differ after a crash.
 PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen)$|^runs$")
+
+# Round trips of an operation: up to FEW each has every fault in the first tier, up to LONG every second one.
+FEW, LONG = 4, 14
+# With whether it strikes where it does not in the first tier.
+CASES = [
+    pytest.param(BEFORE, False, id=BEFORE),
+    pytest.param(AFTER, False, id=AFTER),
+    pytest.param(LOST, False, id=LOST),
+    pytest.param(AFTER, True, id=f"{AFTER}, elsewhere", marks=pytest.mark.acceptance),
+    pytest.param(LOST, True, id=f"{LOST}, elsewhere", marks=pytest.mark.acceptance),
+    pytest.param(TWICE, True, id=TWICE, marks=pytest.mark.acceptance),
+]
+FAULTS = [BEFORE, AFTER, LOST, pytest.param(TWICE, marks=pytest.mark.acceptance)]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
@@ -62,7 +75,8 @@ class Story:
     runs: Counter[str]
     cut_short: Counter[str]
     left: set[str]  # in flight when the process was at its end
-    request: str = ""  # the one that the fault struck at; "" if the operation has fewer
+    requests: list[str]
+    struck: bool  # whether it came as far as the fault
 
 
 def told(client: Any, prefix: str, operation: Operation, fault: str = "", at: int = 0) -> Story:
@@ -78,15 +92,15 @@ def told(client: Any, prefix: str, operation: Operation, fault: str = "", at: in
         result, broken = done(scene, operation, fault)
     finally:
         scene.close()
-    assert ((operation.by_hand or operation.mends) and fault) or list(fsck(scene.store)) == []
+    assert ((operation.by_hand or operation.mends) and fault) or list_problems(scene.store) == []
     found = likeness(scene) if operation.by_hand else {}
     untold = Counter[str](), scene.cut_short(), scene.flying()
-    story = Story(before, broken, as_text(scene, result), found, {}, Counter(), *untold)
+    requests = list(scene.faults.requests)
+    story = Story(before, broken, as_text(scene, result), found, {}, Counter(), *untold, requests, scene.faults.struck)
     scene.goes_on()
-    assert fault or list(fsck(scene.store)) == []
+    assert fault or list_problems(scene.store) == []
     story.ended, story.runs = lasting(likeness(scene)), scene.runs()
     story.remembered = Counter((run.jobid, run.outcome) for run in scene.store.journal.list_runs())
-    story.request = scene.faults.requests[at - 1] if scene.faults.struck else ""
     client.flushdb()
     return story
 
@@ -145,10 +159,25 @@ def undisturbed():
     return {}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+def positions(operation: Operation, requests: int, fault: str, elsewhere: bool) -> Iterable[int]:
+    """The numbers of the requests at which the fault strikes.
+
+    In the first tier a long operation has the faults by turns. In the second it has them `elsewhere`.
+    """
+    if fault == BEFORE:
+        # A crash before a later request is one after the request before it.
+        return [1]
+    # With threads there may be more requests than there were without a fault.
+    numbers = count(1) if operation.insists else range(1, requests + 1)
+    step = 1 if requests <= FEW and not operation.insists else 2 if requests <= LONG else 4
+    turn = {AFTER: 0, LOST: step // 2, TWICE: -1}[fault]
+    return (at for at in numbers if (at % step == turn) != elsewhere)
+
+
+@pytest.mark.parametrize(("fault", "elsewhere"), CASES)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_a_fault_at_any_round_trip_changes_nothing_in_the_end(
-    client, prefix, short, monkeypatch, undisturbed, operation, fault
+    client, prefix, short, monkeypatch, undisturbed, operation, fault, elsewhere
 ):
     for name, value in operation.patches.items():
         monkeypatch.setattr(name, value)
@@ -156,33 +185,32 @@ def test_a_fault_at_any_round_trip_changes_nothing_in_the_end(
         undisturbed[operation.name] = told(client, prefix, operation)
     expected = undisturbed[operation.name]
     assert expected.cut_short == Counter()
-    # A crash before a later request is one after the request before it.
-    for at in [1] if fault == BEFORE else count(1):
+    for at in positions(operation, len(expected.requests), fault, elsewhere):
         try:
             story = told(client, f"{prefix}n{at}", operation, fault, at)
             compare(story, expected, operation)
             assert not (operation.insists and fault == LOST and story.left)
         except Exception as error:
-            error.add_note(f"{operation.name}: {fault}, at request {at}")
+            error.add_note(f"{operation.name}: {fault}, at request {at} of {expected.requests}")
             raise
-        if not story.request:
+        if not story.struck:
             break
 
 
 def compare(story: Story, expected: Story, operation: Operation) -> None:
     if operation.by_hand:
         # What is one step is done or not done.
-        assert operation.steps > 1 or story.broken in ({}, expected.before, expected.done), story.request
-        assert (story.result, story.done) == (expected.result, expected.done), story.request
-    assert story.ended == expected.ended, story.request
-    assert story.runs == expected.runs + story.cut_short, story.request
+        assert operation.steps > 1 or story.broken in ({}, expected.before, expected.done)
+        assert (story.result, story.done) == (expected.result, expected.done)
+    assert story.ended == expected.ended
+    assert story.runs == expected.runs + story.cut_short
     # A run that was in flight when its process died, or was cut off, is remembered as that, even if it was just over.
     more, less = story.remembered - expected.remembered, expected.remembered - story.remembered
-    assert {outcome for _, outcome in more} <= {Outcome.LOST, Outcome.CANCELLED}, story.request
-    assert max(more.values(), default=0) <= 1, story.request
-    assert {jobid for jobid, _ in more} <= story.left, story.request
+    assert {outcome for _, outcome in more} <= {Outcome.LOST, Outcome.CANCELLED}
+    assert max(more.values(), default=0) <= 1
+    assert {jobid for jobid, _ in more} <= story.left
     assert set(less) <= {(jobid, outcome) for jobid, outcome in less if jobid in story.left - set(story.cut_short)}
-    assert max(less.values(), default=0) <= 1, story.request
+    assert max(less.values(), default=0) <= 1
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -214,7 +242,7 @@ def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, sh
         ], where
         assert scene.flying() == set()
         assert list(scene.store.questions.list_failures()) == []
-        assert list(fsck(scene.store)) == []
+        assert list_problems(scene.store) == []
         client.flushdb()
         if not scene.faults.struck:
             return

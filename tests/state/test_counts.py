@@ -8,16 +8,10 @@ from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.scripts import Scripts
-from redbike.state.store import Store
 from redbike.words import Outcome
-from tests.states import QUEUE, queue_for
+from tests.states import QUEUE
 
 OK = f"runs:ok:{QUEUE}"
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, queue_for)
 
 
 def add(store, number, outcome=Outcome.OK):

@@ -6,16 +6,10 @@ from redbike.errors import ServerError
 from redbike.state.depths import TOGETHER, Queue
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
-from redbike.state.store import Store
 from redbike.state.tally import MOST_RECENT, format_recent, parse_recent
 from redbike.words import Outcome
-from tests.states import NOW, QUEUE, START, queue_for
+from tests.states import NOW, QUEUE, START
 from tests.verbs import set_job, take_many
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, queue_for)
 
 
 def fill(store, number, name="A", began=START):

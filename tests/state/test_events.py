@@ -19,7 +19,7 @@ class Worker(RoundRobin):
             raise ValueError("no luck")
 
 
-@pytest.fixture(params=["server", "cluster"])
+@pytest.fixture(params=["server", pytest.param("cluster", marks=pytest.mark.acceptance)])
 def bike(request, client, server_url, prefix):
     """On a server, and on a cluster."""
     url = server_url if request.param == "server" else request.getfixturevalue("cluster").url

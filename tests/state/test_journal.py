@@ -43,11 +43,6 @@ packed_runs = st.builds(
 random_settings = settings(deadline=None, derandomize=ALWAYS_THE_SAME)
 
 
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, queue_for)
-
-
 def archive(store, steps=None):
     """Archive all, or take some steps only, as one does who dies then."""
     for _ in islice(store.archiver.archive(), steps):
@@ -74,7 +69,7 @@ def dues(store, jobid=JOB):
 
 
 @random_settings
-@given(st.lists(st.tuples(packed_runs, st.sampled_from(WORKERS)), max_size=30), st.integers(1, 20))
+@given(st.lists(st.tuples(packed_runs, st.sampled_from(WORKERS)), max_size=12), st.integers(1, 9))
 def test_the_last_runs_of_a_job_are_read_as_they_were_added(runs, most):
     value = b""
     for packed, worker in runs:

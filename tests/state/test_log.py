@@ -7,17 +7,11 @@ import pytest
 from redbike.state import log
 from redbike.state.jobs import Cancellation, JobToSet
 from redbike.state.log import LogEntry, parse_entry
-from redbike.state.store import Store
-from tests.states import JOB, NEW, NOW, OLD, QUEUE, queue_for
+from tests.states import JOB, NEW, NOW, OLD, QUEUE
 from tests.verbs import set_one
 
 ME = "me@here"
 LATER = 4e9
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, queue_for)
 
 
 def set_as(store, jobid=JOB, schedule=OLD, now=NOW, who=ME, **more):

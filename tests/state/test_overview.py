@@ -38,11 +38,6 @@ class Failing(RoundRobin):
 
 
 @pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, states.queue_for)
-
-
-@pytest.fixture
 def bike(client, server_url, prefix):
     return Redbike(Failing("A"), prefix=prefix, redis_config=server_url)
 

@@ -8,16 +8,9 @@ from redbike.state.entries import NOT_BEGUN, list_last_naming, list_naming, pack
 from redbike.state.history import pack_run
 from redbike.state.paging import FEW, Place
 from redbike.state.past_runs import MOST, RunSearch
-from redbike.state.store import Store
 from redbike.words import Outcome
-from tests import states
 
 MANY = FEW + 100
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, states.queue_for)
 
 
 def add_runs(store, *runs):

@@ -15,11 +15,6 @@ from tests.states import queue_for as name_queue
 from tests.verbs import set_job, set_one, survey
 
 
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, name_queue)
-
-
 def inspect(store, jobid=JOB):
     return store.questions.inspect([jobid])[0]
 

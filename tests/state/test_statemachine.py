@@ -37,7 +37,7 @@ from redbike.words import Outcome, Skip
 from redbike.working.ends import commit
 from tests.chance import ALWAYS_THE_SAME
 from tests.model import End, Model, Tries, next_of
-from tests.states import queue_for
+from tests.states import list_problems, queue_for
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
 # In-flight keys expire by the real clock, so these are longer than an example takes on a busy machine.
@@ -122,6 +122,7 @@ class Jobs(RuleBasedStateMachine):
     def teardown(self):
         if hasattr(self, "store"):
             self.dispatcher.close()
+            assert list(fsck(self.store)) == []
             self.store.upkeep.flush()
             assert self.client.keys(f"{self.store.keys.prefix}-*") == []
 
@@ -571,12 +572,12 @@ class Jobs(RuleBasedStateMachine):
 
     @invariant()
     def the_invariants_hold(self):
-        found = list(fsck(self.store))
-        assert not found, found
+        assert list_problems(self.store) == []
 
 
-@pytest.mark.timeout(600)
-def test_random_operations_agree_with_the_model(client, monkeypatch):
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("examples", [25, pytest.param(400, marks=pytest.mark.nightly)])
+def test_random_operations_agree_with_the_model(client, monkeypatch, examples):
     # So that a few runs are archived in several steps.
     monkeypatch.setattr("redbike.state.archiving.PAGE", 2)
     monkeypatch.setattr("redbike.state.archiving.STEP", 1)
@@ -584,7 +585,7 @@ def test_random_operations_agree_with_the_model(client, monkeypatch):
     run_state_machine_as_test(
         Jobs,
         settings=settings(
-            max_examples=200,
+            max_examples=examples,
             stateful_step_count=40,
             deadline=None,
             derandomize=ALWAYS_THE_SAME,

@@ -9,7 +9,7 @@ from redbike.keeping.fsck import fsck
 from redbike.state.namespace import PAGE, make_tag
 from redbike.state.run import Look, Placement
 from redbike.state.store import Store
-from tests.states import NEW, NOW, OLD, QUEUE, START, dump, queue_for, take
+from tests.states import NEW, NOW, OLD, QUEUE, START, dump, take
 from tests.verbs import dispatch, run_job, set_job, take_many
 
 
@@ -19,11 +19,6 @@ class Quiet(RoundRobin):
 
 
 LOOK = 64  # entries that one take looks at where there are tombstones
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, queue_for)
 
 
 def enqueued(store, number):
