@@ -91,33 +91,21 @@ def test_a_line_that_is_none_is_named_without_showing_it(conf, text, line):
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"prefix": ""},
-        {"prefix": "a*"},
-        {"prefix": "x" * 129},
-        {"prefix": None},
-        {"default_timeout": True},
-        {"default_timeout": float("nan")},
-        {"default_timeout": 10**12},
-        {"retries": -1},
-        {"retries": 2.5},
-        {"on_lost": "retry"},
-        {"log_level": "loud"},
-        {"timezone": "/etc/passwd"},
-        {"timezone": 7},
-        {"timezone": "localtime"},
-        {"timezone": "posix/Europe/Berlin"},
-        {"timezone": "right/UTC"},
-        {"timezone": "posixrules"},
-        {"worker": 7},
-    ],
-)
-def test_a_wrong_value_is_quoted_whoever_gives_it(wrong):
-    [(name, value)] = wrong.items()
+WRONG = {
+    "prefix": ["", "a*", "x" * 129, None],
+    "default_timeout": [True, float("nan"), 10**12],
+    "retries": [-1, 2.5],
+    "on_lost": ["retry"],
+    "log_level": ["loud"],
+    "timezone": ["/etc/passwd", 7, "localtime", "posix/Europe/Berlin", "right/UTC", "posixrules"],
+    "worker": [7],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_a_wrong_value_is_quoted_whoever_gives_it(name, value):
     with pytest.raises(BadConfig) as refused:
-        Settings(**wrong)
+        Settings(**{name: value})
     assert name.replace("_", "-") in str(refused.value)
     assert repr(value)[:40] in str(refused.value)
 

@@ -3,14 +3,18 @@
 import csv
 import io
 import json
+import os
 import re
+import sys
 import time
 
 import pytest
 from rich.cells import cell_len
 
 from redbike import Redbike, RoundRobin
-from redbike.cli.progress import MANY
+from redbike.cli import main, progress
+from redbike.cli.messages import DONE
+from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.terminal import COLOUR, plain, run_on_terminal
 
@@ -19,10 +23,8 @@ from tests.terminal import COLOUR, plain, run_on_terminal
 def bike(server_url, client):
     """Many jobs in one minute, and some others."""
     bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    for n in range(60):
-        bike.set(f"東京{n}:A", "0 0 * * *")
-    for queue in "BCDEFGH":
-        bike.set(f"each:{queue}", "EVERY:6h@0")
+    list(bike.set_many([(f"東京{n}:A", "0 0 * * *") for n in range(60)]))
+    list(bike.set_many([(f"each:{queue}", "EVERY:6h@0") for queue in "BCDEFGH"]))
     bike.set("on:A", "CONTINUE")
     bike.set("held:A", "EVERY:1h")
     bike.pause("held:A")
@@ -30,14 +32,17 @@ def bike(server_url, client):
 
 
 def test_csv_and_json_say_the_same(bike, shell):
-    rows = list(csv.reader(io.StringIO(shell.run("agenda").stdout)))
+    # From the same instant on, as a quarter of an hour may end meanwhile.
+    after = time.time() // 86400 * 86400 + 86400
+    words = ("agenda", f"--after={after:.0f}")
+    rows = list(csv.reader(io.StringIO(shell.run(*words).stdout)))
     assert sum(int(runs) for _, queue, runs in rows if queue == "work-A") == 60
-    found = json.loads(shell.run("agenda", "--format=json").stdout)
+    found = json.loads(shell.run(*words, "--format=json").stdout)
     assert [list(row) for row in found] == [["from", "queue", "runs"]] * len(rows)
     assert [[f"{row['from']:.0f}", row["queue"], str(row["runs"])] for row in found] == rows
     assert {row["from"] % 900 for row in found} == {0}
     assert [(row["from"], row["queue"], row["runs"]) for row in found] == [
-        (each.start, each.queue, each.runs) for each in bike.agenda()
+        (each.start, each.queue, each.runs) for each in bike.agenda(after=after)
     ]
 
 
@@ -61,19 +66,15 @@ def test_on_a_terminal_it_draws_bars(bike, shell, columns):
     assert not lines[first + 3].strip()
 
 
-def test_colours_are_for_terminals_that_want_them(bike, shell):
+def test_colours_and_blocks_are_for_terminals_that_want_them(bike, shell):
     assert "\x1b[" in run_on_terminal(shell, "agenda")
     assert "\x1b[3" not in run_on_terminal(shell, "agenda", NO_COLOR="1")
-
-
-def test_a_terminal_without_unicode_has_other_bars(bike, shell):
     shown = run_on_terminal(shell, "agenda", PYTHONIOENCODING="ascii", LC_ALL="C")
     assert "####" in shown
     assert "█" not in shown
 
 
 def test_nothing_is_there(shell):
-    Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"])
     assert shell.run("agenda").stdout == ""
     assert shell.run("agenda", "--format=json").stdout == "[]\n"
     [line] = plain(run_on_terminal(shell, "agenda"))
@@ -108,24 +109,40 @@ def test_from_an_instant_on_and_for_some_hours(bike, shell):
     ],
 )
 def test_bad_input_is_named_in_one_line(shell, bike, words, status, said):
-    done = shell.run("agenda", *words)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
+    check_refused(shell.run("agenda", *words), status, said)
 
 
 def test_it_starts_no_server(tmp_path):
-    shell = Shell(tmp_path, None)
-    done = shell.run("agenda")
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    check_refused(Shell(tmp_path, None).run("agenda"), 1)
     assert not (tmp_path / ".redbike").exists()
 
 
-def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell):
-    assert "/6" not in run_on_terminal(shell, "agenda") + run_on_terminal(shell, "jobs")
-    assert all(result is True for _, result in bike.set_many((f"{n}:A", "0 0 * * *") for n in range(MANY)))
-    for command in (["agenda"], ["jobs"], ["jobs", "--failed"]):
-        assert re.search(rf"\d+/{MANY // 100}\d\d", COLOUR.sub("", run_on_terminal(shell, *command)))
-        assert "/" not in shell.run(*command).stderr
-    for command in (["jobs", "--overdue"], ["jobs", "0:A"]):
-        assert f"/{MANY // 100}" not in run_on_terminal(shell, *command)
+def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell, monkeypatch, capfd):
+    monkeypatch.setenv("REDBIKE_URL", shell.environment["REDBIKE_URL"])
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.chdir(shell.folder)
+    terminal, side = os.openpty()
+
+    def read_how_far(*words):
+        """What stands on a terminal while the command reads, without its own lines."""
+        with open(side, "w", closefd=False) as screen, monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", screen)
+            patched.setattr(sys, "stderr", screen)
+            assert main(words) == DONE
+        os.write(side, b"\0")
+        shown = b""
+        while not shown.endswith(b"\0"):
+            shown += os.read(terminal, 65536)
+        return re.findall(r"\d+/(\d+)", COLOUR.sub("", shown.decode()))
+
+    number = len(list(bike.get_schedules()))
+    for words in (["agenda"], ["jobs"], ["jobs", "--failed"], ["jobs", "--overdue"], ["jobs", "on:A"]):
+        monkeypatch.setattr(progress, "MANY", number + 1)
+        assert read_how_far(*words) == []
+        monkeypatch.setattr(progress, "MANY", number)
+        expected = set() if words[-1] in ("--overdue", "on:A") else {str(number)}
+        assert set(read_how_far(*words)) == expected, words
+    os.close(terminal)
+    os.close(side)
+    assert main(["agenda"]) == DONE
+    assert "/" not in capfd.readouterr().err

@@ -13,7 +13,9 @@ from rich.cells import cell_len
 from redbike import Redbike, RoundRobin
 from redbike.cli.list import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.working.worker import Worker
+from tests.cli.refused import check_refused
 from tests.commandline import Shell
+from tests.pages import write
 from tests.terminal import plain, run_on_terminal
 
 COMMANDS = {"jobs": JOBS, "runs": PAST_RUNS, "queues": QUEUES, "workers": WORKERS, "log": LOG}
@@ -129,13 +131,10 @@ def test_as_many_as_asked_for(bike, shell):
         (["jobs", "--queue=a\nb"], 2, r"'a\nb'"),
         (["jobs", "nobody:A"], 1, "no such job: 'nobody:A'"),
         (["jobs", "no*"], 1, "no job matches 'no*'"),
-        (["workers", "--limit=3"], 2, "workers takes no --limit"),
     ],
 )
-def test_what_is_wrong_is_quoted_in_one_line(bike, shell, words, status, said):
-    done = shell.run(*words)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert said in done.stderr.splitlines()[0]
+def test_what_is_wrong_is_quoted_in_one_line(shell, words, status, said):
+    check_refused(shell.run(*words), status, said)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -157,11 +156,11 @@ def test_looking_starts_no_server(tmp_path, command):
 
 
 def test_a_worker_class_names_the_queues_and_may_be_missing(bike, shell):
-    (shell.folder / "own.py").write_text(OWN)
-    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: own:Own('A')\n")
+    own = write(shell, "own.py", OWN)
+    write(shell, ".redbike.conf", "[redbike]\nworker: own:Own('A')\n")
     [row] = csv.reader(io.StringIO(shell.run("jobs", "cron:A").stdout))
     assert row[1] == "mine"
-    (shell.folder / "own.py").unlink()
+    own.unlink()
     done = shell.run("jobs", "cron:A", "waiting:B")
     assert [row[1] for row in csv.reader(io.StringIO(done.stdout))] == ["", "work-B"]
     [line] = done.stderr.splitlines()
@@ -172,15 +171,15 @@ def test_a_worker_class_names_the_queues_and_may_be_missing(bike, shell):
 # For people
 
 
-@pytest.mark.parametrize("columns", [40, 80, 132, 200])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_table_fits_the_terminal(bike, shell, command, columns):
+def test_a_table_fits_the_terminal(bike, shell, command):
     bike.set(f"{'long-' * 20}:A", "FREQ=MONTHLY;BYDAY=2TU,3WE,4FR,-1SU;BYHOUR=9,10,11,12,13,14,15;BYMINUTE=0,10,20")
-    shown = run_on_terminal(shell, command, columns=columns)
-    assert "\x1b[1m" in shown, "the titles are bold"
-    lines = plain(shown)
-    assert max(map(cell_len, lines)) <= columns
-    assert len(lines) > 1
+    for columns in (40, 80, 200):
+        shown = run_on_terminal(shell, command, columns=columns)
+        assert "\x1b[1m" in shown, "the titles are bold"
+        lines = plain(shown)
+        assert max(map(cell_len, lines)) <= columns
+        assert len(lines) > 1
 
 
 def test_what_is_short_stays_whole(bike, shell):
@@ -202,18 +201,15 @@ def test_what_needs_a_person_stands_first(bike, shell):
     assert re.fullmatch(r"failed (now|\d+ s ago)", shown["bad,one:A"][4])
     assert shown["waiting:B"][3] == "waits"
     assert shown["paused:B"][1] == "TML paused"
-    assert re.fullmatch(r"in (1 h|59 min \d+ s)", shown[TOKYO][3])
+    assert re.fullmatch(r"in (1 h|5\d min( \d+ s)?)", shown[TOKYO][3])
     assert shown["cron:A"][-1] == "CRON_TZ=Europe/Berlin 15,45 2 * * 1-5"
-
-
-def test_wide_ids_are_aligned(bike, shell):
-    lines = plain(run_on_terminal(shell, "jobs", columns=120))
+    # Wide letters take two columns.
     [wide] = [line for line in lines if line.startswith(TOKYO)]
     assert cell_len(wide[: wide.index("TML")]) == lines[0].index("STATUS")
 
 
 def test_times_are_those_of_the_zone_that_is_set_and_name_it(bike, shell):
-    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Asia/Kolkata\n")
+    write(shell, ".redbike.conf", "[redbike]\ntimezone: Asia/Kolkata\n")
     title, *lines = plain(run_on_terminal(shell, "runs", columns=120))
     assert title.startswith("STARTED (Asia/Kolkata)")
     [run] = [run for run in bike.runs() if run.jobid == "fine:A"]

@@ -3,11 +3,10 @@
 import json
 import os
 import re
-import shlex
 import signal
-import subprocess
 
-from tests.commandline import Shell
+from tests.cli.refused import check_refused
+from tests.commandline import Shell, memory_file, read
 from tests.terminal import COLOUR, run_on_terminal
 from tests.waiting import wait_until
 
@@ -35,34 +34,24 @@ def test_it_prints_what_differs_as_csv_and_counts_the_rest(shell):
 
 def test_a_reader_that_goes_away_does_not_end_it_half_way(shell):
     write(shell, *(f"{n}:A,{HOURLY}" for n in range(3000)))
-    command = " ".join(map(shlex.quote, shell.command(("load", "jobs.csv"))))
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {command} | head -n 1"],
-        cwd=shell.folder,
-        env=shell.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == (f"added,0:A,{HOURLY}\n", "redbike: jobs.csv: 3000 added\n")
+    reader, writer = os.pipe()
+    with open(reader) as printed, memory_file() as said, open(os.devnull) as null:
+        process = shell.spawn(("load", "jobs.csv"), null.fileno(), writer, said)
+        os.close(writer)
+        assert printed.readline() == f"added,0:A,{HOURLY}\n"
+        printed.close()
+        process.wait(60)
+        assert read(said) == "redbike: jobs.csv: 3000 added\n"
     assert len(shell.run("schedules").stdout.splitlines()) == 3000
 
 
 def test_a_full_disk_is_told_once_all_is_done(shell):
     write(shell, *(f"{n}:A,{HOURLY}" for n in range(3000)))
-    with open("/dev/full", "w") as full:
-        command = shell.command(("load", "jobs.csv"))
-        done = subprocess.run(
-            command,
-            cwd=shell.folder,
-            env=shell.environment,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
+    with open("/dev/full", "w") as full, memory_file() as said, open(os.devnull) as null:
+        assert shell.spawn(("load", "jobs.csv"), null.fileno(), full.fileno(), said).wait(60) == 1
+        assert read(said) == (
+            "redbike: jobs.csv: 3000 added\nredbike: cannot write the output: No space left on device\n"
         )
-    assert done.returncode == 1
-    assert done.stderr == ("redbike: jobs.csv: 3000 added\nredbike: cannot write the output: No space left on device\n")
     assert len(shell.run("schedules").stdout.splitlines()) == 3000
 
 
@@ -75,7 +64,7 @@ def test_ctrl_c_says_how_far_it_came(shell):
         rows.flush()
         wait_until(lambda: "499:A" in shell.log())
         load.send_signal(signal.SIGINT)
-        assert load.wait(timeout=10) == 130
+        assert load.wait(timeout=60) == 130
     found = re.search(r"^redbike: jobs\.csv: (\d+) added; interrupted$", shell.log(), re.MULTILINE)
     assert found
     assert len(shell.run("schedules").stdout.splitlines()) >= int(found[1]) >= 500
@@ -92,8 +81,7 @@ def test_it_prints_json(shell):
 def test_rows_of_a_pipe_are_pruned_by_the_name_of_their_group_alone(shell):
     assert shell.run("load", "-", "--group=x", input=f"a:A,{HOURLY}\nb:A,{HOURLY}\n").returncode == 0
     done = shell.run("load", "-", "--prune", input=f"a:A,{HOURLY}\n")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "nothing can be pruned without a group" in done.stderr
+    check_refused(done, 2, "nothing can be pruned without a group")
     done = shell.run("load", "-", "--prune", "--group=x", input=f"a:A,{HOURLY}\n")
     assert (done.returncode, done.stdout) == (0, f"removed,b:A,{HOURLY}\n")
     assert shell.run("load", "-", "--group=", input="").returncode == 2
@@ -118,11 +106,11 @@ def test_on_a_terminal_it_is_a_table_of_the_first_of_each_kind(shell):
 
 
 def test_a_long_file_shows_on_a_terminal_how_far_it_is(shell):
-    write(shell, *(f"{n:0400d}:A,{HOURLY}" for n in range(5000)))
+    write(shell, *(f"{n:0400d}:A,{HOURLY}" for n in range(2500)))
     shown = run_on_terminal(shell, "load", "jobs.csv", "--dry-run")
     assert "jobs" in shown
     assert "%" in shown
-    assert shown.endswith("redbike: jobs.csv: 5000 added; nothing was changed\n")
+    assert shown.endswith("redbike: jobs.csv: 2500 added; nothing was changed\n")
     assert shell.run("schedules").stdout == ""
 
 

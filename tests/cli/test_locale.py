@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.commandline import ROOT
+
+pytestmark = pytest.mark.acceptance
 
 # So Python says of each file that it is opened in the locale's encoding, which is UTF-8 in most places.
 STRICT = ["-X", "warn_default_encoding", "-W", "error::EncodingWarning"]

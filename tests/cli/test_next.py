@@ -8,6 +8,7 @@ import pytest
 from redbike import Redbike, RoundRobin, StopWork
 from redbike.schedule.forecast import Clock, describe_job
 from redbike.schedule.spread import compute_share
+from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.verbs import set_job
 from tests.waiting import wait_until
@@ -55,9 +56,7 @@ def test_next_of_a_stored_job(shell):
     assert "Tokyo" in sentence
     assert "T03:00:00+09:00" in first
     assert utc(told) in first
-    unknown = shell.run("next", "nobody:A")
-    assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "nor is there a job 'nobody:A'" in unknown.stderr
+    check_refused(shell.run("next", "nobody:A"), 2, "nor is there a job 'nobody:A'")
     assert "job" not in shell.run("next", "0 0 30 2 *").stderr
 
 
@@ -173,9 +172,6 @@ def test_next_of_a_job_counts_its_spread(shell):
 
 def test_it_says_why_no_job_could_be_looked_for(tmp_path):
     shell = Shell(tmp_path, "redis://127.0.0.1:1")
-    done = shell.run("next", "job:A")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert "bad schedule 'job:A'" in done.stderr
-    assert "; nor can a job be looked for: cannot reach Redis" in done.stderr
+    said = ("bad schedule 'job:A'", "; nor can a job be looked for: cannot reach Redis")
+    check_refused(shell.run("next", "job:A"), 2, *said)
     assert "job" not in shell.run("next", "0 0 30 2 * bad").stderr

@@ -54,7 +54,7 @@ def rooms(modules):
     return {name.split(".")[1] for name in modules if name.startswith("redbike.")}
 
 
-@pytest.mark.parametrize("argument", ["--help", "--version"])
+@pytest.mark.parametrize("argument", ["--help", pytest.param("--version", marks=pytest.mark.acceptance)])
 def test_help_and_version_import_no_more_than_the_command_line(tmp_path, argument):
     modules, printed = imports(tmp_path, "-m", "redbike", argument)
     assert printed
@@ -62,7 +62,12 @@ def test_help_and_version_import_no_more_than_the_command_line(tmp_path, argumen
     assert rooms(modules) <= ANY_COMMAND
 
 
-@pytest.mark.parametrize("schedule", ["0 3 * * *", "RRULE:FREQ=DAILY", "EVERY:1h", "AT:2030-01-01T00:00:00Z", "NOW"])
+OTHERS = ("RRULE:FREQ=DAILY", "EVERY:1h", "AT:2030-01-01T00:00:00Z", "NOW")
+
+
+@pytest.mark.parametrize(
+    "schedule", ["0 3 * * *", *(pytest.param(schedule, marks=pytest.mark.acceptance) for schedule in OTHERS)]
+)
 def test_next_of_a_schedule_imports_nothing_of_servers(tmp_path, schedule):
     modules, printed = imports(tmp_path, "-m", "redbike", "next", "--tz=Europe/Berlin", schedule)
     assert printed

@@ -2,26 +2,28 @@
 
 import contextlib
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 from datetime import UTC, datetime
 
 import pytest
 
 from redbike import BadJobId, Redbike, RoundRobin
+from redbike.cli import main
 from redbike.cli.diagnosis import diagnose
 from redbike.cli.entry import __doc__ as text
 from redbike.cli.examples import EXAMPLES
 from redbike.cli.families import COMMANDS
+from redbike.cli.messages import DONE
 from redbike.cli.usage import Usage
 from redbike.schedule.kinds import KEYWORDS
 from tests.cases.calendars import answers
+from tests.cli.refused import check_refused
 from tests.cli.test_tail import listeners
 from tests.commandline import ROOT
+from tests.pages import find_programs, find_words, run_line, start_line, write
 from tests.servers import free_ports
 from tests.terminal import run_on_terminal
 from tests.verbs import set_job
@@ -38,6 +40,7 @@ def test_the_command_alone_prints_the_usage_and_exits_2(shell):
     assert [line for line in USAGE.lines.values() if line not in said] == []
     help_text = shell.run("--help")
     assert (help_text.returncode, help_text.stderr) == (0, "")
+    assert shell.run("--version").stdout.strip()
     assert shell.run("help").stdout == help_text.stdout == f"{text.strip()}\n"
 
 
@@ -49,20 +52,23 @@ def test_the_usage_names_every_command_and_says_what_it_does():
         assert len(USAGE.summaries[command]) > 10
 
 
-@pytest.mark.parametrize("command", USAGE.lines)
-def test_help_explains_a_command_with_its_options_and_examples(shell, command):
-    done = shell.run("help", command)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert shell.run(command, "--help").stdout == shell.run("-h", command).stdout == done.stdout
-    said = " ".join(done.stdout.split())
-    assert said.startswith(f"{USAGE.summaries[command]} Usage: {USAGE.lines[command]} ")
-    listed = re.findall(r"^  (-\S+(?: --\S+)?)  ", done.stdout, re.MULTILINE)
-    assert listed == [USAGE.options[name].spelling for name in USAGE.get_options(command)]
-    for line, meaning in EXAMPLES[command]:
-        assert f"\n  {line}\n      {meaning}\n" in done.stdout
-        assert line.startswith("redbike ")
-        assert f"redbike {command}" in line
-    assert max(map(len, done.stdout.splitlines())) <= 100
+def test_help_explains_each_command_with_its_options_and_examples(capsys):
+    def read(*arguments):
+        assert main(arguments) == DONE
+        shown, said = capsys.readouterr()
+        assert said == ""
+        return shown
+
+    for command, line in USAGE.lines.items():
+        shown = read("help", command)
+        assert read(command, "--help") == read("-h", command) == shown
+        assert " ".join(shown.split()).startswith(f"{USAGE.summaries[command]} Usage: {line} ")
+        listed = re.findall(r"^  (-\S+(?: --\S+)?)  ", shown, re.MULTILINE)
+        assert listed == [USAGE.options[name].spelling for name in USAGE.get_options(command)]
+        for example, meaning in EXAMPLES[command]:
+            assert f"\n  {example}\n      {meaning}\n" in shown
+            assert f"redbike {command}" in example
+        assert max(map(len, shown.splitlines())) <= 100
 
 
 def test_help_is_as_wide_as_a_narrow_terminal(shell):
@@ -71,62 +77,54 @@ def test_help_is_as_wide_as_a_narrow_terminal(shell):
     assert "      [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> |\n" in said
 
 
-def is_served(host, port):
-    with contextlib.suppress(OSError), socket.create_connection((host, port)):
+def is_served(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
         return True
     return False
 
 
-@pytest.mark.timeout(600)  # there are many, each a process
-def test_each_example_runs(shell, client):
+@pytest.fixture
+def prepared(shell):
+    """A folder with all files and programs of the examples."""
+    write(shell, "app.py", "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n")
+    write(shell, "jobs.csv", "load:A,EVERY:1h\n")
+    calendar = (answers.FOLDER / "apple.ics").read_text().replace(":2026", f":{datetime.now(UTC).year}")
+    write(shell, "holidays.ics", calendar)
+    write(shell, "team.ics", calendar)
+    write(shell, ".redbike.conf", "[redbike]\nworker: app:Worker('A:B')\n")
+    write(shell, "etc/crontab", "0 3 * * * root backup\n")
+    write(shell, "bin/crontab", "#!/bin/sh\necho '0 3 * * * backup'\n").chmod(0o755)
+    write(shell, "bin/redbike", f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n').chmod(0o755)
+    shell.environment |= {"PATH": find_programs(shell)["PATH"], "REDBIKE_WEB_TOKEN": "a-token-of-the-tests"}
+    return shell
+
+
+def test_each_example_runs(prepared, client):
     """They stand in an order in which each finds what it needs."""
-    (shell.folder / "app.py").write_text(
-        "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n"
-    )
-    (shell.folder / "jobs.csv").write_text("load:A,EVERY:1h\n")
-    for name in ("holidays", "team"):
-        text = (answers.FOLDER / "apple.ics").read_text()
-        (shell.folder / f"{name}.ics").write_text(text.replace(":2026", f":{datetime.now(UTC).year}"))
-    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: app:Worker('A:B')\n")
-    script = shell.folder / "redbike"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n')
-    script.chmod(0o755)
-    (shell.folder / "crontab").write_text("#!/bin/sh\necho '0 3 * * * backup'\n")
-    (shell.folder / "crontab").chmod(0o755)
-    (shell.folder / "etc").mkdir()
-    (shell.folder / "etc" / "crontab").write_text("0 3 * * * root backup\n")
-    shell.environment["PATH"] = f"{shell.folder}:{os.environ['PATH']}"
-    shell.environment["REDBIKE_WEB_TOKEN"] = "a-token-of-the-tests"
-    [port] = free_ports(1)
+    shell, [port] = prepared, free_ports(1)
     for command, examples in EXAMPLES.items():
+        if command in ("server", "top"):
+            continue  # see tests/serving/test_embedded.py, as another server is configured here, and test_top.py
         for line, _ in examples:
-            line = (
-                line.replace("--listen=9199", f"--listen={port}")
-                .replace(" /etc/", " etc/")
-                .replace(":8080", f":{port}")
-            )
+            line = line.replace("=9199", f"={port}").replace(" /etc/", " etc/").replace(":8080", f":{port}")
             line += f" --listen={port}" if line == "redbike web" else ""
-            if command in ("server", "top"):
-                continue  # see tests/serving/test_embedded.py, as another server is configured here, and test_top.py
             if command in ("dispatch", "work", "up", "tail") or "--listen" in line:
-                process = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=shell.folder, env=shell.environment)
-                shell.started.append(process)
+                words = find_words(line)
+                process = shell.start(*words[1:]) if words else start_line(shell, f"exec {line}")
                 if "--listen" in line:
-                    wait_until(lambda: is_served("127.0.0.1", port))
+                    wait_until(lambda: is_served(port))
                     process.terminate()
                 elif command == "tail":
                     wait_until(lambda: listeners(client))
                     process.send_signal(signal.SIGINT)
                 else:
-                    wait_until(lambda: shell.run("workers", "--format=json").stdout != "[]\n")
+                    wait_until(lambda: client.exists("redbike-workers"))
                     assert shell.run("control", "HALT").returncode == 0
-                assert process.wait(30) == (130 if command == "tail" else 0), line
+                assert process.wait(60) == (130 if command == "tail" else 0), (line, shell.log())
                 continue
             if line == "redbike unset mail:B":
                 assert shell.run("set", "mail:B", "NOW").returncode == 0
-            done = subprocess.run(
-                ["sh", "-c", line], cwd=shell.folder, env=shell.environment, capture_output=True, text=True, check=False
-            )
+            done = run_line(shell, line)
             is_well = command != "health"  # no dispatcher is there
             assert done.returncode == (0 if is_well else 1), (line, done.stderr)
             assert done.stdout.startswith("PROBLEM: no dispatcher") == (not is_well)
@@ -195,16 +193,15 @@ def test_unset_of_an_unknown_job_says_so_and_exits_1(shell):
     assert shell.run("unset", "job:A").returncode == 0
 
 
-@pytest.mark.parametrize("jobid", [" b:A", "b:A ", "\u00a0b:A", "b:A\u3000"])
-def test_an_id_with_blanks_at_an_end_is_refused_when_it_is_set(shell, client, prefix, jobid):
-    done = shell.run("set", jobid, "NOW")
-    assert (done.returncode, shell.run("statuses").stdout) == (2, "")
-    assert "blanks at its ends" in done.stderr
-    bike = Redbike(RoundRobin("A"), prefix, client)
-    with pytest.raises(BadJobId):
-        bike.set(jobid, "NOW")
-    [(_, result)] = bike.set_many([(jobid, "NOW")])
-    assert isinstance(result, BadJobId)
+def test_an_id_with_blanks_at_an_end_is_refused_when_it_is_set(shell, client):
+    bike = Redbike(RoundRobin("A"), redis_config=client)
+    for jobid in (" b:A", "b:A ", "\u00a0b:A", "b:A\u3000"):
+        check_refused(shell.run("set", jobid, "NOW"), 2, "blanks at its ends")
+        with pytest.raises(BadJobId):
+            bike.set(jobid, "NOW")
+        [(_, result)] = bike.set_many([(jobid, "NOW")])
+        assert isinstance(result, BadJobId)
+    assert client.dbsize() == 0
 
 
 def test_a_stored_job_with_such_an_id_is_worked_told_and_unset(client, prefix):
@@ -226,17 +223,10 @@ def test_a_stored_job_with_such_an_id_is_worked_told_and_unset(client, prefix):
     assert list(bike.get_schedules()) == []
 
 
-@pytest.mark.parametrize(
-    ("section", "near"),
-    [
-        ("redbik", "redbike"),
-        ("Redbike", "redbike"),
-        ("redbike-redi", "redbike-redis"),
-        ("redbike_redis", "redbike-redis"),
-    ],
-)
-def test_a_section_whose_name_looks_like_ours_is_a_warning(shell, section, near):
-    (shell.folder / ".redbike.conf").write_text(f"[{section}]\nprefix: x\n[redis]\nhost: h\n[bike]\n[mail]\n")
+@pytest.mark.parametrize("section", ["redbik", "Redbike", "redbike-redi", "redbike_redis"])
+def test_a_section_whose_name_looks_like_ours_is_a_warning(shell, section):
+    near = "redbike" if section in ("redbik", "Redbike") else "redbike-redis"
+    write(shell, ".redbike.conf", f"[{section}]\nprefix: x\n[redis]\nhost: h\n[bike]\n[mail]\n")
     done = shell.run("statuses")
     assert done.returncode == 0
     assert done.stderr == f"redbike: the section {section!r} of the config file is ignored; is {near!r} meant?\n"

@@ -1,5 +1,6 @@
 """The command web, in real processes: how it starts, what it refuses, and how it ends."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -13,10 +14,14 @@ from urllib.parse import urlencode
 import pytest
 
 from redbike.serving.embedded import EmbeddedServer
+from tests.cli.refused import check_refused
 from tests.commandline import Shell
+from tests.pages import start_line, write
+from tests.servers import free_ports
 from tests.waiting import wait_until
 
 TOKEN = "a-token-of-the-tests"
+FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture
@@ -55,17 +60,17 @@ def test_it_shows_jobs_until_it_is_told_to_stop(shell, serve):
     assert "backup:A" in text
     assert headers["server"] is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert len(shell.log("web").splitlines()) == 1, "no line for each request"
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_other_signals_end_it_too(shell, serve, number):
     process, port = serve()
-    waiting = socket.create_connection(("127.0.0.1", port))
-    process.send_signal(number)
-    assert process.wait(20) == 0
-    waiting.close()
+    with socket.create_connection(("127.0.0.1", port)):
+        process.send_signal(number)
+        assert process.wait(60) == 0
     assert len(shell.log("web").splitlines()) == 1
 
 
@@ -91,7 +96,7 @@ def test_a_server_of_redis_that_is_away_hangs_and_comes_back(tmp_path):
         hanging.sendall(b"GET /runs HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert get(port, "/static/style.css")[0] == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
         hanging.close()
         assert "Traceback" not in shell.log("web")
     finally:
@@ -101,23 +106,12 @@ def test_a_server_of_redis_that_is_away_hangs_and_comes_back(tmp_path):
         server.stop()
 
 
-def refused(shell, *arguments, **environment):
-    shell.environment |= environment
-    done = shell.run("web", *arguments)
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    return done.returncode, done.stderr
-
-
-@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", pytest.param("[::]:0", marks=pytest.mark.acceptance)])
 def test_others_can_reach_it_only_with_a_token(shell, listen):
     if listen.startswith("[") and not os.path.exists("/proc/net/if_inet6"):
         pytest.skip("this machine has no IPv6")
-    status, said = refused(shell, f"--listen={listen}")
-    assert status == 2
-    assert said == (
-        f"redbike: bad --listen {listen!r}: others can reach it, so a token is needed: set REDBIKE_WEB_TOKEN\n"
-    )
+    said = f"bad --listen {listen!r}: others can reach it, so a token is needed: set REDBIKE_WEB_TOKEN"
+    check_refused(shell.run("web", f"--listen={listen}"), 2, said)
     shell.environment["REDBIKE_WEB_TOKEN"] = TOKEN
     process = shell.start("web", f"--listen={listen}", log="web")
     port = find_port(shell, process)
@@ -128,23 +122,18 @@ def test_others_can_reach_it_only_with_a_token(shell, listen):
 
 @pytest.mark.parametrize("token", ["", "short", "with blanks in it, and long", "not-of-ascii-é-but-long"])
 def test_a_token_that_is_too_simple(shell, token):
-    status, said = refused(shell, REDBIKE_WEB_TOKEN=token)
-    assert (status, said.startswith("redbike: bad REDBIKE_WEB_TOKEN: at least 16 letters")) == (2, True)
-    assert not token or token not in said
+    shell.environment["REDBIKE_WEB_TOKEN"] = token
+    done = shell.run("web")
+    check_refused(done, 2, "bad REDBIKE_WEB_TOKEN: at least 16 letters")
+    assert not token or token not in done.stderr
 
 
 def test_a_token_is_asked_for_on_the_loopback_interface_too(shell, serve):
     process, port = serve(REDBIKE_WEB_TOKEN=TOKEN)
     status, _, headers = get(port, "/jobs?queue=x")
     assert (status, headers["location"]) == (303, "./login?to=jobs%3Fqueue%3Dx")
-    status, _, headers = get(
-        port,
-        "/login?to=jobs",
-        "POST",
-        f"token={TOKEN}",
-        Content_Type="application/x-www-form-urlencoded",
-        X_Forwarded_Proto="https",
-    )
+    sent = {"Content_Type": FORM, "X_Forwarded_Proto": "https"}
+    status, _, headers = get(port, "/login?to=jobs", "POST", f"token={TOKEN}", **sent)
     assert (status, headers["location"]) == (303, "./jobs")
     cookie = headers.get_all("set-cookie")[0]
     assert "; Secure" in cookie, "behind a proxy with https"
@@ -168,21 +157,21 @@ def test_a_token_is_asked_for_on_the_loopback_interface_too(shell, serve):
 )
 def test_what_cannot_be_used_is_refused_in_one_line(shell, arguments, status, said):
     shell.environment["REDBIKE_WEB_TOKEN"] = TOKEN
-    code, text = refused(shell, *arguments)
-    assert code == status
-    assert said in text
+    check_refused(shell.run("web", *arguments), status, said)
 
 
 def test_a_port_that_is_taken(shell, serve):
     _, port = serve()
-    assert refused(shell, f"--listen={port}") == (
-        1,
-        f"redbike: cannot listen on '{port}': Address already in use\n",
-    )
+    check_refused(shell.run("web", f"--listen={port}"), 1, f"cannot listen on '{port}': Address already in use")
 
 
-def test_without_its_package_it_says_what_to_install(shell):
-    code = "import sys; sys.modules['uvicorn'] = None; from redbike.cli import main; sys.exit(main(['web']))"
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [("web", "uvicorn", "web"), ("metrics", "prometheus_client", "metrics")],
+    ids=["web", "metrics"],
+)
+def test_without_its_package_it_says_what_to_install(shell, command, package, extra):
+    code = f"import sys; sys.modules['{package}'] = None; from redbike.cli import main; sys.exit(main(['{command}']))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=shell.folder,
@@ -191,56 +180,46 @@ def test_without_its_package_it_says_what_to_install(shell):
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.endswith("install Redbike with its extra 'web'\n")
+    check_refused(done, 1, f"install Redbike with its extra '{extra}'")
 
 
 def test_it_needs_the_worker_class_only_to_write(shell, serve):
-    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: nowhere:Worker\n")
-    status, said = refused(shell, "--write")
-    assert status == 2
-    assert "nowhere" in said
+    write(shell, ".redbike.conf", "[redbike]\nworker: nowhere:Worker\n")
+    check_refused(shell.run("web", "--write"), 2, "nowhere")
     _, port = serve()
     assert get(port)[0] == 200
     assert "so the queues of some jobs are not known" in shell.log("web")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("streams", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-", "2>/dev/full"])
 def test_it_goes_on_without_its_streams(shell, streams):
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    command = " ".join(shell.command(("web", f"--listen={port}")))
-    process = subprocess.Popen(["sh", "-c", f"exec {command} {streams}"], cwd=shell.folder, env=shell.environment)
-    shell.started.append(process)
+    [port] = free_ports(1)
+    process = start_line(shell, f"exec {' '.join(shell.command(('web', f'--listen={port}')))} {streams}")
 
     def answers():
-        try:
+        with contextlib.suppress(ConnectionError):
             return get(port)[0] == 200
-        except ConnectionError:
-            return False
 
     wait_until(answers, timeout=60)
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
 
 
-@pytest.mark.parametrize("prefix", ["", "/redbike"], ids=["stripped", "not stripped"])
-def test_it_is_below_the_path_of_a_proxy(shell, serve, prefix):
+def test_it_is_below_the_path_of_a_proxy_that_strips_it_or_does_not(shell, serve):
     _, port = serve("--root-path=/redbike/", REDBIKE_WEB_TOKEN=TOKEN)
-    status, _, headers = get(port, f"{prefix}/jobs")
-    assert (status, headers["location"]) == (303, "./login?to=jobs")
-    status, text, _ = get(port, f"{prefix}/jobs", Authorization=f"Bearer {TOKEN}")
-    assert status == 200
-    links = re.findall(r'(?:href|src|action)="([^"]*)"', text)
-    assert not [link for link in links if link.startswith("/") or "//" in link]
-    form = {"Content_Type": "application/x-www-form-urlencoded"}
-    headers = get(port, f"{prefix}/login", "POST", f"token={TOKEN}", **form)[2]
-    assert "; Path=/redbike;" in headers["set-cookie"]
+    for prefix in ("", "/redbike"):
+        status, _, headers = get(port, f"{prefix}/jobs")
+        assert (status, headers["location"]) == (303, "./login?to=jobs")
+        status, text, _ = get(port, f"{prefix}/jobs", Authorization=f"Bearer {TOKEN}")
+        assert status == 200
+        links = re.findall(r'(?:href|src|action)="([^"]*)"', text)
+        assert not [link for link in links if link.startswith("/") or "//" in link]
+        headers = get(port, f"{prefix}/login", "POST", f"token={TOKEN}", Content_Type=FORM)[2]
+        assert "; Path=/redbike;" in headers["set-cookie"]
     assert f"http://127.0.0.1:{port}/redbike/\n" in shell.log("web")
-    if prefix:
-        status, _, headers = get(port, prefix)
-        assert (status, headers["location"]) == (307, "redbike/")
+    status, _, headers = get(port, "/redbike")
+    assert (status, headers["location"]) == (307, "redbike/")
 
 
 def test_the_log_names_whom_the_proxy_names(shell, serve):
@@ -249,7 +228,7 @@ def test_the_log_names_whom_the_proxy_names(shell, serve):
     _, page, headers = get(port, "/job?id=job%3AA")
     fields = {name: re.search(rf'name="{name}" value="([^"]*)"', page)[1] for name in ("form", "once")}
     body = urlencode({**fields, "action": "run", "id": "job:A"})
-    sent = {"cookie": headers["set-cookie"].partition(";")[0], "content_type": "application/x-www-form-urlencoded"}
+    sent = {"cookie": headers["set-cookie"].partition(";")[0], "content_type": FORM}
     assert get(port, "/do", "POST", body, x_user="ada", **sent)[0] == 303
     [entry, *_] = json.loads(shell.run("log", "--format=json").stdout)
     assert (entry["action"], entry["jobid"], entry["who"]) == ("run", "job:A", "ada (page@127.0.0.1)")

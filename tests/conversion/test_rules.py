@@ -54,6 +54,14 @@ def random_rule(chosen, begin):
         "bysecond": chosen.choice([None, None, 7]),
         "bysetpos": chosen.choice([None, None, -1, (1, 2)]) if freq in (rrule.YEARLY, rrule.MONTHLY) else None,
     }
+    # Every seventh day is the same weekday, every third month may never be June, and no first day is the second
+    # Wednesday: dateutil would look for what can never occur up to the year 9999, which takes seconds.
+    if freq == rrule.DAILY and parts["byweekday"] is not None:
+        parts["interval"] = min(parts["interval"], 3)
+    if freq == rrule.MONTHLY and parts["bymonth"] is not None:
+        parts["interval"] = 1
+    if parts["bymonthday"] == 1 and parts["byweekday"] == (rrule.WE(2), rrule.FR(-1)):
+        parts["byweekday"] = None
     if freq >= rrule.HOURLY:
         parts |= dict.fromkeys(("bymonth", "bymonthday", "byminute", "bysecond"))
     # Without an end, dateutil would look for some of them up to the year 9999.
