@@ -1,6 +1,6 @@
 """A log of every kind of transition, cut off at any byte: what the server makes of it when it starts again.
 
-``python -m tests.cuts`` cuts it at every byte (some minutes), the test suite at those of the last two requests.
+``python -m tests.cuts`` cuts it at every byte (some minutes), the test suite within the last two requests.
 """
 
 import argparse
@@ -128,16 +128,18 @@ class Cuts:
             os.waitpid(status["pid"], 0)
 
 
-def check_all(folder: Path, last: int | None = None) -> int:
-    """Cut at every byte of what the last requests have written, or all of them; how many cuts were made."""
+def check_all(folder: Path, last: int | None = None, step: int = 1) -> int:
+    """Cut at every byte (or `step`) and end of what all or the last requests have written; how many cuts were made."""
     cuts = Cuts(folder)
     try:
         cuts.record()
         sizes = [size for size, _ in cuts.marks]
         first = sizes[0] if last is None else sizes[-1 - last]
-        for cut in range(sizes[-1], first - 1, -1):
+        ends = {size for size in sizes if size >= first}
+        places = sorted({*range(first, sizes[-1], step), *ends, *(size - 1 for size in ends if size > first)})
+        for cut in reversed(places):
             cuts.check(cut)
-        return sizes[-1] - first + 1
+        return len(places)
     finally:
         cuts.close()
 

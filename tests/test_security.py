@@ -222,7 +222,7 @@ def heard(helper, channel="journal"):
     subscription.ssubscribe(getattr(helper.store.keys, channel))
     assert subscription.get_message(timeout=5)
     yield
-    message = subscription.get_message(timeout=1)
+    message = subscription.get_message(timeout=5)
     subscription.close()
     if message is None:
         raise ServerError("nothing is heard")
@@ -433,6 +433,12 @@ DUTIES = {"dispatcher": dispatches, "worker": works, "client": asks_and_checks}
 
 
 @pytest.mark.parametrize("role", ROLES)
+def test_each_role_can_do_its_duties(bikes, role):
+    DUTIES[role](bikes[role], bikes["admin"])
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("role", ROLES)
 def test_each_role_needs_all_rights_that_it_is_given(bikes, users, role):
     def fulfilled():
         users.flushdb()
@@ -483,6 +489,7 @@ def shells(users, tmp_path, server_url):
         shell.close()
 
 
+@pytest.mark.acceptance
 def test_jobs_live_and_end_with_three_users(users, shells, tmp_path):
     """Real processes, each as the user of its role; what they log, at its most talkative, has no password in it."""
     (tmp_path / ".redbike.conf").write_text("[redbike]\nlog-level: debug\ntimefile: time\n")
@@ -519,6 +526,7 @@ def test_jobs_live_and_end_with_three_users(users, shells, tmp_path):
     assert {entry["object"] for entry in users.acl_log()} <= {"client|setinfo"}
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("command", [("dispatch",), ("statuses",), ("work", "jobs:Worker('A')")])
 def test_a_right_that_is_missing_is_named_in_one_line(users, shells, command):
     users.acl_setuser("redbike-worker", enabled=True, commands=["-get", "-hscan"])
@@ -591,6 +599,7 @@ def test_a_check_that_is_not_allowed_is_passed_over_with_a_warning(users, shells
     assert "info" in warning
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("place", ["environment", "config", "command line"])
 def test_no_secret_stands_in_the_arguments_of_a_process(users, server_url, tmp_path, place):
     """Of none of ours where it was given otherwise; and never in those that we start."""
@@ -614,6 +623,7 @@ def test_no_secret_stands_in_the_arguments_of_a_process(users, server_url, tmp_p
     shell.close()
 
 
+@pytest.mark.acceptance
 def test_files_are_open_to_nobody_else_whatever_the_umask(tmp_path):
     (tmp_path / "jobs.py").write_text(WORKER)
     shell = Shell(tmp_path, None)
@@ -643,6 +653,7 @@ def test_a_folder_of_someone_elses_is_not_used(tmp_path):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+@pytest.mark.acceptance
 def test_ids_that_were_put_into_redis_by_hand_forge_no_line_of_log(shell, client):
     """Redbike itself refuses them; who may write to Redis can enter anything."""
     silent = WORKER.replace('print(f"worked {jobid}", flush=True)', 'raise ValueError("no luck")')

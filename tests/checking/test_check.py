@@ -505,6 +505,7 @@ def test_no_job_is_held_while_it_reads(bike, client):
     assert heard == [(done, 3001) for done in range(500, 3001, 500)]
 
 
+@pytest.mark.acceptance
 def test_a_bar_shows_how_far_it_is(shell, client):
     keys = Keys("redbike")
     with client.pipeline(transaction=False) as pipeline:

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 import random
 import shlex
 
@@ -145,11 +146,19 @@ FOUND = st.builds(
 )
 
 
-@settings(max_examples=3000, deadline=None, derandomize=ALWAYS_THE_SAME, suppress_health_check=list(HealthCheck))
-@given(found=FOUND, catchup=st.sampled_from(["last", "none", "all"]))
-def test_whatever_is_found_what_is_wanted_is_well(server_url, found, catchup):
-    bike = Redbike(Once("A"), "pure", server_url, catchup=catchup)
-    correction = Correction(bike.store, NOW - 1000, bike._setter.compute_first_due)
+@pytest.mark.parametrize("examples", [300, pytest.param(3000, marks=pytest.mark.nightly)])
+def test_whatever_is_found_what_is_wanted_is_well(server_url, examples):
+    corrections = []
+    for catchup in ("last", "none", "all"):
+        bike = Redbike(Once("A"), "pure", server_url, catchup=catchup)
+        corrections.append(Correction(bike.store, NOW - 1000, bike._setter.compute_first_due))
+    bounds = settings(
+        max_examples=examples, deadline=None, derandomize=ALWAYS_THE_SAME, suppress_health_check=list(HealthCheck)
+    )
+    bounds(given(found=FOUND, correction=st.sampled_from(corrections))(what_is_wanted_is_well))()
+
+
+def what_is_wanted_is_well(found, correction):
     wanted = correction.apply(found)
     left = list(check_job(wanted))
     if found.schedule == "no schedule":
@@ -364,6 +373,13 @@ IN_FLIGHT = OF_TAG | OF_RECORD
 OTHERS = {"alone": [], "first of three": ["two:A", "three:A"]}
 
 
+def alone_and_of_three(kinds, first):
+    """Each kind of damage to a run that is alone and to one of three; the tests that always run take only `first`."""
+    pairs = itertools.product(kinds, OTHERS)
+    rows = [pytest.param(*pair, marks=() if pair[1] == first else pytest.mark.acceptance) for pair in pairs]
+    return pytest.mark.parametrize(("kind", "others"), rows)
+
+
 def flights(bike, others, timeout=100.0):
     """Bring ``job:A`` and others into flight under one tag, beside an idle job; the runs."""
     assert bike.set("idle:A", "EVERY:1h")
@@ -387,8 +403,7 @@ def damage(bike, commands):
     assert list(bike.fsck()) != []
 
 
-@pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize("kind", IN_FLIGHT)
+@alone_and_of_three(IN_FLIGHT, "first of three")
 def test_a_run_in_flight_goes_on_and_no_second_one_is_started(bike, kind, others):
     commands, said = IN_FLIGHT[kind]
     runs = flights(bike, OTHERS[others])
@@ -408,8 +423,7 @@ def test_a_run_in_flight_goes_on_and_no_second_one_is_started(bike, kind, others
     assert runs_of(bike) == sorted(["idle:A", *jobids])
 
 
-@pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize("kind", IN_FLIGHT)
+@alone_and_of_three(IN_FLIGHT, "alone")
 def test_a_run_in_flight_whose_worker_is_dead_is_recovered_once(bike, kind, others):
     runs = flights(bike, OTHERS[others])
     jobids = [run.jobid for run in runs]
@@ -431,8 +445,7 @@ def test_a_run_in_flight_whose_worker_is_dead_is_recovered_once(bike, kind, othe
     assert runs_of(bike) == sorted(["idle:A", *jobids])
 
 
-@pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize("kind", OF_TAG)
+@alone_and_of_three(OF_TAG, "first of three")
 def test_what_is_damaged_of_a_tag_makes_no_dispatcher_run_a_job_twice(bike, kind, others):
     """Also if nobody repairs it, while the worker is alive and when its lease has ended."""
     runs = flights(bike, OTHERS[others])
@@ -546,12 +559,16 @@ KEY = st.sampled_from([None, "a set", ("a:A", None), ("a:A", 50_000), ("\na:A\nb
 TAGS = st.fixed_dictionaries({name: st.tuples(st.none() | CONTENT, MOMENT, KEY) for name in ("one", "two", "a:A")})
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-@given(records=st.fixed_dictionaries(dict.fromkeys(("a:A", "b:A", "c:A"), RECORD)), tags=TAGS)
-def test_whatever_is_left_of_tags_every_whole_record_is_a_run_that_goes_on(client, server_url, records, tags):
+@pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.nightly)])
+def test_whatever_is_left_of_tags_every_whole_record_is_a_run_that_goes_on(bike, examples):
+    bounds = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    records = st.fixed_dictionaries(dict.fromkeys(("a:A", "b:A", "c:A"), RECORD))
+    bounds(given(bike=st.just(bike), records=records, tags=TAGS)(every_whole_record_goes_on))()
+
+
+def every_whole_record_goes_on(bike, records, tags):
+    client, store, keys, now = bike.client, bike.store, bike.store.keys, clock(bike)
     client.flushall()
-    bike = Redbike(Once("A"), "pure", server_url)
-    store, keys, now = bike.store, bike.store.keys, clock(bike)
     whole = {}
     for jobid, record in records.items():
         assert bike.set(jobid, "EVERY:1h")
@@ -894,6 +911,7 @@ def busy(bike, number):
     assert all(ok is True for _, ok in bike.set_many(pairs))
 
 
+@pytest.mark.acceptance
 def test_a_system_that_is_well_and_busy_is_left_alone(shell, farm):
     busy(farm, 1000)
     looks, lines = 0, []
@@ -908,6 +926,7 @@ def test_a_system_that_is_well_and_busy_is_left_alone(shell, farm):
     assert min(counts[f"tick{n}:B"] for n in range(100)) > 1
 
 
+@pytest.mark.acceptance
 def test_damage_to_a_busy_system_is_repaired_once_for_each_job(shell, farm):
     """Entries and places vanish at random while jobs flow; each that was to run once still runs, and only once."""
     generator = random.Random(5)
@@ -930,10 +949,18 @@ def test_damage_to_a_busy_system_is_repaired_once_for_each_job(shell, farm):
 # After the server has lost the end of its log
 
 
-@pytest.mark.timeout(180)
-def test_a_log_cut_anywhere_gives_an_earlier_instant(tmp_path):
-    """At every byte of a take and an end: no job is half moved, and each is in circulation once."""
-    assert check_all(tmp_path, last=2) > 500
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("step", "least"),
+    [
+        (101, 7),
+        pytest.param(17, 30, marks=pytest.mark.acceptance),
+        pytest.param(1, 501, marks=pytest.mark.nightly),
+    ],
+)
+def test_a_log_cut_anywhere_gives_an_earlier_instant(tmp_path, step, least):
+    """Within a take and an end: no job is half moved, and each is in circulation once."""
+    assert check_all(tmp_path, last=2, step=step) >= least
 
 
 # On the command line

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -83,6 +84,11 @@ def check(bike, action, jobids, **how):
     do(bike, action, jobids, **how)
     assert count_real(bike, found) == count(found.changed)
     return found
+
+
+def some_of(step, rows):
+    """Rows of a table, of which each `step`-th is always tried, and all are at night."""
+    return [pytest.param(*row, marks=pytest.mark.nightly if n % step else ()) for n, row in enumerate(rows)]
 
 
 def skip_to(bike, seconds):
@@ -167,11 +173,12 @@ class TestResume:
 
 
 class TestSet:
-    @pytest.mark.parametrize(
-        "schedule", ["EVERY:5m", "*/7 * * * *", "*/20 * * * * *", "H/10 * * * *", "STOP", "NOW", "RRULE:FREQ=HOURLY",
-                     f"AT:{START + 1000:.0f}", "AT:1000"],
-    )  # fmt: skip
-    @pytest.mark.parametrize("before", ["EVERY:11m", "0 * * * *", "STOP"])
+    @pytest.mark.parametrize(("before", "schedule"), [
+        *product(["EVERY:11m", "0 * * * *", "STOP"],
+                 ["EVERY:5m", "*/7 * * * *", "H/10 * * * *", "STOP", "NOW", "RRULE:FREQ=HOURLY",
+                  f"AT:{START + 1000:.0f}", "AT:1000"]),
+        ("EVERY:11m", "*/20 * * * * *"),
+    ])  # fmt: skip
     def test_a_schedule(self, bike, before, schedule):
         bike.set("a:A", before)
         skip_to(bike, 90)
@@ -491,12 +498,13 @@ class TestInFlight:
         assert count_real(bike, found) == count(found.changed)
         assert (found.without.runs, found.changed.runs) == (0, 1)
 
-    @pytest.mark.parametrize("before", [[], ["run"], ["pause"], ["pause", "run"], ["run", "pause"], ["set"],
-                                        ["pause", "set"], ["set", "pause"], ["pause", "set", "run"], ["cancel"]],
-                             ids="-".join)  # fmt: skip
-    @pytest.mark.parametrize("action", ["run", "pause", "resume", "set", "cancel", "unset"])
-    @pytest.mark.parametrize("schedule", ["EVERY:25m", f"AT:{START + 1200:.0f}"])
-    @pytest.mark.parametrize("until", [None, START + 3600])
+    @pytest.mark.parametrize(("before", "action", "schedule", "until"), some_of(7, product(
+        [[], ["run"], ["pause"], ["pause", "run"], ["run", "pause"], ["set"],
+         ["pause", "set"], ["set", "pause"], ["pause", "set", "run"], ["cancel"]],
+        ["run", "pause", "resume", "set", "cancel", "unset"],
+        ["EVERY:25m", f"AT:{START + 1200:.0f}"],
+        [None, START + 3600],
+    )))  # fmt: skip
     def test_a_job_in_flight(self, bike, before, action, schedule, until):
         run = take_one(bike.store.at(bike.now), [(QUEUE, 1e6)], "elsewhere0")
         for verb in before:
@@ -582,7 +590,7 @@ def end_all(bike, flying):
         assert answer.word == "ok", answer
 
 
-@pytest.mark.parametrize("number", range(120))
+@pytest.mark.parametrize("number", some_of(5, ((number,) for number in range(120))))
 def test_whatever_has_happened(redbike, number):
     """Jobs with any options, in any state: the rehearsal of any action is what happens."""
     seed = number if ALWAYS_THE_SAME else random.randrange(10**9)

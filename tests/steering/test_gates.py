@@ -101,15 +101,15 @@ def test_an_unknown_limit_is_refused(bike):
         bike.limit("A", atonce=5)
 
 
-def test_the_command_line_pauses_and_limits_queues(shell):
-    shell.run("set", "job:A", "EVERY:1h")
-    shell.run("set", "now:A", "NOW")
+def test_the_command_line_pauses_and_limits_queues(shell, server_url):
+    bike = Redbike(Quiet(), redis_config=server_url)
+    bike.set("job:A", "EVERY:1h")
+    bike.set("now:A", "NOW")
     assert shell.run("limit", "A", "--at-once=2", "--rate=5/s").stdout == ""
     assert shell.run("limit", "work-A").stdout == "work-A: at once 2, rate 5/s\n"
     assert shell.run("limit", "A", "--rate=None").stdout == ""
     assert shell.run("limit", "A").stdout == "work-A: at once 2, rate none\n"
     assert shell.run("pause", "--queue=A", "--dry-run").stdout == "work-A\n"
-    bike = Redbike(Quiet(), redis_config=shell.environment["REDBIKE_URL"])
     assert bike.gates() == [Gate("work-A", at_once=2)]
     paused = shell.run("pause", "--queue=A", "--until=2100-01-01", "--reason=full disk")
     assert (paused.returncode, paused.stdout, paused.stderr) == (0, "", "")
@@ -124,7 +124,7 @@ def test_the_command_line_pauses_and_limits_queues(shell):
     assert shell.run("pause", "--all").stderr == ""
     assert "redbike: everything: it was paused already" in shell.run("pause", "--all").stderr
     assert bike.work_one() is None
-    assert shell.run("fsck").returncode == 0
+    assert list(bike.fsck()) == []
     assert shell.run("resume", "--all").stderr == ""
     assert shell.run("resume", "--all").stderr == "redbike: everything: it was not paused\n"
     assert bike.work_one() == "now:A"

@@ -242,6 +242,7 @@ class TestCuts:
         listed = look(store).list_first(10)
         assert [moment.jobid for moment in listed] == ["bad:A", *(f"{number}:A" for number in range(8)), "bad:A"]
 
+    @pytest.mark.acceptance
     def test_what_is_read_is_bounded_by_the_time(self, store):
         """Jobs whose last run ended before the window are hardly looked at, and nothing is kept of them."""
         for first in range(0, 20_000, 100):
