@@ -1,5 +1,6 @@
 """The fixtures: a real server for each process of the suite, the embedded one, and a prefix for each test."""
 
+import functools
 import itertools
 import os
 import re
@@ -8,6 +9,7 @@ import tempfile
 
 import pytest
 import redis
+import redis.utils
 
 from redbike import Redbike, RoundRobin
 from redbike.serving.connection import connect
@@ -17,6 +19,8 @@ from tests.commandline import FORK_SERVER, Shell
 from tests.servers import Cluster
 
 surroundings.reset()
+# Each connection reads the metadata of the package again, for a millisecond.
+redis.utils.get_lib_version = functools.cache(redis.utils.get_lib_version)
 
 TIER = re.compile(r"^pytestmark = .*pytest\.mark\.(acceptance|nightly)\b", re.MULTILINE)
 _numbers = itertools.count()

@@ -50,6 +50,7 @@ def test_what_a_test_leaves_behind_is_killed(shell):
     wait_until(lambda: all(map(is_gone, pids)))
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL, 0])
 def test_a_test_after_one_that_has_ended_the_server_has_a_server(client, server, number):
     if number:

@@ -217,6 +217,7 @@ def test_a_signal_lets_the_current_jobs_finish(jobs, processes, names):
     assert {status_of(jobs, jobid)[:3] for jobid in jobids} == {"STP"}
 
 
+@pytest.mark.acceptance
 def test_a_crashed_process_is_started_again(jobs):
     up = jobs.start("up", A_WORKER)
     jobs.run("set", "fatal:A", "NOW")

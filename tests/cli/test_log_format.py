@@ -35,6 +35,7 @@ def read(log):
     return [json.loads(line) for line in lines if line[:1] == "{"], [line for line in lines if line[:1] != "{"]
 
 
+@pytest.mark.acceptance
 def test_up_logs_objects_which_name_the_process(jobs):
     began = time.time()
     jobs.run("set", "bad:A", "NOW")

@@ -107,6 +107,7 @@ def test_other_requests_are_refused_and_change_nothing(shell, client, serving):
     assert "Traceback" not in shell.log("metrics")
 
 
+@pytest.mark.acceptance
 def test_clients_that_hang_or_go_away(shell, serving):
     _, host, port = serving
     silent = [socket.create_connection((host, port)) for _ in range(2 * MOST_AT_ONCE)]
@@ -122,6 +123,7 @@ def test_clients_that_hang_or_go_away(shell, serving):
     assert len(shell.log("metrics").splitlines()) == 1
 
 
+@pytest.mark.acceptance
 def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(tmp_path):
     server = EmbeddedServer(tmp_path / "server")
     server.start()

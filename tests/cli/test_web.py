@@ -74,6 +74,7 @@ def test_other_signals_end_it_too(shell, serve, number):
     assert len(shell.log("web").splitlines()) == 1
 
 
+@pytest.mark.acceptance
 def test_a_server_of_redis_that_is_away_hangs_and_comes_back(tmp_path):
     server = EmbeddedServer(tmp_path / "server")
     shell = Shell(tmp_path, f"embedded:{tmp_path / 'server'}")

@@ -331,6 +331,7 @@ def test_sigterm_lets_a_command_clean_up(work: Work, logged: Callable[[], list[s
     assert logged() == ["x:A: its time is over, it is ended", "x:A: bye"]
 
 
+@pytest.mark.acceptance
 def test_a_grandchild_has_its_grace_when_the_command_is_gone(work: Work, tmp_path: Path) -> None:
     grandchild = """trap "sleep 0.3; echo bye > said; exit" TERM; sleep 300 & wait"""
     with pytest.raises(Overrun):
@@ -338,6 +339,7 @@ def test_a_grandchild_has_its_grace_when_the_command_is_gone(work: Work, tmp_pat
     assert (tmp_path / "said").read_text() == "bye\n"
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("line", "grace"),
     [
@@ -532,6 +534,7 @@ def test_a_command_may_close_its_output(work: Work) -> None:
         work("sh -c 'exec > /dev/null 2>&1; sleep 300'", "timeout = 0.3")
 
 
+@pytest.mark.acceptance
 def test_a_silent_command_wakes_nobody_up(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     woken: list[float] = []
 

@@ -64,6 +64,7 @@ def test_a_program_that_is_missing_is_named(works: Works, caplog: pytest.LogCapt
     wait_until(lambda: "x:A: on-failure cannot be run: No such file or directory: '/none/shell'" in caplog.messages)
 
 
+@pytest.mark.acceptance
 def test_it_runs_after_a_timeout(works: Works) -> None:
     said = works("echo one; sleep 300", "timeout = 0.5")
     wait_until(said.exists)

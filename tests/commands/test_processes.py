@@ -25,6 +25,8 @@ from tests.commands.test_commands import LONG, Lifeline
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 SPEC = "redbike.commands:Commands('A', 'commands.ini')"
 # It and its child hold the lifeline open; neither ends by SIGTERM alone in the second one.
 OBEDIENT = "sh -c '(echo up; exec sleep 300) > lifeline & wait'"

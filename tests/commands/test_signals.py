@@ -16,6 +16,8 @@ from tests.durations import SOON_AGAIN
 from tests.proc import is_gone, worker_of
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 SPEC = "jobs:Commands('A', 'commands.ini')"
 MODULE = f"{SOON_AGAIN}\nfrom redbike.commands import Commands\n"
 STUBBORN = """sh -c 'trap "" TERM HUP INT; (echo up; sleep 300) > lifeline & echo > started; wait; sleep 300'"""

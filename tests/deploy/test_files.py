@@ -107,6 +107,7 @@ def test_the_config_files_are_right(file):
     assert parser["redbike"]["worker"] == config.settings.worker == "jobs:Worker('A')"
 
 
+@pytest.mark.acceptance
 def test_the_example_of_a_worker_class_works(shell):
     for place in (DOCKER / "app", KUBERNETES / "base"):
         for name in (".redbike.conf", "jobs.py"):

@@ -12,6 +12,8 @@ import pytest
 from tests.durations import LOST_SOON
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 WORKER = f"""
 {LOST_SOON}
 import time

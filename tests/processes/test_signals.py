@@ -136,6 +136,7 @@ def test_a_hangup_that_is_ignored_from_the_start_stays_ignored(jobs, command):
     assert process.poll() is None
 
 
+@pytest.mark.acceptance
 def test_signals_within_a_second_count_as_one(jobs, client):
     """As a service manager sends them: to a supervisor, which passes its own on, and to its children."""
     # With the usual second: on a busy machine the supervisor's own signal may come late.
@@ -188,6 +189,7 @@ def test_an_abort_that_hangs_or_fails_holds_nothing_up(jobs):
     assert "Traceback" not in jobs.log()
 
 
+@pytest.mark.acceptance
 def test_a_second_signal_to_up_aborts_the_runs_of_its_children(jobs):
     up = start_with_a_job(jobs, "up", worker="Aborting")
     worker = worker_of(up.pid)
@@ -198,6 +200,7 @@ def test_a_second_signal_to_up_aborts_the_runs_of_its_children(jobs):
     assert status_of(jobs) == "WRK"
 
 
+@pytest.mark.acceptance
 def test_a_second_signal_to_up_kills_what_does_not_hear(jobs, client):
     up = start_with_a_job(jobs, "up", jobid="deaf:A")
     worker = worker_of(up.pid)

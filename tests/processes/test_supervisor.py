@@ -95,6 +95,7 @@ def test_a_worker_that_a_job_or_a_signal_ends_is_started_again_and_it_is_said(jo
     assert up.wait(timeout=60) == 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("unbuffered", "command"),
     [("1", "up"), *(pytest.param(*case, marks=pytest.mark.acceptance) for case in [("", "up"), ("1", "work")])],
@@ -123,6 +124,7 @@ def test_a_halt_ends_all_and_starts_nothing_again(jobs):
     assert "started again" not in jobs.log()
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("command", ["up", "work"])
 def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs, command):
     """Also where nobody else is left who would hear of it."""
@@ -141,6 +143,7 @@ def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs
     assert children_of(parent.pid) == []
 
 
+@pytest.mark.acceptance
 def test_a_long_job_ends_before_a_halted_up_does(jobs):
     up = start(jobs)
     jobs.bike.set("long:A", "NOW")
@@ -210,6 +213,7 @@ def test_children_stop_in_order_and_lose_no_run_when_up_is_killed(jobs):
     assert jobs.bike.tell("long:A")["status"].startswith("STP:")
 
 
+@pytest.mark.acceptance
 def test_a_child_that_cannot_be_started_is_tried_again(jobs):
     """The process may have too many files open, for a while."""
     up = start(jobs)

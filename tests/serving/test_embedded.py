@@ -99,6 +99,7 @@ def slow_binary(folder, *options):
 # One server for a folder
 
 
+@pytest.mark.acceptance
 def test_one_that_is_suspended_is_waited_for(server, caplog):
     server.start()
     (pid,) = pids(server.folder)
@@ -114,6 +115,7 @@ def test_one_that_is_suspended_is_waited_for(server, caplog):
     assert pids(server.folder) == [pid]
 
 
+@pytest.mark.acceptance
 def test_one_that_is_suspended_for_long_is_an_error_that_says_so(server, monkeypatch):
     monkeypatch.setattr("redbike.serving.embedded.SILENCE", 0.3)
     monkeypatch.setattr("redbike.serving.embedded.REPLY_TIMEOUT", 0.1)

@@ -105,6 +105,7 @@ def test_with_xdist_each_process_has_its_own_server(suite):
     assert folders(suite) == []
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     "number",
     [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.acceptance) for each in (signal.SIGTERM, signal.SIGINT))],
@@ -125,6 +126,7 @@ def test_the_server_ends_with_its_process_however_that_ends(suite, number):
     wait_until(lambda: folders(suite) == [], 30)
 
 
+@pytest.mark.acceptance
 def test_a_server_that_is_there_is_used_and_keeps_all_else(suite, client, server_url):
     client.set("precious", 1)
     client.hset("redbike-schedules", "job:A", "EVERY:1h")
