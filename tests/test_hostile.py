@@ -514,6 +514,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.acceptance
 @with_some_and_all(DAMAGES)
 @pytest.mark.parametrize("schedule", ["NOW", "EVERY:1h"])
 def test_damage_in_redis_stops_no_command_and_no_other_job(run, client, server_url, schedule, name, commands):

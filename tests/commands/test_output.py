@@ -13,6 +13,8 @@ from tests.commandline import memory_file, read
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 WORKER = """
 import os, subprocess, sys, time
 from redbike import RoundRobin

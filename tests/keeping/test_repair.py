@@ -403,6 +403,7 @@ def damage(bike, commands):
     assert list(bike.fsck()) != []
 
 
+@pytest.mark.acceptance
 @alone_and_of_three(IN_FLIGHT, "first of three")
 def test_a_run_in_flight_goes_on_and_no_second_one_is_started(bike, kind, others):
     commands, said = IN_FLIGHT[kind]
@@ -423,6 +424,7 @@ def test_a_run_in_flight_goes_on_and_no_second_one_is_started(bike, kind, others
     assert runs_of(bike) == sorted(["idle:A", *jobids])
 
 
+@pytest.mark.acceptance
 @alone_and_of_three(IN_FLIGHT, "alone")
 def test_a_run_in_flight_whose_worker_is_dead_is_recovered_once(bike, kind, others):
     runs = flights(bike, OTHERS[others])

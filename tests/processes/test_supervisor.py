@@ -11,6 +11,8 @@ from tests.durations import AGAIN, set_lines
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 WORKER = f"""
 {set_lines(signals__AGAIN=AGAIN, supervisor__FIRST_PAUSE=0.1)}
 import logging, os, subprocess, sys, threading, time

@@ -15,6 +15,8 @@ from tests.manager import Manager
 from tests.servers import Node, free_ports
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.acceptance
+
 TURNS = {"heartbeat__INTERVAL": 0.2, "source__NAP": 0.2, "dispatcher__LONGEST_SLEEP": 0.2, "dispatcher__NAP": 0.2}
 WORKER = f"""
 {set_lines(watchdog__INTERVAL=0.1, **TURNS)}

@@ -158,6 +158,7 @@ NOTED = [
 ]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("name", "prepare", "act"), NOTED, ids=[name for name, _, _ in NOTED])
 def test_a_change_and_its_entry_are_one_step_wherever_it_breaks_off(

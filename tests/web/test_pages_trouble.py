@@ -34,6 +34,7 @@ def test_each_page_says_that_redis_is_away(tmp_path, caplog):
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("name", FIXED)
 def test_no_page_fails_because_a_key_has_a_wrong_type(bike, client, name):
     bike.set("a:A", "EVERY:1h")
