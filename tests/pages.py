@@ -27,6 +27,7 @@ PRESUMED = [
     (r"[\w.-]+@[\w.-]+", "SOMEBODY"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?", "INSTANT"),
     (r"[\d.]+ (d|h|min|s|ms|us|µs)\b( \d+ (h|min|s)\b)?", "LENGTH"),
+    (r"\bLENGTH ago\b|\bnow\b", "EARLIER"),
     (r"█+", "BAR"),
     (r"\d[\d,.]*", "NUMBER"),
     (r"–+", "-"),

@@ -577,7 +577,7 @@ class Jobs(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "examples", [12, pytest.param(80, marks=pytest.mark.acceptance), pytest.param(400, marks=pytest.mark.nightly)]
+    "examples", [12, pytest.param(40, marks=pytest.mark.acceptance), pytest.param(400, marks=pytest.mark.nightly)]
 )
 def test_random_operations_agree_with_the_model(client, monkeypatch, examples):
     # So that a few runs are archived in several steps.

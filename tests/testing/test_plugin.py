@@ -176,7 +176,7 @@ def test_unused_the_plugin_starts_nothing_and_imports_next_to_nothing(suite):
     assert folders(suite) == []
 
 
-@pytest.mark.acceptance
+@pytest.mark.nightly
 def test_where_it_is_installed_pytest_finds_it_once(suite):
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
@@ -195,7 +195,7 @@ def test_redbike_is_imported_without_pytest():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.acceptance
+@pytest.mark.nightly
 def test_tests_pass_a_strict_type_check(suite):
     options = ("--strict", "--cache-dir", str(suite.folder / "cache"))
     done = run_python(
