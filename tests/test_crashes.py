@@ -46,8 +46,8 @@ ATTEMPT = re.compile(r'"attempt": \d+|"traceback": ".*?"\}|timeout of [0-9.]+ s|
 # What wakes and stops processes, who is there, and until when all is dispatched, may differ after a crash.
 PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen)$|^runs$")
 
-# Round trips of an operation: up to FEW each has every fault in the first tier, up to LONG every second one.
-FEW, LONG = 4, 14
+# Round trips of an operation: up to FEW each has every fault in the first tier, up to LONG every third one.
+FEW, LONG = 3, 14
 # With whether it strikes where it does not in the first tier.
 CASES = [
     pytest.param(BEFORE, False, id=BEFORE),
@@ -169,7 +169,7 @@ def positions(operation: Operation, requests: int, fault: str, elsewhere: bool) 
         return [1]
     # With threads there may be more requests than there were without a fault.
     numbers = count(1) if operation.insists else range(1, requests + 1)
-    step = 1 if requests <= FEW and not operation.insists else 2 if requests <= LONG else 4
+    step = 1 if requests <= FEW and not operation.insists else 3 if requests <= LONG else 6
     turn = {AFTER: 0, LOST: step // 2, TWICE: -1}[fault]
     return (at for at in numbers if (at % step == turn) != elsewhere)
 

@@ -190,6 +190,7 @@ def test_a_job_id_that_is_none_of_our_business(run, jobid):
     assert run("statuses")[1] == ""
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("text", SCHEDULES[REFUSED])
 def test_a_schedule_that_is_refused_changes_nothing_of_a_job_that_exists(run, client, text):
     run("set", "job:A", "EVERY:1h")

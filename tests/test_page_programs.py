@@ -73,7 +73,7 @@ def run_code(folder, text, **names):
 
 def test_a_program_listens(shell, bike):
     write(shell, "program.py", BIKE + find_block("command-line", "for event in"))
-    start_line(shell, f"exec {sys.executable} -u program.py")
+    start_line(shell, f"exec {shlex.quote(sys.executable)} -u program.py")
     wait_until(lambda: bike.client.pubsub_shardnumsub("redbike-journal")[0][1], 60)
     bike.set("job:A", "NOW")
     assert bike.work_one() == "job:A"
@@ -118,7 +118,7 @@ def test_the_project_of_the_page_on_django_runs_its_jobs(shell):
 def test_the_jobs_of_the_web_app_are_worked(shell):
     jobs, app = find_block("fastapi", "redbike up").splitlines()
     write(shell, "app.py", list_blocks("fastapi")[0].text)
-    start_line(shell, f"exec {sys.executable} -m {jobs}")
+    start_line(shell, f"exec {shlex.quote(sys.executable)} -m {jobs}")
     wait_until(lambda: "works work-remind" in shell.log(), 60)
     assert app.startswith("uvicorn app:app ")
     assert run_program(shell, "import app\nprint(type(app.app).__name__)\n") == "FastAPI\n"

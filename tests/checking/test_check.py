@@ -1,5 +1,6 @@
 """``redbike check``: each kind of problem, on a real server; what is only a remark; and that nothing changes."""
 
+import shlex
 import sys
 import time
 
@@ -217,7 +218,7 @@ def test_a_worker_class_that_cannot_work_is_a_problem(check, worker, said):
 
 
 def test_what_this_host_does_not_have_of_the_commands_is_a_note(check, tmp_path):
-    names = "\n".join(f"{name}: {sys.executable}" for name in "abcde")
+    names = "\n".join(f"{name}: {shlex.quote(sys.executable)}" for name in "abcde")
     (tmp_path / "jobs.ini").write_text(
         f"[commands]\n{names}\nf: /none/run\ng: none\n[*]\ncwd = {tmp_path}/gone\n[f]\ncwd = /\n"
         "[g]\ncwd = /\nshell = /none/sh\n"

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def ask(client, server_url, tmp_path, monkeypatch, capsys):
 def home(tmp_path, client, server_url):
     """A folder with a command ``redbike``, and the environment that finds it."""
     shell = Shell(tmp_path, server_url)
-    write(shell, "bin/redbike", f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n').chmod(0o755)
+    write(shell, "bin/redbike", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m redbike "$@"\n').chmod(0o755)
     return tmp_path, find_programs(shell) | {"TERM": "vt100", "LC_ALL": "C.UTF-8"}
 
 

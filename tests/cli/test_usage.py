@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shlex
 import signal
 import socket
 import sys
@@ -94,11 +95,12 @@ def prepared(shell):
     write(shell, ".redbike.conf", "[redbike]\nworker: app:Worker('A:B')\n")
     write(shell, "etc/crontab", "0 3 * * * root backup\n")
     write(shell, "bin/crontab", "#!/bin/sh\necho '0 3 * * * backup'\n").chmod(0o755)
-    write(shell, "bin/redbike", f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n').chmod(0o755)
+    write(shell, "bin/redbike", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m redbike "$@"\n').chmod(0o755)
     shell.environment |= {"PATH": find_programs(shell)["PATH"], "REDBIKE_WEB_TOKEN": "a-token-of-the-tests"}
     return shell
 
 
+@pytest.mark.acceptance
 def test_each_example_runs(prepared, client):
     """They stand in an order in which each finds what it needs."""
     shell, [port] = prepared, free_ports(1)

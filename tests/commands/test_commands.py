@@ -3,6 +3,7 @@
 import logging
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -27,6 +28,8 @@ from redbike.commands.output import LOG_LIMIT
 from redbike.commands.worker import Commands
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.state.run import Run
+
+PYTHON = shlex.quote(sys.executable)
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "quickstart" / "commands.ini"
 LONG = 30.0  # seconds that no test may come near, however busy the machine is
@@ -259,7 +262,7 @@ def test_a_failure_says_how_and_what_was_printed_last(work: Work, line: str, mes
 def test_a_failure_has_the_tail_of_the_output_bounded(work: Work) -> None:
     script = "import sys; [print(i) for i in range(50_000)]; print('y' * 1000); sys.exit(7)"
     with pytest.raises(CommandFailed) as caught:
-        work(f'{sys.executable} -c "{script}"')
+        work(f'{PYTHON} -c "{script}"')
     assert str(caught.value) == "exit status 7: " + "y" * 300
     assert "\n49998\n49999\nyyy" in caught.value.output
     assert 4000 < len(caught.value.output) < 8000
@@ -457,7 +460,7 @@ def test_output_cannot_steer_a_terminal(work: Work, logged: Callable[[], list[st
 def test_a_flood_costs_bounded_memory_and_log(work: Work, logged: Callable[[], list[str]], script: str) -> None:
     tracemalloc.start()
     try:
-        assert work(f'{sys.executable} -X utf8 -c "{script}"') is None
+        assert work(f'{PYTHON} -X utf8 -c "{script}"') is None
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -471,21 +474,21 @@ def test_a_flood_costs_bounded_memory_and_log(work: Work, logged: Callable[[], l
 
 def test_what_is_left_out_is_counted(work: Work, logged: Callable[[], list[str]]) -> None:
     script = "for i in range(100_000): print(i)"
-    work(f'{sys.executable} -c "{script}"')
+    work(f'{PYTHON} -c "{script}"')
     *lines, note = [line.removeprefix("x:A: ") for line in logged()]
     assert lines == [str(i) for i in range(len(lines))]
     assert sum(len(line) + 1 for line in lines) + int(note.split()[1]) == sum(len(str(i)) + 1 for i in range(100_000))
 
 
 def test_a_long_line_is_logged_in_pieces(work: Work, logged: Callable[[], list[str]]) -> None:
-    work(f"{sys.executable} -c \"print('ab' * 2500)\"")
+    work(f"{PYTHON} -c \"print('ab' * 2500)\"")
     assert [len(line) for line in logged()] == [2005, 2005, 1005]
 
 
 def test_a_line_in_drops_costs_little(work: Work, logged: Callable[[], list[str]]) -> None:
     script = "import os; [os.write(1, b'x') for _ in range(70_000)]"
     began = time.process_time()
-    work(f'{sys.executable} -c "{script}"')
+    work(f'{PYTHON} -c "{script}"')
     assert time.process_time() - began < 5.0
     assert "left out" in logged()[-1]
 

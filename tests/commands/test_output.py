@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -175,7 +176,7 @@ CLOSED = ">&- 2>&- <&-"
     ],
 )
 def test_a_full_disk_or_a_closed_stream_costs_no_job(jobs, command, streams):
-    line = f"exec {sys.executable} -m redbike {command} \"jobs:Worker('A')\" {streams}"
+    line = f"exec {shlex.quote(sys.executable)} -m redbike {command} \"jobs:Worker('A')\" {streams}"
     process = subprocess.Popen(
         line, shell=True, cwd=jobs.folder, env=jobs.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -216,7 +217,7 @@ def test_one_shot_commands_say_that_the_disk_is_full(jobs, command):
 )
 def test_one_shot_commands_with_a_closed_stream(jobs, command, streams, status, said):
     assert jobs.run("set", "job:A", "EVERY:1h").returncode == 0
-    line = f"{sys.executable} -m redbike {command} {streams}"
+    line = f"{shlex.quote(sys.executable)} -m redbike {command} {streams}"
     done = subprocess.run(line, shell=True, cwd=jobs.folder, env=jobs.environment, capture_output=True, text=True)
     assert done.returncode == status
     assert done.stderr == said

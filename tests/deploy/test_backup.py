@@ -54,7 +54,7 @@ class Farm:
         (folder / ".redbike.conf").write_text(CONFIG)
         (folder / "jobs.py").write_text(JOBS)
         (folder / "bin").mkdir()
-        (folder / "bin" / "redbike").write_text(f'#!/bin/sh\nexec {sys.executable} -m redbike "$@"\n')
+        (folder / "bin" / "redbike").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m redbike "$@"\n')
         (folder / "bin" / "redbike").chmod(0o755)
         self.shell.environment["PATH"] = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
 

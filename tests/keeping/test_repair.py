@@ -306,6 +306,7 @@ def give(bike, commands, **names):
         bike.client.execute_command(*shlex.split(command.format(p=bike.store.keys.prefix, **names)))
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_of_each_kind_is_repaired(bike, kind):
     schedule, commands, done, times = DAMAGE[kind]

@@ -590,6 +590,7 @@ def end_all(bike, flying):
         assert answer.word == "ok", answer
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("number", some_of(5, ((number,) for number in range(120))))
 def test_whatever_has_happened(redbike, number):
     """Jobs with any options, in any state: the rehearsal of any action is what happens."""

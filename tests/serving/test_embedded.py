@@ -1,6 +1,7 @@
 """The embedded server and trouble: one server for a folder, whatever happens to it, and its users keep it up."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def kill(server):
 def slow_binary(folder, *options):
     """A server with `options`, as a program of its own."""
     path = folder / "slow-server"
-    path.write_text(f'#!/bin/sh\nexec {find_binary()} "$@" {" ".join(options)}\n')
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(find_binary())} "$@" {" ".join(options)}\n')
     path.chmod(0o755)
     return str(path)
 
@@ -266,7 +267,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_line(tmp_path):
 def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path, monkeypatch):
     """A limit for the size of files is as good as a disk of that size."""
     binary = tmp_path / "small-disk"
-    binary.write_text(f'#!/bin/sh\ntrap "" XFSZ\nulimit -f 32\nexec {find_binary()} "$@"\n')
+    binary.write_text(f'#!/bin/sh\ntrap "" XFSZ\nulimit -f 32\nexec {shlex.quote(find_binary())} "$@"\n')
     binary.chmod(0o755)
     monkeypatch.setenv("REDBIKE_SERVER", str(binary))
     server.start()
