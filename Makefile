@@ -18,7 +18,7 @@ test: ## the first tier of the tests, on a server that it starts itself (five mi
 	$(PYTHON) -m pytest
 
 acceptance: ## the second tier (terminals, browsers, Sentinel, Cluster, TLS, documentation), and the scripts on Redis
-	$(PYTHON) -m pytest -q -n $(AT_ONCE) -m "acceptance and not nightly"
+	$(PYTHON) -m pytest -q -n $(AT_ONCE) --timeout 300 -m "acceptance and not nightly"
 	REDBIKE_SERVER=$$(command -v redis-server) $(PYTHON) -m pytest -q tests/state tests/serving
 
 test-all: test acceptance ## both tiers, which must pass before a change is accepted
