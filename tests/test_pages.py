@@ -379,7 +379,8 @@ class Reader:
     def wait_for_runs(self):
         """Until what was to run now has run, and well."""
         for jobid, number in self.due.items():
-            wait_until(lambda: self.shell.run("runs", jobid).stdout.count(",ok,") >= number, 60)  # noqa: B023
+            line = ("runs", jobid)
+            wait_until(lambda line=line, number=number: self.shell.run(*line).stdout.count(",ok,") >= number, 60)
 
     def end_all(self, number):
         for process in self.lasting:
