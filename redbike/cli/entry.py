@@ -203,6 +203,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
+        except KeyboardInterrupt:
+            streams.discard_output()
+            return INTERRUPTED
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -210,6 +213,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         streams.replace_by_null(sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
+        # In the last flush.
+        streams.discard_output()
         return INTERRUPTED
     except (RedbikeError, OSError) as error:
         complain(streams.take_output_error() or str(error))

@@ -82,6 +82,15 @@ def _describe(error: OSError) -> str:
     return f"cannot write the output: {error.strerror}"
 
 
+def discard_output() -> None:
+    """From now on, discard what has not reached standard output.
+
+    After an interrupt in a write, nobody knows how much of its data was written: a retry would print that twice.
+    """
+    for raw in _find_watched("stdout"):
+        replace_by_null(raw.fileno())
+
+
 def is_final(error: OSError) -> bool:
     """Tell whether no later write can succeed after `error`. A full disk is not final."""
     return error.errno not in FULL

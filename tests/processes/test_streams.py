@@ -1,9 +1,15 @@
 """The standard streams of a process."""
 
+import fcntl
 import os
+import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
+
+from tests.waiting import wait_until
 
 CODE = """
 from redbike.processes import streams
@@ -44,3 +50,20 @@ def test_the_descriptor_of_a_stream_that_a_program_has_set_stays_open(tmp_path):
     subprocess.run([sys.executable, "-c", script], check=True)
     assert (tmp_path / "output").read_text() == "said\n"
     assert (tmp_path / "other").read_text() == ""
+
+
+def test_an_interrupt_in_a_write_prints_nothing_twice(shell):
+    arguments = ["next", "--count=1000", "* * * * *", "--after=0"]
+    whole = shell.run(*arguments).stdout
+    reader, writer = os.pipe()
+    size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    process = shell.spawn(arguments, writer, writer, writer, shell.environment)
+    os.close(writer)
+    with open(reader) as pipe:
+        # Then it waits in a write, a part of whose data is in the pipe.
+        wait_until(lambda: struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0] == size)
+        process.send_signal(signal.SIGINT)
+        printed = pipe.read()
+    assert process.wait(60) == 130
+    assert len(printed) >= size
+    assert whole.startswith(printed)
