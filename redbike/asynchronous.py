@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import wraps
+from os import PathLike
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 from weakref import WeakSet
 
@@ -92,6 +93,15 @@ class AsyncRedbike:
         given = inspect.signature(Redbike).bind(*args, **kwargs)
         check_worker(given.arguments["worker"])
         self._prepare(lambda: Redbike(*given.args, **given.kwargs))
+
+    @classmethod
+    def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
+        """An AsyncRedbike with the settings and the server of the command line, see `Redbike.from_config`."""
+        if worker is not None:
+            check_worker(worker)
+        bike = cls.__new__(cls)
+        bike._prepare(lambda: Redbike.from_config(path, worker))
+        return bike
 
     @classmethod
     def from_settings(

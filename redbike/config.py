@@ -12,8 +12,10 @@ from typing import Any
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
+from redbike.serving.urls import redact
 
 DEFAULT_FILE = ".redbike.conf"
+VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 MAX_PREFIX = 128  # bytes
 
@@ -96,8 +98,8 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
     is_elsewhere = len(servers) > 1
     for problem in (*_list_unknown(parser), *(() if is_elsewhere else _list_conflicts(parser))):
         raise BadConfig(problem)
-    settings = Settings(**(_get_settings(parser) | _leave_out_none(overrides)))
-    return _make_config(parser, path, settings, servers, overrides)
+    settings = Settings(**(_get_settings(parser) | _get_variables(environ) | _leave_out_none(overrides)))
+    return _make_config(parser, path, settings, servers, _get_variables(environ) | overrides)
 
 
 def examine(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Examined:
@@ -107,15 +109,36 @@ def examine(path: str | None, environ: Mapping[str, str], url: str | None = None
     parser = _read_leniently(path, problems)
     problems += [*_list_unknown(parser), *_list_conflicts(parser)]
     known = {field.name for field in dataclasses.fields(Settings)}
-    given = {name: value for name, value in _get_settings(parser).items() if name in known} | _leave_out_none(overrides)
+    given = {name: value for name, value in _get_settings(parser).items() if name in known}
+    given |= _get_variables(environ) | _leave_out_none(overrides)
     for name, value in given.items():
         try:
             good[name] = _check_setting(name, value)
         except BadConfig as error:
             problems.append(str(error))
     servers = _list_servers(parser, path, environ, url)
-    config = _make_config(parser, path, Settings(**good), servers, overrides)
+    config = _make_config(parser, path, Settings(**good), servers, _get_variables(environ) | overrides)
     return Examined(config, tuple(problems), frozenset(given.keys() - good.keys()), tuple(servers))
+
+
+def find_server(environ: Mapping[str, str]) -> str | None:
+    """Return the URL of the server that the environment names; None if it names none."""
+    return next((url for _, url in _list_variables(environ) if url), None)
+
+
+def find_prefix(environ: Mapping[str, str]) -> str:
+    """Return the prefix that the environment names, or else the default."""
+    return environ.get(f"{VARIABLE}PREFIX") or Settings().prefix
+
+
+def _list_variables(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    return [(name, environ.get(name)) for name in ("REDBIKE_URL", "REDIS_URL")]
+
+
+def _get_variables(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that the environment names, such as ``REDBIKE_PREFIX``. An empty one is not given."""
+    names = [field.name for field in dataclasses.fields(Settings)]
+    return {name: value for name in names if (value := environ.get(f"{VARIABLE}{name.upper()}"))}
 
 
 def _read_leniently(path: str | None, problems: list[str]) -> configparser.ConfigParser:
@@ -205,8 +228,7 @@ def _list_servers(
 ) -> list[tuple[str, str | dict[str, str]]]:
     """Return who names a server, and which one; the first one counts."""
     place = f"[{REDIS_SECTION}] in {DEFAULT_FILE if path is None else path!r}"
-    variables = ((name, environ.get(name)) for name in ("REDBIKE_URL", "REDIS_URL"))
-    named = (("--url", url), *variables, (place, _get_server(parser)))
+    named = (("--url", url), *_list_variables(environ), (place, _get_server(parser)))
     return [(source, server) for source, server in named if server]
 
 
@@ -254,6 +276,9 @@ def _check_setting(name: str, value: Any) -> Any:
 def _check_prefix(value: Any) -> str:
     if not isinstance(value, str) or not 1 <= len(value.encode(errors="replace")) <= MAX_PREFIX:
         raise BadConfig(f"bad prefix {value!r:.60}: 1 to {MAX_PREFIX} bytes are needed")
+    if "://" in value:
+        # It may have a password.
+        raise BadConfig(f"bad prefix {redact(value)!r}: that is the URL of a server, which redis_config= takes")
     if not value.isprintable() or any(char in value for char in " *?[]\\"):
         raise BadConfig(f"bad prefix {value!r}: spaces, control characters and any of *?[]\\ are not allowed")
     return value

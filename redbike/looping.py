@@ -10,12 +10,13 @@ import redis
 
 from redbike.config import Settings
 from redbike.conversion.instants import InstantLike, read_instant
-from redbike.errors import ServerError
+from redbike.errors import BadConfig, ServerError
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.own_loops import OwnLoops, Stay
 from redbike.serving.line import retire
 from redbike.state import rights
 from redbike.state.store import Store
+from redbike.working.naming import NoWorker, open_store
 from redbike.working.runner import is_in_run
 from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_concurrency, read_concurrency
@@ -86,6 +87,8 @@ class Running:
             self._work(stay, concurrency)
 
     def _work(self, stay: Stay, concurrency: int | None) -> None:
+        if isinstance(self.worker, NoWorker):
+            raise BadConfig("no worker: the config names none, so give from_config() one to work jobs")
         concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
         if stay.is_stopped:
             return
@@ -105,8 +108,7 @@ class Running:
             store.scripts.close()
 
     def _make_store(self) -> Store:
-        settings = self.settings
-        return Store(self.client, settings.prefix, self.worker.queue_for, settings.failures_limit, settings.history)
+        return open_store(self.client, self.settings, self.worker)
 
     def _check_rights(self, role: str, needed: str) -> None:
         """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""

@@ -5,6 +5,7 @@ instant. ``docs/architecture.rst`` shows the life of a job.
 """
 
 import logging
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from os import PathLike, fspath
@@ -12,7 +13,7 @@ from typing import Any, Self, Unpack
 
 import redis
 
-from redbike.config import Settings
+from redbike.config import Settings, find_prefix, find_server, load
 from redbike.consuming import Results
 from redbike.conversion.instants import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.conversion.schedules import ScheduleLike
@@ -34,6 +35,8 @@ from redbike.state.log import check_who
 from redbike.steering.facade import Steering
 from redbike.syncing.facade import Syncing
 from redbike.syncing.syncer import Syncer
+from redbike.working.loader import load_worker
+from redbike.working.naming import NoWorker
 from redbike.working.worker_class import WorkerClass, check_worker
 
 log = logging.getLogger("redbike")
@@ -45,15 +48,17 @@ class Redbike(Looking, Steering, Syncing, Running):
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
-    or a client; None is the embedded server in ``.redbike/``. The other arguments are the settings of the same names,
-    see `redbike.config.Settings`. The log names `noted_as`, such as ``user@host``, for what this changes, but not
-    for what its loops do. Raises `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
+    or a client. None is what ``REDBIKE_URL`` or ``REDIS_URL`` in the environment names, or else the embedded server in
+    ``.redbike/``. The default of `prefix` is ``REDBIKE_PREFIX``, or else ``redbike``. The other arguments are the
+    settings of the same names, see `redbike.config.Settings`; `from_config` reads them. The log names `noted_as`, such
+    as ``user@host``, for what this changes, but not for what its loops do. Raises `BadConfig` for what cannot be used,
+    `ServerError` for a server that cannot.
     """
 
     def __init__(
         self,
         worker: WorkerClass,
-        prefix: str | None = DEFAULTS.prefix,
+        prefix: str | None = None,
         redis_config: "str | dict[str, Any] | redis.Redis | None" = None,
         timefile: "str | PathLike[str] | None" = None,
         default_timeout: float = DEFAULTS.default_timeout,
@@ -77,7 +82,7 @@ class Redbike(Looking, Steering, Syncing, Running):
         noted_as: str | None = None,
     ) -> None:
         settings = Settings(
-            prefix=DEFAULTS.prefix if prefix is None else prefix,
+            prefix=find_prefix(os.environ) if prefix is None else prefix,
             timefile=None if timefile is None else fspath(timefile),
             default_timeout=default_timeout,
             timezone=timezone,
@@ -100,7 +105,28 @@ class Redbike(Looking, Steering, Syncing, Running):
         # Before a server is started for it.
         check_worker(worker)
         check_who(noted_as)
-        self._begin(worker, settings, connect(redis_config), durable=True, noted_as=noted_as, is_own=True)
+        server = find_server(os.environ) if redis_config is None else redis_config
+        self._begin(worker, settings, connect(server), durable=True, noted_as=noted_as, is_own=True)
+
+    @classmethod
+    def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
+        """A Redbike with the settings and the server of the command line.
+
+        They are those of the config file at `path`, or else of ``.redbike.conf`` in the current folder if it is there;
+        the environment overrides it: ``REDBIKE_URL``, ``REDIS_URL``, and ``REDBIKE_PREFIX`` and so on for settings.
+        Without `worker`, that is the one of the config; without any it sets jobs and looks, but works none. Raises
+        `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
+        """
+        config = load(None if path is None else fspath(path), os.environ)
+        for warning in config.warnings:
+            log.warning("%s", warning)
+        if worker is None:
+            spec = config.settings.worker
+            worker = load_worker(spec, config.folder) if spec else NoWorker()
+        check_worker(worker)
+        bike = cls.__new__(cls)
+        bike._begin(worker, config.settings, connect(config.redis), durable=True, noted_as=None, is_own=True)
+        return bike
 
     @classmethod
     def from_settings(

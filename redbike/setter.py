@@ -22,11 +22,12 @@ from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 from redbike.state.inspected import JobState
-from redbike.state.jobs import Due, JobToSet
+from redbike.state.jobs import Due, JobToSet, Refused
 from redbike.state.keys import check_jobid, check_known_jobid
 from redbike.state.namespace import STEP
 from redbike.state.scripts import Call, Reply
 from redbike.state.store import Store
+from redbike.state.takers import Takers
 from redbike.state.timeline import is_ahead
 from redbike.texts import quote
 from redbike.words import Event
@@ -44,6 +45,7 @@ class Setter:
         self.store = store
         self.settings = settings
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self._takers = Takers(store.workers.list_working)
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
     def enter(
@@ -194,7 +196,21 @@ class Setter:
         """
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others
-        refused = answers.refused
+        self._place_again(requests, jobs, answers.refused, from_now, step)
+        for jobid, job in jobs.items():
+            if job.due is not None:
+                for why in self._takers.explain(jobid, job.queue):
+                    log.warning("%s: %s", jobid, why)
+
+    def _place_again(
+        self,
+        requests: dict[str, Request],
+        jobs: dict[str, JobToSet],
+        refused: list[Refused],
+        from_now: bool,
+        step: int,
+    ) -> None:
+        """Set the jobs that were left as they are, with what was found."""
         ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
         while refused:
             for job, why, detail in refused:

@@ -52,8 +52,8 @@ MODULES = {
     """,
     "state": """
         __init__ history keys records rights run < entries texts < scripts tally < namespace < inspected log <
-        gates jobs questions runs < journal pauses timeline upkeep < archiving coming counts depths events
-        overview ranks totals untold workers < paging < past_runs < store
+        gates jobs naming questions runs < journal pauses timeline upkeep < archiving coming counts depths
+        events overview ranks takers totals untold workers < paging < past_runs < store
     """,
     "running": """
         __init__ archiving occurrences own_loops pings schedules timefile wakeup < loop policies < presence
@@ -61,7 +61,7 @@ MODULES = {
     """,
     "working": """
         __init__ batch coroutines cron_policies function_schedules heartbeat run_log telling tracebacks
-        worker_class < ends limits loader queues runner < functions source < batch_runner pool < worker
+        worker_class < ends limits loader naming queues runner < functions source < batch_runner pool < worker
     """,
     "keeping": "__init__ leftovers < listing < correction gates jobs tags < fsck < repair",
     "commands": "environment output process_group < file job_lock < missing start < on_failure < worker < __init__",

@@ -5,12 +5,13 @@ from typing import Any
 
 from redbike.cli.messages import complain
 from redbike.config import Config
-from redbike.errors import BadConfig, BadQueueName, ServerError
+from redbike.errors import BadConfig, ServerError
 from redbike.redbike import Redbike
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
 from redbike.steering.operator import name_operator
 from redbike.working.loader import load_placer
+from redbike.working.naming import NoWorker
 from redbike.working.worker_class import RoundRobin
 
 
@@ -22,12 +23,20 @@ def open_bike(config: Config, needs_queues: bool = False, handler: Any = None) -
     """
     needs_durability = needs_queues or handler is not None
     if handler is None:
-        handler = load_to_steer(config) if needs_queues else RoundRobin("A")
+        handler = load_to_steer(config) if needs_queues else NoWorker()
     server = find_embedded_server(config)
-    if server and server.start():
-        complain(f"started a server in {os.path.relpath(server.folder)!r}; redbike server stop ends it")
+    if server:
+        start_server(server, "redbike server stop ends it")
     client = connect(config.redis)
     return Redbike.from_settings(handler, config.settings, client, needs_durability, noted_as=name_operator())
+
+
+def start_server(server: EmbeddedServer, end: str) -> bool:
+    """Start the embedded server, and say so, and what its `end` is; return False if it runs already."""
+    is_started = server.start()
+    if is_started:
+        complain(f"started a server in {os.path.relpath(server.folder)!r}; {end}")
+    return is_started
 
 
 def open_to_look(config: Config, names_queues: bool = False) -> Redbike:
@@ -36,7 +45,7 @@ def open_to_look(config: Config, names_queues: bool = False) -> Redbike:
     With `names_queues`, the configured one names the queues of jobs; if it cannot be loaded, they stay unknown.
     """
     check_embedded_server(config)
-    handler = load_to_look(config) if names_queues else RoundRobin("A")
+    handler = load_to_look(config) if names_queues else NoWorker()
     return Redbike.from_settings(handler, config.settings, connect(config.redis), durable=False)
 
 
@@ -50,28 +59,20 @@ def check_embedded_server(config: Config) -> None:
 
 
 def load_to_look(config: Config) -> Any:
-    """Return what names the queues of jobs, as the configured worker class does; if that cannot be loaded, nothing."""
+    """Return what names the queues of jobs, as the configured worker class does."""
     if not config.settings.worker:
-        return RoundRobin("A")
+        return NoWorker()
     try:
         return load_placer(config.settings.worker, config.folder, RoundRobin)
     except BadConfig as error:
         complain(f"{error}; so the queues of some jobs are not known")
-        return _Unknown("A")
+        return NoWorker("the worker class cannot be loaded")
 
 
 def load_to_steer(config: Config) -> Any:
     """Return the same for a command that moves jobs to their queues. Raise `BadConfig` if it cannot be loaded."""
     spec = config.settings.worker
-    return load_placer(spec, config.folder, RoundRobin) if spec else RoundRobin("A")
-
-
-class _Unknown(RoundRobin):
-    """Names no queues."""
-
-    def queue_for(self, jobid: str) -> str:
-        """Raise `BadQueueName`."""
-        raise BadQueueName(f"no queue for {jobid!r}: the worker class cannot be loaded")
+    return load_placer(spec, config.folder, RoundRobin) if spec else NoWorker()
 
 
 def find_embedded_server(config: Config) -> EmbeddedServer | None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from redbike.checking.findings import Finding, note
@@ -17,9 +18,8 @@ from redbike.config import Config, examine
 from redbike.errors import BadConfig, RedbikeError
 from redbike.serving.connection import aim_at, connect
 from redbike.serving.options import list_bad_arguments
-from redbike.state.store import Store
 from redbike.working.loader import load_worker
-from redbike.working.worker_class import RoundRobin
+from redbike.working.naming import NoWorker, open_store
 
 
 class _Check:
@@ -36,7 +36,7 @@ class _Check:
         """Yield what was found."""
         yield from check_settings(self._examined, self._path)
         jobs: dict[str, Any] = {}  # what the check of jobs is to know of the worker class
-        worker: Any = RoundRobin("A")
+        worker: Any = NoWorker()
         settings = self._config.settings
         if settings.worker is not None:
             self.looked_at.append("the worker class")
@@ -67,7 +67,7 @@ class _Check:
         with connect(self._config.redis) as client:
             self.looked_at.append("the server")
             prefix = aim_at(client, settings.prefix)
-            store = Store(client, prefix, worker.queue_for, settings.failures_limit, settings.history)
+            store = open_store(client, replace(settings, prefix=prefix), worker)
             yield from ServerCheck(store).run(settings.timefile)
             jobs = JobsCheck(store, **given)
             yield from jobs.run(report)

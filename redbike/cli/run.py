@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
-from redbike.cli.bike import find_embedded_server, open_bike
+from redbike.cli.bike import find_embedded_server, open_bike, start_server
 from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE
 from redbike.config import Config
@@ -60,7 +60,7 @@ def run_all(arguments: Arguments, config: Config) -> int:
     schedules = _find_schedules(arguments)
     streams.forgive_output()
     server = find_embedded_server(config)
-    is_started = server.start() if server else False
+    is_started = server is not None and start_server(server, "it ends with this command, unless others use it")
     try:
         bike = open_bike(config, needs_queues=schedules is not None or is_instance)
         set_schedules(bike, spec)

@@ -140,6 +140,10 @@ class Commands(RoundRobin):
         """End every command that runs, and its children, within about a second: this process is about to end."""
         end_all()
 
+    def name_commands(self) -> list[str]:
+        """Return the names of the commands in the file. Raise `BadConfig` if the file is invalid."""
+        return list(self._commands)
+
     def has_command(self, jobid: str) -> bool:
         """Tell whether the file has a command for `jobid`. Raise `BadConfig` if the file is invalid."""
         return _get_command_name(jobid) in self._commands

@@ -22,15 +22,15 @@ from redbike.errors import RedbikeError, Unreachable
 from redbike.running.loop import FAREWELL, Loop
 from redbike.state.keys import TELLS
 from redbike.state.namespace import make_owner, make_tag
+from redbike.state.naming import Naming
 from redbike.state.records import ProcessRecord
-from redbike.state.workers import INTERVAL
+from redbike.state.workers import INTERVAL, REFRESH
 from redbike.texts import name_host
 
 log = logging.getLogger("redbike")
 
 LATENESS = 0.5  # seconds by which a turn or a take may be late or early
 RETRY = 1.0  # seconds
-REFRESH = 600.0  # seconds after which it registers again, in case something has damaged what is known of it
 MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their characters
 
 
@@ -54,7 +54,8 @@ class Listener(Protocol):
 class Presence:
     """Keeps one process registered while the ``with`` lasts.
 
-    `list_queues` returns the queues of a worker, and `concurrency` is how many jobs it runs at once.
+    `list_queues` returns the queues of a worker, `concurrency` is how many jobs it runs at once, `describe_naming`
+    returns how it names queues, and `list_taken` what it has functions or commands for, see `ProcessRecord.takes`.
     """
 
     def __init__(
@@ -64,6 +65,8 @@ class Presence:
         list_queues: Callable[[], Iterable[str]] = list,
         listener: Listener | None = None,
         concurrency: int | None = None,
+        describe_naming: Callable[[], Naming | None] = lambda: None,
+        list_taken: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
         self._listener = listener if listener and listener.is_wanted else None
         self.owner = make_owner()
@@ -71,6 +74,8 @@ class Presence:
         self._kind = kind
         self._list_queues = list_queues
         self._concurrency = concurrency
+        self._describe_naming = describe_naming
+        self._list_taken = list_taken
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
         self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
@@ -155,7 +160,7 @@ class Presence:
         try:
             if not (self._is_current() and self._renew()):
                 entry = self._format_entry()
-                self._since = workers.sign(self.owner, entry, self._since)
+                self._since = workers.sign(self.owner, entry, self._since, self._describe_naming())
                 self._entry, self._signed_at = entry, asked
         except Unreachable:
             raise
@@ -177,8 +182,8 @@ class Presence:
 
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))
-        record = ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__, self._concurrency)
-        return record.format_entry()
+        more = self._concurrency, self._list_taken()
+        return ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__, *more).format_entry()
 
 
 def shorten(names: list[str]) -> tuple[str, ...]:

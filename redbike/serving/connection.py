@@ -5,6 +5,8 @@ which know the tag, may retry.
 """
 
 import inspect
+import logging
+import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -34,6 +36,8 @@ from redbike.serving.urls import (
     redact,
     split_url,
 )
+
+log = logging.getLogger("redbike.server")
 
 OUR_OPTIONS: dict[str, Any] = {
     "decode_responses": False,
@@ -99,7 +103,8 @@ def _connect_url(url: str) -> "redis.Redis":
 
 def _connect_embedded(folder: str) -> "redis.Redis":
     server = EmbeddedServer(folder or ".redbike")
-    server.start()
+    if server.start():
+        log.warning("started a server in %r; redbike server stop ends it", os.path.relpath(server.folder))
     arguments: dict[str, Any] = {"path": str(server.socket), "server": server, **TIMEOUTS}
     return _make_client(_EmbeddedConnection, **arguments)
 

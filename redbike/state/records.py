@@ -196,6 +196,7 @@ class ProcessRecord:
     queues: tuple[str, ...]
     version: str
     concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher or an older version has none
+    takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
@@ -208,20 +209,26 @@ class ProcessRecord:
         if found is None or not isinstance(entry, dict):
             return None
         host, pid, queues, version = (entry.get(name) for name in ("host", "pid", "queues", "version"))
-        kind, concurrency = entry.get("kind"), entry.get("concurrency")
+        kind, concurrency, takes = entry.get("kind"), entry.get("concurrency"), entry.get("takes")
         if kind not in ("dispatcher", "worker") or not _is_count(pid) or not isinstance(queues, list):
             return None
         if concurrency is not None and not (_is_count(concurrency) and concurrency > 0):
             return None
         if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
             return None
-        return cls(float(found[1]), kind, str(host), pid, tuple(queues), str(version), concurrency)
+        if takes is not None and not (isinstance(takes, list) and all(isinstance(name, str) for name in takes)):
+            return None
+        own = None if takes is None else frozenset(takes)
+        return cls(float(found[1]), kind, str(host), pid, tuple(queues), str(version), concurrency, own)
 
     def format_entry(self) -> str:
         """Write the record but for its time, which the script adds."""
-        entry = {"kind": self.kind, "host": self.host, "pid": self.pid, "queues": self.queues, "version": self.version}
+        entry: dict[str, Any] = {"kind": self.kind, "host": self.host, "pid": self.pid}
+        entry |= {"queues": self.queues, "version": self.version}
         if self.concurrency is not None:
             entry["concurrency"] = self.concurrency
+        if self.takes is not None:
+            entry["takes"] = sorted(self.takes)
         return json.dumps(entry, ensure_ascii=False)
 
     def format_id(self, owner: str) -> str:

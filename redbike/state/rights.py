@@ -7,7 +7,7 @@ by all means, and neither is `PUBLISHING`.
 """
 
 DISPATCHER = (
-    "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hmget hexists hset hdel "
+    "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hgetall hmget hexists hset hdel "
     "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem del lrange lpos lrem lpush "
     "rpush ltrim sadd srem smismember sismember smembers"
 )

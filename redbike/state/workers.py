@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 from redbike.serving.refusals import translate_errors
 from redbike.state.keys import OWNER
 from redbike.state.namespace import PAGE, Namespace
+from redbike.state.naming import Naming
 from redbike.state.questions import Questions
 from redbike.state.records import ProcessRecord, decode, parse_batch
 from redbike.state.timeline import CLOCKS_DIFFER, Timeline
@@ -17,6 +18,8 @@ from redbike.state.timeline import CLOCKS_DIFFER, Timeline
 INTERVAL = 6.0  # seconds after which a process is to be seen again
 LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
 KEPT = 86400.0  # seconds for which a lost one is known
+REFRESH = 600.0  # seconds after which a process registers again, in case something has damaged what is known of it
+STALE = 2 * REFRESH  # seconds after which a rule counts no more that no worker has given again
 FORGOTTEN = 100  # lost ones that one script forgets at most
 MOST_JOBS = 1000  # jobs that are listed of one process
 
@@ -57,12 +60,16 @@ class Workers:
         self._questions = Questions(namespace)
         self._timeline = Timeline(namespace)
 
-    def sign(self, owner: str, entry: str, since: str = "") -> str:
+    def sign(self, owner: str, entry: str, since: str = "", naming: Naming | None = None) -> str:
         """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
 
-        `entry` is that of `ProcessRecord.format_entry`. Others that were lost for long are forgotten.
+        `entry` is that of `ProcessRecord.format_entry`, `naming` how a worker names queues. Others that were lost for
+        long are forgotten.
         """
-        given = {"since": since} if since else {}
+        given: dict[str, Any] = {"since": since} if since else {}
+        if naming:
+            (rule,) = naming.rules
+            given |= {"rule": rule, "functions": naming.functions, "stale": STALE}
         reply = self._namespace.run("sign", owner=owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
         return decode(reply[1])
 
@@ -93,6 +100,12 @@ class Workers:
                     own += islice(parse_batch(batch), MOST_JOBS - len(own))
         processes = (_make(owner, record, seen[owner], now, jobs[owner]) for owner, record in known.items())
         return sorted(processes, key=lambda each: (each.state != "lost", each.kind, each.since, each.id))
+
+    def list_working(self) -> list[ProcessRecord]:
+        """Return what is known of the workers that are alive."""
+        records = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
+        seen, now = self._read_seen(list(records)), self._timeline.read_clock()
+        return [each for owner, each in records.items() if each.kind == "worker" and now - seen.get(owner, 0.0) <= LOST]
 
     def list_bad(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with the data of processes: the owner, and a line."""

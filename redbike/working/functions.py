@@ -33,6 +33,7 @@ from redbike.state.run import Run
 from redbike.working.cron_policies import go_on_as_cron
 from redbike.working.function_schedules import make_schedule
 from redbike.working.limits import read_limits
+from redbike.working.naming import list_functions
 from redbike.working.worker_class import RoundRobin, read_concurrency
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,7 +43,6 @@ GIVEN = ("jobid", "data")  # the parameters that a function may have
 # The options that a worker decides on. The other ones count only if they are stored with a job.
 _OF_WORKERS = ("timeout", "on-timeout", "on-error", "retries", "backoff", "stop-after", "ping-url")
 _STOCK = RoundRobin("A")  # it names queues
-_MOST_SHOWN = 20  # names in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +167,13 @@ class Jobs:
         """Call the function of `jobid`; of an async one return the coroutine. Without one raise `CommandFailed`."""
         function = self._find(jobid)
         if function is None:
-            raise CommandFailed(f"no function for the job {jobid!r}: {self._list_names()}")
+            raise CommandFailed(f"no function for the job {jobid!r}: {list_functions(self._functions)}")
         given = {"jobid": jobid, "data": data}
         return function.call(**{name: given[name] for name in function.takes})
+
+    def name_functions(self) -> dict[str, str]:
+        """Return the queue of each function, by its job id."""
+        return {jobid: each.queue for jobid, each in self._functions.items()}
 
     def has_function(self, jobid: str) -> bool:
         """Tell whether there is a function for `jobid`."""
@@ -177,11 +181,6 @@ class Jobs:
 
     def _find(self, jobid: str) -> _Function | None:
         return self._functions.get(jobid) or self._functions.get(jobid.partition(":")[0])
-
-    def _list_names(self) -> str:
-        names = [*map(repr, self._functions)]
-        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-        return f"there are functions for {', '.join(names[:_MOST_SHOWN])}{more}" if names else "there is none at all"
 
 
 def find_parameters(function: object) -> tuple[str, ...]:

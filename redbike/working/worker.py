@@ -10,6 +10,7 @@ With a concurrency of more than one, a pool of threads does that instead, one jo
 
 import logging
 import time
+from functools import partial
 
 from redbike.config import Settings
 from redbike.running.loop import Loop
@@ -23,6 +24,7 @@ from redbike.working.batch_runner import BatchRunner
 from redbike.working.ends import Ends
 from redbike.working.heartbeat import Heartbeat
 from redbike.working.limits import apply_limits
+from redbike.working.naming import describe_naming, list_taken
 from redbike.working.pool import Pool
 from redbike.working.queues import Queues
 from redbike.working.runner import Runner
@@ -48,7 +50,8 @@ class Worker:
         self.teller = Teller(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
-        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency)
+        told = partial(describe_naming, worker), partial(list_taken, worker)
+        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()

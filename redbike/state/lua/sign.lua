@@ -2,7 +2,8 @@
 -- sign: a dispatcher or worker is there, or has ended; those that were not seen for long are forgotten.
 -- given  owner; entry: what is known of a process that registers, JSON; since: when it has started, if it knows;
 --        ended: whether it has ended; kept: seconds for which one is kept that is not seen; most: so many are forgotten
---        tells: whether its class has a method ended
+--        tells: whether its class has a method ended; rule: by which it names queues, if it does, with functions: the
+--        queues of these, by id; stale: seconds after which a rule is forgotten that no other worker has given
 -- returns {'ok', since when}; {'unknown'} for one without an entry that is not registered: nothing is changed; for one
 --         that only renews and tells, the second word is 'untold' if there is something
 local owner = given.owner
@@ -22,5 +23,21 @@ end
 if given.entry then
   change('HSET', workers, {owner, process_record_of(since, given.entry)})
   change('ZADD', seen, {stamp(now), owner})
+end
+if given.rule then
+  local rules, fields = object_of(call('HGET', naming, 'rules')), {}
+  for rule, at in pairs(rules) do
+    if (tonumber(at) or 0) < now - given.stale then rules[rule] = nil end
+  end
+  rules[given.rule] = stamp(now)
+  for id, home in pairs(given.functions) do
+    note(fields, 'job:' .. id, home)
+    if #fields >= 1000 then
+      change('HSET', naming, fields)
+      fields = {}
+    end
+  end
+  note(fields, 'rules', cjson.encode(rules))
+  change('HSET', naming, fields)
 end
 return write({'ok', since})

@@ -1,0 +1,158 @@
+"""A program and the command line look at the same server and the same prefix, with the same settings."""
+
+import asyncio
+import dataclasses
+import logging
+
+import pytest
+
+from redbike import AsyncRedbike, Redbike, RoundRobin
+from redbike.config import Settings, examine, load
+from redbike.errors import BadConfig
+from tests.waiting import wait_until
+
+WORKER = """
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def queue_for(self, jobid):
+        return "mine"
+    def queue_names(self):
+        return ["mine"]
+    def work(self, jobid):
+        pass
+"""
+# For each setting, a value that is not its default.
+VALUES = {
+    "prefix": "other",
+    "worker": "jobs:Worker('A')",
+    "timefile": "time",
+    "default_timeout": "7",
+    "timezone": "Europe/Berlin",
+    "catchup": "all",
+    "catchup_limit": "7",
+    "on_error": "retry",
+    "retries": "7",
+    "backoff": "7",
+    "on_timeout": "requeue",
+    "on_lost": "stop",
+    "stop_after": "7",
+    "grace": "7",
+    "overlap": "queue",
+    "history": "7",
+    "ping_url": "http://127.0.0.1/",
+    "failures_limit": "7",
+    "log_level": "error",
+    "log_format": "json",
+}
+
+
+@pytest.fixture
+def here(shell, monkeypatch):
+    """The folder and the environment of the command line are those of this process."""
+    monkeypatch.chdir(shell.folder)
+    monkeypatch.syspath_prepend(shell.folder)
+    monkeypatch.delenv("REDBIKE_URL", raising=False)
+
+    def set_variables(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+            shell.environment[name] = value
+
+    return set_variables
+
+
+def see(shell, bike):
+    """Whether the command line sees what a program sets."""
+    with bike:
+        assert bike.set("seen:A", "AT:4102444800")
+        return "seen:A" in shell.run("schedules").stdout and not (shell.folder / ".redbike").exists()
+
+
+@pytest.mark.parametrize("variables", [{}, {"REDBIKE_PREFIX": "other"}])
+@pytest.mark.parametrize("name", ["REDBIKE_URL", "REDIS_URL"])
+def test_the_environment_names_the_server_and_the_prefix_for_both(shell, here, server_url, name, variables):
+    url = shell.environment.pop("REDBIKE_URL")
+    here(**{"REDBIKE_URL": "", name: url}, **variables)
+    assert see(shell, Redbike(RoundRobin("A")))
+    assert see(shell, Redbike.from_config(worker=RoundRobin("A")))
+
+    async def look():
+        async with AsyncRedbike(RoundRobin("A")) as bike:
+            return (await bike.tell("seen:A"))["schedule"]
+
+    assert asyncio.run(look()) == "AT:4102444800"
+
+
+@pytest.mark.parametrize("path", [None, "conf/my.conf"])
+def test_a_program_reads_the_config_of_the_command_line(shell, here, path):
+    url = shell.environment.pop("REDBIKE_URL")
+    file = shell.folder / (path or ".redbike.conf")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"[redbike]\nprefix: mine\nworker: jobs:Worker('A')\nretries: 7\n[redbike-redis]\nurl: {url}\n")
+    (shell.folder / "jobs.py").write_text(WORKER)
+    config = ["--config", path] if path else []
+    assert shell.run(*config, "set", "a:A", "NOW").returncode == 0
+    with Redbike.from_config(path) as bike:
+        assert (bike.prefix, bike.settings.retries) == ("mine", 7)
+        assert [(job.jobid, job.queue) for job in bike.jobs()] == [("a:A", "mine")]
+        assert bike.work_one() == "a:A"
+
+    async def look():
+        async with AsyncRedbike.from_config(path) as bike:
+            return [job.jobid async for job in bike.jobs()]
+
+    assert asyncio.run(look()) == ["a:A"]
+
+
+def test_without_a_worker_a_program_sets_and_looks_but_works_nothing(shell, here):
+    here(REDBIKE_URL=shell.environment["REDBIKE_URL"])
+    with Redbike.from_config() as bike:
+        assert bike.set("a:A", "NOW")
+        assert [job.queue for job in bike.jobs()] == ["work-A"]
+        with pytest.raises(BadConfig, match="no worker: the config names none"):
+            bike.work()
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Settings)])
+def test_the_environment_has_any_setting_and_counts_before_the_file(here, shell, field):
+    name, variable = field.replace("_", "-"), {f"REDBIKE_{field.upper()}": VALUES[field]}
+    expected = getattr(Settings(**{field: VALUES[field]}), field)
+    assert expected != getattr(Settings(), field)
+    (shell.folder / ".redbike.conf").write_text(f"[redbike]\n{name}: {getattr(Settings(), field) or ''}\n")
+    for read in (load(None, variable), examine(None, variable).config):
+        assert getattr(read.settings, field) == expected
+        assert read.folder is None, "relative files of a worker are not beside the config that does not name it"
+    assert getattr(load(None, dict.fromkeys(variable, "")).settings, field) == getattr(Settings(), field)
+
+
+def test_a_bad_setting_in_the_environment_is_one_line(shell):
+    shell.environment["REDBIKE_RETRIES"] = "many"
+    done = shell.run("set", "a:A", "NOW")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "'many'" in done.stderr
+    assert "'many'" in shell.run("check").stdout
+
+
+@pytest.mark.parametrize("give", [lambda url: Redbike(RoundRobin("A"), url), lambda url: Settings(prefix=url)])
+def test_a_prefix_that_is_a_url_is_refused(here, give):
+    with pytest.raises(BadConfig, match=r"bad prefix 'redis://:\*\*\*@host/1': that is the URL of a server") as caught:
+        give("redis://:secret@host/1")
+    assert "secret" not in str(caught.value)
+
+
+def test_whoever_starts_a_server_says_so(shell, here, caplog):
+    del shell.environment["REDBIKE_URL"]
+    with Redbike(RoundRobin("A")):
+        assert caplog.messages == ["started a server in '.redbike'; redbike server stop ends it"]
+        with Redbike(RoundRobin("A")):
+            assert len(caplog.messages) == 1, "it runs already"
+    assert shell.run("server", "stop").returncode == 0
+    (shell.folder / "jobs.py").write_text(WORKER)
+    caplog.set_level(logging.INFO)
+    up = shell.start("up", "jobs:Worker('A')")
+    wait_until(lambda: "dispatches the prefix" in shell.log())
+    assert "started a server in '.redbike'; it ends with this command, unless others use it\n" in shell.log()
+    up.terminate()
+    assert up.wait(60) == 0
+    assert not shell.run("server", "status").stdout.startswith("running")
