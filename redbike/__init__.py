@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from redbike.working.telling import End
     from redbike.working.worker_class import Priority, RoundRobin, WorkerClass
 
-__version__ = "1.0.0"
+__version__ = "2.0.0.dev0"
 
 __all__ = [
     "Again",

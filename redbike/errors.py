@@ -66,6 +66,10 @@ class Overrun(Exception):
         self.output = output
 
 
+class OtherProtocol(ServerError):
+    """Processes of another version work under the prefix, or have done so: this one would damage their jobs."""
+
+
 class CommandFailed(RedbikeError):
     """A command that could not be started, or failed: its `output` says why, a traceback of ours would not."""
 

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from redbike import __version__
-from redbike.errors import RedbikeError, Unreachable
+from redbike.errors import OtherProtocol, RedbikeError, Unreachable
 from redbike.running.loop import FAREWELL, Loop
+from redbike.state.agreed import Naming
 from redbike.state.keys import TELLS
 from redbike.state.namespace import make_owner, make_tag
-from redbike.state.naming import Naming
 from redbike.state.records import ProcessRecord
 from redbike.state.workers import INTERVAL, REFRESH
 from redbike.texts import name_host
@@ -164,6 +164,13 @@ class Presence:
                 self._entry, self._signed_at = entry, asked
         except Unreachable:
             raise
+        except OtherProtocol as error:
+            if not self._entry:
+                raise
+            # It was suspended, and counted as dead.
+            complaint = str(error)
+            self._loop.stopping.set()
+            log.error("this process ends: %s", complaint)
         except RedbikeError as error:
             complaint = str(error)
             if complaint != self._complaint:

@@ -35,7 +35,7 @@ key (after the prefix)    type    content
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
 ``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
 ``-seen``                 zset    owner, scored by when the process was seen last
-``-naming``               hash    ``job:ID`` → queue, of functions; ``rules`` → JSON: how workers name queues, see below
+``-agreed``               hash    what all processes must agree on: ``protocol``, ``rules``, ``job:ID``, see below
 ``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
 ``-history``              hash    job id → its last ended runs, packed as in history.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
@@ -55,8 +55,10 @@ dispatcher has one too. ENTRY is a JSON object: ``kind`` (``dispatcher`` or ``wo
 ``version``, and of a worker ``concurrency``: how many jobs it runs at once. SINCE is when the process started. It is
 removed when it ends in order. One that was killed stays for a day.
 
-A rule by which workers name queues is ``stock``, ``functions`` or ``package.module:Class``, of a class that has a way
-of its own. The JSON object has the instant at which a worker with that rule registered last.
+``protocol`` is the number of these keys and scripts, `redbike.state.agreed.PROTOCOL`. A process that has another one
+does not work here. ``job:ID`` has the queue of a function. ``rules`` is a JSON object that has the instant at which a
+worker with each rule registered last. A rule by which workers name queues is ``stock``, ``functions`` or
+``package.module:Class``, of a class that has a way of its own.
 
 **A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
 later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again
@@ -144,7 +146,7 @@ FIXED = {
     "log": "list",
     "workers": "hash",
     "seen": "zset",
-    "naming": "hash",
+    "agreed": "hash",
     "journal": "list",
     "history": "hash",
     "counts": "hash",
@@ -170,7 +172,7 @@ class Keys:
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
         self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
-        self.outputs, self.groups, self.log, self.workers, self.seen, self.naming, *others = others
+        self.outputs, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
         self.journal, self.history, self.counts, *others = others
         self.untold, self.withdrawn, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)

@@ -8,11 +8,12 @@ from itertools import islice
 from typing import Any, Literal
 
 from redbike.serving.refusals import translate_errors
+from redbike.state.agreed import PROTOCOL, Naming, check_protocol
 from redbike.state.keys import OWNER
 from redbike.state.namespace import PAGE, Namespace
-from redbike.state.naming import Naming
 from redbike.state.questions import Questions
 from redbike.state.records import ProcessRecord, decode, parse_batch
+from redbike.state.scripts import Reply
 from redbike.state.timeline import CLOCKS_DIFFER, Timeline
 
 INTERVAL = 6.0  # seconds after which a process is to be seen again
@@ -64,13 +65,13 @@ class Workers:
         """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
 
         `entry` is that of `ProcessRecord.format_entry`, `naming` how a worker names queues. Others that were lost for
-        long are forgotten.
+        long are forgotten. Raise `OtherProtocol`.
         """
         given: dict[str, Any] = {"since": since} if since else {}
         if naming:
             (rule,) = naming.rules
             given |= {"rule": rule, "functions": naming.functions, "stale": STALE}
-        reply = self._namespace.run("sign", owner=owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
+        reply = self._sign(owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
         return decode(reply[1])
 
     def renew(self, owner: str, tells: bool = False) -> tuple[bool, bool]:
@@ -79,8 +80,14 @@ class Workers:
         And if its class `tells` of ended runs, whether there may be some that nobody has told.
         """
         given = {"tells": "yes"} if tells else {}
-        reply = self._namespace.run("sign", owner=owner, **given)
+        reply = self._sign(owner, **given)
         return reply[0] == "ok", len(reply) > 1
+
+    def _sign(self, owner: str, **given: Any) -> Reply:
+        reply = self._namespace.run("sign", owner=owner, protocol=PROTOCOL, alive=LOST, **given)
+        if reply[0] == "protocol":
+            check_protocol(int(reply[1]))
+        return reply
 
     def sign_off(self, owner: str) -> None:
         """Remove a process that ends."""

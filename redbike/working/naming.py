@@ -7,8 +7,8 @@ import redis
 
 from redbike.config import Settings
 from redbike.errors import BadQueueName
+from redbike.state.agreed import FUNCTIONS, STOCK, Naming, make_reader
 from redbike.state.keys import Keys
-from redbike.state.naming import FUNCTIONS, STOCK, Naming, make_reader
 from redbike.state.store import Store
 from redbike.working.worker_class import RoundRobin
 
@@ -67,9 +67,9 @@ class QueueNamer:
 
     def name_queue(self, jobid: str) -> str:
         """Return the queue of `jobid`. Raise `BadQueueName` if only a worker class knows that which is not here."""
+        known = self._read()
         if self._functions and self._worker.has_function(jobid):
             return self._ask(jobid)
-        known = self._read()
         if name := known.find_queue(jobid):
             return name
         if self._has_rule or (self._functions and known.rules <= {FUNCTIONS}):

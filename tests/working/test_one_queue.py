@@ -6,7 +6,7 @@ import pytest
 
 from redbike import Jobs, Redbike, RoundRobin
 from redbike.errors import BadQueueName
-from redbike.state import naming, takers, workers
+from redbike.state import agreed, takers, workers
 from tests.running.loops import beside
 from tests.waiting import wait_until
 
@@ -39,7 +39,7 @@ class Stock(RoundRobin):
 @pytest.fixture
 def make(client, prefix, monkeypatch):
     """A program with a worker, which sees at once what others change."""
-    monkeypatch.setattr(naming, "REREAD", 0.0)
+    monkeypatch.setattr(agreed, "REREAD", 0.0)
     monkeypatch.setattr(takers, "KNOWN", 0.0)
     monkeypatch.setattr(takers, "REREAD", 0.0)
     return lambda worker: Redbike(worker, prefix, client)

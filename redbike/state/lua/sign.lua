@@ -1,12 +1,19 @@
 #!lua flags=allow-oom
 -- sign: a dispatcher or worker is there, or has ended; those that were not seen for long are forgotten.
--- given  owner; entry: what is known of a process that registers, JSON; since: when it has started, if it knows;
+-- given  owner; protocol: the number of its keys and scripts; alive: seconds after which a process counts as lost
+--        entry: what is known of a process that registers, JSON; since: when it has started, if it knows
 --        ended: whether it has ended; kept: seconds for which one is kept that is not seen; most: so many are forgotten
 --        tells: whether its class has a method ended; rule: by which it names queues, if it does, with functions: the
 --        queues of these, by id; stale: seconds after which a rule is forgotten that no other worker has given
 -- returns {'ok', since when}; {'unknown'} for one without an entry that is not registered: nothing is changed; for one
---         that only renews and tells, the second word is 'untold' if there is something
-local owner = given.owner
+--         that only renews and tells, the second word is 'untold' if there is something; {'protocol', number} for one
+--         with another protocol than that which is agreed on: a higher one is, when no other process is alive
+local owner, protocol = given.owner, tonumber(call('HGET', agreed, 'protocol'))
+if protocol and protocol ~= given.protocol and not given.ended then
+  local alive = call('ZRANGE', seen, stamp(now - given.alive), '+inf', 'BYSCORE', 'LIMIT', 0, 2)
+  local alone = #alive == 0 or #alive == 1 and alive[1] == owner
+  if protocol > given.protocol or not (given.entry and alone) then return {'protocol', tostring(protocol)} end
+end
 if not given.entry and not given.ended then
   -- Each process does that every few seconds: mostly it is one command.
   local renewed = call('ZADD', seen, 'XX', 'CH', stamp(now), owner) == 1 or call('ZSCORE', seen, owner)
@@ -21,11 +28,16 @@ if #old > 0 then
   change('ZREM', seen, old)
 end
 if given.entry then
+  if protocol ~= given.protocol then change('HSET', agreed, {'protocol', given.protocol}) end
+  if protocol and protocol < given.protocol then  -- those that were suspended have to register, and may not
+    change('DEL', seen, {})
+    change('DEL', workers, {})
+  end
   change('HSET', workers, {owner, process_record_of(since, given.entry)})
   change('ZADD', seen, {stamp(now), owner})
 end
 if given.rule then
-  local rules, fields = object_of(call('HGET', naming, 'rules')), {}
+  local rules, fields = object_of(call('HGET', agreed, 'rules')), {}
   for rule, at in pairs(rules) do
     if (tonumber(at) or 0) < now - given.stale then rules[rule] = nil end
   end
@@ -33,11 +45,11 @@ if given.rule then
   for id, home in pairs(given.functions) do
     note(fields, 'job:' .. id, home)
     if #fields >= 1000 then
-      change('HSET', naming, fields)
+      change('HSET', agreed, fields)
       fields = {}
     end
   end
   note(fields, 'rules', cjson.encode(rules))
-  change('HSET', naming, fields)
+  change('HSET', agreed, fields)
 end
 return write({'ok', since})

@@ -1,4 +1,7 @@
-"""How the workers of a prefix name queues. Each says so when it starts, so that everybody else names them alike."""
+"""What all processes of a prefix must agree on: the protocol, and how its workers name queues.
+
+Dispatchers and workers note it when they start. Everybody else reads it.
+"""
 
 import json
 import time
@@ -8,13 +11,31 @@ from typing import Any
 
 import redis
 
+from redbike.errors import OtherProtocol
 from redbike.serving.refusals import translate_errors
 from redbike.state.keys import Keys
 from redbike.state.records import decode
 
+# The number of the keys, records and scripts. Raise it when processes that have the old ones would damage what those
+# with the new ones do, or the other way round. Before it was 2, nobody noted it.
+PROTOCOL = 2
 STOCK, FUNCTIONS = "stock", "functions"  # rules: that of the stock workers, and the names of functions
-RULES, FUNCTION = "rules", "job:"  # fields of the key: the rules, and what stands before the id of a function
+RULES, FUNCTION, NUMBER = "rules", "job:", "protocol"  # fields; the id of a function stands behind the second one
 REREAD = 1.0  # seconds for which what was read counts
+
+
+def check_protocol(number: int) -> None:
+    """Raise `OtherProtocol` if `number` is not that of this process."""
+    if number > PROTOCOL:
+        raise OtherProtocol(
+            f"a newer version of redbike has worked under this prefix (protocol {number}, this one has {PROTOCOL}): "
+            "upgrade this one"
+        )
+    if number < PROTOCOL:
+        raise OtherProtocol(
+            f"an older version of redbike works under this prefix (protocol {number}, this one has {PROTOCOL}): stop "
+            "its dispatchers and workers first; redbike control HALT does"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +51,14 @@ class Naming:
 
 
 def make_reader(client: "redis.Redis", keys: Keys) -> Callable[[], Naming]:
-    """Return a function that reads the naming, once in `REREAD` seconds at most."""
+    """Return a function that reads the naming, once in `REREAD` seconds at most. It raises `OtherProtocol`."""
     known, read_at = Naming(), float("-inf")
 
     def read() -> Naming:
         nonlocal known, read_at
         if (now := time.monotonic()) - read_at >= REREAD:
             with translate_errors():
-                known, read_at = _parse(client.hgetall(keys.naming)), now
+                known, read_at = _parse(client.hgetall(keys.agreed)), now
         return known
 
     return read
@@ -45,6 +66,8 @@ def make_reader(client: "redis.Redis", keys: Keys) -> Callable[[], Naming]:
 
 def _parse(stored: Any) -> Naming:
     texts = {decode(name): decode(value) for name, value in stored.items()}
+    if (number := texts.get(NUMBER, "")).isdecimal():
+        check_protocol(int(number))
     try:
         rules = json.loads(texts.get(RULES, "{}"))
     except ValueError:
