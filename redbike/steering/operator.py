@@ -1,7 +1,8 @@
 """Who steers, why, and until when: what every pause is given."""
 
-import getpass
 import math
+import os
+import pwd
 import socket
 
 from redbike.errors import BadConfig
@@ -13,13 +14,18 @@ MAX_REASON = 500  # characters
 
 
 def name_operator() -> str:
-    """Return user@host of this process, as one line that is safe to show."""
+    """Return user@host of this process, and who has become that user by sudo, as one line that is safe to show.
+
+    The user is that of the process. LOGNAME and USER may say anything.
+    """
     try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
         # The user of a container may have no name.
-        user = "?"
-    name = f"{user}@{socket.gethostname()}".replace("\t", " ")
+        user = f"uid {os.geteuid()}"
+    sudo = os.environ.get("SUDO_USER")
+    beside = f" (sudo by {sudo})" if sudo else ""
+    name = f"{user}@{socket.gethostname()}{beside}".replace("\t", " ")
     return escape(name.encode(errors="surrogateescape"))[:MAX_WHO]
 
 

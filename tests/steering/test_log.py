@@ -2,6 +2,9 @@
 
 import csv
 import io
+import os
+import pwd
+import socket
 import time
 from itertools import count
 
@@ -198,7 +201,7 @@ def test_the_command_line_notes_who_and_shows_it(shell):
         assert done.returncode == status, done.stderr
         return done.stdout
 
-    shell.environment["LOGNAME"] = "m\te\x1b"
+    shell.environment |= {"LOGNAME": "boss", "USER": "boss", "SUDO_USER": "m\te\x1b"}
     (shell.folder / "jobs.csv").write_text("one:A,EVERY:1h\ntwo:A,EVERY:1h\n")
     assert run("log") == ""
     run("load", "jobs.csv")
@@ -214,9 +217,8 @@ def test_the_command_line_notes_who_and_shows_it(shell):
     run("unset", "nobody:A", status=1)
     run("unset", "one:A")
     shown = list(csv.reader(io.StringIO(run("log"))))
-    assert all(
-        len(row) == 5 and row[1].startswith("m e\\x1b@") and abs(float(row[0]) - time.time()) < 60 for row in shown
-    )
+    who = f"{pwd.getpwuid(os.geteuid()).pw_name}@{socket.gethostname()} (sudo by m e\\x1b)"
+    assert all(len(row) == 5 and row[1] == who and abs(float(row[0]) - time.time()) < 60 for row in shown)
     assert [row[2] for row in shown] == [*["unset", "halt", "limit", "pause"], *["pause"] * 4, "set", "set", "load"]
     assert [row[3:] for row in shown[:4]][:-1] == [
         ["one:A", shown[0][4]],
