@@ -1,12 +1,17 @@
 """Open the facade, and find the embedded server, by the config of a command."""
 
+import logging
 import os
+import random
 from typing import Any
 
-from redbike.cli.messages import complain
+from redbike.cli.messages import DONE, complain
 from redbike.config import Config
-from redbike.errors import BadConfig, ServerError
+from redbike.errors import BadConfig, ServerError, Unreachable
+from redbike.processes import watchdog
+from redbike.processes.signals import SignalHandlers, StopFlag
 from redbike.redbike import Redbike
+from redbike.running.loop import FIRST_PAUSE, LONGEST_PAUSE
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
 from redbike.steering.operator import name_operator
@@ -14,16 +19,45 @@ from redbike.working.loader import load_placer
 from redbike.working.naming import NoWorker
 from redbike.working.worker_class import RoundRobin
 
+log = logging.getLogger("redbike")
 
-def open_bike(config: Config, needs_queues: bool = False, handler: Any = None) -> Redbike:
+
+def open_bike(config: Config, needs_queues: bool = False) -> Redbike:
     """Return the facade for a command.
 
-    Pass `handler` if the command runs jobs, and `needs_queues` if it has to know the queues of jobs. Only then is the
-    configured worker class imported. Raise `RedbikeError` if it cannot be loaded, or the server cannot be used.
+    Pass `needs_queues` if the command has to know the queues of jobs. Only then is the configured worker class
+    imported. Raise `RedbikeError` if it cannot be loaded, or the server cannot be used.
     """
-    needs_durability = needs_queues or handler is not None
-    if handler is None:
-        handler = load_to_steer(config) if needs_queues else NoWorker()
+    return _open(config, load_to_steer(config) if needs_queues else NoWorker(), needs_durability=needs_queues)
+
+
+def open_when_up(config: Config, handler: Any = None) -> Redbike:
+    """Return the facade for a command that goes on; wait for a server that cannot be reached, as in an outage.
+
+    Without `handler`, which runs jobs, what names their queues is loaded. A signal ends the wait, and the process.
+    """
+    handler = load_to_steer(config) if handler is None else handler
+    stopping, pause, is_told = StopFlag(), FIRST_PAUSE, False
+    with SignalHandlers(lambda _: stopping.set()):
+        while not stopping.is_set():
+            try:
+                bike = _open(config, handler, needs_durability=True)
+            except Unreachable as error:
+                if not is_told:
+                    log.warning("%s; waiting for it", error)
+                    is_told = True
+                    watchdog.begin()
+                watchdog.feed()
+                stopping.wait(pause * random.uniform(0.5, 1))  # not all of them at once
+                pause = min(LONGEST_PAUSE, pause * 2)
+            else:
+                if is_told:
+                    log.warning("Redis is there")
+                return bike
+    raise SystemExit(DONE)
+
+
+def _open(config: Config, handler: Any, needs_durability: bool) -> Redbike:
     server = find_embedded_server(config)
     if server:
         start_server(server, "redbike server stop ends it")

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
-from redbike.cli.bike import find_embedded_server, open_bike, start_server
+from redbike.cli.bike import find_embedded_server, open_when_up, start_server
 from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE
 from redbike.config import Config
@@ -15,6 +15,7 @@ from redbike.processes import streams, supervisor, watchdog
 from redbike.processes.child import watch_parent
 from redbike.redbike import Redbike
 from redbike.working.loader import check_spec, find_instance, load_worker
+from redbike.working.naming import NoWorker
 
 DISPATCHER = "dispatch"  # the name of the child of `up` that is one
 PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret
@@ -24,7 +25,7 @@ def dispatch(arguments: Arguments, config: Config) -> int:
     """Move due jobs to their queues, until halted."""
     watchdog.enable(os.environ, feeds=True)
     ping_url, schedules = _find_ping_url(arguments), _find_schedules(arguments)
-    bike = open_bike(config, needs_queues=True)
+    bike = open_when_up(config)
     after = parse_time(arguments["--after"], config)
     watch_parent()
     streams.forgive_output()
@@ -44,9 +45,9 @@ def work(arguments: Arguments, config: Config) -> int:
     if processes == 1:
         handler = load_worker(spec, config.folder)
         watch_parent()
-        open_bike(config, handler=handler).work(concurrency)
+        open_when_up(config, handler).work(concurrency)
         return DONE
-    return _supervise(_make_worker_commands(arguments, processes), arguments, open_bike(config))
+    return _supervise(_make_worker_commands(arguments, processes), arguments, open_when_up(config, NoWorker()))
 
 
 def run_all(arguments: Arguments, config: Config) -> int:
@@ -62,7 +63,7 @@ def run_all(arguments: Arguments, config: Config) -> int:
     server = find_embedded_server(config)
     is_started = server is not None and start_server(server, "it ends with this command, unless others use it")
     try:
-        bike = open_bike(config, needs_queues=schedules is not None or is_instance)
+        bike = open_when_up(config, None if schedules is not None or is_instance else NoWorker())
         set_schedules(bike, spec)
         if schedules:
             load_rows(bike, schedules, None)

@@ -1,6 +1,8 @@
 """Check whether a server can be used, and whether its settings endanger jobs."""
 
 import re
+import socket
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +27,7 @@ OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[str]:
     """Return warnings about the server; with `needs_durability` also one if it keeps nothing on disk.
 
-    Raise `ServerError` if it is too old or refuses, `Unreachable` if it does not answer.
+    Raise `ServerError` if it is too old or refuses, or if its address is wrong; `Unreachable` if it does not answer.
     """
     try:
         answer, *replies = _request_info(client)
@@ -38,7 +40,9 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
         return []
     except (ConnectionError, TimeoutError, OSError) as error:
         message = describe_outage(error)
-        raise Unreachable(
+        # To wait helps against neither a wrong name nor a wrong certificate.
+        kind = ServerError if _is_wrong_address(error) else Unreachable
+        raise kind(
             f"cannot reach Redis at {describe_address(client)}: {message}{_hint_at_tls(client, message)}"
         ) from None
     except RedisError as error:
@@ -57,6 +61,16 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
         return role
     endangered = _check_durability(client, persistence) if needs_durability else []
     return [*_check_eviction(memory), *endangered]
+
+
+def _is_wrong_address(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN:
+            return True
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _request_info(client: "redis.Redis") -> list[Any]:
