@@ -12,7 +12,6 @@ from typing import Any
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
-from redbike.serving.urls import redact
 
 DEFAULT_FILE = ".redbike.conf"
 VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
@@ -277,7 +276,9 @@ def _check_prefix(value: Any) -> str:
     if not isinstance(value, str) or not 1 <= len(value.encode(errors="replace")) <= MAX_PREFIX:
         raise BadConfig(f"bad prefix {value!r:.60}: 1 to {MAX_PREFIX} bytes are needed")
     if "://" in value:
-        # It may have a password.
+        # Imported here, as the help text needs no servers.
+        from redbike.serving.urls import redact
+
         raise BadConfig(f"bad prefix {redact(value)!r}: that is the URL of a server, which redis_config= takes")
     if not value.isprintable() or any(char in value for char in " *?[]\\"):
         raise BadConfig(f"bad prefix {value!r}: spaces, control characters and any of *?[]\\ are not allowed")

@@ -25,6 +25,7 @@ from redbike.state.inspected import JobState
 from redbike.state.jobs import Due, JobToSet, Refused
 from redbike.state.keys import check_jobid, check_known_jobid
 from redbike.state.namespace import STEP
+from redbike.state.neighbours import Neighbours
 from redbike.state.scripts import Call, Reply
 from redbike.state.store import Store
 from redbike.state.takers import Takers
@@ -45,6 +46,7 @@ class Setter:
         self.store = store
         self.settings = settings
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self._neighbours = Neighbours(store.client, store.keys)
         self._takers = Takers(store.workers.list_working)
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
@@ -194,6 +196,8 @@ class Setter:
 
         The jobs are set when it is over, and the list has the replies to the scripts then.
         """
+        for queue in {job.queue for job in jobs.values()}:
+            self._neighbours.check(queue)
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others
         self._place_again(requests, jobs, answers.refused, from_now, step)

@@ -52,7 +52,7 @@ MODULES = {
     """,
     "state": """
         __init__ history keys records rights run < entries texts < scripts tally < namespace < inspected log <
-        agreed gates jobs questions runs < journal pauses timeline upkeep < archiving coming counts depths
+        agreed gates jobs neighbours questions runs < journal pauses timeline upkeep < archiving coming counts depths
         events overview ranks takers totals untold workers < paging < past_runs < store
     """,
     "running": """

@@ -29,6 +29,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import redis
 
@@ -145,16 +146,12 @@ class Store:
 
     def queue_for(self, jobid: str) -> str:
         """Return the queue of `jobid`. Raise `BadQueueName`, or what Redbike's own `queue_for` raises."""
-        try:
-            name = self._queue_for(jobid)
-        except RedbikeError:
-            raise
-        except Exception as error:
-            raise BadQueueName(f"no queue for {jobid!r}: queue_for() raised {describe(error)}") from error
-        try:
-            return check_queue_name(name)
-        except BadQueueName as error:
-            raise BadQueueName(f"no queue for {jobid!r}: queue_for() gave a {error}") from None
+        return _name_queue(self._queue_for, jobid)
+
+    def freeze_queues(self) -> QueueFor:
+        """Return `queue_for`, as it is now: it reads nothing from the server any more."""
+        freeze: Callable[[], QueueFor] | None = getattr(self._queue_for, "freeze", None)
+        return partial(_name_queue, freeze() if freeze else self._queue_for)
 
     def halt(self) -> None:
         """Tell every dispatcher and worker that runs now to stop after its current job."""
@@ -173,3 +170,16 @@ class Store:
         """Return the control signal with its time, or ""."""
         with translate_errors():
             return decode(self._namespace.fetch(self.client.get, self.keys.control, "string"))
+
+
+def _name_queue(queue_for: QueueFor, jobid: str) -> str:
+    try:
+        name = queue_for(jobid)
+    except RedbikeError:
+        raise
+    except Exception as error:
+        raise BadQueueName(f"no queue for {jobid!r}: queue_for() raised {describe(error)}") from error
+    try:
+        return check_queue_name(name)
+    except BadQueueName as error:
+        raise BadQueueName(f"no queue for {jobid!r}: queue_for() gave a {error}") from None

@@ -26,7 +26,7 @@ from redbike.state.namespace import STEP
 from redbike.state.questions import StoredRow, parse_rows
 from redbike.state.records import Membership
 from redbike.state.scripts import Call, Reply
-from redbike.state.store import Store
+from redbike.state.store import QueueFor, Store
 from redbike.syncing.changes import Change, Row, Wish
 from redbike.syncing.comparing import compare, make_membership
 from redbike.words import Difference
@@ -79,10 +79,11 @@ class Syncer:
         while chunk:
             now, following = self._quiet.read_clock(), chunks.look_ahead()
             asked = self._store.questions.pack_read_rows(*_name_stored(following))
+            queue_for = self._store.freeze_queues()
             # The server sets one chunk and reads what is stored of another one while the one between them is planned.
             # There may be only one connection for all.
             with self._commit_meanwhile(ready, wish, tally, asked) as replies:
-                plans = self._plan_all(chunk, stored, wish, now)
+                plans = self._plan_all(chunk, stored, wish, now, queue_for)
                 chunks.read_ahead()
             unreadable = unreadable or _find_unreadable(chunk, plans)
             yield [plan.change for plan in ready]
@@ -102,16 +103,18 @@ class Syncer:
     def _read_stored(self, chunk: list[Row]) -> dict[str, StoredRow]:
         return _match_stored(chunk, self._store.questions.read_rows(*_name_stored(chunk)))
 
-    def _plan_all(self, chunk: list[Row], stored: dict[str, StoredRow], wish: Wish, now: float) -> list[_Plan]:
+    def _plan_all(
+        self, chunk: list[Row], stored: dict[str, StoredRow], wish: Wish, now: float, queue_for: QueueFor
+    ) -> list[_Plan]:
         since = self._quiet.compute_start(wish.after, now)
-        return [self._plan(row, stored.get(row.jobid, NOT_STORED), wish, now, since) for row in chunk]
+        return [self._plan(row, stored.get(row.jobid, NOT_STORED), wish, now, since, queue_for) for row in chunk]
 
-    def _plan(self, row: Row, stored: StoredRow, wish: Wish, now: float, since: float) -> _Plan:
+    def _plan(self, row: Row, stored: StoredRow, wish: Wish, now: float, since: float, queue_for: QueueFor) -> _Plan:
         zone = self._settings.timezone if wish.tz is None else wish.tz
         try:
             if row.error:
                 raise row.error
-            queue = self._store.queue_for(row.jobid)
+            queue = queue_for(row.jobid)
             schedule = self._quiet.parse(row.schedule, zone, row.jobid, now)
         except ValueError as error:
             return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))

@@ -30,7 +30,7 @@ class NoWorker(RoundRobin):
 def open_store(client: "redis.Redis", settings: Settings, worker: Any) -> Store:
     """Return the store of the prefix in `settings`, for a program that has `worker`."""
     namer = QueueNamer(worker, make_reader(client, Keys(settings.prefix)))
-    return Store(client, settings.prefix, namer.name_queue, settings.failures_limit, settings.history)
+    return Store(client, settings.prefix, namer, settings.failures_limit, settings.history)
 
 
 def describe_naming(worker: Any) -> Naming:
@@ -65,7 +65,12 @@ class QueueNamer:
         self._functions = _get_functions(worker)
         self._has_rule = not (self._functions or isinstance(worker, NoWorker))
 
-    def name_queue(self, jobid: str) -> str:
+    def freeze(self) -> "QueueNamer":
+        """Return one that reads nothing any more."""
+        known = self._read()
+        return QueueNamer(self._worker, lambda: known)
+
+    def __call__(self, jobid: str) -> str:
         """Return the queue of `jobid`. Raise `BadQueueName` if only a worker class knows that which is not here."""
         known = self._read()
         if self._functions and self._worker.has_function(jobid):

@@ -161,6 +161,7 @@ def test_a_worker_class_names_the_queues_and_may_be_missing(bike, shell):
     [row] = csv.reader(io.StringIO(shell.run("jobs", "cron:A").stdout))
     assert row[1] == "mine"
     own.unlink()
+    bike.client.delete(bike.store.keys.agreed)
     done = shell.run("jobs", "cron:A", "waiting:B")
     assert [row[1] for row in csv.reader(io.StringIO(done.stdout))] == ["", "work-B"]
     [line] = done.stderr.splitlines()
