@@ -46,7 +46,7 @@ ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clock
 KEEPING = 0.05  # seconds that keeping the time may take
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
-GAP = 2.0  # seconds without a dispatcher after which occurrences count as missed
+GAP = 60.0  # seconds without a dispatcher after which occurrences count as missed: a restart takes less
 
 
 class Dispatcher:
