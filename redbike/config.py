@@ -39,6 +39,7 @@ class Settings:
     backoff: float = 1.0  #: seconds before the first retry; each further pause is twice as long
     on_timeout: str | None = None  #: stop, reschedule, requeue; None: the worker class decides, the default is stop
     on_lost: str = "requeue"  #: requeue, reschedule, stop
+    max_losses: int = 3  #: losses in a row after which a job has failed for good: it may kill its workers
     stop_after: int = 0  #: failed occurrences in a row that stop a job, whatever the policies say; 0: never
     grace: float = 0.0  #: seconds after which an occurrence that is not enqueued is skipped; 0: none is
     overlap: str = "skip"  #: what comes due during a run: skip, queue
@@ -259,6 +260,8 @@ def _check_setting(name: str, value: Any) -> Any:
         return read_choice(key, value, _LOG[name])
     if name == "default_timeout":
         return read_number(key, value, 0.001, MAX_SECONDS, float)
+    if name == "max_losses":
+        return read_number(key, value, 1, 1000, int)
     if name == "failures_limit":
         return read_number(key, value, 0, 10_000_000, int)
     if name == "prefix":

@@ -171,7 +171,7 @@ LIMITS = {
     "error that is kept": policies.MAX_ERROR,
     "traceback that is kept": policies.MAX_TRACEBACK,
     "pause between two tries": policies.MAX_PAUSE,
-    "losses in a row": policies.MAX_LOSSES,
+    "losses in a row": config.Settings().max_losses,
     "lease of a worker": run.LEASE,
     "hours of ``agenda``": agenda.MOST_HOURS,
     "calendar for ``import ics``": calendar.MAX_SIZE,

@@ -135,7 +135,7 @@ def list_worker_columns(clock: Clock) -> list[Column]:
         Column("KIND", lambda each: make_text(each.kind)),
         Column("HOST", lambda each: make_text(each.host), Width.FOLDED),
         Column("PID", lambda each: make_text(str(each.pid)), is_number=True),
-        Column("STATE", lambda each: make_text(each.state, GOOD if each.state == "alive" else WRONG)),
+        Column("STATE", lambda each: make_text(each.state, {"alive": GOOD, "stopping": ""}.get(each.state, WRONG))),
         Column("SINCE", lambda each: make_text(clock.measure(each.since)), is_extra=True),
         Column("SEEN", lambda each: make_text(clock.measure(each.seen))),
         Column("QUEUES", lambda each: make_text(" ".join(each.queues)), Width.CUT),

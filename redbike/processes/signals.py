@@ -26,6 +26,8 @@ log = logging.getLogger("redbike")
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 AGAIN = 1.0  # seconds after the first signal; an earlier second signal is ignored
+OVER = b"\0"  # no signal has this number
+HANGING = 0.05  # seconds for which the main thread may not act on a signal
 LONGEST_ABORT = 5.0  # seconds that an abort may take
 
 _active: list["SignalHandlers"] = []
@@ -36,8 +38,21 @@ def die(number: int) -> None:
     if os.getpid() == 1:
         # Process 1 of a container has no default actions.
         os._exit(128 + number)
-    signal.signal(number, signal.SIG_DFL)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(number, signal.SIG_DFL)
+    else:
+        _set_default(number)
     os.kill(os.getpid(), number)
+    time.sleep(AGAIN)
+    os._exit(128 + number)
+
+
+def _set_default(number: int) -> None:
+    """Restore the default action of a signal, in any thread."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from ctypes import c_int, c_void_p, pythonapi
+
+        pythonapi.PyOS_setsig(c_int(number), c_void_p(None))
 
 
 def abort_and_die(abort: Callable[[], object], number: int) -> None:
@@ -51,7 +66,7 @@ def abort_and_die(abort: Callable[[], object], number: int) -> None:
     def run() -> None:
         try:
             abort()
-            log.warning("%s once more: ended at once, what ran counts as lost", signal.Signals(number).name)
+            log.warning("%s once more: ended at once", signal.Signals(number).name)
         except BaseException as error:
             log.error("abort() raised %s", type(error).__name__)
         finally:
@@ -121,13 +136,17 @@ class SignalHandlers:
     def __init__(self, first: Callable[[int], None], again: Callable[[int], None] = die) -> None:
         self._first, self._second = first, again
         self._first_time: float | None = None
-        self._is_second_handled = False
+        self._acted = _thread.allocate_lock()  # held as soon as the second one is acted on
+        self._pipe: tuple[int, int] | None = None  # the C code that receives a signal writes its number there
+        self._watching_in = 0  # the process with a thread that reads it
         self._replaced: dict[int, Any] = {}
         self._changing = threading.Lock()
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
             _active.append(self)
+            if self._second is not die:
+                self._open_pipe()
             for number in ENDING:
                 # nohup makes a process ignore SIGHUP: keep that.
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
@@ -139,8 +158,31 @@ class SignalHandlers:
         if self in _active:
             _active.remove(self)
 
+    def _open_pipe(self) -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        if before == -1:
+            self._pipe = reader, writer
+            return
+        # It is the pipe of an event loop, which needs it.
+        signal.set_wakeup_fd(before)
+        _close(reader, writer)
+
+    def _close_pipe(self) -> None:
+        if self._pipe:
+            (reader, writer), self._pipe = self._pipe, None
+            if (before := signal.set_wakeup_fd(-1)) != writer:
+                signal.set_wakeup_fd(before)
+            if self._watching_in == os.getpid():
+                os.write(writer, OVER)
+            else:
+                os.close(reader)
+            os.close(writer)
+
     def restore(self) -> None:
         """Install the handlers that were installed before."""
+        self._close_pipe()
         while self._replaced:
             number, handler = self._replaced.popitem()
             # None: the handler was not installed by Python.
@@ -152,20 +194,34 @@ class SignalHandlers:
             self._first_time = now
             if self._second is die:
                 _thread.start_new_thread(self._set_default_later, ())
+            elif self._pipe:
+                self._watching_in = os.getpid()
+                _thread.start_new_thread(self._watch_for_second, ())
             self._first(number)
-        elif now - self._first_time >= AGAIN and not self._is_second_handled:
-            self._is_second_handled = True
-            self._second(number)
+        elif now - self._first_time >= AGAIN:
+            self._act_on_second(number)
 
     def _set_default_later(self) -> None:
         """Set the default action after `AGAIN` seconds, in this thread: the main one may hang in a call into C."""
         time.sleep(AGAIN)
-        with contextlib.suppress(ImportError, AttributeError):
-            from ctypes import c_int, c_void_p, pythonapi
+        with self._changing:
+            for number in self._replaced:
+                _set_default(number)
 
-            with self._changing:
-                for number in self._replaced:
-                    pythonapi.PyOS_setsig(c_int(number), c_void_p(None))
+    def _watch_for_second(self) -> None:
+        """Act on a second signal in this thread, if the main one does not: it may hang in a call into C."""
+        reader, _ = self._pipe or (-1, -1)
+        while OVER not in (received := os.read(reader, 64)):
+            passed = time.monotonic() - (self._first_time or 0.0)
+            time.sleep(HANGING)
+            for number in received:
+                if number in ENDING and passed >= AGAIN:
+                    self._act_on_second(number)
+        os.close(reader)
+
+    def _act_on_second(self, number: int) -> None:
+        if self._acted.acquire(blocking=False):
+            self._second(number)
 
 
 @contextlib.contextmanager

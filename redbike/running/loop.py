@@ -9,6 +9,7 @@
 At its start the loop adopts the tombstones that an older version has left.
 """
 
+import _thread
 import logging
 import random
 import signal
@@ -44,6 +45,7 @@ class Loop:
         self.stopping = StopFlag()
         store.scripts.is_stopping = self.stopping.is_set
         self._abort = abort
+        self.when_stopping: Callable[[], None] = lambda: None  # called when a signal or a HALT is to stop the loop
         self._aborting = False
         self._out, self._told_at = False, 0.0  # whether Redis is away, and when that was logged last
         self._back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
@@ -151,12 +153,15 @@ class Loop:
             self.halted = True
             child.report(child.HALTED)
             self.stopping.set()
+            self.when_stopping()
             self.store.pass_halt_on()
 
     def _stop(self, number: int) -> None:
         name = signal.Signals(number).name
         log.info("%s: stopping after the current job; another one after %g s stops at once", name, AGAIN)
         self.stopping.set()
+        # In a thread: what the signal has interrupted may hold a lock.
+        _thread.start_new_thread(self.when_stopping, ())
 
     def _end_now(self, number: int) -> None:
         assert self._abort is not None

@@ -25,7 +25,6 @@ Why = Literal["", "overrun", "lost"]
 
 ON_TIMELINE = "+timeline"  # behind what was left for the end of a run: the job is on the timeline, or held
 PAUSED = "+paused:"  # behind that: the job is paused, since the time that follows
-MAX_LOSSES = 3  # in a row: a job that kills its workers must not take them all
 MAX_PAUSE = 3600.0  # seconds between two tries
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
@@ -72,6 +71,13 @@ def place_asked_again(run: Run, after: object) -> Placement:
         raise ValueError(f"Again(after={quote(after)}): 0 to 1e9 seconds are allowed")
     one_more = format_next_try(run, run.failures, losses=0)
     return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True, outcome=Outcome.RETRY)
+
+
+def place_handed_back(run: Run) -> Placement:
+    """Place a job whose worker is ended by a second signal: the same occurrence again, at once. That is no loss."""
+    streak = format_next_try(run, run.failures, run.losses)
+    why = "its worker was stopped, and has handed it back"
+    return Placement("due", due="+0.000000", streak=streak, retried=True, outcome=Outcome.RETRY, error=why)
 
 
 def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Placement:
@@ -148,14 +154,14 @@ def _place_late(run: Run, error: str, settings: Settings, now: float) -> Placeme
 
 
 def place_lost(run: Run, settings: Settings, now: float) -> Placement:
-    """Place a job whose worker stopped sending heartbeats: by ``on-lost``. The third time in a row is the last."""
+    """Place a job whose worker stopped sending heartbeats: by ``on-lost``. With ``max-losses`` in a row, for good."""
     return replace(_place_without_worker(run, settings, now), outcome=Outcome.LOST)
 
 
 def _place_without_worker(run: Run, settings: Settings, now: float) -> Placement:
     losses = run.losses + 1
     failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
-    if losses >= MAX_LOSSES or settings.on_lost == "stop":
+    if losses >= settings.max_losses or settings.on_lost == "stop":
         return Placement("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
         streak = Streak(run.failures, losses).format()

@@ -92,6 +92,7 @@ class Presence:
         self._pid = os.getpid()
         self._loop.retry_until_up(lambda _: self._update())
         if self._kind == "worker":
+            self._loop.when_stopping = self._changed.set
             self._thread = threading.Thread(target=self._keep_up, name="redbike-presence", daemon=True)
             self._thread.start()
         return self
@@ -147,7 +148,7 @@ class Presence:
             pause = 0.0
             if self._listener:
                 self._listener.look()
-            if time.monotonic() - self._seen_at >= INTERVAL:
+            if time.monotonic() - self._seen_at >= INTERVAL or not self._is_current():
                 try:
                     self._update()
                 except Unreachable:
@@ -189,7 +190,7 @@ class Presence:
 
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))
-        more = self._concurrency, self._list_taken()
+        more = self._concurrency, self._loop.stopping.is_set(), self._list_taken()
         return ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__, *more).format_entry()
 
 

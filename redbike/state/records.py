@@ -196,6 +196,7 @@ class ProcessRecord:
     queues: tuple[str, ...]
     version: str
     concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher or an older version has none
+    is_stopping: bool = False  # it takes nothing new, and ends after its current jobs
     takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
 
     @classmethod
@@ -218,8 +219,8 @@ class ProcessRecord:
             return None
         if takes is not None and not (isinstance(takes, list) and all(isinstance(name, str) for name in takes)):
             return None
-        own = None if takes is None else frozenset(takes)
-        return cls(float(found[1]), kind, str(host), pid, tuple(queues), str(version), concurrency, own)
+        more = concurrency, entry.get("stopping") is True, None if takes is None else frozenset(takes)
+        return cls(float(found[1]), kind, str(host), pid, tuple(queues), str(version), *more)
 
     def format_entry(self) -> str:
         """Write the record but for its time, which the script adds."""
@@ -227,6 +228,8 @@ class ProcessRecord:
         entry |= {"queues": self.queues, "version": self.version}
         if self.concurrency is not None:
             entry["concurrency"] = self.concurrency
+        if self.is_stopping:
+            entry["stopping"] = True
         if self.takes is not None:
             entry["takes"] = sorted(self.takes)
         return json.dumps(entry, ensure_ascii=False)

@@ -31,7 +31,8 @@ NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
 class Process:
     """A dispatcher or a worker process. Times are epoch seconds by Redis' clock.
 
-    It is ``lost`` if it was not seen for `LOST` seconds, and was not stopped in order. A long list of queues ends in
+    It is ``stopping`` if it takes no job any more, and ends after its current ones. It is ``lost`` if it was not seen
+    for `LOST` seconds, and was not stopped in order. A long list of queues ends in
     ``…+N`` for the other ones. Of the current jobs there are `MOST_JOBS` at most.
     """
 
@@ -40,7 +41,7 @@ class Process:
     host: str
     pid: int
     queues: tuple[str, ...]
-    state: Literal["alive", "lost"]
+    state: Literal["alive", "stopping", "lost"]
     since: float
     seen: float
     jobs: tuple[str, ...]
@@ -112,7 +113,11 @@ class Workers:
         """Return what is known of the workers that are alive."""
         records = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
         seen, now = self._read_seen(list(records)), self._timeline.read_clock()
-        return [each for owner, each in records.items() if each.kind == "worker" and now - seen.get(owner, 0.0) <= LOST]
+        return [
+            each
+            for owner, each in records.items()
+            if each.kind == "worker" and not each.is_stopping and now - seen.get(owner, 0.0) <= LOST
+        ]
 
     def list_bad(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with the data of processes: the owner, and a line."""
@@ -179,7 +184,7 @@ def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequ
         host=record.host,
         pid=record.pid,
         queues=record.queues,
-        state="alive" if -CLOCKS_DIFFER <= now - seen <= LOST else "lost",
+        state="lost" if not -CLOCKS_DIFFER <= now - seen <= LOST else "stopping" if record.is_stopping else "alive",
         since=record.since,
         seen=seen,
         jobs=tuple(jobs),

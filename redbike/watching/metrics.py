@@ -25,7 +25,7 @@ log = logging.getLogger("redbike")
 MOST_QUEUES = 1000  # that have figures of their own
 OTHERS = "…"  # the name under which the other ones have them together
 KIND = "text/plain; version=0.0.4; charset=utf-8"  # of the text format
-KINDS, STATES = ("dispatcher", "worker"), ("alive", "lost")
+KINDS, STATES = ("dispatcher", "worker"), ("alive", "stopping", "lost")
 
 
 class Figures(Collector):

@@ -9,7 +9,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Awaitable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
 from redbike.errors import Overrun, RedbikeError
@@ -53,6 +53,13 @@ class Coroutines:
             if key in self._running:
                 loop, future = self._running[key]
                 loop.cancel(future)
+
+    def cancel_all(self, seconds: float) -> None:
+        """Cancel all coroutines; wait for up to so many `seconds` until they have ended."""
+        running = list(self._running.values())
+        for loop, future in running:
+            loop.cancel(future)
+        wait([future for _, future in running], seconds)
 
     def stop(self) -> None:
         """End the thread; nothing runs in it any more."""

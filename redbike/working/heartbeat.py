@@ -48,6 +48,10 @@ class Heartbeat:
         """Send none for `run` any more: it has ended."""
         self._runs.pop((run.tag, run.jobid), None)
 
+    def list_runs(self) -> list[Run]:
+        """Return the runs for which it is sent."""
+        return list(self._runs.values())
+
     def stop(self) -> None:
         """End the thread."""
         with self._changed:

@@ -34,6 +34,8 @@ from redbike.working.worker_class import WorkerClass, takes_data
 
 log = logging.getLogger("redbike.worker")
 
+LAST_WISH = 2.0  # seconds for what coroutines do at their end
+
 _current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
 
 
@@ -64,6 +66,10 @@ class Runner:
         self._takes_data = takes_data(worker)
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
+
+    def cancel_all(self) -> None:
+        """Cancel all coroutines, and wait for up to `LAST_WISH` seconds until they have ended."""
+        self._coroutines.cancel_all(LAST_WISH)
 
     def stop(self) -> None:
         """End the thread for coroutines."""

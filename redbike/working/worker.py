@@ -22,6 +22,7 @@ from redbike.state.store import Store
 from redbike.working.batch import LONG_ENOUGH, Batch, Pace
 from redbike.working.batch_runner import BatchRunner
 from redbike.working.ends import Ends
+from redbike.working.handing_back import Left, hand_back
 from redbike.working.heartbeat import Heartbeat
 from redbike.working.limits import apply_limits
 from redbike.working.naming import describe_naming, list_taken
@@ -43,7 +44,9 @@ class Worker:
         self.worker = worker
         self.settings = settings
         self.concurrency = concurrency
-        self.loop = Loop(store, getattr(worker, "abort", None))
+        self.loop = Loop(store, self._end_at_once)
+        self._batch: Batch | None = None  # that which is run
+        self._unsaid: list[EndedRun] = []  # of the last batch: those of whose ends the server may not know yet
         self.queues = Queues(worker, settings.default_timeout)
         self.pings = Pings()
         self.runner = Runner(worker, settings, self.pings)
@@ -75,6 +78,27 @@ class Worker:
                 self.loop.run(self._turn, self.teller.stop)
             else:
                 Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.teller).work()
+
+    def _end_at_once(self) -> None:
+        """End what runs, and hand its runs back, in a thread of its own: a second signal ends this process."""
+        left = self._list_left()  # before they hear of it: nobody is told how they end then
+        try:
+            if abort := getattr(self.worker, "abort", None):
+                abort()
+            self.runner.cancel_all()
+        finally:
+            hand_back(self.store, left, self.runner.settings_for)
+
+    def _list_left(self) -> Left:
+        begun = {(run.tag, run.jobid): run for run in self.heartbeat.list_runs()}
+        batch = self._batch
+        if batch is None:
+            return Left(self._unsaid, list(begun.values()))
+        waiting = list(batch.todo)
+        over = batch.over | {id(run) for run in waiting}
+        if len(batch.runs) > 1:
+            begun |= {(run.tag, run.jobid): run for run in batch.runs if id(run) not in over}
+        return Left([*self._unsaid, *batch.done], list(begun.values()), waiting if len(batch.runs) > 1 else [])
 
     def close(self) -> None:
         """End the threads, and give the connection back."""
@@ -108,7 +132,7 @@ class Worker:
         """One job, or some short ones, after the other, then one wait."""
         runs = self.source.take(self.most())
         while runs or (runs := self.source.wait()):
-            ended = self.run_all(runs)
+            self._unsaid = ended = self.run_all(runs)
             if self.teller.is_behind:
                 # Nothing that has ended waits for that, and nothing that has not begun.
                 self.source.end(ended)
@@ -125,7 +149,7 @@ class Worker:
     def run_all(self, runs: list[Run]) -> list[EndedRun]:
         """Run jobs that were taken together; return those whose end the server was not told of."""
         runs = self.source.keep_own(runs)
-        batch = Batch(runs)
+        batch = self._batch = Batch(runs)
         ended = self._run_one(runs[0]) if len(runs) == 1 else self.batches.run(batch)
         self.pace.note(max(1, len(batch.over)), time.monotonic() - batch.began)
         return ended

@@ -161,7 +161,7 @@ def test_a_second_signal_ends_a_worker_that_is_stuck_in_a_call_into_c(jobs):
     wait_until(lambda: "\nstuck\n" in jobs.log())
     wait_until(lambda: worker.terminate() or worker.poll() is not None)
     assert worker.wait() == -signal.SIGTERM
-    assert status_of(jobs, "stuck:A") == "WRK"
+    assert status_of(jobs, "stuck:A") == "ENQ", "it is handed back"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_second_signal_aborts_runs_and_nobody_hears_how_they_end(jobs, number,
     signal_until(worker, number, lambda: "aborting" in jobs.log())
     assert worker.wait(timeout=60) == -number
     assert jobs.log().count("aborting") == 1
-    assert status_of(jobs) == "WRK"
+    assert status_of(jobs) == "ENQ"
 
 
 def test_an_abort_that_hangs_or_fails_holds_nothing_up(jobs):
@@ -197,7 +197,7 @@ def test_a_second_signal_to_up_aborts_the_runs_of_its_children(jobs):
     assert up.wait(timeout=60) == 128 + signal.SIGTERM
     assert is_gone(worker)
     assert jobs.log().count("aborting") == 1
-    assert status_of(jobs) == "WRK"
+    assert status_of(jobs) == "ENQ"
 
 
 @pytest.mark.acceptance

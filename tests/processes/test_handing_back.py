@@ -1,0 +1,136 @@
+"""A planned stop is no loss: a second signal ends what a worker runs, and its runs are handed back at once."""
+
+import signal
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.durations import SOON_AGAIN
+from tests.verbs import take_one
+from tests.waiting import wait_until
+
+WORKER = f"""
+import asyncio, os, time
+from redbike import RoundRobin, current_run
+{SOON_AGAIN}
+
+class Worker(RoundRobin):
+    def timeout(self, queue_name):
+        return 1000.0
+
+    def work(self, jobid):
+        print("begun", jobid, current_run().attempt, flush=True)
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+
+class InC(Worker):
+    def work(self, jobid):
+        print("begun", jobid, current_run().attempt, flush=True)
+        if not os.path.exists("go"):
+            from ctypes import CDLL
+            usleep = CDLL(None).usleep
+            for _ in range(5000):
+                usleep(100_000)
+
+class Async(Worker):
+    async def work(self, jobid):
+        print("begun", jobid, current_run().attempt, flush=True)
+        try:
+            while not os.path.exists("go"):
+                await asyncio.sleep(0.01)
+        finally:
+            await asyncio.sleep(0.01)
+            print("cleaned up", jobid, flush=True)
+"""
+COMMANDS = (
+    "[commands]\nwait: echo begun wait:A >> begun; while [ ! -e go ]; do sleep 0.05; done\n[wait]\nshell: /bin/sh\n"
+)
+
+
+@pytest.fixture
+def end_at_once():
+    """Gives the second signal, and further ones: an early one does not count."""
+
+    def end(process):
+        process.terminate()
+        wait_until(lambda: process.send_signal(signal.SIGTERM) or process.poll() is not None, 30)
+        assert process.poll() == -signal.SIGTERM
+
+    return end
+
+
+@pytest.mark.parametrize("kind", ["Worker", "Async", "InC"])
+@pytest.mark.parametrize("concurrency", ["1", "3"])
+def test_what_runs_is_handed_back_and_runs_again_however_often(jobs, end_at_once, kind, concurrency):
+    command = ("work", f"jobs:{kind}('A')", f"--concurrency={concurrency}")
+    jobs.bike.set("long:A", "NOW")
+    jobs.start("dispatch", log="dispatcher")
+    for attempt in range(1, 5):
+        worker = jobs.start(*command)
+        wait_until(lambda attempt=attempt: f"begun long:A {attempt}\n" in jobs.log())
+        end_at_once(worker)
+        assert jobs.bike.store.questions.inspect(["long:A"])[0].run is None, "no lease has to end first"
+        assert jobs.log().count("long:A: handed back, as its worker is ended\n") == attempt
+        assert kind != "Async" or jobs.log().count("cleaned up long:A") == attempt
+    (jobs.folder / "go").touch()
+    worker = jobs.start(*command)
+    wait_until(lambda: jobs.bike.tell("long:A")["status"].startswith("STP"))
+    worker.terminate()
+    assert worker.wait(60) == 0
+    runs = list(reversed(list(jobs.bike.runs())))
+    assert [(run.outcome, run.attempt) for run in runs] == [*(("retry", n) for n in range(1, 5)), ("ok", 5)]
+    assert len({run.due for run in runs}) == 1
+    assert runs[0].error == "its worker was stopped, and has handed it back"
+
+
+def test_short_jobs_that_were_taken_together_are_ended_begun_or_untouched(jobs, end_at_once):
+    many = [f"{number}:A" for number in range(300)]
+    list(jobs.bike.set_many((jobid, "NOW") for jobid in many))
+    jobs.bike.set("long:A", "NOW")
+    list(jobs.bike.set_many((f"later{number}:A", "NOW") for number in range(300)))
+    (jobs.folder / "jobs.py").write_text(
+        WORKER.replace('print("begun"', 'if jobid != "long:A": return\n        print("begun"')
+    )
+    worker = jobs.start("work", "jobs:Worker('A')")
+    wait_until(lambda: "begun long:A 1" in jobs.log())
+    end_at_once(worker)
+    states = {state.jobid: state for state in jobs.bike.store.questions.inspect([*many, "long:A", "later7:A"])}
+    assert not any(state.run for state in states.values())
+    assert all(jobs.bike.tell(jobid)["status"].startswith("STP") for jobid in many)
+
+
+def test_commands_are_ended_and_handed_back(jobs, end_at_once):
+    (jobs.folder / "commands.ini").write_text(COMMANDS)
+    jobs.bike.set("wait:A", "NOW")
+    (jobs.folder / "more.py").write_text(f"from redbike.commands import Commands\n{SOON_AGAIN}")
+    worker = jobs.start("work", "more:Commands('A', 'commands.ini')")
+    wait_until((jobs.folder / "begun").exists)
+    end_at_once(worker)
+    assert "wait:A: handed back" in jobs.log()
+    assert jobs.bike.store.questions.inspect(["wait:A"])[0].run is None
+
+
+def test_a_worker_that_stops_is_shown_as_stopping(jobs):
+    jobs.bike.set("long:A", "NOW")
+    worker = jobs.start("work", "jobs:Worker('A')")
+    wait_until(lambda: "begun long:A 1" in jobs.log())
+    wait_until(lambda: [each.state for each in jobs.bike.workers()] == ["alive"])
+    worker.terminate()
+    wait_until(lambda: [each.state for each in jobs.bike.workers()] == ["stopping"], 4)
+    assert "stopping" in jobs.run("workers").stdout
+    jobs.bike.set("next:A", "NOW")
+    assert jobs.run("why", "next:A").stdout.endswith("no worker is there that works this queue.\n")
+    (jobs.folder / "go").touch()
+    assert worker.wait(60) == 0
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_the_number_of_losses_is_a_setting(client, prefix, most):
+    bike = Redbike(RoundRobin("A"), prefix, client, max_losses=most)
+    bike.set("a:A", "NOW")
+    for number in range(1, most + 1):
+        bike.dispatch_due()
+        run = take_one(bike.store, [("work-A", 100.0)], f"tag{number}")
+        client.zadd(bike.store.keys.leases, {run.tag: 1.0})
+        bike.dispatch_due()
+        assert bike.tell("a:A")["status"].startswith("DIE") == (number == most)
