@@ -336,6 +336,7 @@ def test_a_key_of_a_wrong_type_is_left_alone_and_nothing_is_done_by_half(run, cl
 
 # For each key of a wrong type something that needs it. What needs it not goes on.
 NEEDS = {
+    "agreed": ("set", "job:A", "NOW"),
     "schedules": ("set", "job:A", "NOW"),
     "statuses": ("set", "job:A", "NOW"),
     "timeline": ("set", "job:A", "EVERY:1h"),

@@ -36,6 +36,7 @@ VALUES = {
     "backoff": "7",
     "on_timeout": "requeue",
     "on_lost": "stop",
+    "max_losses": "7",
     "stop_after": "7",
     "grace": "7",
     "overlap": "queue",

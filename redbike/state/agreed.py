@@ -15,6 +15,7 @@ from redbike.errors import OtherProtocol
 from redbike.serving.refusals import translate_errors
 from redbike.state.keys import Keys
 from redbike.state.records import decode
+from redbike.state.scripts import name_wrong_key
 
 # The number of the keys, records and scripts. Raise it when processes that have the old ones would damage what those
 # with the new ones do, or the other way round. Before it was 2, nobody noted it.
@@ -58,7 +59,11 @@ def make_reader(client: "redis.Redis", keys: Keys) -> Callable[[], Naming]:
         nonlocal known, read_at
         if (now := time.monotonic()) - read_at >= REREAD:
             with translate_errors():
-                known, read_at = _parse(client.hgetall(keys.agreed)), now
+                try:
+                    stored = client.hgetall(keys.agreed)
+                except redis.ResponseError as error:
+                    raise name_wrong_key(client, [(keys.agreed, "hash")], error) from error
+            known, read_at = _parse(stored), now
         return known
 
     return read
