@@ -171,7 +171,7 @@ def test_a_server_that_forgets_scripts_all_the_time(farm):
     assert [process.poll() for process in processes] == [None, None]
 
 
-def test_a_second_signal_ends_a_worker_at_once_and_its_run_is_recovered(farm):
+def test_a_second_signal_ends_a_worker_at_once_and_its_run_is_handed_back(farm):
     farm.bike.set("trap:A", "NOW")
     worker = farm.start("work", "jobs:Mid('A')")
     wait_until(lambda: "trap:A" in farm.ran())
@@ -181,7 +181,7 @@ def test_a_second_signal_ends_a_worker_at_once_and_its_run_is_recovered(farm):
     # Another one counts from a second later on.
     wait_until(lambda: worker.terminate() or worker.poll() is not None)
     assert worker.wait(20) == -signal.SIGTERM
-    assert farm.bike.is_working("trap:A")
+    assert farm.bike.tell("trap:A")["status"].startswith("ENQ")
 
 
 def test_a_paused_worker_changes_nothing_when_it_wakes(farm):

@@ -3,13 +3,13 @@
 import logging
 import os
 import random
+import time
 from typing import Any
 
-from redbike.cli.messages import DONE, complain
+from redbike.cli.messages import complain
 from redbike.config import Config
 from redbike.errors import BadConfig, ServerError, Unreachable
 from redbike.processes import watchdog
-from redbike.processes.signals import SignalHandlers, StopFlag
 from redbike.redbike import Redbike
 from redbike.running.loop import FIRST_PAUSE, LONGEST_PAUSE
 from redbike.serving.connection import connect
@@ -34,27 +34,26 @@ def open_bike(config: Config, needs_queues: bool = False) -> Redbike:
 def open_when_up(config: Config, handler: Any = None) -> Redbike:
     """Return the facade for a command that goes on; wait for a server that cannot be reached, as in an outage.
 
-    Without `handler`, which runs jobs, what names their queues is loaded. A signal ends the wait, and the process.
+    Without `handler`, which runs jobs, what names their queues is loaded. A signal ends the process at once, by its
+    default action: nothing has begun, and a server that hangs must not hold it up.
     """
     handler = load_to_steer(config) if handler is None else handler
-    stopping, pause, is_told = StopFlag(), FIRST_PAUSE, False
-    with SignalHandlers(lambda _: stopping.set()):
-        while not stopping.is_set():
-            try:
-                bike = _open(config, handler, needs_durability=True)
-            except Unreachable as error:
-                if not is_told:
-                    log.warning("%s; waiting for it", error)
-                    is_told = True
-                    watchdog.begin()
-                watchdog.feed()
-                stopping.wait(pause * random.uniform(0.5, 1))  # not all of them at once
-                pause = min(LONGEST_PAUSE, pause * 2)
-            else:
-                if is_told:
-                    log.warning("Redis is there")
-                return bike
-    raise SystemExit(DONE)
+    pause, is_told = FIRST_PAUSE, False
+    while True:
+        try:
+            bike = _open(config, handler, needs_durability=True)
+        except Unreachable as error:
+            if not is_told:
+                log.warning("%s; waiting for it", error)
+                is_told = True
+                watchdog.begin()
+            watchdog.feed()
+            time.sleep(pause * random.uniform(0.5, 1))  # not all of them at once
+            pause = min(LONGEST_PAUSE, pause * 2)
+        else:
+            if is_told:
+                log.warning("Redis is there")
+            return bike
 
 
 def _open(config: Config, handler: Any, needs_durability: bool) -> Redbike:

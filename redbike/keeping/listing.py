@@ -73,6 +73,8 @@ def get_own_queue(store: Store, jobid: str) -> str:
     """Return the queue of `jobid`; "" if the worker class, which is the user's own, has none for it."""
     try:
         return store.queue_for(jobid)
+    except Unreachable:
+        raise
     except Exception:
         return ""
 

@@ -196,7 +196,7 @@ class SignalHandlers:
                 _thread.start_new_thread(self._set_default_later, ())
             elif self._pipe:
                 self._watching_in = os.getpid()
-                _thread.start_new_thread(self._watch_for_second, ())
+                _thread.start_new_thread(self._watch_for_second, self._pipe[:1])
             self._first(number)
         elif now - self._first_time >= AGAIN:
             self._act_on_second(number)
@@ -208,9 +208,8 @@ class SignalHandlers:
             for number in self._replaced:
                 _set_default(number)
 
-    def _watch_for_second(self) -> None:
+    def _watch_for_second(self, reader: int) -> None:
         """Act on a second signal in this thread, if the main one does not: it may hang in a call into C."""
-        reader, _ = self._pipe or (-1, -1)
         while OVER not in (received := os.read(reader, 64)):
             passed = time.monotonic() - (self._first_time or 0.0)
             time.sleep(HANGING)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from redbike.config import Settings, check_zone
-from redbike.errors import BadConfig, BadSchedule, RedbikeError
+from redbike.errors import BadConfig, BadSchedule, RedbikeError, Unreachable
 from redbike.rehearsing.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
 from redbike.rehearsing.outlook import Hold, Outlook
 from redbike.rehearsing.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Rehearsal, Side
@@ -115,6 +115,8 @@ class Rehearser:
             return state.waiting.queue
         try:
             return self._store.queue_for(state.jobid)
+        except Unreachable:
+            raise
         except RedbikeError:
             return ""
 

@@ -55,4 +55,7 @@ def _split(name: str) -> Iterator[tuple[str, str]]:
     """Yield what stands before and behind each dash."""
     parts = name.split("-")
     for number in range(1, len(parts)):
-        yield "-".join(parts[:number]), "-".join(parts[number:])
+        head, rest = "-".join(parts[:number]), "-".join(parts[number:])
+        # In a cluster, half of what stands in braces would be in another slot, and is no prefix.
+        if head.count("{") == head.count("}"):
+            yield head, rest

@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from redbike.errors import RedbikeError
+from redbike.errors import RedbikeError, Unreachable
 from redbike.serving.refusals import translate_errors
 from redbike.state import gates
 from redbike.state.history import PastRun, read_newest
@@ -204,9 +203,12 @@ class Overview:
     def name_queue(self, jobid: str) -> str:
         """Return the queue of the next run of a job; "" if nobody knows."""
         # A worker class may refuse the id; then the job does not run, but is there to be seen.
-        with suppress(RedbikeError):
+        try:
             return self._queue_for(jobid)
-        return ""
+        except Unreachable:
+            raise
+        except RedbikeError:
+            return ""
 
 
 class _Stored(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from redbike.errors import RedbikeError
+from redbike.errors import RedbikeError, Unreachable
 from redbike.schedule.parser import is_one_off
 from redbike.state.inspected import JobState
 from redbike.state.log import describe_pause
@@ -84,5 +84,7 @@ class Pauses:
         """Return the queue of a job; "" if the worker class has none for it."""
         try:
             return self._queue_for(jobid)
+        except Unreachable:
+            raise
         except RedbikeError:
             return ""

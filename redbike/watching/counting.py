@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import nlargest
 
-from redbike.errors import BadSchedule, RedbikeError
+from redbike.errors import BadSchedule, RedbikeError, Unreachable
 from redbike.running.schedules import find_schedule, find_spread
 from redbike.schedule.kinds import At, Every, Schedule
 from redbike.schedule.moments import parse_duration
@@ -102,6 +102,8 @@ class Counting:
     def _name_queue(self, jobid: str) -> str:
         try:
             return self._queue_for(jobid)
+        except Unreachable:
+            raise
         except RedbikeError:
             # A worker class may refuse the id: then nobody takes the job, but it is due.
             return ""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from redbike.state.store import Store
+from redbike.words import Event
 from redbike.working.worker_class import RoundRobin
 from tests.commandline import Shell
 from tests.commands.test_commands import Lifeline
@@ -82,9 +83,10 @@ def test_a_second_signal_ends_the_commands_too(
     process = start(jobs, "stubborn:A", *arguments)
     signal_until_gone(process, number)
     lifeline.assert_cut()
-    # Its run is recovered like that of any other worker that is gone.
+    # Its run is handed back.
     state = Store(client, "redbike", RoundRobin("A").queue_for).questions.inspect(["stubborn:A"])[0]
-    assert state.running
+    assert not state.running
+    assert state.has_event(Event.ENQ)
     assert state.failure is None
 
 

@@ -1,5 +1,7 @@
 """What goes on waits at its start for a server that cannot be reached; what waiting cannot mend ends it at once."""
 
+import signal
+
 import pytest
 
 from tests.servers import Node, free_ports
@@ -48,7 +50,7 @@ def test_a_signal_ends_the_wait(jobs, port, command):
     process = jobs.start(*command)
     wait_until(lambda: "waiting for it" in jobs.log())
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(10) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("command", COMMANDS[:2], ids=" ".join)
