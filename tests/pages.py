@@ -16,7 +16,7 @@ from tests.terminal import plain, run_on_terminal
 PAGES = {path.stem: path for path in (*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rst")) if path.stem != "CHANGELOG"}
 # What differs each time, and the word for it. A page and the program are compared by the words.
 DIFFERS = [
-    (r"[\w.-]+:\d+:[\w-]{8}\b", "PROCESS"),
+    (r"[\w.-]+:\d+:[\w-]{8}(?![\w-])", "PROCESS"),
     (r"\b\d{10}(\.\d+)?\b|\d{4}-\d\d-\d\dT\S+Z(?= INFO)", "INSTANT"),
     (r"\bin \d+ \w+( \d+ \w+)?$|\d+ \w+( \d+ \w+)? ago$|\b\d+ ms\b|\b\d+\.\d{3,6}\b", "LENGTH"),
     (r"\s+", " "),

@@ -439,7 +439,9 @@ def test_each_role_can_do_its_duties(bikes, role):
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("role", ROLES)
-def test_each_role_needs_all_rights_that_it_is_given(bikes, users, role):
+def test_each_role_needs_all_rights_that_it_is_given(bikes, users, role, monkeypatch):
+    monkeypatch.setattr("redbike.state.agreed.REREAD", 0.0)
+
     def fulfilled():
         users.flushdb()
         try:

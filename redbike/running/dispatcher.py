@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config import Settings, override
-from redbike.errors import RedbikeError, Unreachable
+from redbike.errors import RedbikeError, ServerError
 from redbike.processes import watchdog
 from redbike.running.archiving import Archiving
 from redbike.running.loop import Loop
@@ -160,7 +160,7 @@ class Dispatcher:
         for jobid, due in jobs:
             try:
                 name = self.store.queue_for(jobid)
-            except Unreachable:
+            except ServerError:
                 raise
             except Exception as error:
                 # The worker class is the user's own: it may raise anything, and the other jobs must go on.
