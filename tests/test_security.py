@@ -621,7 +621,7 @@ def test_no_secret_stands_in_the_arguments_of_a_process(users, server_url, tmp_p
     assert PASSWORD not in shell.log()
     assert "TOKEN" not in shell.log()
     up.terminate()
-    assert up.wait(timeout=10) == 0
+    assert up.wait(timeout=60) == 0
     shell.close()
 
 
@@ -643,7 +643,7 @@ def test_files_are_open_to_nobody_else_whatever_the_umask(tmp_path):
     assert modes[".redbike"] == 0o700
     assert modes["redis.sock"] == 0o700
     up.terminate()
-    assert up.wait(timeout=10) == 0
+    assert up.wait(timeout=60) == 0
 
 
 def test_a_folder_of_someone_elses_is_not_used(tmp_path):
