@@ -94,7 +94,8 @@ def test_one_that_timed_out(ask):
     assert ask.shell.bike.set("long:A", "NOW", timeout=0.3)
     run = run_of(ask, "long:A")
     assert (run["outcome"], run["error"]) == ("overrun", "overran its timeout of 0.3 s")
-    assert 0.3 <= float(run["took"]) < 10
+    # Its time counts from when it was taken, which is a little before it begins.
+    assert 0.2 <= float(run["took"]) < 10
     assert run["worker"] == the_worker(ask)
 
 
