@@ -118,6 +118,13 @@ class TestResume:
         assert found.changed.at_once == 2
         assert found.changed.skipped == {"late": 3}
 
+    def test_what_no_dispatcher_has_moved_within_its_grace_is_not_run(self, bike):
+        bike.set("a:A", "EVERY:1h", catchup="all", grace="90m")
+        skip_to(bike, 5 * 3600 + 60)
+        found = rehearse(bike, "pause", ["a:A"])
+        assert count_real(bike, found) == count(found.without)
+        assert found.without.skipped == {"late": 3}
+
     def test_a_one_off_that_was_held(self, bike):
         bike.set("a:A", f"AT:{START + 60:.0f}", catchup="none")
         bike.pause("a:A")

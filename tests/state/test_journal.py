@@ -395,6 +395,23 @@ def test_one_that_was_suspended_changes_nothing_once_another_has_taken_over(stor
     assert store.counts.read()[f"runs:ok:{QUEUE}"] == 3 * len(MANY)
 
 
+def test_what_another_archives_before_it_reads_is_not_counted_for_these(store, monkeypatch):
+    run_once(store)
+    lrange = store.client.lrange
+
+    def read_late(*given):
+        monkeypatch.undo()
+        archive(store)
+        run_once(store, now=NOW + 1)
+        return lrange(*given)
+
+    monkeypatch.setattr(store.client, "lrange", read_late)
+    assert list(store.at(NOW + 60).archiver.archive()) == []
+    archive(store.at(NOW + 60))
+    assert store.client.hget(store.keys.counts, "archived") == b"2"
+    assert dues(store) == [NOW + 1, NOW]
+
+
 @pytest.mark.parametrize("others", [0, 1, 2])
 @pytest.mark.parametrize("steps", ["reading", "writing"])
 def test_runs_that_the_server_has_lost_are_not_archived(store, monkeypatch, steps, others):

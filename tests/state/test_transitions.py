@@ -595,6 +595,23 @@ def test_requests_that_are_remembered_are_bounded(client, store):
     assert client.zcard(store.keys.requests) == 10_000
 
 
+def test_a_count_that_is_none_leaves_no_half_of_a_change(store, client):
+    STATES["queue"](store)
+    client.hset(store.keys.skipped, f"cancelled:{JOB}", "many")
+    before = dump(store)
+    with pytest.raises(ServerError):
+        cancel_jobs(store.at(NOW), [JOB], Settings())
+    assert dump(store) == before
+
+
+def test_a_job_whose_first_occurrence_has_passed_on_the_way_is_not_set(store):
+    """How long a client takes is no reason to run for an instant before the job was set."""
+    job = JobToSet(JOB, OLD, START + 1, False, QUEUE)
+    [refused] = store.at(START + 2).jobs.set([job], from_now=True)
+    assert (refused.why, store.questions.read_schedule(JOB)) == ("due", None)
+    assert store.at(START + 2).jobs.set([job]) == [], "it counts from an earlier instant, as a file of times may say"
+
+
 @pytest.mark.timeout(20)
 def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client):
     STATES["queue"](store)

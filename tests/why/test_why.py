@@ -166,6 +166,8 @@ def test_its_queue_is_limited(store):
     store.gates.limit(QUEUE, at_once=1)
     take_one(store.at(START), [(QUEUE, 1e4)], "tag")
     assert why(store).endswith(f"waits in {QUEUE}, of which 1 may run at once, and so many do.")
+    store.gates.limit(QUEUE, at_once=2)
+    assert "at once" not in why(store), "one more may run"
     store.gates.limit(QUEUE, at_once=False, rate=(1, 3600))
     assert why(store).endswith(f"waits in {QUEUE}, of which 1/h may begin.")
 
