@@ -248,6 +248,7 @@ def test_a_queue_is_paused_resumed_and_limited(bike, browser):
     bike.run("hourly:A")
     page = browser.send(browser.get("/queues"), "Pause it", until="4000000000", reason="full")
     assert page.notes == ["The queue work-A is paused."]
+    assert "full" in page.text, "the table shows it at once"
     [gate] = bike.gates()
     assert (gate.queue, gate.pause.until, gate.pause.reason, gate.pause.by) == ("work-A", 4e9, "full", WHO)
     page = browser.send(page, "Pause it")

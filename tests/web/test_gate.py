@@ -240,6 +240,10 @@ def test_another_token_does_not_fit(browse):
         assert not Keys(None, "s" * 16).fits(sent)
 
 
+def test_a_login_of_any_length_is_not_read(browse):
+    assert browse(token=TOKEN).post("/login", content=b"token=" + 5000 * b"x", headers=SENT).status_code == 413
+
+
 def test_a_program_sends_the_token_in_a_header(browse):
     page = browse(token=TOKEN)
     for header, status in (
