@@ -7,8 +7,8 @@ Usage:
                         [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--history=<N>]
                         [--ping-url=<URL>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
-  redbike [options] load [--prune] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>] [--tz=<ZONE>]
-                         [--format=<FORMAT>] <CSV>
+  redbike [options] load [--prune] [--prune-all] [--take] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>]
+                         [--tz=<ZONE>] [--format=<FORMAT>] <CSV>
   redbike [options] import crontab [--system] [--queue=<QUEUE>] [--out=<PATH>] [--force] [--] [<FILE>]
   redbike [options] import ics [--queue=<QUEUE>] [--tz=<ZONE>] [--except=<ICS>] [--out=<PATH>] [--] <FILE>
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>] [--ping-url=<URL>]
@@ -154,6 +154,8 @@ Options:
   --rate=<RATE>            How many may begin in a time: 100/m, 5/s, 1/h; none takes the limit back.
   --dry-run                Only print the jobs that are meant, or with load what would differ.
   --prune                  Unset the jobs that an earlier load of this file has set, and that are not in it any more.
+  --prune-all              The same, also for all jobs of the file, or more than five that are over a tenth of them.
+  --take                   Take over the jobs that another file or program has; without it these rows are refused.
   --group=<NAME>           As the rows of what the jobs count for --prune [default is the full path of the file].
   --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.

@@ -23,6 +23,7 @@ from redbike.working.functions import Jobs
 from redbike.working.loader import quote_spec
 
 SHOWN = 50  # changes of a kind on a terminal
+NOTES = "notes"  # lines that say why no job was removed
 FIELDS = ("difference", "jobid", "detail")
 
 
@@ -35,10 +36,13 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
     # A reader that goes away, such as head, must not end it half-way.
     streams.forgive_output()
     counts: Counter[str] = Counter()
-    group, prune, dry_run = arguments["--group"], arguments["--prune"], arguments["--dry-run"]
+    group, dry_run = arguments["--group"], arguments["--dry-run"]
     chosen: list[tuple[list[Change], int]] = []
     with open_progress(in_bytes=True) as report:
-        changes = bike.sync_file(source, after, tz, group=group, prune=prune, dry_run=dry_run, report=report)
+        changes = bike.sync_file(
+            source, after, tz, group=group, prune=arguments["--prune"], prune_all=arguments["--prune-all"],
+            take=arguments["--take"], dry_run=dry_run, report=report
+        )  # fmt: skip
         try:
             with closing(changes):
                 differences = _list_differences(changes, name, counts)
@@ -75,7 +79,8 @@ def set_schedules(bike: Redbike, spec: str) -> None:
     rows = bike.worker.schedules()
     defaults = dict.fromkeys(COLUMNS[2:])
     group = quote_spec(spec)
-    changes = bike.sync(((jobid, text, {**defaults, **options}) for jobid, text, options in rows), group=group)
+    pairs = ((jobid, text, {**defaults, **options}) for jobid, text, options in rows)
+    changes = bike.sync(pairs, group=group, take=True)
     complain(f"{group}: {changes if rows else 'none of its functions has a schedule'}")
     for jobid, error in changes.bad.items():
         raise BadConfig(f"{group}: {jobid!r}: {error}")
@@ -95,6 +100,7 @@ def _list_differences(changes: Iterable[Change], name: str, counts: Counter[str]
     for change in changes:
         if change.is_note:
             complain(f"{name}: {change.error}")
+            counts[NOTES] += 1
             continue
         counts[change.difference] += 1
         if change.difference == Difference.BAD:
@@ -124,7 +130,7 @@ def _show(first: list[Change], number: int) -> None:
 
 def _conclude(name: str, counts: Counter[str], ending: str = "") -> int:
     complain(f"{name}: {describe_counts(counts)}{ending}")
-    return BAD if counts[Difference.BAD] else DONE
+    return BAD if counts[Difference.BAD] or counts[NOTES] else DONE
 
 
 COMMANDS: dict[str, Command] = {"load": load_jobs}

@@ -14,6 +14,12 @@ from redbike.texts import escape
 from redbike.words import Difference
 
 MAX_GROUP = 4096  # bytes: as long as a path may be
+HANDFUL = 5  # jobs that may be pruned whatever their share of the group is: so few are easy to check
+SHARE = 10  # of more jobs, one in so many of the group may be pruned
+
+
+class TooManyPruned(BadConfig):
+    """More jobs of a group have no row than are unset without `Wish.prune_all`: none of them was unset."""
 
 
 class Row(NamedTuple):
@@ -79,12 +85,28 @@ class Wish:
     dry_run: bool = False  # nothing is changed
     after: float | None = None  # from when occurrences count
     tz: str | None = None
+    prune_all: bool = False  # however many jobs that unsets
+    take: bool = False  # also jobs of other groups
+
+    @property
+    def prunes(self) -> bool:
+        """Whether jobs of the group without a row are unset."""
+        return self.prune or self.prune_all
 
     def __post_init__(self) -> None:
-        if self.prune and self.group is None:
+        if self.prunes and self.group is None:
             raise BadConfig(
                 "nothing can be pruned without a group: the rows come from no file with a name, so name one (--group)"
             )
+
+
+def check_share(gone: int, total: int, group: str) -> None:
+    """Raise `TooManyPruned` if `gone` of the `total` jobs of a group are too many to unset them unasked."""
+    if gone == total or (gone > HANDFUL and gone * SHARE > total):
+        raise TooManyPruned(
+            f"no job is removed: {gone} of the {total} jobs of the group {group!r} have no row here;"
+            " --prune-all (prune_all=True) removes them all the same"
+        )
 
 
 def describe_counts(counts: Counter[str]) -> str:

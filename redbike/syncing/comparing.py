@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from redbike.errors import BadConfig
 from redbike.options import OptionChanges, parse_options, show_options
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.parser import parse_stored
@@ -10,6 +11,13 @@ from redbike.state.questions import StoredRow
 from redbike.state.records import Membership
 from redbike.syncing.changes import Change, Row, Wish
 from redbike.words import Difference
+
+
+def check_owner(stored: StoredRow, wish: Wish) -> None:
+    """Raise `BadConfig` for a job that is a row of another group, unless that may be taken over."""
+    owner = Membership.parse(stored.membership).group
+    if stored.schedule is not None and owner and wish.group not in (None, owner) and not wish.take:
+        raise BadConfig(f"it is a row of the group {owner!r}, not of {wish.group!r}: --take (take=True) takes it over")
 
 
 class Comparison(NamedTuple):

@@ -1,6 +1,7 @@
 """The methods of `redbike.redbike.Redbike` that make the stored jobs those of a file, or of a program."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
@@ -11,7 +12,7 @@ from redbike.errors import BadConfig
 from redbike.moving.rows import Row as FileRow
 from redbike.moving.rows import Source, get_name, read_entry, read_rows
 from redbike.options import NO_CHANGES, read_changes
-from redbike.syncing.changes import Change, Changes, Row, Wish, check_group, name_group
+from redbike.syncing.changes import Change, Changes, Row, TooManyPruned, Wish, check_group, name_group
 from redbike.syncing.syncer import Syncer
 
 Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
@@ -27,7 +28,7 @@ class Syncing:
 
     def load(
         self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,
-        group: str | None = None, prune: bool = False
+        group: str | None = None, prune: bool = False, prune_all: bool = False, take: bool = False
     ) -> Results[tuple[int, str, bool | ValueError]]:  # fmt: skip
         """Make the stored jobs those of a CSV file; yield (line, job id, True or why not) of each row, streamed.
 
@@ -35,29 +36,32 @@ class Syncing:
         header's, which are options, and ``data``. A row with more or fewer columns gives a `BadConfig`, and so does
         one with the id of an earlier row. A job that is the same already is not touched.
         `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open; or pairs, as
-        `sync` takes them. `group` and `prune` are as with `sync`; the group of a file that is given by its name is its
-        full path. Raises `BadConfig` for a file that cannot be read, or has an unknown column.
+        `sync` takes them. `group`, `prune`, `prune_all` and `take` are as with `sync`, but where that would raise at
+        the end, there is a last result without an id. The group of a file that is given by its name is its full path.
+        Raises `BadConfig` for a file that cannot be read, or has an unknown column.
         """
-        changes = self._sync_file(csvfilename, after, tz, group, prune)
+        make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take)
+        changes = self._sync_file(csvfilename, after, tz, group, make_wish)
         return Results(
             "load()", ((each.line, each.jobid, each.error or True) for each in changes if each.line or each.error)
         )
 
     def sync_file(
         self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,
-        group: str | None = None, prune: bool = False, dry_run: bool = False,
-        report: Callable[[int, int], None] | None = None
+        group: str | None = None, prune: bool = False, prune_all: bool = False, take: bool = False,
+        dry_run: bool = False, report: Callable[[int, int], None] | None = None
     ) -> Results[Change]:  # fmt: skip
         """`load`, but yield what becomes of each job: also of those that are removed, at the end.
 
         With `dry_run` nothing is changed: that is what would become of them. `report` hears now and then how many bytes
         of how many were read of a file that is given by its name.
         """
-        return Results("sync_file()", self._sync_file(csvfilename, after, tz, group, prune, dry_run, report))
+        make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take, dry_run=dry_run)
+        return Results("sync_file()", self._sync_file(csvfilename, after, tz, group, make_wish, report))
 
     def _sync_file(
         self, source: Source | Iterable[Pair], after: InstantLike | None, tz: ZoneLike | None, group: str | None,
-        prune: bool, dry_run: bool = False, report: Callable[[int, int], None] | None = None
+        make_wish: Callable[..., Wish], report: Callable[[int, int], None] | None = None
     ) -> Iterator[Change]:  # fmt: skip
         zone = read_zone(tz)
         if _are_pairs(source):
@@ -67,26 +71,32 @@ class Syncing:
             owner, subject, rows = name_group(file), get_name(file), _read_file(file, report)
             is_file = owner is not None
         name = owner if group is None else check_group(group)
-        wish = Wish(name, prune, dry_run, read_instant("after", after), zone)
+        wish = make_wish(name, after=read_instant("after", after), tz=zone)
         return self._syncer.sync(rows, wish, "load", f"{subject}: ", is_file)
 
     def sync(
         self, pairs: Iterable[Pair], prune: bool = False, *, group: str = PROGRAM, dry_run: bool = False,
-        after: InstantLike | None = None, tz: ZoneLike | None = None
+        after: InstantLike | None = None, tz: ZoneLike | None = None, prune_all: bool = False, take: bool = False
     ) -> Changes:  # fmt: skip
         """Make the stored jobs those of `pairs`, and return what became of each; what is the same is not touched.
 
         A pair is (job id, schedule), or (job id, schedule, options) with options and ``data`` by the names that `set`
         has for them; of its options a job keeps those that are not given. A job with a bad schedule, id or option is
-        left as it is, and so is one that comes twice. With `prune`, the jobs of this `group` that are not in `pairs`
-        are unset: those that an earlier call with this group has set. Jobs of other groups stay, and so do jobs that
-        were set by themselves. If one of `pairs` has a bad id, all stay. Without `group`, all programs under a prefix
-        share one, and unset each other's jobs: so give each program a group of its own. With `dry_run` nothing is
-        changed. Raises `TypeError` for what is no pair, and `BadConfig` for a bad group.
+        left as it is, and so is one that comes twice, and one that another group has: `take` takes it over. With
+        `prune`, the jobs of this `group` that are not in `pairs` are unset: those that an earlier call with this group
+        has set. Jobs of other groups stay, and so do jobs that were set by themselves. If one of `pairs` has a bad id,
+        all stay. Without `group`, all programs under a prefix share one, and unset each other's jobs: so give each
+        program a group of its own. With `dry_run` nothing is changed. Raises `TypeError` for what is no pair, and
+        `BadConfig` for a bad group. It raises `BadConfig` too, once all `pairs` are set, if `prune` would unset all
+        jobs of the group, or more than five that are more than a tenth of it: then it unsets none; `prune_all` does.
         """
-        wish = Wish(check_group(group), prune, dry_run, read_instant("after", after), read_zone(tz))
+        wish = Wish(
+            check_group(group), prune, dry_run, read_instant("after", after), read_zone(tz), prune_all, take
+        )  # fmt: skip
         changes = Changes()
         for change in self._syncer.sync(_read_pairs(pairs, wish.tz), wish, "sync", f"{group}: "):
+            if isinstance(change.error, TooManyPruned):
+                raise change.error
             changes.add(change)
         return changes
 

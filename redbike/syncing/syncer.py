@@ -2,10 +2,10 @@
 
 1. A chunk of rows is compared with what is stored. Only what differs is set, by the same transition as ever, which sees
    to it that a job keeps its place if its schedule is the same.
-2. Each job is recorded as a row of the group, which is mostly the path of the file. It is one of the last group that
-   has it.
+2. Each job is recorded as a row of the group, which is mostly the path of the file. A row of another group is
+   refused, unless it is to be taken over.
 3. With `Wish.prune`, the jobs of the group that were not seen are unset at the end. None is unset if nobody can tell
-   whose row one of the file is.
+   whose row one of the file is, or if they are too many.
 """
 
 from collections import Counter, deque
@@ -27,8 +27,8 @@ from redbike.state.questions import StoredRow, parse_rows
 from redbike.state.records import Membership
 from redbike.state.scripts import Call, Reply
 from redbike.state.store import QueueFor, Store
-from redbike.syncing.changes import Change, Row, Wish
-from redbike.syncing.comparing import compare, make_membership
+from redbike.syncing.changes import Change, Row, TooManyPruned, Wish, check_share
+from redbike.syncing.comparing import check_owner, compare, make_membership
 from redbike.words import Difference
 
 NOT_STORED = StoredRow(None, "", "")
@@ -94,11 +94,19 @@ class Syncer:
         yield [plan.change for plan in ready]
         if chunks.error:
             raise chunks.error
-        if wish.prune and unreadable:
+        if wish.prunes and unreadable:
             why = f"no job is removed, as nobody can tell whose row line {unreadable} is"
             yield [Change(Difference.BAD, "", error=BadConfig(why))]
-        elif wish.prune and wish.group is not None:
-            yield from self._prune(wish.group, wish.dry_run, seen, tally)
+        elif wish.prunes and wish.group is not None:
+            try:
+                if not wish.prune_all:
+                    self._check_share(wish.group, seen)
+            except TooManyPruned as error:
+                if wish.dry_run:
+                    yield from self._prune(wish.group, True, seen, tally)
+                yield [Change(Difference.BAD, "", error=error)]
+            else:
+                yield from self._prune(wish.group, wish.dry_run, seen, tally)
 
     def _read_stored(self, chunk: list[Row]) -> dict[str, StoredRow]:
         return _match_stored(chunk, self._store.questions.read_rows(*_name_stored(chunk)))
@@ -114,6 +122,7 @@ class Syncer:
         try:
             if row.error:
                 raise row.error
+            check_owner(stored, wish)
             queue = queue_for(row.jobid)
             schedule = self._quiet.parse(row.schedule, zone, row.jobid, now)
         except ValueError as error:
@@ -154,6 +163,15 @@ class Syncer:
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         setter.set_requests(changed, from_now, step)
         self._store.jobs.own(memberships)
+
+    def _check_share(self, group: str, seen: SeenIds) -> None:
+        """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole."""
+        rows, gone, total = self._store.questions.list_rows_of(group), 0, 0
+        while page := list(dict.fromkeys(islice(rows, CHUNK))):
+            total += len(page)
+            gone += len(page) - len(seen.find(page))
+        if gone:
+            check_share(gone, total, group)
 
     def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Unset the rows of `group` that were not seen."""

@@ -114,6 +114,29 @@ def test_a_long_file_shows_on_a_terminal_how_far_it_is(shell):
     assert shell.run("schedules").stdout == ""
 
 
+def test_jobs_of_another_group_and_too_many_removals_are_refused_in_one_line(shell):
+    write(shell, f"a:A,{HOURLY}")
+    assert shell.run("load", "jobs.csv", "--group=x").returncode == 0
+    write(shell, "a:A,EVERY:2h@0")
+    done = shell.run("load", "jobs.csv", "--group=y", "--prune")
+    assert (done.returncode, done.stdout) == (2, "")
+    said = "'a:A': it is a row of the group 'x', not of 'y': --take (take=True) takes it over"
+    assert done.stderr == f"redbike: jobs.csv line 1: {said}\nredbike: jobs.csv: 1 bad\n"
+    done = shell.run("load", "jobs.csv", "--group=y", "--take")
+    assert (done.returncode, done.stdout) == (0, f"changed,a:A,{HOURLY} -> EVERY:2h@0; group: x -> y\n")
+    write(shell)
+    refused = (
+        "redbike: jobs.csv: no job is removed: 1 of the 1 jobs of the group 'y' have no row here;"
+        " --prune-all (prune_all=True) removes them all the same\n"
+    )
+    done = shell.run("load", "jobs.csv", "--group=y", "--prune")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{refused}redbike: jobs.csv: no jobs\n")
+    done = shell.run("load", "jobs.csv", "--group=y", "--prune", "--dry-run")
+    assert (done.returncode, done.stdout) == (2, "removed,a:A,EVERY:2h@0\n")
+    done = shell.run("load", "jobs.csv", "--group=y", "--prune-all")
+    assert (done.returncode, done.stdout) == (0, "removed,a:A,EVERY:2h@0\n")
+
+
 def test_a_job_says_whose_row_it_is(shell):
     write(shell, f"a:A,{HOURLY}")
     shell.run("load", "jobs.csv")

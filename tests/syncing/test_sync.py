@@ -116,7 +116,7 @@ def test_a_one_off_of_which_something_else_changes_runs_once(client, prefix, sch
     def again():
         options = {} if change == "group" else {"retries": 5}
         group = "one" if change == "options" else "two"
-        assert bike.sync([("a:A", schedule, options)], group=group).changed.keys() == {"a:A"}
+        assert bike.sync([("a:A", schedule, options)], group=group, take=True).changed.keys() == {"a:A"}
 
     bike = Redbike(Worker("A"), prefix, client)
     bike.sync([("a:A", schedule)], group="one")
@@ -253,14 +253,14 @@ def test_only_what_the_same_group_has_set_is_removed(bike, file):
     bike.set("mine:A", HOURLY)
     bike.sync([("other:A", HOURLY)], group="other")
     bike.sync([("a:A", HOURLY), ("b:A", HOURLY), ("taken:A", HOURLY)])
-    list(bike.load(file(f"taken:A,{HOURLY}", f"file:A,{HOURLY}")))
+    list(bike.load(file(f"taken:A,{HOURLY}", f"file:A,{HOURLY}"), take=True))
     assert bike.sync([("a:A", HOURLY)]).removed == []
     assert bike.sync([("a:A", HOURLY)], prune=True, dry_run=True).removed == ["b:A"]
     assert bike.sync([("a:A", HOURLY)], prune=True).removed == ["b:A"]
     assert stored(bike).keys() == {"mine:A", "other:A", "a:A", "taken:A", "file:A"}
     assert bike.tell("a:A")["group"] == "sync"
     assert "group" not in bike.tell("mine:A")
-    assert bike.sync([], prune=True, group="other").removed == ["other:A"]
+    assert bike.sync([], prune_all=True, group="other").removed == ["other:A"]
     assert list(fsck(bike.store)) == []
 
 
@@ -269,14 +269,52 @@ def test_a_job_that_was_unset_and_set_by_hand_is_nobodys(bike):
     bike.unset("a:A")
     bike.set("a:A", HOURLY)
     bike.set("b:A", "EVERY:2h@0")
-    assert bike.sync([], prune=True).removed == ["b:A"]
+    assert bike.sync([], prune_all=True).removed == ["b:A"]
 
 
-def test_who_takes_a_job_over_is_told(bike):
+@pytest.mark.parametrize("schedule", [HOURLY, "EVERY:2h@0", "whenever"])
+def test_a_job_of_another_group_is_refused_unless_it_is_to_be_taken(bike, schedule):
     bike.sync([("a:A", HOURLY)], group="one")
-    assert bike.sync([("a:A", HOURLY)], group="two").changed == {"a:A": "group: one -> two"}
-    assert bike.sync([], group="one", prune=True).removed == []
-    assert bike.sync([], group="two", prune=True).removed == ["a:A"]
+    before = dump(bike.store)
+    for prune in (False, True):
+        found = bike.sync([("a:A", schedule)], group="two", prune=prune)
+        assert (found.changed, found.unchanged, found.bad.keys()) == ({}, 0, {"a:A"})
+    said = "it is a row of the group 'one', not of 'two': --take (take=True) takes it over"
+    assert str(found.bad["a:A"]) == said
+    assert dump(bike.store) == before
+    assert bike.sync([("a:A", HOURLY)], group="two", take=True).changed == {"a:A": "group: one -> two"}
+    assert bike.sync([], group="one", prune_all=True).removed == []
+    assert bike.sync([], group="two", prune_all=True).removed == ["a:A"]
+
+
+def test_a_job_that_its_group_could_never_set_is_free_for_others(bike):
+    bike.sync([("a:A", "whenever")], group="one")
+    assert bike.sync([("a:A", HOURLY)], group="two").added == ["a:A"]
+
+
+@pytest.mark.parametrize(
+    ("has", "gone", "is_refused"),
+    [(1, 1, True), (2, 1, False), (5, 5, True), (6, 5, False), (7, 6, True), (59, 6, True), (60, 6, False)],
+)
+def test_too_many_jobs_are_not_pruned_unasked(bike, file, has, gone, is_refused):
+    rows = [f"{n}:A,{HOURLY}" for n in range(has)]
+    list(bike.load(file(*rows)))
+    rows = file(*rows[gone:])
+    before = dump(bike.store)
+    wished = list(bike.sync_file(rows, prune=True, dry_run=True))
+    assert [change.difference for change in wished].count("removed") == gone
+    if is_refused:
+        why = (
+            f"no job is removed: {gone} of the {has} jobs of the group '{rows}' have no row here;"
+            " --prune-all (prune_all=True) removes them all the same"
+        )
+        assert str(wished[-1].error) == str(list(bike.sync_file(rows, prune=True))[-1].error) == why
+        with pytest.raises(BadConfig, match="no job is removed"):
+            bike.sync([(f"{n}:A", HOURLY) for n in range(gone, has)], prune=True, group=rows)
+        assert dump(bike.store) == before
+    found = list(bike.sync_file(rows, prune=not is_refused, prune_all=is_refused))
+    assert [change.difference for change in found].count("removed") == gone
+    assert len(stored(bike)) == has - gone
 
 
 def test_a_bad_row_keeps_its_job_and_one_without_an_id_keeps_all(bike, file):
@@ -344,8 +382,8 @@ def test_a_one_off_does_not_run_again_if_its_row_spells_its_instant_another_way(
     assert bike.work_one() or (bike.dispatch_due(), bike.work_one())
     assert words(bike.sync_file(file(f"a:A,{other}"))) == [("unchanged", "a:A")]
     # As after a file of what is stored, such as a backup, was loaded.
-    assert words(bike.sync_file(file("a:A,STOP", name="backup.csv"))) == [("changed", "a:A")]
-    assert words(bike.sync_file(file(f"a:A,{other}"))) == [("changed", "a:A")]
+    assert words(bike.sync_file(file("a:A,STOP", name="backup.csv"), take=True)) == [("changed", "a:A")]
+    assert words(bike.sync_file(file(f"a:A,{other}"), take=True)) == [("changed", "a:A")]
     assert stored(bike) == {"a:A": "STOP"}
     assert words(bike.sync_file(file("a:A,AT:1577836801"))) == [("changed", "a:A")]
     assert stored(bike) == {"a:A": "AT:1577836801"}
@@ -359,7 +397,7 @@ def test_a_one_off_that_waits_is_the_same_however_its_row_spells_it(bike):
 def test_a_run_in_flight_completes_when_its_row_is_gone(client, prefix):
     class Worker(RoundRobin):
         def work(self, jobid):
-            assert bike.sync([], prune=True).removed == ["a:A"]
+            assert bike.sync([], prune_all=True).removed == ["a:A"]
 
     bike = Redbike(Worker("A"), prefix, client)
     bike.sync([("a:A", "EVERY:1h@0")])
@@ -372,7 +410,7 @@ def test_a_run_in_flight_completes_when_its_row_is_gone(client, prefix):
 def test_many_jobs_of_a_group_are_removed(bike):
     names = [f"{n}:A" for n in range(1700)]
     bike.sync((jobid, HOURLY) for jobid in names)
-    assert sorted(bike.sync(((jobid, HOURLY) for jobid in names[::2]), prune=True).removed) == sorted(names[1::2])
+    assert sorted(bike.sync(((jobid, HOURLY) for jobid in names[::2]), prune_all=True).removed) == sorted(names[1::2])
     assert stored(bike).keys() == set(names[::2])
 
 
@@ -385,7 +423,7 @@ def test_a_job_that_waits_in_the_queue_of_another_class_is_removed(bike, client,
 
     other = Redbike(Other("A"), prefix, client)
     other.run("a:A")
-    assert bike.sync([], prune=True).removed == ["a:A"]
+    assert bike.sync([], prune_all=True).removed == ["a:A"]
     assert list(fsck(bike.store)) == []
 
 
@@ -402,12 +440,12 @@ def test_a_file_is_its_full_path_and_a_pipe_is_nobody(bike, file, tmp_path, monk
     assert stored(bike).keys() == {"a:A", "b:A"}
     monkeypatch.chdir(tmp_path / "one")
     open("jobs.csv", "w").close()
-    assert words(bike.sync_file("jobs.csv", prune=True)) == [("removed", "a:A")]
+    assert words(bike.sync_file("jobs.csv", prune_all=True)) == [("removed", "a:A")]
     with pytest.raises(BadConfig, match="nothing can be pruned without a group"):
         bike.sync_file(io.StringIO(""), prune=True)
     with pytest.raises(BadConfig, match="nothing can be pruned without a group"):
         bike.load("/dev/null", prune=True)
-    assert words(bike.sync_file(io.StringIO(""), prune=True, group=str(tmp_path / "two" / "jobs.csv"))) == [
+    assert words(bike.sync_file(io.StringIO(""), prune_all=True, group=str(tmp_path / "two" / "jobs.csv"))) == [
         ("removed", "b:A")
     ]
 
@@ -419,7 +457,7 @@ def test_the_path_of_a_file_may_hold_anything(bike, tmp_path):
     list(bike.load(path))
     assert bike.tell("a:A")["group"] == f"{tmp_path}/a\\nb\\xff.csv"
     open(path, "w").close()
-    assert words(bike.sync_file(path, prune=True)) == [("removed", "a:A")]
+    assert words(bike.sync_file(path, prune_all=True)) == [("removed", "a:A")]
 
 
 def test_load_takes_what_sync_takes_too(bike):
