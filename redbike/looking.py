@@ -69,7 +69,7 @@ class Looking:
         return self.store.questions.list_schedules()
 
     def get_rows(self) -> Iterator[tuple[str, ...]]:
-        """The columns `redbike.options.COLUMNS` of every job, as texts, which `load` reads back under that header."""
+        """The columns of ``schedules --full`` of every job, as texts, which `load` reads back under that header."""
         return self.store.questions.list_rows()
 
     def jobs(

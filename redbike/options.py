@@ -97,7 +97,9 @@ OPTIONS = {
     )
 }
 SETTINGS = {option.key: option for option in OPTIONS.values() if option.is_setting}
-COLUMNS = ("jobid", "schedule", *OPTIONS, DATA)  # of a CSV file that has all of a job
+PAUSED = "paused"
+COLUMNS = ("jobid", "schedule", *OPTIONS, DATA)  # what is set of a job
+ALL_COLUMNS = (*COLUMNS, PAUSED)  # of a CSV file that has all of a job
 
 
 class JobOptions(TypedDict, total=False):

@@ -47,7 +47,7 @@ MODULES = {
     "processes": "__init__ child forks signals streams watchdog < outlet < supervisor",
     "conversion": "__init__ instants < crons rules < schedules",
     "moving": """
-        __init__ crontab_fields local_system rows seen vtimezones < calendar crontab_lines crontab_units <
+        __init__ crontab_fields local_system pauses seen vtimezones < calendar rows crontab_lines crontab_units <
         crontab_names events < crontab holidays
     """,
     "state": """

@@ -13,6 +13,7 @@ from redbike.cli.usage import GENERAL, Usage
 from redbike.config import Settings, override
 from redbike.keeping.fsck import fsck
 from redbike.options import (
+    ALL_COLUMNS,
     COLUMNS,
     MAX_DATA,
     MAX_DEPTH,
@@ -292,7 +293,7 @@ def test_the_spread_that_it_has_already_moves_no_job(bike):
     assert before["next_run"] == pytest.approx(now - 60, abs=1e-5)
     assert bike.set("job:A", "EVERY:1h@0", spread="1m")
     assert bike.tell("job:A") == before
-    rows = "".join(",".join(row) + "\n" for row in (COLUMNS, *bike.get_rows()))
+    rows = "".join(",".join(row) + "\n" for row in (ALL_COLUMNS, *bike.get_rows()))
     assert [result for _, _, result in bike.load(io.StringIO(rows))] == [True]
     assert bike.tell("job:A") == before
 

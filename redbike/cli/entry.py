@@ -54,7 +54,7 @@ Commands:
   unset      Take a job out of the rotation; a run in flight completes.
   load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE, or of - for standard input, and print
              what differs. What is the same is not touched; bad rows are named. Under a header as schedules --full
-             prints it, the further columns are options and data.
+             prints it, the further columns are options, data and pauses.
   import     crontab: write schedules.csv, commands.ini and .redbike.conf, which run a crontab as cron did: that of the
              user, or FILE, - for standard input. What a person must decide is marked in them with DECIDE:.
              ics: print a row for load for each event of a calendar, with its rule, zone and exceptions.
@@ -62,7 +62,8 @@ Commands:
   work       Work the jobs in the queues, until halted.
   up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
   statuses   The last event of every job, as CSV: jobid,event,timestamp.
-  schedules  The schedule of every job, as CSV that load reads back: jobid,schedule. With --full also options and data.
+  schedules  The schedule of every job, as CSV that load reads back: jobid,schedule. With --full also options, data and
+             pauses.
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
   failures   The jobs that have failed and not succeeded since, a JSON object a line.

@@ -8,7 +8,7 @@ from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike, open_to_look
 from redbike.cli.messages import DONE, FAILED
 from redbike.config import Config
-from redbike.options import COLUMNS
+from redbike.options import ALL_COLUMNS
 from redbike.texts import escape
 
 
@@ -20,11 +20,11 @@ def print_statuses(arguments: Arguments, config: Config) -> int:
 
 
 def print_schedules(arguments: Arguments, config: Config) -> int:
-    """Print the schedule of every job, as CSV that ``load`` reads; with ``--full`` also its options and data."""
+    """Print the schedule of every job, as CSV that ``load`` reads; with ``--full`` also its options, data and pause."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
     bike = open_bike(config)
     if arguments["--full"]:
-        rows.writerow(COLUMNS)
+        rows.writerow(ALL_COLUMNS)
         rows.writerows(bike.get_rows())
     else:
         rows.writerows(bike.get_schedules())

@@ -1,6 +1,7 @@
 """Read the rows of a CSV file, once and as a stream, so that it may be a pipe or a FIFO.
 
-A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the further columns are options, and data.
+A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the further columns are options, data, and
+pauses.
 """
 
 import csv
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from redbike.errors import BadConfig
-from redbike.options import COLUMNS, DATA, NO_CHANGES, OptionChanges, parse_data, read_changes
+from redbike.moving.pauses import WantedPause, read_pause
+from redbike.options import ALL_COLUMNS, COLUMNS, DATA, NO_CHANGES, PAUSED, OptionChanges, parse_data, read_changes
 
 Source = str | Path | IO[str] | IO[bytes]
 """A CSV file: its name, or an open text or binary file."""
 
-Entry = tuple[str, str, OptionChanges]  # job id, schedule, options and data
+Entry = tuple[str, str, OptionChanges, WantedPause | None]  # job id, schedule, options and data, pause
 
 Report = Callable[[int, int], None]
 REPORTED = 1000  # lines
@@ -167,8 +169,8 @@ def _refuse_number(row: list[str], wanted: int) -> BadConfig:
 def _read_header(names: list[str], source: Source) -> tuple[str, ...]:
     """Return the names of the columns. Raise `BadConfig` for one that is unknown, or there twice."""
     for number, name in enumerate(names):
-        if name not in COLUMNS:
-            similar = get_close_matches(name, COLUMNS, 1)
+        if name not in ALL_COLUMNS:
+            similar = get_close_matches(name, ALL_COLUMNS, 1)
             hint = f"; is {similar[0]!r} meant?" if similar else ""
             raise _make_error(source, f"unknown column {name[:80]!r} in its header{hint}")
         if name in names[:number]:
@@ -177,15 +179,16 @@ def _read_header(names: list[str], source: Source) -> tuple[str, ...]:
 
 
 def read_entry(row: Row | BadConfig) -> Entry:
-    """Return what a row says of a job; an empty cell takes an option back. Raise `BadConfig`."""
+    """Return what a row says of a job; an empty cell takes an option back, but ends no pause. Raise `BadConfig`."""
     if isinstance(row, BadConfig):
         raise row
     if not row.columns:
-        return row.jobid, row.schedule, NO_CHANGES
+        return row.jobid, row.schedule, NO_CHANGES, None
     cells: dict[str, Any] = {name: text or None for name, text in row.columns.items()}
     if cells.get(DATA) is not None:
         cells[DATA] = parse_data(cells[DATA])
-    return row.jobid, row.schedule, read_changes(cells)
+    pause = cells.pop(PAUSED, None)
+    return row.jobid, row.schedule, read_changes(cells), pause and read_pause(pause)
 
 
 def _make_error(source: Source, why: str) -> BadConfig:

@@ -25,6 +25,7 @@ class Request:
     wants_run: bool = False  # the job is to run again, even if it has failed for good
     membership: str | None = None  # the record of whose row it is; None leaves it as it is
     known: str = ""  # the options that the job has, as far as is known: most jobs have none
+    paused: str = ""  # the record of the pause that it has at once if it is new
 
     @property
     def options(self) -> str:
@@ -63,4 +64,5 @@ class Request:
             moves=moves,
             data=self.changes.data,
             group=self.membership,
+            paused=self.paused,
         )

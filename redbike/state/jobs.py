@@ -33,6 +33,7 @@ class JobToSet:
     moves: bool = False  # that changes the due times of its schedule, so it does not keep its place
     data: str | None = None  # JSON; None leaves them as they are, "" is none
     group: str | None = None  # the record of whose row it is; None leaves it as it is, "" is none
+    paused: str = ""  # the record of the pause that a job that is new has at once
 
 
 class Refused(NamedTuple):
@@ -184,8 +185,9 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
             given[name] = True
     if job.anchor_span is not None:
         given["span"] = job.anchor_span
-    if job.known:
-        given["known"] = job.known
+    for name in ("known", "paused"):
+        if text := getattr(job, name):
+            given[name] = text
     for name in ("options", "data", "group"):
         # Without a value they are removed.
         if (text := getattr(job, name)) is not None:

@@ -35,15 +35,20 @@ class Pauses:
         self._namespace = namespace
         self._queue_for = queue_for
 
-    def pause(self, jobids: Sequence[str], until: float | None, by: str, reason: str) -> list[str]:
+    def pause(
+        self, jobids: Sequence[str], until: float | None, by: str, reason: str, since: float | None = None
+    ) -> list[str]:
         """Pause jobs, none of them twice, `STEP` in each step; return a word of ``lua/pause.lua`` for each.
 
-        The pauses end by themselves at `until`, if that is not None. `by` and `reason` are for people.
+        The pauses end by themselves at `until`, if that is not None. They began at `since`, or now. `by` and `reason`
+        are for people.
         """
         given: dict[str, Any] = {"note": json.dumps({"by": by, "reason": reason})}
         given["detail"] = describe_pause(until, reason)
         if until is not None:
             given["ends"] = until
+        if since is not None:
+            given["since"] = since
         words: dict[str, str] = {}
         homes: dict[str, str] = {}
         left = list(jobids)

@@ -1,5 +1,6 @@
 """What can be asked of the state in Redis. Nothing here changes anything."""
 
+import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ class StoredRow(NamedTuple):
     options: str
     membership: str  # the record of whose row it is
     data: str = ""  # if they were asked for
+    paused: str = ""  # the record of its pause, if data were asked for
 
 
 class Questions:
@@ -135,16 +137,19 @@ class Questions:
                 yield jobid, event, int(moment)
 
     def list_rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield for every job the texts of `redbike.options.COLUMNS`; "" for an option that it does not have."""
+        """Yield for every job the texts of `redbike.options.ALL_COLUMNS`; "" for what it does not have."""
         client, keys, jobs = self._namespace.client, self._namespace.keys, self.list_schedules()
         while page := list(islice(jobs, DATA_PAGE)):
             jobids = [jobid for jobid, _ in page]
             with translate_errors(), client.pipeline(transaction=False) as pipeline:
                 pipeline.hmget(keys.options, jobids)
                 pipeline.hmget(keys.data, jobids)
-                options, data = pipeline.execute()
-            for job, own, value in zip(page, options, data, strict=True):
-                yield (*job, *list_texts(decode(own)), decode(value))
+                pipeline.hmget(keys.pauses, jobids)
+                found = pipeline.execute()
+            for job, own, data, paused in zip(page, *found, strict=True):
+                pause = Pause.parse(decode(paused))
+                cell = json.dumps(pause.to_dict(), ensure_ascii=False) if pause else ""
+                yield (*job, *list_texts(decode(own)), decode(data), cell)
 
     def list_schedules(self) -> Iterator[tuple[str, str]]:
         """Yield every job id with its schedule."""

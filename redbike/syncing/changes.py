@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from redbike.conversion.schedules import ScheduleLike
 from redbike.errors import BadConfig
+from redbike.moving.pauses import WantedPause
 from redbike.moving.rows import Source
 from redbike.options import OptionChanges
 from redbike.texts import escape
@@ -29,6 +30,7 @@ class Row(NamedTuple):
     jobid: str  # "" if it cannot be read
     schedule: ScheduleLike
     changes: OptionChanges
+    pause: WantedPause | None = None
     error: ValueError | None = None  # why it is refused
 
 

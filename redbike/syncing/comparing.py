@@ -1,5 +1,6 @@
 """Compare what a row says of a job with what is stored of it."""
 
+import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -7,8 +8,10 @@ from redbike.errors import BadConfig
 from redbike.options import OptionChanges, parse_options, show_options
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.parser import parse_stored
+from redbike.state.log import describe_pause
 from redbike.state.questions import StoredRow
-from redbike.state.records import Membership
+from redbike.state.records import Membership, Pause
+from redbike.steering.operator import name_operator
 from redbike.syncing.changes import Change, Row, Wish
 from redbike.words import Difference
 
@@ -27,12 +30,14 @@ class Comparison(NamedTuple):
     schedule: Schedule  # to set
     is_kept: bool  # the job has that already, and stays where it is
     is_set: bool  # whether anything of the job is to be set, besides whose row it is
+    pause: Pause | None = None  # that it is to have
 
 
 def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: float) -> Comparison:
     """Return what becomes of a job that is `stored`, if its row says `schedule`."""
+    pause = _make_pause(row, now) if not stored.paused else None
     if stored.schedule is None:
-        return Comparison(Change(Difference.ADDED, row.jobid, schedule.text, row.line), schedule, False, True)
+        return Comparison(Change(Difference.ADDED, row.jobid, schedule.text, row.line), schedule, False, True, pause)
     parts = list(_list_differences(row.changes, stored))
     is_kept, is_over = schedule.is_stored_as(stored.schedule), _has_had_its_run(schedule, stored, now)
     if is_over:
@@ -46,8 +51,20 @@ def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: fl
     owner = Membership.parse(stored.membership).group
     if owner and wish.group not in (None, owner):
         parts.append(f"group: {owner} -> {wish.group}")
+    if pause:
+        parts.append(describe_pause(pause.until, pause.to_dict()["reason"], "paused"))
     difference = Difference.CHANGED if parts else Difference.UNCHANGED
-    return Comparison(Change(difference, row.jobid, "; ".join(parts), row.line), schedule, is_kept, is_set)
+    return Comparison(Change(difference, row.jobid, "; ".join(parts), row.line), schedule, is_kept, is_set, pause)
+
+
+def _make_pause(row: Row, now: float) -> Pause | None:
+    """Return the pause that a row asks for; None if it asks for none, or if that is over."""
+    wanted = row.pause
+    if wanted is None or (wanted.until is not None and wanted.until <= now):
+        return None
+    since = now if wanted.since is None else min(wanted.since, now)
+    note = json.dumps({"by": wanted.by or name_operator(), "reason": wanted.reason or ""})
+    return Pause(None, since, wanted.until, note)
 
 
 def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:

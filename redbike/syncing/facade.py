@@ -33,8 +33,8 @@ class Syncing:
         """Make the stored jobs those of a CSV file; yield (line, job id, True or why not) of each row, streamed.
 
         A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` it has a column for each of the
-        header's, which are options, and ``data``. A row with more or fewer columns gives a `BadConfig`, and so does
-        one with the id of an earlier row. A job that is the same already is not touched.
+        header's, which are options, ``data`` and ``paused``. A row with more or fewer columns gives a `BadConfig`, and
+        so does one with the id of an earlier row. A job that is the same already is not touched.
         `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open; or pairs, as
         `sync` takes them. `group`, `prune`, `prune_all` and `take` are as with `sync`, but where that would raise at
         the end, there is a last result without an id. The group of a file that is given by its name is its full path.
@@ -112,7 +112,7 @@ def _read_file(source: Source, report: Callable[[int, int], None] | None) -> Ite
             yield Row(line, *read_entry(row))
         except BadConfig as error:
             jobid, schedule = (row.jobid, row.schedule) if isinstance(row, FileRow) else ("", "")
-            yield Row(line, jobid, schedule, NO_CHANGES, error)
+            yield Row(line, jobid, schedule, NO_CHANGES, error=error)
 
 
 def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:
@@ -129,4 +129,4 @@ def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:
             changes, error = read_changes(options[0]) if options else NO_CHANGES, None
         except BadConfig as refused:
             changes, error = NO_CHANGES, refused
-        yield Row(number, jobid, schedule, changes, error)
+        yield Row(number, jobid, schedule, changes, error=error)

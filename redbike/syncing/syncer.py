@@ -24,7 +24,7 @@ from redbike.state.keys import check_jobid
 from redbike.state.log import Tally
 from redbike.state.namespace import STEP
 from redbike.state.questions import StoredRow, parse_rows
-from redbike.state.records import Membership
+from redbike.state.records import Membership, Pause
 from redbike.state.scripts import Call, Reply
 from redbike.state.store import QueueFor, Store
 from redbike.syncing.changes import Change, Row, TooManyPruned, Wish, check_share
@@ -42,6 +42,7 @@ class _Plan(NamedTuple):
     request: Request | None = None
     is_set: bool = False  # else only whose row it is is recorded
     job: JobToSet | None = None  # if it is new: it is made while the server has other things to do
+    pause: Pause | None = None  # if it is not new
 
 
 class Syncer:
@@ -132,8 +133,10 @@ class Syncer:
             row.jobid, found.schedule, queue, now, since, wish.after is not None, row.changes, found.is_kept,
             membership=make_membership(stored, schedule, wish.group), known=stored.options
         )  # fmt: skip
-        job = self._quiet.make_job(request) if found.change.difference == Difference.ADDED else None
-        return _Plan(found.change, request, found.is_set, job)
+        if found.change.difference != Difference.ADDED:
+            return _Plan(found.change, request, found.is_set, pause=found.pause)
+        request.paused = found.pause.format() if found.pause else ""
+        return _Plan(found.change, request, True, self._quiet.make_job(request))
 
     @contextmanager
     def _commit_meanwhile(
@@ -147,7 +150,10 @@ class Syncer:
         jobs: dict[str, JobToSet] = {}
         changed: dict[str, Request] = {}
         memberships: dict[str, str] = {}
-        for change, request, is_set, job in plans:
+        pauses: dict[Pause, list[str]] = {}
+        for change, request, is_set, job, pause in plans:
+            if pause:
+                pauses.setdefault(pause, []).append(change.jobid)
             if not request:
                 if isinstance(change.error, BadSchedule):
                     self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())
@@ -163,6 +169,8 @@ class Syncer:
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         setter.set_requests(changed, from_now, step)
         self._store.jobs.own(memberships)
+        for pause, jobids in pauses.items():
+            setter.store.pauses.pause(jobids, **pause.to_dict())
 
     def _check_share(self, group: str, seen: SeenIds) -> None:
         """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole."""
@@ -232,7 +240,7 @@ def _match_stored(chunk: list[Row], found: list[StoredRow]) -> dict[str, StoredR
 
 
 def _has_data(chunk: list[Row]) -> bool:
-    return any(row.changes.data is not None for row in chunk)
+    return any(row.changes.data is not None or row.pause is not None for row in chunk)
 
 
 def _is_noted(tally: Tally) -> bool:

@@ -1,5 +1,6 @@
 """The stored jobs become those of a file or a program: what is the same is not touched, what is not theirs stays."""
 
+import csv
 import io
 import os
 import re
@@ -12,6 +13,7 @@ from redbike import BadConfig, BadJobId, BadSchedule, Change, Changes, Differenc
 from redbike.errors import RedbikeError
 from redbike.keeping.fsck import fsck
 from redbike.moving.seen import open_seen
+from redbike.options import ALL_COLUMNS
 from tests.states import dump
 
 HOURLY = "EVERY:1h@0"
@@ -494,6 +496,66 @@ def test_ids_that_were_seen_are_found_however_many():
         assert ids.add(["a", "é", "\udc80", "a"]) == [True, True, True, False]
         assert ids.add(["é", *map(str, range(2000, 4000)), "2000"]) == [False, *[True] * 2000, False]
         assert ids.find(["b", *map(str, range(2000)), "é", "\udc80"]) == {"é", "\udc80"}
+
+
+# Pauses
+
+
+def dump_rows(bike):
+    out = io.StringIO()
+    csv.writer(out).writerows([ALL_COLUMNS, *sorted(bike.get_rows())])
+    return out.getvalue()
+
+
+def test_a_move_keeps_pauses(bike, client, prefix):
+    """The jobs are due at once in their new place, and do not run; one ends its pause by itself, one has ended it."""
+    for number, (schedule, *_) in enumerate(SAME):
+        bike.set(f"{number}:A", schedule, after=0)
+        bike.pause(f"{number}:A", reason='it sends, mail "twice"', until=4e9 if number % 2 else None)
+    bike.set("other:A", HOURLY)
+    rows = dump_rows(bike)
+    assert words(bike.sync_file(io.StringIO(rows))) == [("unchanged", jobid) for jobid in sorted(stored(bike))]
+    moved = Redbike(RoundRobin("A"), f"{prefix}-moved", client)
+    assert [change.difference for change in moved.sync_file(io.StringIO(rows), after=0)] == ["added"] * (len(SAME) + 1)
+    assert dump_rows(moved) == rows
+    assert moved.work_one() == "other:A"
+    assert moved.work_one() is None
+    assert list(fsck(moved.store)) == []
+    assert client.zcard(moved.store.keys.alarms) == len(SAME) // 2
+    assert {word for _, word in moved.resume("*")} >= {"queue", "timeline"}
+    assert list(fsck(moved.store)) == []
+
+
+def test_a_file_pauses_a_job_that_is_there_and_resumes_none(bike, file):
+    head = "jobid,schedule,paused"
+    list(bike.load(file(f"a:A,{HOURLY}", f"b:A,{HOURLY}")))
+    bike.run("a:A")
+    bike.pause("b:A")
+    name = file(head, f"""a:A,{HOURLY},"{{""reason"": ""moving house""}}\"""", f"b:A,{HOURLY},")
+    for dry_run in (True, False):
+        changes = list(bike.sync_file(name, dry_run=dry_run))
+        assert [change.detail for change in changes] == ["paused: moving house", ""]
+    assert bike.tell("a:A")["paused"]["reason"] == "moving house"
+    assert "paused" in bike.tell("b:A")
+    assert words(bike.sync_file(name)) == [("unchanged", "a:A"), ("unchanged", "b:A")]
+    assert bike.work_one() is None
+    assert list(fsck(bike.store)) == []
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["yes", "[]", '{"untill": 1}', '{"until": "soon"}', '{"since": true}', '{"since": -1}', '{"reason": "a\\nb"}', "["],
+)
+def test_a_cell_that_is_no_pause_is_refused(bike, cell):
+    rows = io.StringIO()
+    csv.writer(rows).writerows(
+        [("jobid", "schedule", "paused"), ("a:A", HOURLY, cell), ("b:A", HOURLY, '{"until": 1}')]
+    )
+    bad, added = bike.sync_file(io.StringIO(rows.getvalue()))
+    assert str(bad.error).startswith(f"bad paused {cell!r}: ")
+    # A pause that is over is none.
+    assert (words([added]), stored(bike).keys()) == ([("added", "b:A")], {"b:A"})
+    assert "paused" not in bike.tell("b:A")
 
 
 # The log

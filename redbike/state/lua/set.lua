@@ -11,6 +11,7 @@
 --          known: the options for which its due time was computed; options: what becomes of them, or false;
 --          moves: whether that changes the due times of the schedule; data: the same as options, but unconditionally
 --          group: the record of whose row it is, or false
+--          paused: the record of the pause that a job that is new has at once, with nothing held
 --          stays: if there is such a job, only its options, data and group are set
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
 -- returns {'ok', job, why, what, …}: those that were left as they are, because they have other options than known
@@ -103,6 +104,16 @@ local describe = given.who and function(job, old, kept, stored)  -- what is to c
   return table.concat(parts, '; ')
 end
 
+local function pause_at_once(job)
+  job.pause = pause_of(job.paused)
+  hold(job.id, job.pause, '-')
+  local ends = tonumber(job.pause.till)
+  if ends then
+    wake_dispatcher(alarms, ends)
+    change('ZADD', alarms, {job.pause.till, 'job:' .. job.id})
+  end
+end
+
 -- Whether a job that has this schedule already stays as it is: in its place, or at rest.
 local function stays(job, waits)
   if job.keeps and (waits or call('ZSCORE', timeline, job.id) or job.pause and job.pause.due ~= '-') then return true end
@@ -133,6 +144,7 @@ for i, job in ipairs(given.jobs) do
   if not (refused or kept) then
     note(texts, id, job.schedule)
     calm[#calm + 1] = id
+    if job.paused and not before[i] then pause_at_once(job) end
     if run then set_in_flight(job, run, due, same) else set_idle(job, due, home, same, before[i]) end
   end
 end
