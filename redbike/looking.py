@@ -99,7 +99,7 @@ class Looking:
 
         Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for an instant to come.
         """
-        return Reasons(self.store, self.settings.timezone).explain(jobid, read_instant("at", at))
+        return Reasons(self.store, self.settings.timezone, self.settings.grace).explain(jobid, read_instant("at", at))
 
     def runs(
         self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100
@@ -149,7 +149,8 @@ class Looking:
         """
         if isinstance(max_lag, bool) or not isinstance(max_lag, int | float) or not 0 < max_lag <= MOST_LAG:
             raise BadConfig(f"bad max_lag {quote(max_lag)}: seconds are needed, more than 0 and up to {MOST_LAG:g}")
-        return check_health(self.store, [check_pattern(text) for text in patterns], max_lag, self.settings.timezone)
+        settings, checked = self.settings, [check_pattern(text) for text in patterns]
+        return check_health(self.store, checked, max_lag, settings.timezone, settings.grace)
 
     def metrics(self) -> str:
         """The figures for Prometheus, in its text format. Needs the extra ``metrics``.

@@ -375,8 +375,9 @@ class Model:
         recurs = not job.runs_once and job.schedule != "CONTINUE"
         tried = job.tries.due is not None
         if not (was_queued or tried or job.tries.after is not None or job.tries.alone or job.schedule == "CONTINUE"):
-            due = self._pass_late(now, job, due)
+            held, due = due, self._pass_late(now, job, due)
             if due is None:
+                job.tries = Tries(due=held, after=held) if job.runs_once else job.tries
                 job.status, job.schedule = "STP", "STOP" if job.runs_once else job.schedule
                 return
         if recurs and (tried or due <= now):

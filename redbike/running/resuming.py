@@ -71,7 +71,9 @@ def place_resumed(state: JobState, settings: Settings) -> Resumption:
     if not _was_enqueued(state, streak):
         first, late = pass_late_ones(schedule, due, state.now, settings)
         if first is None:
-            return Resumption(spent=True, skipped={Skip.LATE: late})
+            # What runs only once never ran: its due time is kept, as `lua/skip.lua` keeps it.
+            kept = Streak(due=due, after=due).format() if schedule.runs_once else ""
+            return Resumption(spent=True, streak=kept, skipped={Skip.LATE: late})
         due = first
     placed = _place_held(due, pause, streak, schedule, settings, state.now)
     return replace(placed, skipped={Skip.LATE: late, **placed.skipped}) if late else placed

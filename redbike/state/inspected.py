@@ -85,6 +85,12 @@ class JobState:
         """When what is held of a paused job would be due on the timeline, or has been since; None if nothing is."""
         return self.pause.due if self.pause else None
 
+    @property
+    def dropped(self) -> float | None:
+        """When it was due, if it was to run once and its grace had passed before that; None if it was not dropped."""
+        streak = Streak.parse(self.streak)
+        return streak.due if self.has_event(Event.STP) and not streak.tries else None
+
     def has_event(self, event: Event) -> bool:
         """Tell whether its status, which may be damaged, has this event."""
         return (self.status or "").startswith(f"{event}:")

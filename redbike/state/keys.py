@@ -80,7 +80,8 @@ class has set these limits, and no operator.
 
 A streak has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its occurrence was
 tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant after which the
-schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. Behind them, ``failed=N`` is
+schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. A one-off that its
+``grace`` has dropped has them, and no tries. Behind them, ``failed=N`` is
 how many occurrences have failed in a row, for a job that is to be stopped after so many. ``alone`` at the end: the job
 must not be taken with others.
 

@@ -19,7 +19,7 @@ from redbike.steering.patterns import expand
 from redbike.texts import escape
 from redbike.watching.glance import Glance, read_glance
 from redbike.why.past import CLOSE, find_last
-from redbike.why.situation import ENDS, read_schedule, works
+from redbike.why.situation import ENDS, describe_drop, read_schedule, works
 from redbike.words import Event, Outcome, Skip
 
 MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for
@@ -72,13 +72,13 @@ class Health:
         return f"; paused: {', '.join(_list_some(iter(self.paused)))}" if self.paused else ""
 
 
-def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone: str) -> Health:
+def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone: str, grace: float = 0.0) -> Health:
     """Return whether all is well, and whether each job that `patterns` name has succeeded when it was last to run.
 
-    No job may be due for more than `max_lag` seconds. Raise `BadJobId`.
+    No job may be due for more than `max_lag` seconds. `grace` is the setting. Raise `BadJobId`.
     """
     found = read_glance(store, max_lag, with_rates=False)
-    jobs = _check_jobs(store, patterns, Clock(found.now, timezone), max_lag)
+    jobs = _check_jobs(store, patterns, Clock(found.now, timezone), max_lag, grace)
     return judge(found, max_lag, _list_some(jobs))
 
 
@@ -141,7 +141,7 @@ def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:
         yield f"the {process.kind} {process.id} was lost {format_length(now - process.seen)} ago"
 
 
-def _check_jobs(store: Store, patterns: Sequence[str], clock: Clock, max_lag: float) -> Iterator[str]:
+def _check_jobs(store: Store, patterns: Sequence[str], clock: Clock, max_lag: float, grace: float) -> Iterator[str]:
     for pattern in patterns:
         # First what may be archived meanwhile: then it is read twice, and not missed.
         newest = store.journal.read_newest()
@@ -150,19 +150,21 @@ def _check_jobs(store: Store, patterns: Sequence[str], clock: Clock, max_lag: fl
             while page := list(islice(jobids, PAGE)):
                 for job in store.questions.inspect(page):
                     last = newest[job.jobid] if job.jobid in newest else read_newest(job.jobid, job.history)
-                    if problem := _check_job(store, job, last, clock, max_lag):
+                    if problem := _check_job(store, job, last, clock, max_lag, grace):
                         yield f"{job.jobid} {problem}"
         except NoSuchJob as error:
             yield str(error)
 
 
-def _check_job(store: Store, job: JobState, last: PastRun | None, clock: Clock, max_lag: float) -> str:
+def _check_job(store: Store, job: JobState, last: PastRun | None, clock: Clock, max_lag: float, grace: float) -> str:
     """Return what is wrong with a job; "" if it has succeeded when it was last to run, or has not been due yet."""
     latest = clock.now - max_lag
     if job.has_event(Event.BAD):
         return "was never scheduled, as its schedule is bad"
     if job.has_event(Event.DIE):
         return f"has failed for good{_quote(last)}"
+    if job.dropped is not None:
+        return describe_drop(job, grace, clock)
     if last is not None and last.outcome is not Outcome.OK:
         return f"{ENDS[last.outcome]} at {clock.name(last.started + last.took)}{_quote(last)}"
     if job.failure is not None:

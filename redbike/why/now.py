@@ -7,7 +7,7 @@ from redbike.state.inspected import JobState
 from redbike.state.keys import OWNER
 from redbike.state.records import ProcessRecord, Status, Streak
 from redbike.state.workers import Process
-from redbike.why.situation import ENDS, FAR, Situation
+from redbike.why.situation import ENDS, FAR, Situation, describe_drop
 from redbike.words import Event
 
 SOON = 10.0  # seconds within which a free worker takes the next job
@@ -129,6 +129,8 @@ def _explain_failure(situation: Situation, clock: Clock) -> str:
 def _explain_stop(situation: Situation, clock: Clock) -> str:
     status = Status.parse(situation.job.status)
     since = f" since {clock.name(status.time)}" if status else ""
+    if dropped := describe_drop(situation.job, situation.grace, clock):
+        return f"It {dropped}. redbike run runs it all the same."
     schedule, last = situation.schedule, next(iter(situation.runs), None)
     if schedule is not None and schedule.never_runs and last:
         return (

@@ -7,7 +7,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.state.history import PastRun
 from redbike.state.log import LogEntry
 from redbike.why.now import explain_pause, explain_waiting
-from redbike.why.situation import ENDS, Situation
+from redbike.why.situation import ENDS, Situation, describe_drop
 
 CENTURY = 3.2e9  # seconds
 CLOSE = 0.001  # seconds by which the due time of an occurrence may differ from that of its run
@@ -19,6 +19,8 @@ def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock
     going = [run for run in situation.runs if run.started <= at <= run.started + run.took]
     due = None if schedule is None else find_last(schedule, at)
     if due is None:
+        if situation.job.dropped is not None and situation.job.dropped <= at:
+            return f"It {describe_drop(situation.job, situation.grace, clock)}."
         # A schedule that has run out, or was stopped, says nothing of what it was.
         if run := next(iter(going or [run for run in situation.runs if run.due <= at]), None):
             return _describe_run(run, clock)

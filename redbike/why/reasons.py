@@ -11,11 +11,12 @@ from redbike.why.situation import FAR, Situation
 
 
 class Reasons:
-    """Explains jobs of `store`. Times are shown in the IANA zone `timezone`."""
+    """Explains jobs of `store`. Times are shown in the IANA zone `timezone`; `grace` is the setting of this name."""
 
-    def __init__(self, store: Store, timezone: str) -> None:
+    def __init__(self, store: Store, timezone: str, grace: float = 0.0) -> None:
         self._store = store
         self._timezone = timezone
+        self._grace = grace
 
     def explain(self, jobid: str, at: float | None = None) -> str:
         """Return why `jobid` does not run now, or did not when it was due last, `at` or before (epoch seconds).
@@ -45,6 +46,7 @@ class Reasons:
             processes=store.workers.list_all(),
             ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
             flying=found[queue].in_flight if queue in found else 0,
+            grace=self._grace,
         )
 
     def _find_queue(self, job: JobState) -> str:

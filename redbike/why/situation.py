@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from redbike.errors import BadSchedule
+from redbike.options import parse_options
 from redbike.running.schedules import find_schedule
+from redbike.schedule.forecast import Clock, format_length
 from redbike.schedule.kinds import Schedule
 from redbike.state.gates import Gate
 from redbike.state.history import PastRun
@@ -35,6 +37,7 @@ class Situation:
     processes: Sequence[Process]
     ahead: int | None = None  # jobs before it in its queue; None for more than `FAR`
     flying: int = 0  # runs of its queue
+    grace: float = 0.0  # the setting of this name
 
     @property
     def schedule(self) -> Schedule | None:
@@ -55,6 +58,18 @@ def read_schedule(job: JobState) -> Schedule | None:
         return None if job.schedule is None else find_schedule(job.jobid, job.schedule, job.options)
     except BadSchedule:
         return None
+
+
+def describe_drop(job: JobState, grace: float, clock: Clock) -> str:
+    """Return that a job which was to run once was dropped, as the end of a sentence; "" if it was not.
+
+    `grace` is the setting. It may be another one by now: then its length is not told.
+    """
+    if job.dropped is None:
+        return ""
+    own = parse_options(job.options).get("grace", grace)
+    length = f" of {format_length(float(own))}" if own else ""
+    return f"never ran: it was due at {clock.name(job.dropped)}, and its grace{length} had passed before it could run"
 
 
 def works(process: Process, queue: str) -> bool:

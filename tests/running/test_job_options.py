@@ -27,7 +27,7 @@ from redbike.state.namespace import STEP
 from redbike.state.records import Streak
 from redbike.state.run import LEASE, Answer, Placement, Run
 from tests.states import end
-from tests.verbs import dispatch, set_job, set_one, survey, take_many, take_one
+from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many, take_one
 
 JOB, QUEUE = "job:A", "work-A"
 HOUR, DAY = 3600.0, 86400.0
@@ -151,7 +151,14 @@ def test_a_one_off_that_is_late_is_stopped_and_stays_so_when_it_is_loaded_again(
     assert make_dispatcher(Settings(grace=60.0)).dispatch_due(MIDNIGHT + DAY) == 0
     found = state(store)
     assert (found.schedule, found.status[:3], found.skipped) == ("STOP", "STP", {"late": 1})
+    assert found.dropped == MIDNIGHT + HOUR
     assert list(fsck(store)) == []
+    # Whoever wants it all the same has the run that did not begin, and then it has run.
+    run_job(store.at(MIDNIGHT + DAY), JOB)
+    taken = take_one(store.at(MIDNIGHT + DAY), [(QUEUE, 500.0)], "tag")
+    assert (taken.due, taken.attempt) == (MIDNIGHT + HOUR, 1)
+    store.at(MIDNIGHT + DAY).runs.end(taken, place_done(taken, None, Settings(), MIDNIGHT + DAY))
+    assert (state(store).status[:3], state(store).dropped) == ("STP", None)
 
 
 def test_what_has_no_due_times_of_its_own_is_never_late(store, make_dispatcher):

@@ -169,7 +169,7 @@ def test_a_one_off_that_is_late_when_its_job_is_resumed_ends(store, text):
     assert resume(store.at(due + 601), Settings(grace=600.0), [JOB]) == ["stopped"]
     found = inspect(store)
     assert (found.schedule, found.status[:3], found.skipped) == ("STOP", "STP", {"late": 1})
-    assert (found.timeline, found.waiting, found.pause) == (None, None, None)
+    assert (found.timeline, found.waiting, found.pause, found.dropped) == (None, None, None, due)
     assert list(fsck(store)) == []
 
 

@@ -10,16 +10,18 @@ from redbike.config import Settings
 from redbike.schedule.parser import parse
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
+from redbike.state.jobs import JobToSet
 from redbike.state.run import Placement
 from redbike.state.store import Store
 from redbike.state.workers import LOST
 from redbike.steering.cancelling import cancel_jobs
+from redbike.watching.health import check_health
 from redbike.why.past import find_last
 from redbike.why.reasons import Reasons
-from redbike.words import Outcome
+from redbike.words import Outcome, Skip
 from tests import states
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
-from tests.verbs import set_job, take_one
+from tests.verbs import set_job, set_one, take_one
 
 
 def at(moment, zone="UTC"):
@@ -86,6 +88,21 @@ FIRST = "Thursday, 1 January 1970 at 00:00 UTC"
 def test_it_is_tried_again_later(store):
     states.waiting_to_retry(store)
     assert why(store, START + 2) == f"Its occurrence of {at(START)} is tried again at {at(DUE)}, in 48 s."
+
+
+@pytest.mark.parametrize(
+    ("own", "setting", "length"), [("grace", 0, " of 15 min"), (None, 60, " of 1 min"), (None, 0, "")]
+)
+def test_it_never_ran_as_its_grace_had_passed(store, own, setting, length):
+    options = '{"grace":900}' if own else ""
+    set_one(store.at(START), JobToSet(JOB, f"AT:{DUE}", DUE, True, QUEUE, options=options))
+    assert store.at(DUE + 901).timeline.skip(JOB, f"{DUE:g}", f"AT:{DUE}", None, 1, Skip.LATE)
+    never = f"It never ran: it was due at {at(DUE)}, and its grace{length} had passed before it could run."
+    reasons = Reasons(store.at(DUE + 950), "UTC", setting)
+    assert reasons.explain(JOB) == f"{never} redbike run runs it all the same."
+    assert (reasons.explain(JOB, DUE + 5), "never" in reasons.explain(JOB, DUE - 5)) == (never, False)
+    health = check_health(store.at(DUE + 950), [JOB], 60.0, "UTC", setting)
+    assert health.problems[-1] == f"{JOB} {never.removeprefix('It ').removesuffix('.')}"
 
 
 def test_it_is_due_and_no_dispatcher_is_there(store):
