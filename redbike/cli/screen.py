@@ -80,9 +80,9 @@ def _list_sections(view: View, clock: Clock) -> list[Section]:
         Column("SCHEDULE", lambda job: make_text((job.schedule or NOTHING).splitlines()[-1]), Width.CUT),
     )
     failures = (
-        Column("FAILED", lambda failure: make_text(str(failure.get("jobid")), WRONG), Width.FOLDED),
-        Column("WHEN", lambda failure: make_text(_measure(failure.get("failed"), clock))),
-        Column("ERROR", lambda failure: make_text(str(failure.get("error"))), Width.CUT),
+        Column("FAILED", lambda failure: make_text(failure.jobid, WRONG), Width.FOLDED),
+        Column("WHEN", lambda failure: make_text(clock.measure(failure.failed))),
+        Column("ERROR", lambda failure: make_text(failure.error), Width.CUT),
     )
     return [
         Section(list_queue_columns(clock), sort_queues(glance.queues), len(glance.queues)),
@@ -94,10 +94,6 @@ def _list_sections(view: View, clock: Clock) -> list[Section]:
 
 def _show_due(job: Job, clock: Clock) -> Text:
     return make_text(clock.measure(job.next_run), WRONG if job.is_overdue else "")
-
-
-def _measure(moment: object, clock: Clock) -> str:
-    return clock.measure(float(moment)) if isinstance(moment, int | float) else NOTHING
 
 
 def _fill(sections: Sequence[Section], width: int, height: int) -> Iterator[RenderableType]:

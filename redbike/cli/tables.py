@@ -51,7 +51,7 @@ class Column(NamedTuple):
 
 
 def choose_jobs(jobs: Iterable[Job], limit: int | None) -> tuple[list[Job], int]:
-    """Return the first jobs, by what has failed, what is overdue, what is paused, and then by when they are due.
+    """Return the first jobs: those that are dead, that have failed, are overdue, are paused; then by when they are due.
 
     Return how many there are in all, too.
     """
@@ -172,7 +172,13 @@ def print_title(title: str) -> None:
 
 
 def _urgency(job: Job) -> tuple[int, float, str]:
-    flags = (job.has_failed or job.status == Event.BAD, job.is_overdue, job.paused is not None, job.is_running)
+    flags = (
+        job.is_dead,
+        job.has_failed or job.status == Event.BAD,
+        job.is_overdue,
+        job.paused is not None,
+        job.is_running,
+    )
     rank = next((number for number, flag in enumerate(flags) if flag), len(flags))
     return rank, math.inf if job.next_run is None else job.next_run, job.jobid
 

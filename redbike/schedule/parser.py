@@ -51,6 +51,15 @@ def is_one_off(text: str) -> bool:
         return False
 
 
+def recurs(text: str) -> bool:
+    """Tell whether a job with this stored schedule runs more than once; False for an invalid text."""
+    try:
+        schedule = parse_stored(text)
+    except BadSchedule:
+        return False
+    return not (schedule.runs_once or schedule.never_runs)
+
+
 def _find_kind(text: str) -> tuple[type[Keyword] | None, str]:
     """Return the kind of a text that begins with a keyword, and what is behind that; None if it has no keyword."""
     keyword, colon, rest = text.partition(":")

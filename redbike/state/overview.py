@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from redbike.errors import RedbikeError, Unreachable
+from redbike.schedule.parser import recurs
 from redbike.serving.refusals import translate_errors
 from redbike.state import gates
 from redbike.state.history import PastRun, read_newest
@@ -39,6 +40,11 @@ class Job:
     def never_ran(self) -> bool:
         """Tell whether nothing is known of a run; see the option ``history``."""
         return not self.is_running and self.last_started is None and self.status != Event.DIE
+
+    @property
+    def is_dead(self) -> bool:
+        """Tell whether it has failed for good, though its schedule would go on."""
+        return self.status == Event.DIE and self.schedule is not None and recurs(self.schedule)
 
 
 @dataclass(frozen=True, slots=True)

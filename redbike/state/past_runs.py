@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from redbike.schedule.parser import recurs
 from redbike.state.entries import Digest
 from redbike.state.history import PastRun, read_runs
 from redbike.state.inspected import parse_failure
@@ -15,12 +16,14 @@ from redbike.state.namespace import Namespace
 from redbike.state.paging import FEW, MOST_SCANNED, Place, measure_cursor
 from redbike.state.ranks import Entry, Ranks
 from redbike.state.records import decode, encode
+from redbike.words import Event
 
 ROWS = 100  # runs from which on a page is full
 NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, that are read for the newest runs of all
 MOST, MOST_BYTES = 1000, 128_000  # entries, and their size, up to which all of them are read if few jobs have runs
 PATIENCE = 0.04  # seconds after which a page looks at no further histories
 PAGE = 100  # histories, or failures, in one request
+MOST_FAILED = 1000  # jobs that have failed, of which is asked which are dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,13 @@ class FailurePage:
     following: Entry | None = None  # where the next ones begin
 
 
+class Dead(NamedTuple):
+    """Jobs that have failed for good though their schedules would go on; the one that failed last is the first."""
+
+    jobids: list[str]
+    failures: list[Failure]  # of the first ones
+
+
 class PastRuns:
     """Reads ended runs and failures, a page at a time."""
 
@@ -121,6 +131,28 @@ class PastRuns:
                 found.following = page[-1]
                 break
         return found
+
+    def find_dead(self, rows: int) -> Dead:
+        """Return the jobs that are dead, of the last `MOST_FAILED` that have failed, and the failures of `rows`."""
+        client: Any = self._namespace.client
+        keys = self._namespace.keys
+        kinds = (keys.failure_times, "zset"), (keys.statuses, "hash"), (keys.schedules, "hash")
+        with self._namespace.translate(*kinds):
+            failed = client.zrange(keys.failure_times, -MOST_FAILED, -1, withscores=True)[::-1]
+            if not failed:
+                return Dead([], [])
+            names = [member for member, _ in failed]
+            with client.pipeline(transaction=True) as pipeline:
+                pipeline.hmget(keys.statuses, names)
+                pipeline.hmget(keys.schedules, names)
+                statuses, schedules = pipeline.execute()
+        dead = [
+            (score, member)
+            for (member, score), status, text in zip(failed, statuses, schedules, strict=True)
+            if (status or b"").startswith(f"{Event.DIE}:".encode()) and recurs(decode(text))
+        ]
+        first = dead[:rows]
+        return Dead([decode(member) for _, member in dead], self._fetch_failures(first) if first else [])
 
     def count_jobs(self) -> int:
         """Return how many jobs have runs that are archived."""

@@ -200,15 +200,6 @@ class Questions:
                     if failure is not None:
                         yield failure
 
-    def list_newest_failures(self, number: int) -> list[dict[str, Any]]:
-        """Return the last failures that are kept, the newest first."""
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
-        keys = self._namespace.keys
-        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
-            jobids = client.zrange(keys.failure_times, -number, -1)[::-1]
-            kept = client.hmget(keys.failures, jobids) if jobids else []
-        return [failure for failure in (parse_failure(decode(each)) for each in kept) if failure is not None]
-
     def list_failures_between(self, since: float, until: float, most: int) -> list[dict[str, Any]]:
         """Return the last failures of jobs that failed from `since` to `until`, the oldest first; `most` at most."""
         client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for

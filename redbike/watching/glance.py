@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from redbike.state.depths import Queue
 from redbike.state.overview import Job
+from redbike.state.past_runs import Dead, Failure
 from redbike.state.store import Store
 from redbike.state.totals import Total
 from redbike.state.workers import Process
+
+NAMED = 5  # dead jobs whose failures are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class Glance:
     processes: Sequence[Process]  # lost ones first
     queues: Sequence[Queue]
     is_paused: bool  # everything is
+    dead: Dead
 
     @property
     def now(self) -> float:
@@ -32,7 +35,7 @@ class View:
 
     glance: Glance
     soonest: Sequence[Job]  # those that are due first; their last runs are not told
-    failures: Sequence[dict[str, Any]]  # the newest ones, see `redbike.running.policies.make_failure`
+    failures: Sequence[Failure]  # those of dead jobs, and then the newest ones
 
 
 def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> Glance:
@@ -40,13 +43,14 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> 
     total = store.totals.read(max_lag)
     processes, queues = store.workers.list_all(), store.depths.list_all(with_rates)
     is_paused = any(gate.queue == "" and gate.pause and gate.pause.holds(total.now) for gate in store.gates.list_all())
-    return Glance(total, processes, queues, is_paused)
+    dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
+    return Glance(total, processes, queues, is_paused, dead)
 
 
 def read_view(store: Store, number: int, max_lag: float = 0.0) -> View:
-    """Read a glance, the `number` jobs that are due first, and as many of the newest failures."""
-    return View(
-        glance=read_glance(store, max_lag),
-        soonest=store.overview.list_soonest(number),
-        failures=store.questions.list_newest_failures(number),
-    )
+    """Read a glance, the `number` jobs that are due first, and as many failures."""
+    glance = read_glance(store, max_lag)
+    first, known = glance.dead.failures, set(glance.dead.jobids)
+    newest = store.past.read_failures(None, number).failures if glance.total.failing else []
+    failures = [*first, *(each for each in newest if each.jobid not in known)]
+    return View(glance, store.overview.list_soonest(number), failures[:number])

@@ -13,6 +13,7 @@ from redbike.state.depths import Queue
 from redbike.state.history import PastRun, read_newest
 from redbike.state.inspected import JobState
 from redbike.state.namespace import PAGE
+from redbike.state.past_runs import Dead
 from redbike.state.store import Store
 from redbike.state.workers import Process
 from redbike.steering.patterns import expand
@@ -34,15 +35,16 @@ class Health:
 
     `problems` are sentences without an end, none if all is well. `figures` are those of the instant, by name: ``lag``
     (seconds for which the oldest job that is due has waited), ``overdue`` (jobs that no dispatcher has moved in time),
-    ``waiting`` and ``in_flight`` (jobs), ``failing`` (jobs that have failed and not succeeded since), ``dispatchers``,
-    ``workers`` (those that are alive) and ``lost`` (both kinds, of late).
+    ``waiting`` and ``in_flight`` (jobs), ``failing`` (jobs that have failed and not succeeded since), ``dead`` (those
+    of them that have failed for good though their schedules would go on), ``dispatchers``, ``workers`` (those that are
+    alive) and ``lost`` (both kinds, of late).
     """
 
     problems: tuple[str, ...]
     figures: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
     paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
-    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``lost`` or ``jobs``
+    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``lost``, ``dead`` or ``jobs``
     topics: tuple[str, ...] = ()
 
     @property
@@ -78,7 +80,8 @@ def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone
     No job may be due for more than `max_lag` seconds. `grace` is the setting. Raise `BadJobId`.
     """
     found = read_glance(store, max_lag, with_rates=False)
-    jobs = _check_jobs(store, patterns, Clock(found.now, timezone), max_lag, grace)
+    named = frozenset(failure.jobid for failure in found.dead.failures[:MOST])
+    jobs = _check_jobs(store, patterns, Clock(found.now, timezone), max_lag, grace, named)
     return judge(found, max_lag, _list_some(jobs))
 
 
@@ -89,6 +92,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     lost = [each for each in found.processes if each.state == "lost" and now - each.seen < RECENT]
     alive = [each for each in found.processes if each.state == "alive"]
     found_of = {
+        "dead": list(_check_dead(found.dead)),
         "dispatchers": list(_check_dispatchers(alive)),
         "overdue": list(_check_overdue(overdue, first, now)),
         "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))),
@@ -106,12 +110,21 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "waiting": sum(queue.waiting for queue in queues),
         "in_flight": sum(queue.in_flight for queue in queues),
         "failing": total.failing,
+        "dead": len(found.dead.jobids),
         "dispatchers": sum(each.kind == "dispatcher" for each in alive),
         "workers": sum(each.kind == "worker" for each in alive),
         "lost": len(lost),
     }
     paused = ("everything",) if found.is_paused else tuple(each.queue for each in queues if each.paused is not None)
     return Health(problems, figures, max_lag, paused, topics)
+
+
+def _check_dead(dead: Dead) -> Iterator[str]:
+    for failure in dead.failures[:MOST]:
+        error = f": {failure.error}" if failure.error else ""
+        yield f"{failure.jobid} has failed for good, and its schedule does not go on{error}"
+    if (more := len(dead.jobids) - MOST) > 0:
+        yield f"and {more:,} more of that kind"
 
 
 def _check_dispatchers(alive: Sequence[Process]) -> Iterator[str]:
@@ -141,7 +154,10 @@ def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:
         yield f"the {process.kind} {process.id} was lost {format_length(now - process.seen)} ago"
 
 
-def _check_jobs(store: Store, patterns: Sequence[str], clock: Clock, max_lag: float, grace: float) -> Iterator[str]:
+def _check_jobs(
+    store: Store, patterns: Sequence[str], clock: Clock, max_lag: float, grace: float, named: frozenset[str]
+) -> Iterator[str]:
+    """Yield what is wrong with the jobs of `patterns`, but for those that were `named` already."""
     for pattern in patterns:
         # First what may be archived meanwhile: then it is read twice, and not missed.
         newest = store.journal.read_newest()
@@ -150,6 +166,8 @@ def _check_jobs(store: Store, patterns: Sequence[str], clock: Clock, max_lag: fl
             while page := list(islice(jobids, PAGE)):
                 for job in store.questions.inspect(page):
                     last = newest[job.jobid] if job.jobid in newest else read_newest(job.jobid, job.history)
+                    if job.jobid in named:
+                        continue
                     if problem := _check_job(store, job, last, clock, max_lag, grace):
                         yield f"{job.jobid} {problem}"
         except NoSuchJob as error:

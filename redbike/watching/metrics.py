@@ -69,7 +69,7 @@ class Figures(Collector):
 
 def _collect(store: Store) -> Iterator[Metric]:
     total = store.totals.read()
-    yield from _describe_jobs(total)
+    yield from _describe_jobs(total, len(store.past.find_dead(0).jobids) if total.failing else 0)
     queues = store.depths.list_all(with_rates=False)
     # Always the same ones, as far as possible: a series with gaps cannot be read.
     shown = {queue.queue for queue in queues[:MOST_QUEUES]}
@@ -85,7 +85,7 @@ def _collect(store: Store) -> Iterator[Metric]:
     yield processes
 
 
-def _describe_jobs(total: Total) -> Iterator[Metric]:
+def _describe_jobs(total: Total, dead: int) -> Iterator[Metric]:
     lag = 0.0 if total.first_due is None else max(0.0, total.now - total.first_due)
     for name, text, value in (
         ("redbike_jobs", "Jobs that have a schedule.", total.jobs),
@@ -94,6 +94,7 @@ def _describe_jobs(total: Total) -> Iterator[Metric]:
         ("redbike_dispatch_lag_seconds", "For how long the first of these has been due.", lag),
         ("redbike_paused_jobs", "Jobs that are paused.", total.paused),
         ("redbike_failing_jobs", "Jobs that have failed and not succeeded since.", total.failing),
+        ("redbike_dead_jobs", "Those of them that have failed for good though their schedules would go on.", dead),
         ("redbike_unarchived_entries", "Entries of the journal of ended runs that wait.", total.unarchived),
     ):
         yield GaugeMetricFamily(name, text, value=value)

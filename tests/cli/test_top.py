@@ -242,7 +242,7 @@ def test_the_newest_failures_come_first(bike):
         bike.set(f"bad{n}:A", "NOW")
         bike.work_one()
     view = read_view(bike.store, 60)
-    newest = [failure["jobid"] for failure in view.failures]
+    newest = [failure.jobid for failure in view.failures]
     assert newest == [f"bad{n}:A" for n in range(69, 9, -1)]
 
 

@@ -6,15 +6,19 @@ from datetime import UTC, datetime
 import pytest
 
 from redbike import BadConfig, BadJobId, Health, Redbike, RoundRobin
+from redbike.cli.tables import choose_jobs
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
+from redbike.state.overview import Wanted
+from redbike.state.run import Placement
 from redbike.state.store import Store
 from redbike.state.workers import LOST
+from redbike.watching.glance import read_view
 from redbike.watching.health import MOST, RECENT, check_health
 from redbike.words import Outcome
 from tests import states
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START
-from tests.verbs import run_job, set_job
+from tests.verbs import run_job, set_job, take_one
 
 MINUTE = 60.0
 
@@ -55,14 +59,14 @@ def test_all_is_well(staffed):
     assert health.is_well
     assert health.format_line() == (
         "OK: 1 dispatcher, 1 worker, 0 waiting, 0 running | lag=0.000s;60 overdue=0 waiting=0 in_flight=0 failing=0 "
-        "dispatchers=1 workers=1 lost=0"
+        "dead=0 dispatchers=1 workers=1 lost=0"
     )
     states.queue(staffed)
     states.take(staffed, now=NOW)
     set_job(staffed.at(NOW), "other:A", OLD, NOW)
     assert check(staffed, now=NOW + 2).format_line() == (
         "OK: 1 dispatcher, 1 worker, 1 waiting, 1 running | lag=2.000s;60 overdue=0 waiting=1 in_flight=1 failing=0 "
-        "dispatchers=1 workers=1 lost=0"
+        "dead=0 dispatchers=1 workers=1 lost=0"
     )
 
 
@@ -71,6 +75,37 @@ def test_no_dispatcher_goes_round(store):
     sign(store, "worker")
     sign(store, "dispatcher", now=NOW - LOST - 1)
     assert check(store).problems == ("no dispatcher goes round", "the dispatcher web1:1:Ownerd01 was lost 16 s ago")
+
+
+def test_a_recurring_job_that_has_failed_for_good_comes_first(store):
+    bury(store, "once:A", f"AT:{START}")
+    assert check(store).problems == ("no dispatcher goes round",), "its only run was to be that one"
+    bury(store, JOB, OLD)
+    dead = f"{JOB} has failed for good, and its schedule does not go on: it broke"
+    health = check(store, JOB)
+    assert health.problems == (dead, "no dispatcher goes round"), "once, whoever asks for it"
+    assert (health.figures["failing"], health.figures["dead"], health.topics[0]) == (2, 1, "dead")
+    view = read_view(store.at(NOW), 10)
+    assert [failure.jobid for failure in view.failures] == [JOB, "once:A"]
+    bury(store, "twice:A", f"AT:{START}", START + 90)
+    assert [failure.jobid for failure in read_view(store.at(NOW), 2).failures] == [JOB, "twice:A"]
+    jobs, _ = choose_jobs(store.overview.list_jobs(Wanted()), None)
+    assert [job.jobid for job in jobs] == [JOB, "once:A", "twice:A"]
+    for number in range(MOST + 1):
+        bury(store, f"more{number}:A", OLD)
+    first = check(store, "*:A").problems
+    assert first[MOST : MOST + 2] == ("and 2 more of that kind", "no dispatcher goes round")
+    others = (JOB, "more0:A", "once:A", "twice:A")
+    assert sorted(first[MOST + 2 :]) == sorted(f"{jobid} has failed for good" for jobid in others)
+    run_job(store.at(NOW), JOB)
+    assert not any(problem.startswith(JOB) for problem in check(store).problems), "somebody has seen to it"
+
+
+def bury(store, jobid, schedule, moment=START):
+    set_job(store.at(moment), jobid, schedule, moment)
+    run = take_one(store.at(moment), [(QUEUE, 50.0)], f"tag{jobid}")
+    failure = {"jobid": jobid, "due": moment, "attempt": 1, "error": "it broke"}
+    store.at(moment + 1).runs.end(run, Placement("die", failure=failure))
 
 
 def test_jobs_are_overdue(staffed):
@@ -151,7 +186,7 @@ def test_processes_are_lost(staffed):
     ("make", "now", "said"),
     [
         (states.bad, NOW, f"{JOB} was never scheduled, as its schedule is bad"),
-        (states.dead, NOW, f"{JOB} has failed for good"),
+        (states.dead, NOW, f"{JOB} has failed for good, and its schedule does not go on: it broke"),
         (states.timeline, DUE + MINUTE, f"{JOB} has been due since {at(DUE)} and does not run"),
         (states.timeline, DUE + MINUTE - 1, ""),
         (states.queue, START + MINUTE, f"{JOB} has been due since {at(START)} and does not run"),
@@ -166,7 +201,8 @@ def test_a_job_that_is_named(store, make, now, said):
     problems = [problem for problem in check(store, JOB, now=now).problems if problem.startswith(JOB)]
     assert problems == [said][: bool(said)]
     assert [each for each in check(store, "*", now=now).problems if each.startswith(JOB)] == problems
-    assert [each for each in check(store, now=now).problems if each.startswith(JOB)] == []
+    others = [each for each in check(store, now=now).problems if each.startswith(JOB)]
+    assert others == (problems if make is states.dead else [])
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
@@ -233,9 +269,9 @@ def test_a_job_that_somebody_has_set_since_it_was_due(staffed):
 def test_a_job_that_is_not_there(staffed):
     states.dead(staffed)
     assert check(staffed, "other:A", "x*", JOB).problems == (
+        f"{JOB} has failed for good, and its schedule does not go on: it broke",
         "no such job: 'other:A'",
         "no job matches 'x*'",
-        f"{JOB} has failed for good",
     )
 
 

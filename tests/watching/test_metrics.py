@@ -55,6 +55,7 @@ def test_an_empty_server(store):
         "redbike_dispatch_lag_seconds",
         "redbike_paused_jobs",
         "redbike_failing_jobs",
+        "redbike_dead_jobs",
         "redbike_unarchived_entries",
         "redbike_skipped_total",
         "redbike_processes",

@@ -130,6 +130,19 @@ def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
     assert {"workers", "queues"} <= set(found.links)
 
 
+def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page, bike):
+    bike.set("dead:A", "EVERY:1h", data={"error": "no space"})
+    bike.run("dead:A")
+    bike.work_one()
+    for n in range(12):
+        bike.set(f"once{n}:A", "NOW", data={"error": "no luck"})
+        bike.work_one()
+    found = read(page.get("/"))
+    dead = "dead:A has failed for good, and its schedule does not go on: ValueError: no space"
+    assert found.words.index(dead) < found.words.index("no dispatcher goes round")
+    assert found.words.index("What failed lately dead:A") > 0
+
+
 def test_every_number_of_the_overview_leads_to_what_it_counts(page, some):
     found = read(page.get("/"))
     for link in found.links:

@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.schedule.forecast import Clock
-from redbike.state.past_runs import read_failure
 from redbike.watching.glance import View
 from redbike.watching.health import MAX_LAG, Health, judge
 from redbike.web.charts import draw_hour
@@ -16,6 +15,7 @@ from redbike.web.site import SHOWN, Site
 
 # Where one sees more of a problem.
 PLACES = {
+    "dead": "failures?as=list",
     "dispatchers": "workers",
     "overdue": "jobs?overdue=1",
     "queues": "queues",
@@ -29,7 +29,6 @@ def show_overview(site: Site, request: Request) -> Response:
     view = site.view.get()
     clock = Clock(view.glance.now, site.bike.settings.timezone)
     health = judge(view.glance, MAX_LAG)
-    failures = [read_failure(str(each.get("jobid", "")), _read_time(each), each) for each in view.failures]
     return site.answer(
         request,
         "overview.html",
@@ -41,7 +40,7 @@ def show_overview(site: Site, request: Request) -> Response:
         queues=view.glance.queues,
         charts=draw_charts(site, clock.now),
         charts_since=site.samples.since,
-        failures=failures,
+        failures=view.failures,
         soonest=view.soonest,
         processes=view.glance.processes[:SHOWN],
         more_processes=max(0, len(view.glance.processes) - SHOWN),
@@ -65,8 +64,3 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     yield "have failed", show_number(total.failing), "failures"
     yield "are paused", show_number(total.paused), "jobs?paused=1"
     yield "lag", show_length(figures["lag"]), "queues"
-
-
-def _read_time(kept: dict[str, object]) -> float:
-    moment = kept.get("failed")
-    return float(moment) if isinstance(moment, int | float) else 0.0
