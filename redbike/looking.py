@@ -163,14 +163,15 @@ class Looking:
         return Figures(lambda: self.store).format()
 
     def agenda(
-        self, *patterns: str, hours: float = 24, after: InstantLike | None = None,
+        self, *patterns: str, hours: float = 24, after: InstantLike | None = None, queue: str | None = None,
         report: Callable[[int, int], None] | None = None
     ) -> Agenda:  # fmt: skip
         """What will run in the next `hours`, or from `after` on: by quarters, and the densest minutes.
 
-        Of all jobs, or of those that `patterns` name. It ends with a whole quarter of an hour. `report` hears now and
-        then how many jobs of how many were looked at. Raises `NoSuchJob` where nothing has that id or matches,
-        `BadJobId` for a bad pattern, and `BadConfig` for bad hours, at most a week, or an instant that is past.
+        Of all jobs, or of those that `patterns` name, and of `queue` alone, as `jobs` takes it. It ends with a whole
+        quarter of an hour. `report` hears now and then how many jobs of how many were looked at. Raises `NoSuchJob`
+        where nothing has that id or matches, `BadJobId` for a bad pattern, `BadQueueName`, and `BadConfig` for bad
+        hours, at most a week, or an instant that is past.
         """
         if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= MOST_HOURS:
             raise BadConfig(f"bad hours {quote(hours)}: a number up to {MOST_HOURS} is needed")
@@ -184,7 +185,8 @@ class Looking:
         # Minutes are what is counted.
         start = max(now, math.floor(start / 60) * 60)
         jobids = expand(self.store.questions, patterns) if patterns else None
-        return make_agenda(self.store, start, hours, now, jobids, report)
+        name = None if queue is None else self._find_queue(queue)
+        return make_agenda(self.store, start, hours, now, jobids, report, name)
 
     def check(self, report: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong with the stored jobs, and what one should know of them, streamed; nothing is changed.

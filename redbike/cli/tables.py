@@ -16,7 +16,7 @@ from rich.text import Text
 from redbike.schedule.forecast import NOTHING, Clock, format_took
 from redbike.state.depths import Queue
 from redbike.state.history import PastRun
-from redbike.state.log import LogEntry
+from redbike.state.log import LogEntry, localize
 from redbike.state.overview import Job
 from redbike.state.workers import Process
 from redbike.syncing.changes import Change
@@ -150,7 +150,7 @@ def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
         Column("WHO", lambda entry: make_text(entry.who), is_extra=True),
         Column("ACTION", lambda entry: make_text(entry.action)),
         Column("JOB", lambda entry: make_text(entry.jobid or NOTHING), Width.FOLDED),
-        Column("DETAIL", lambda entry: make_text(entry.detail), Width.CUT),
+        Column("DETAIL", lambda entry: make_text(localize(entry.detail, clock.name)), Width.CUT),
     )
     _print(columns, list(entries))
 

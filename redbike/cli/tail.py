@@ -19,7 +19,7 @@ from redbike.processes.signals import leave_to_others
 from redbike.redbike import Redbike
 from redbike.schedule.forecast import Clock, format_took
 from redbike.state.history import PastRun
-from redbike.state.log import LogEntry
+from redbike.state.log import LogEntry, localize
 from redbike.steering.matching import compile_patterns
 from redbike.steering.patterns import check_pattern
 from redbike.texts import escape
@@ -181,7 +181,8 @@ def _make_line(event: PastRun | LogEntry) -> Line:
 
 def _describe(line: Line, clock: Clock) -> str:
     """Return a line for a person."""
-    detail = f": {line.detail}" if line.detail else ""
+    what = localize(line.detail, clock.name) if line.took is None else line.detail
+    detail = f": {what}" if what else ""
     if line.took is None:
         said = f"{line.who}: {line.event} {line.jobid}".rstrip() + detail
     else:

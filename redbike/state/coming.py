@@ -1,6 +1,6 @@
 """The jobs that have something to run up to an instant, with what one needs to compute when."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -58,20 +58,27 @@ class Coming:
                 page = client.zrange(keys.timeline, first, min(number, first + PAGE) - 1)
             yield list(map(decode, page))
 
-    def list_pages(self, now: float, until: float, jobids: Iterable[str] | None = None) -> Iterator[list[ComingJob]]:
+    def list_pages(
+        self,
+        now: float,
+        until: float,
+        jobids: Iterable[str] | None = None,
+        note_paused: Callable[[str], None] = lambda jobid: None,
+    ) -> Iterator[list[ComingJob]]:
         """Yield pages of the jobs that have something to run by `until`: of all, or of `jobids`.
 
-        `now` is Redis' clock. A job that moves meanwhile may be missing, or there twice.
+        `now` is Redis' clock. A job that moves meanwhile may be missing, or there twice. `note_paused` hears of each
+        job that is paused.
         """
         if jobids is not None:
             for page in _split(jobids):
-                yield list(self._look_at(page, now, until))
+                yield list(self._look_at(page, now, until, note_paused))
             return
         yield from self._list_timeline(now, until)
         keys = self._namespace.keys
         for key in (keys.queued, keys.running, keys.pauses):
             for page in _split(jobid for jobid, _ in self._questions.scan(key)):
-                yield list(self._look_at(page, now, until, key))
+                yield list(self._look_at(page, now, until, note_paused, key))
 
     def _list_timeline(self, now: float, until: float) -> Iterator[list[ComingJob]]:
         """Yield what is on the timeline, the last one first: a dispatcher takes them from the other end."""
@@ -114,7 +121,14 @@ class Coming:
             rank, score, number = pipeline.execute()
         return int(rank if score == due else number)
 
-    def _look_at(self, jobids: Sequence[str], now: float, until: float, only: str = "") -> Iterator[ComingJob]:
+    def _look_at(
+        self,
+        jobids: Sequence[str],
+        now: float,
+        until: float,
+        note_paused: Callable[[str], None],
+        only: str = "",
+    ) -> Iterator[ComingJob]:
         """Yield those of `jobids` that have something to run; with `only`, those for which this key says when."""
         keys = self._namespace.keys
         places = keys.queued, keys.running, keys.pauses
@@ -123,6 +137,8 @@ class Coming:
         columns = zip(jobids, schedules, options, histories, *records, dues, strict=True)
         for jobid, schedule, own, history, *record, due in columns:
             found = _find_moments(now, due, *map(decode, record))
+            if record[-1] is not None and schedule is not None and only in ("", keys.pauses):
+                note_paused(jobid)
             if schedule is None or found is None or (only and places[found[0]] != only):
                 continue
             _, queue, first, after = found

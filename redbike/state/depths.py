@@ -11,6 +11,7 @@ from redbike.state.namespace import PAGE, Namespace, read_json
 from redbike.state.records import RunRecord, decode, parse_number
 
 TOGETHER = 20  # queues that one script looks at
+MOST_LATE = 1000  # late jobs of a queue that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Queue:
     paused: float | None  #: since when the queue, or everything, is paused
     at_once: int | None  #: how many of its jobs may run at once
     rate: int | None  #: runs that ended in the last minute, up to 10 seconds more; None if nobody has asked for it
+    late: int = 0  #: those of them that have waited for too long, if that was asked for; 1,000 are counted at most
 
 
 class Depths:
@@ -34,8 +36,11 @@ class Depths:
         self._gates = Gates(namespace)
         self._journal = Journal(namespace)
 
-    def list_all(self, with_rates: bool = True) -> list[Queue]:
-        """Return all queues, by name. For their rates, all is read that has ended and is not archived yet."""
+    def list_all(self, with_rates: bool = True, late_since: float | None = None) -> list[Queue]:
+        """Return all queues, by name. For their rates, all is read that has ended and is not archived yet.
+
+        Those jobs are late that were due before `late_since`, in epoch seconds.
+        """
         client, keys = self._namespace.client, self._namespace.keys
         gates = {gate.queue: gate for gate in self._gates.list_all()}
         with translate_errors():
@@ -44,14 +49,14 @@ class Depths:
         flying, everything = self._count_flying(), gates.get("")
         ended: Counter[str] | None = None if with_rates else Counter()
         found = []
-        for name, waiting, oldest, now in self._read(names):
+        for name, waiting, oldest, late, now in self._read(names, late_since):
             ended = self._journal.count_recent(now) if ended is None else ended
             pauses = [gate.pause for gate in (gates.get(name), everything) if gate and gate.pause]
             since = [pause.since for pause in pauses if pause.holds(now)]
             gate = gates.get(name)
             at_once = gate.at_once if gate else None
             rate = ended[name] if with_rates else None
-            found.append(Queue(name, waiting, oldest, flying[name], min(since, default=None), at_once, rate))
+            found.append(Queue(name, waiting, oldest, flying[name], min(since, default=None), at_once, rate, late))
         return found
 
     def count_before(self, queue: str, jobid: str, most: int) -> int | None:
@@ -66,12 +71,13 @@ class Depths:
             place, length = pipeline.execute()
         return None if place is None else length - 1 - place
 
-    def _read(self, names: list[str]) -> Iterator[tuple[str, int, float | None, float]]:
+    def _read(self, names: list[str], since: float | None) -> Iterator[tuple[str, int, float | None, int, float]]:
+        given = {} if since is None else {"since": since, "most": MOST_LATE}
         for first in range(0, len(names), TOGETHER):
             page = names[first : first + TOGETHER]
-            told = read_json(self._namespace.run("depths", page)[1])
-            for name, waiting, oldest in zip(page, told["waiting"], told["oldest"], strict=True):
-                yield name, waiting, parse_number(oldest), float(told["now"])
+            told = read_json(self._namespace.run("depths", page, **given)[1])
+            for name, waiting, oldest, late in zip(page, told["waiting"], told["oldest"], told["late"], strict=True):
+                yield name, waiting, parse_number(oldest), late, float(told["now"])
 
     def _count_flying(self) -> Counter[str]:
         """Return how many jobs of each queue are in flight."""

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +19,8 @@ from redbike.texts import escape
 MAX_WHO = 200  # characters
 PAGE = 100  # entries in one request; each may name as many jobs
 
+# As `describe_pause` has it: at the beginning, or behind what is paused.
+_UNTIL = re.compile(r"\A(|all |queue .*? )until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)(?=:|\Z)", re.ASCII)
 _TIME = re.compile(rb'\["(%b)"' % MOMENT.encode(), re.ASCII)
 
 
@@ -140,6 +142,18 @@ def _is_jobid(text: str) -> bool:
         return bool(check_known_jobid(text))
     except BadJobId:
         return False
+
+
+def localize(detail: str, name: Callable[[float], str]) -> str:
+    """Return the detail of an entry with the instant until which something is paused as `name` names it."""
+
+    def rename(found: re.Match[str]) -> str:
+        try:
+            return f"{found[1]}until {name(datetime.fromisoformat(found[2]).timestamp())}"
+        except ValueError:
+            return found[0]  # somebody has put it there
+
+    return _UNTIL.sub(rename, detail, count=1)
 
 
 def describe_pause(until: float | None, reason: str, subject: str = "") -> str:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nlargest
@@ -84,7 +85,7 @@ class Agenda:
     jobs: int  #: that run
     runs: int
     continuous: int  #: jobs that run again as soon as they have run, which are not counted
-    paused: int  #: jobs of all that are paused; only those are counted whose pause ends by itself
+    paused: int  #: of these jobs, those that are paused; only those are counted whose pause ends by itself
 
     def __iter__(self) -> Iterator[Quarter]:
         return iter(self.quarters)
@@ -97,17 +98,23 @@ def make_agenda(
     now: float,
     jobids: Iterable[str] | None = None,
     report: Callable[[int, int], None] | None = None,
+    queue: str | None = None,
 ) -> Agenda:
-    """Look at all jobs, or at `jobids`: what do they run from `start` on, until a quarter ends?
+    """Look at all jobs, or at `jobids`, or at those of a queue: what do they run from `start` on, until a quarter ends?
 
     `report` hears how many jobs of how many were looked at.
     """
     end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
     number, paused = store.coming.count(end)
-    counting, done = Counting(start, end, now, store.queue_for), 0
-    for page in store.coming.list_pages(now, end, jobids):
+    counting, done, held = Counting(start, end, now, store.queue_for), 0, Counter[bool]()
+
+    def note_paused(jobid: str) -> None:
+        held[queue in (None, store.overview.name_queue(jobid))] += 1
+
+    for page in store.coming.list_pages(now, end, jobids, note_paused):
         for job in page:
-            counting.add(job)
+            if queue is None or counting.name_queue(job) == queue:
+                counting.add(job)
         done += len(page)
         if report:
             report(done, max(number, done))
@@ -127,7 +134,7 @@ def make_agenda(
         jobs=counting.jobs,
         runs=counting.runs,
         continuous=counting.continuous,
-        paused=paused,
+        paused=paused if jobids is queue is None else held[True],
     )
 
 

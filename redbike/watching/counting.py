@@ -75,7 +75,7 @@ class Counting:
 
     def add(self, job: ComingJob) -> None:
         """Count a job. One with a bad schedule does not run."""
-        queue = job.queue or self._name_queue(job.jobid)
+        queue = self.name_queue(job)
         cycle = self._find_cycle(job)
         key = (queue, *self._find_key(job, cycle))
         group = self.groups.get(key)
@@ -99,9 +99,12 @@ class Counting:
         load.seconds += seconds or 0.0
         load.unknown += seconds is None
 
-    def _name_queue(self, jobid: str) -> str:
+    def name_queue(self, job: ComingJob) -> str:
+        """Return the queue of a job; "" if nobody knows."""
+        if job.queue:
+            return job.queue
         try:
-            return self._queue_for(jobid)
+            return self._queue_for(job.jobid)
         except Unreachable:
             raise
         except RedbikeError:

@@ -39,9 +39,10 @@ class View:
 
 
 def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> Glance:
-    """Read all of it. Those jobs count as due that have been due for more than `max_lag` seconds."""
+    """Read all of it. Those jobs count as due, and as late, that have been due for more than `max_lag` seconds."""
     total = store.totals.read(max_lag)
-    processes, queues = store.workers.list_all(), store.depths.list_all(with_rates)
+    queues = store.depths.list_all(with_rates, total.now - max_lag if max_lag else None)
+    processes = store.workers.list_all()
     is_paused = any(gate.queue == "" and gate.pause and gate.pause.holds(total.now) for gate in store.gates.list_all())
     dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
     return Glance(total, processes, queues, is_paused, dead)

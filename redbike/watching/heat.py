@@ -46,13 +46,12 @@ class Strip:
     most: int  #: runs of that
 
 
-def make_grid(agenda: Agenda, span: Span, zone: str, queue: str | None = None) -> Grid:
-    """Return the heat of all queues, or of one, in the local time of the IANA zone `zone`."""
+def make_grid(agenda: Agenda, span: Span, zone: str) -> Grid:
+    """Return the heat of all queues in the local time of the IANA zone `zone`."""
     local, runs = ZoneInfo(zone), Counter[tuple[str, int]]()
     quarters = Counter[float]()
     for quarter in agenda.quarters:
-        if queue in (None, quarter.queue):
-            quarters[quarter.start] += quarter.runs
+        quarters[quarter.start] += quarter.runs
     start = math.floor(agenda.start / QUARTER) * QUARTER
     labels = dict[str, None]()
     for moment in range(start, math.ceil(agenda.end), QUARTER):

@@ -9,14 +9,14 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from redbike.schedule.forecast import format_took
+from redbike.schedule.forecast import Clock, format_took
 from redbike.state.history import PastRun, get_end
 from redbike.state.journal import MOST_ENTRIES
-from redbike.state.log import LogEntry
+from redbike.state.log import LogEntry, localize
 from redbike.state.store import Store
 from redbike.state.workers import Process
 from redbike.watching.unusual import WORDS, Unusual, judge_changes, judge_processes, judge_runs
@@ -82,12 +82,16 @@ class Incident:
         return sorted(ordered, key=lambda moment: moment.time)
 
 
-def gather(store: Store, since: float, until: float, now: float, patience: float) -> Incident:
-    """Return what is known of [`since`, `until`]; read the runs of all jobs for about `patience` seconds."""
+def gather(store: Store, since: float, until: float, now: float, patience: float, zone: str = "UTC") -> Incident:
+    """Return what is known of [`since`, `until`]; read the runs of all jobs for about `patience` seconds.
+
+    `zone` is the IANA zone in which times are told.
+    """
     deadline = time.monotonic() + patience
     incident = Incident(since, until, now)
     processes = store.workers.list_all()
-    changes = _read_changes(store, incident, deadline)
+    name = Clock(now, zone).name
+    changes = [replace(each, detail=localize(each.detail, name)) for each in _read_changes(store, incident, deadline)]
     failures = _read_failures(store, incident)
     named = list(dict.fromkeys([*failures, *(each.jobid for each in changes if each.jobid)]))
     busy = [jobid for process in processes for jobid in process.jobs]

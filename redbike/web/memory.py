@@ -26,6 +26,7 @@ class Note:
 
     text: str
     is_problem: bool = False
+    is_open: bool = False  # whether it goes on
 
 
 class Memory:

@@ -12,6 +12,7 @@ from redbike.steering.gates import Limits
 from redbike.steering.operator import check_reason, check_until
 from redbike.web.forms import Form, read_back
 from redbike.web.selection import ALL, Selection
+from redbike.web.steering import GOES_ON
 from redbike.words import Event
 
 NO_LIMIT = "none"  # takes a limit back
@@ -41,7 +42,8 @@ ACTIONS = {
         "The schedule goes on.",
         {
             "cancelled": "cancelled",
-            "unchanged": "cancelled already",
+            GOES_ON: "being told, as its run still goes on",
+            "unchanged": "told before, and its run still goes on",
             "idle": "without anything that waits or runs",
             "missing": "gone",
         },

@@ -22,6 +22,7 @@ from redbike.texts import escape
 
 BATCH = 500  # jobs between two looks at how it goes
 MAX_NAME = 100  # characters of what a proxy says who it is
+GOES_ON = "told"  # what becomes of a job whose run was cancelled, and has not ended yet
 
 
 @dataclass(slots=True)
@@ -71,11 +72,17 @@ class Steerer:
     def _verbs(self) -> dict[str, Callable[[Sequence[str]], list[Steered]]]:
         return {
             "run": lambda jobids: run_jobs(self.store, jobids),
-            "cancel": lambda jobids: cancel_jobs(self.store, jobids, self.settings),
+            "cancel": self._cancel,
             "pause": lambda jobids: pause_found(self.store, jobids, self._until, self._reason),
             "resume": self._resume,
             "unset": self._unset,
         }
+
+    def _cancel(self, jobids: Sequence[str]) -> list[Steered]:
+        done = cancel_jobs(self.store, jobids, self.settings)
+        states = self.store.questions.inspect([jobid for jobid, word in done if word == "cancelled"])
+        going = {state.jobid for state in states if state.run and state.run.cancelled}
+        return [Steered(jobid, GOES_ON if jobid in going else word) for jobid, word in done]
 
     def _resume(self, jobids: Sequence[str]) -> list[Steered]:
         return [Steered(*each) for each in zip(jobids, resuming.resume(self.store, self.settings, jobids), strict=True)]

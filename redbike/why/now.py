@@ -38,7 +38,7 @@ def _explain_run(situation: Situation, clock: Clock) -> str:
     assert job.run
     process = ProcessRecord.parse(job.worker)
     where = f" on {process.format_id(job.run.tag[:OWNER])}" if process else ""
-    told = ", and was told that it is cancelled" if job.run.cancelled else ""
+    told = ", and is being told that it is cancelled" if job.run.cancelled else ""
     late = clock.now - job.run.deadline
     beyond = f", {format_length(late)} beyond its deadline" if late > 0 else ""
     return f"It runs now: since {clock.name(job.run.start)}{where}{beyond}{told}."

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from redbike.schedule.forecast import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
 from redbike.state.history import PastRun
-from redbike.state.log import LogEntry
+from redbike.state.log import LogEntry, localize
 from redbike.why.now import explain_pause, explain_waiting
 from redbike.why.situation import ENDS, Situation, describe_drop
 
@@ -87,7 +87,7 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     if job.run and job.run.start < due:
         return f"{was_due}, and was skipped: its last run still goes on, since {clock.name(job.run.start)}."
     if pause := _find_pause(log, jobid, situation.queue, due):
-        detail = f" ({pause.detail})" if pause.detail else ""
+        detail = f" ({localize(pause.detail, clock.name)})" if pause.detail else ""
         return f"{was_due}, and did not run: {pause.who} had paused it at {clock.name(pause.time)}{detail}."
     skipped = ", ".join(f"{number:,} {reason}" for reason, number in job.skipped.items())
     also = f" Of its occurrences were skipped so far: {skipped}." if skipped else ""

@@ -43,7 +43,6 @@ def test_a_day_has_a_row_for_each_hour():
     assert first[1][0] is None  # it is past
     assert last[0] == "Fri 12:00 +0200"
     assert len(grid.rows) == 25
-    assert read(make_grid(agenda, "day", BERLIN, "B")) == {("Fri 03:00 +0200", ":00"): (30, LEVELS)}
 
 
 def test_a_week_has_a_row_for_each_day():

@@ -43,6 +43,7 @@ class Page(HTMLParser):
         self.forms: list[Form] = []
         self.texts: list[str] = []
         self.notes: list[str] = []
+        self.kinds: list[str] = []  # the classes of each note
         self._form = self._select = self._button = self._area = None
         self._in_note = False
         self.feed(answer.text)
@@ -81,7 +82,9 @@ class Page(HTMLParser):
         elif tag == "button" and form is not None:
             self._button = [name, value, ""]
             form.buttons.append(self._button)
-        self._in_note = self._in_note or "note" in (given.get("class") or "").split()
+        is_note = "note" in (given.get("class") or "").split()
+        self.kinds += [given["class"]] if is_note else []
+        self._in_note = self._in_note or is_note
 
     def handle_endtag(self, tag):
         if tag == "form":

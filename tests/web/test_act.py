@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from redbike import Redbike
+from redbike.running.policies import place_cancelled
 from redbike.state.run import Placement
 from redbike.web import app
-from tests.states import dump
+from tests.states import dump, end
 from tests.verbs import Quiet, set_job, take_one
 from tests.web.browsing import Browser
 
@@ -81,6 +82,22 @@ def test_a_job_is_cancelled_after_a_confirmation(bike, browser):
     assert page.notes == ["hourly:A: cancelled."]
     assert bike.tell("hourly:A")["skipped"] == {"cancelled": 1}
     assert read_log(bike) == [("cancel", "hourly:A", "")]
+
+
+def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser):
+    for jobid in ("hourly:A", "nightly:A"):
+        bike.run(jobid)
+    run = take_one(bike.store, [("work-A", 500.0)], "tag")
+    page = browser.send(browser.get(f"/job?id={run.jobid}"), "Cancel its run")
+    page = browser.send(page, f"Cancel the job {run.jobid}")
+    assert page.notes == [f"{run.jobid}: being told, as its run still goes on."]
+    assert page.kinds == ["note open"], "it does not look as if all was done"
+    assert "and is being told that it is cancelled" in page.text
+    page = browser.send(browser.get("/jobs?queue=A"), "Cancel", tick=("nightly:A", "hourly:A"))
+    page = browser.send(page, "Cancel 2 jobs")
+    assert page.notes == ["Cancel 2 jobs: 1 cancelled, 1 told before, and its run still goes on."]
+    end(bike.store, run, place_cancelled(run, bike.settings, bike.store.timeline.read_clock()))
+    assert "being told" not in browser.get(f"/job?id={run.jobid}").text
 
 
 def test_a_job_is_unset_after_a_confirmation(bike, browser):

@@ -6,7 +6,7 @@ import pytest
 
 from redbike.redbike import Redbike
 from tests.waiting import wait_until
-from tests.web.html import read
+from tests.web.html import listed, read
 
 
 @pytest.fixture
@@ -49,9 +49,21 @@ def test_a_week_has_a_row_for_each_day(page, jobs):
 
 
 def test_it_may_be_of_one_queue_or_of_a_pattern(page, jobs):
+    jobs.run("night0:A")
+    for jobid in ("held:A", "held:B"):
+        jobs.set(jobid, "0 4 * * *")
+        jobs.pause(jobid)
     found = show(page, "?queue=B")
     assert "The next day, work-B" in found.words
     assert "heat8" in {a.get("class") for _, a in found.tags}
+    # Not the heat alone: the sum, the strips, the densest minutes, the plans and what is paused.
+    assert "24 runs of 1 job," in found.words
+    assert "night" not in found.words
+    assert "Paused: 1." in found.words
+    assert "jobs?queue=work-B&paused=1" in found.links
+    assert listed(read(page.get("/jobs?queue=work-B&paused=1"))) == ["held:B"]
+    assert {"work-A", "work-B"} <= set(found.words.split()), "one may still choose another one"
+    assert "Paused: 2." in show(page, "?pattern=held:*").words
     found = show(page, "?pattern=hour")
     assert "24 runs of 1 job" in found.words
     assert "pattern=hour" in next(link for link in found.links if "queue=" in link)

@@ -4,6 +4,7 @@ import pytest
 
 from redbike.web import app
 from redbike.web.pages.jobs import FLAGS, STATUSES
+from tests.verbs import set_job
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import follow, listed, read
 
@@ -128,6 +129,22 @@ def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
     assert "no dispatcher goes round (see)" in found.words
     assert "work-A has 1 job and no worker (see)" in found.words
     assert {"workers", "queues"} <= set(found.links)
+
+
+def test_the_overview_counts_what_waits_in_a_queue_for_long_as_overdue(page, bike):
+    now = bike.store.timeline.read_clock()
+    for jobid, ago in (("one:A", 600), ("two:A", 599), ("new:A", 1), ("late:B", 61), ("held:A", 600)):
+        set_job(bike.store.at(now - ago), jobid, "EVERY:1h@0", now - ago)
+    bike.pause("held:A")
+    assert "overdue 3 have failed" in read(page.get("/")).words
+    bike.pause_queue("A")
+    site = page.app.routes[0].endpoint.args[0]
+    site.drop_seen()
+    assert "overdue 1 have failed" in read(page.get("/")).words, "what is paused is to wait"
+    bike.client.lpush(bike.store.keys.queue("work-B"), *(f"{n}:B" for n in range(1001)))
+    bike.client.hset(bike.store.keys.queued, mapping={f"{n}:B": f"{now - 99:.6f} work-B" for n in range(1001)})
+    site.drop_seen()
+    assert "overdue 1,000+ have failed" in read(page.get("/")).words
 
 
 def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page, bike):

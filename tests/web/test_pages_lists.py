@@ -7,8 +7,10 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
+from redbike.web import app
 from redbike.words import Outcome
 from tests.waiting import wait_until
+from tests.web.conftest import TestClient
 from tests.web.html import follow, listed, read
 
 
@@ -164,6 +166,22 @@ def test_the_log_says_who_did_what(page, client, server_url, bike):
     of_one = read(page.get("/log?id=one:A"))
     assert of_one.words.count("ann@example.org") == 2
     assert "Nothing yet" in read(page.get("/log?id=other:A")).words
+
+
+def test_all_times_of_the_log_are_in_the_zone_that_is_set(client, server_url, prefix):
+    more = {"prefix": prefix, "redis_config": server_url, "timezone": "Asia/Kolkata", "noted_as": "ann@example.org"}
+    with Redbike(RoundRobin("A"), **more) as bike:
+        bike.set("one:A", "EVERY:1h")
+        until, said = 1893456000.0, "until 2030-01-01 05:30:00 Asia/Kolkata"
+        bike.pause("one:A", until=until, reason="until then")
+        bike.pause_queue("A", until=until)
+        bike.pause_all(until=until)
+        page = TestClient(app(bike), base_url="http://localhost")
+        found = read(page.get("/log")).words
+        assert [found.count(said), found.count("+00:00")] == [3, 0]
+        assert f"{said}: until then" in found
+        assert "Times are in Asia/Kolkata." in found
+        assert said in page.get("/at/now").text
 
 
 def test_older_changes_are_on_the_next_pages(page, bike):

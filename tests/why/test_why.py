@@ -57,7 +57,7 @@ def test_it_runs(store):
     assert why(store, START + 5) == f"It runs now: since {at(START)} on web1:1:Ownerw01."
     assert why(store) == f"It runs now: since {at(START)} on web1:1:Ownerw01, 50 s beyond its deadline."
     cancel_jobs(store.at(START), [JOB], Settings())
-    assert why(store, START + 5).endswith(", and was told that it is cancelled.")
+    assert why(store, START + 5).endswith(", and is being told that it is cancelled.")
 
 
 def test_it_was_never_scheduled(store):

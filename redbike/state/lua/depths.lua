@@ -1,22 +1,32 @@
 #!lua flags=no-writes
 -- depths: how much waits in queues; changes nothing.
--- given  queues
--- returns {'ok', JSON of now and, for each queue, waiting: jobs, without tombstones, and oldest: due time of the first}
+-- given  queues; since: who waits since then, or for longer, is late; missing: nobody is; most: late
+--        ones that are counted
+-- returns {'ok', JSON of now and, for each queue, waiting: jobs, without tombstones, oldest: due time of the
+--         first, and late: how many of them are late}
 local PAGE, MOST = 100, 100  -- entries in one look, and looks, until the first that is no tombstone is found
-local function oldest_of(home)
+local function look(home)  -- the due time of the first job, and how many are late; they are in the order of their turns
+  local oldest, late = nil, 0
   for last = -1, -PAGE * MOST, -PAGE do
     local entries = call('LRANGE', home.list, last - PAGE + 1, last)
-    if #entries == 0 then return nil end
+    if #entries == 0 then break end
     local dead, records = call('SMISMEMBER', home.tombstones, unpack(entries)), call('HMGET', queued, unpack(entries))
     for i = #entries, 1, -1 do
       local due = dead[i] == 0 and due_of(records[i])
-      if due then return due end
+      oldest = oldest or due or nil
+      if due and (tonumber(due) > (given.since or 0) or late == given.most) then return oldest, late end
+      late = due and late + 1 or late
     end
   end
+  return oldest, late
 end
-local waiting, oldest = {}, {}
+local waiting, oldest, late = {}, {}, {}
 for i, home in ipairs(queue) do
   waiting[i] = math.max(0, call('LLEN', home.list) - call('SCARD', home.tombstones))
-  oldest[i] = waiting[i] > 0 and oldest_of(home) or ''
+  oldest[i], late[i] = '', 0
+  if waiting[i] > 0 then
+    local first, number = look(home)
+    oldest[i], late[i] = first or '', number
+  end
 end
-return {'ok', cjson.encode({now = stamp(now), waiting = waiting, oldest = oldest})}
+return {'ok', cjson.encode({now = stamp(now), waiting = waiting, oldest = oldest, late = late})}

@@ -15,7 +15,7 @@ from redbike.web.pages.rehearsal import REHEARSED
 from redbike.web.rendering import show_text
 from redbike.web.selection import Found, make_pause_digest
 from redbike.web.sent import Sent
-from redbike.web.steering import Done, Steerer
+from redbike.web.steering import GOES_ON, Done, Steerer
 from redbike.words import Event
 
 MOST = 10_000  # jobs that one form changes
@@ -146,7 +146,7 @@ def _describe(order: Order, found: Found, done: Done) -> Note:
         said = f"{order.verb} {_name_jobs(found.jobids)}: {counts or 'nothing was done'}."
     if done.error:
         return Note(f"{said} Then it stopped: {done.error}. {UNKNOWN}", is_problem=True)
-    return Note(said)
+    return Note(said, is_open=GOES_ON in done.words)
 
 
 def _steer_gate(steerer: Steerer, order: Order, given: Given, name: str) -> Note:

@@ -24,13 +24,14 @@ def show_agenda(site: Site, request: Request) -> Response:
 
     def count(report: Report) -> Agenda:
         patterns = (pattern,) if pattern else ()
-        return site.bike.agenda(*patterns, hours=HOURS[span], report=report)
+        return site.bike.agenda(*patterns, hours=HOURS[span], queue=queue or None, report=report)
 
-    task = site.background.get(("agenda", span, pattern), count)
+    task = site.background.get(("agenda", span, pattern, queue), count)
     agenda: Agenda | None = task.result
     clock = site.read_clock()
     given = {"span": span, "queue": queue, "pattern": read_text(request, "pattern")}
-    queues = sorted({quarter.queue for quarter in agenda.quarters}) if agenda else []
+    counted = {quarter.queue for quarter in agenda.quarters} if agenda else set[str]()
+    queues = sorted(counted | {each.queue for each in site.view.get().glance.queues})
     return site.answer(
         request,
         "agenda.html",
@@ -40,7 +41,7 @@ def show_agenda(site: Site, request: Request) -> Response:
         again=AGAIN if agenda is None else LATER,
         agenda=agenda,
         span=span,
-        grid=make_grid(agenda, span, clock.zone, queue or None) if agenda else None,
+        grid=make_grid(agenda, span, clock.zone) if agenda else None,
         strips=_draw(agenda, span, clock) if agenda else [],
         queue=queue,
         queues=[*queues[:200], *({queue} - {"", *queues[:200]})],

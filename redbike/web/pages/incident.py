@@ -68,10 +68,11 @@ def show_incident(site: Site, request: Request) -> Response:
 
 def _look(site: Site, window: Window, now: float, is_long: bool) -> Incident:
     """Read what is known of a window; for long only for one viewer at a time."""
+    zone = site.bike.settings.timezone
     if not is_long or not _looking.acquire(blocking=False):
-        return gather(site.bike.store, window.since, window.until, now, PATIENCE)
+        return gather(site.bike.store, window.since, window.until, now, PATIENCE, zone)
     try:
-        return gather(site.bike.store, window.since, window.until, now, LONG)
+        return gather(site.bike.store, window.since, window.until, now, LONG, zone)
     finally:
         _looking.release()
 

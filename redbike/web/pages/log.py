@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from redbike.errors import BadConfig
 from redbike.state.keys import check_known_jobid
-from redbike.state.log import LogEntry
+from redbike.state.log import LogEntry, localize
 from redbike.web.pages.parameters import make_link, read_number, read_text
 from redbike.web.site import Site
 
@@ -24,12 +24,13 @@ def show_log(site: Site, request: Request) -> Response:
     skip = read_number(request, "skip", 1, MOST_SKIPPED) - 1
     kept = site.bike.store.log.list_until(until, check_known_jobid(jobid) if jobid else None)
     entries, following = _read(kept, until, skip)
-    given = {"id": jobid}
+    given, clock = {"id": jobid}, site.read_clock()
     return site.answer(
         request,
         "log.html",
-        site.read_clock(),
+        clock,
         here="log",
+        localize=lambda detail: localize(detail, clock.name),
         entries=entries,
         looked_back=following[0] if following else None,
         is_first=until is None,

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.schedule.forecast import Clock
+from redbike.state.depths import MOST_LATE
 from redbike.watching.glance import View
 from redbike.watching.health import MAX_LAG, Health, judge
 from redbike.web.charts import draw_hour
@@ -60,7 +61,9 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     yield "wait for their time", show_number(total.timeline), "jobs?sort=next"
     yield "wait for a worker", show_number(figures["waiting"]), "jobs?status=ENQ"
     yield "run", show_number(figures["in_flight"]), "jobs?status=WRK"
-    yield "overdue", show_number(total.due), "jobs?overdue=1"
+    late = [queue.late for queue in view.glance.queues if queue.paused is None]
+    more = "+" if MOST_LATE in late else ""
+    yield "overdue", f"{show_number(figures['overdue'] + sum(late))}{more}", "jobs?overdue=1"
     yield "have failed", show_number(total.failing), "failures"
     yield "are paused", show_number(total.paused), "jobs?paused=1"
     yield "lag", show_length(figures["lag"]), "queues"
