@@ -17,6 +17,7 @@ DEFAULT_FILE = ".redbike.conf"
 VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 MAX_PREFIX = 128  # bytes
+MAX_GROUP = 4096  # bytes: as long as a path may be
 
 _OPTIONAL = ("on_error", "on_timeout", "ping_url")  # the worker class decides on the policies that are not given
 _LOG = {"log_level": ("debug", "info", "warning", "error", "critical"), "log_format": ("text", "json")}
@@ -30,6 +31,7 @@ class Settings:
     prefix: str = "redbike"  #: of all keys in Redis
     worker: str | None = None  #: package.module:Class('init string')
     timefile: str | None = None
+    group: str | None = None  #: of the rows that are loaded; None: the full path of their file
     default_timeout: float = 10.0  #: seconds that a run may take
     timezone: str = "UTC"  #: of times without a zone
     catchup: str = "last"  #: which missed occurrences run: last, none, all
@@ -266,6 +268,8 @@ def _check_setting(name: str, value: Any) -> Any:
         return read_number(key, value, 0, 10_000_000, int)
     if name == "prefix":
         return _check_prefix(value)
+    if name == "group":
+        return check_group(value) if value else None
     if name == "timezone":
         return check_zone(value)
     if value is not None and not isinstance(value, str):
@@ -286,6 +290,13 @@ def _check_prefix(value: Any) -> str:
     if not value.isprintable() or any(char in value for char in " *?[]\\"):
         raise BadConfig(f"bad prefix {value!r}: spaces, control characters and any of *?[]\\ are not allowed")
     return value
+
+
+def check_group(name: object) -> str:
+    """Return the name of a group. Raise `BadConfig`."""
+    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name.encode(errors="replace")) <= MAX_GROUP:
+        raise BadConfig(f"bad group {name!r:.80}: one line of 1 to {MAX_GROUP} bytes is needed")
+    return name
 
 
 def check_zone(value: Any) -> str:

@@ -27,6 +27,7 @@ VALUES = {
     "prefix": "other",
     "worker": "jobs:Worker('A')",
     "timefile": "time",
+    "group": "mine",
     "default_timeout": "7",
     "timezone": "Europe/Berlin",
     "catchup": "all",

@@ -19,6 +19,7 @@ from redbike.config import load
 from redbike.schedule.parser import parse
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
+from redbike.texts import name_host
 from tests.commandline import ROOT
 from tests.pages import find_block, is_like, run_line, show, write
 from tests.servers import free_ports
@@ -114,7 +115,7 @@ def test_a_crontab_of_the_system_moves_in(shell):
     command = find_block("from-cron", "redbike import crontab --system").replace("/etc/cron.d/backup", "backup.cron")
     done = run_line(shell, command)
     assert done.returncode == 0, done.stderr
-    assert "cron-root" in (shell.folder / "backup" / "schedules.csv").read_text()
+    assert f"cron-{name_host()}-root" in (shell.folder / "backup" / "schedules.csv").read_text()
 
 
 def test_a_unit_is_extended(shell):

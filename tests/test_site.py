@@ -38,7 +38,6 @@ from redbike.serving.check import OLDEST
 from redbike.state import keys, run
 from redbike.state.keys import FIXED
 from redbike.steering import operator
-from redbike.syncing import changes
 from redbike.watching import agenda
 from redbike.web import gate
 from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
@@ -163,7 +162,7 @@ LIMITS = {
     "``ping-url``": ping_urls.MAX_LENGTH,
     "queue name": keys.MAX_QUEUE_NAME,
     "prefix": config.MAX_PREFIX,
-    "``group`` of ``load``, ``sync``": changes.MAX_GROUP,
+    "``group`` of ``load``, ``sync``": config.MAX_GROUP,
     "reason of a pause": operator.MAX_REASON,
     "concurrency": worker_class.MOST_AT_ONCE,
     "``limit --at-once``": limits.MOST_AT_ONCE,

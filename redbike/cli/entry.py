@@ -143,7 +143,7 @@ Options:
   --limit=<N>              How many rows [default is 100 for runs, and for jobs on a terminal]; with tail how many
                            events a second [default is 1000].
   --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do. With import the
-                           end of each job id [default is cron, and calendar for calendars].
+                           end of each job id [default is cron-HOST, and calendar for calendars].
   --system                 The lines of the crontab name a user, as in /etc/crontab and /etc/cron.d.
   --out=<PATH>             Where import crontab writes its files [default is the current folder], and import ics its
                            rows [default is standard output].
@@ -157,7 +157,8 @@ Options:
   --prune                  Unset the jobs that an earlier load of this file has set, and that are not in it any more.
   --prune-all              The same, also for all jobs of the file, or more than five that are over a tenth of them.
   --take                   Take over the jobs that another file or program has; without it these rows are refused.
-  --group=<NAME>           As the rows of what the jobs count for --prune [default is the full path of the file].
+  --group=<NAME>           As the rows of what the jobs count for --prune [default is the setting group, or else the
+                           full path of the file].
   --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.

@@ -18,22 +18,23 @@ from redbike.moving.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, co
 from redbike.moving.crontab_lines import Entry
 from redbike.moving.crontab_names import GUARDS
 from redbike.moving.local_system import find_local_time, read_variables
-from redbike.texts import escape
+from redbike.texts import escape, name_host
 
 MAX_SIZE = 32 << 20  # bytes
+OTHERS = re.compile(r"[^A-Za-z0-9_.-]")  # characters of a host that no queue has here
 QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 
 def import_crontab(arguments: Arguments, config: Config) -> int:
     """Write the files for a crontab; name the lines that are not imported, and what must be decided."""
     queue, folder = arguments["--queue"], arguments["--out"]
-    queue, folder = "cron" if queue is None else queue, os.curdir if folder is None else folder
+    queue, folder = _name_queue() if queue is None else queue, os.curdir if folder is None else folder
     if not folder:
         raise BadConfig(f"bad --out {folder!r}: the name of a folder is needed")
     if not QUEUE.fullmatch(queue):
         raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
     name, text = _read(arguments["<FILE>"], arguments["--system"])
-    host = Host(find_local_time(), read_variables(), os.path.abspath(folder), _find_program())
+    host = Host(find_local_time(), read_variables(), os.path.abspath(folder), _find_program(), name_host())
     if arguments["--system"]:
         _check_unit(host)
     imported = convert(text, host, queue, arguments["--system"])
@@ -44,6 +45,11 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
     if not arguments["--system"] and _looks_like_system([job.entry for job in imported.jobs]):
         complain(f"{name}: its commands begin with names of users: for a crontab of the system, use --system")
     return _report(name, folder, imported)
+
+
+def _name_queue() -> str:
+    """Return the queue of the jobs of this host. A worker of another host may have none of their commands."""
+    return "cron-" + OTHERS.sub("_", name_host())
 
 
 def _looks_like_system(entries: Sequence[Entry]) -> bool:

@@ -7,6 +7,7 @@ comment that begins with `MARK` is about something that a person must decide.
 import csv
 import io
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from redbike.moving.crontab_names import name_entries
 from redbike.moving.crontab_units import make_config, make_units
 from redbike.moving.local_system import LocalTime
 from redbike.schedule.parser import parse
+from redbike.texts import escape
 
 MARK = "DECIDE:"
 SCHEDULES, COMMANDS, CONFIG = "schedules.csv", "commands.ini", ".redbike.conf"
@@ -39,6 +41,7 @@ class Host:
     variables: Mapping[str, str] = field(default_factory=dict)  # which cron gives to each command (pam_env)
     folder: str = "."  # where the files will be
     program: str = "redbike"  # what starts Redbike
+    name: str = ""  # "": whatever host it is, no other one uses the same server
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,18 @@ def convert(text: str, host: Host, queue: str = "cron", has_users: bool = False)
     files = {
         SCHEDULES: _write_schedules(jobs.values()),
         COMMANDS: _write_commands(lines, jobs, not text or text.endswith("\n")),
-        CONFIG: make_config(queue, list(users), host.local_time, MARK),
+        CONFIG: make_config(queue, list(users), host.local_time, MARK, _name_group(host)),
         **make_units(queue, list(users), host.folder, host.program),
     }
     refused = tuple(line for line in lines if isinstance(line, Refused))
     decisions = sum(each.count(f"# {MARK} ") for each in files.values())
     return Imported(files, tuple(jobs.values()), refused, users, decisions)
+
+
+def _name_group(host: Host) -> str:
+    """Return of which group the jobs are: those of the same path on another host are of another one."""
+    path = os.path.join(host.folder, SCHEDULES)
+    return escape(os.fsencode(f"{host.name}:{path}")) if host.name else ""
 
 
 def _check(line: Line) -> Line:

@@ -10,17 +10,20 @@ PLAIN = re.compile(r"[A-Za-z0-9_/.:%@+-]+", re.ASCII)  # words that need no quot
 OTHERS = re.compile(rb"[^A-Za-z0-9_.-]")  # bytes that a unit has no file name with
 
 
-def make_config(queue: str, users: Sequence[str], local_time: LocalTime, mark: str) -> str:
+def make_config(queue: str, users: Sequence[str], local_time: LocalTime, mark: str, group: str = "") -> str:
     """Return the config file. Decisions begin with `mark`."""
-    return "".join(f"{line}\n" for line in _list_settings(queue, users, local_time, mark))
+    return "".join(f"{line}\n" for line in _list_settings(queue, users, local_time, mark, group))
 
 
-def _list_settings(queue: str, users: Sequence[str], local_time: LocalTime, mark: str) -> Iterator[str]:
+def _list_settings(queue: str, users: Sequence[str], local_time: LocalTime, mark: str, group: str) -> Iterator[str]:
     yield "[redbike]"
     if len(users) < 2:
         yield f"worker: {WORKER.format(queues=make_queue(queue, *users))}"
     else:
         yield "# Each user has a worker of his own: see the units beside this file."
+    if group:
+        yield "# load --prune removes only jobs of this group: another host may have a file of the same path."
+        yield f"group: {group}"
     if local_time.doubt:
         yield f"# {mark} {local_time.doubt}. Cron ran its lines in the time of /etc/localtime."
     elif local_time.timezone is None:

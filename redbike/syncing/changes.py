@@ -14,7 +14,6 @@ from redbike.options import OptionChanges
 from redbike.texts import escape
 from redbike.words import Difference
 
-MAX_GROUP = 4096  # bytes: as long as a path may be
 HANDFUL = 5  # jobs that may be pruned whatever their share of the group is: so few are easy to check
 SHARE = 10  # of more jobs, one in so many of the group may be pruned
 
@@ -114,13 +113,6 @@ def check_share(gone: int, total: int, group: str) -> None:
 def describe_counts(counts: Counter[str]) -> str:
     """Return how many jobs are what, in words."""
     return ", ".join(f"{counts[word]} {word}" for word in Difference if counts[word]) or "no jobs"
-
-
-def check_group(name: object) -> str:
-    """Return the name of a group. Raise `BadConfig`."""
-    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name.encode(errors="replace")) <= MAX_GROUP:
-        raise BadConfig(f"bad group {name!r:.80}: one line of 1 to {MAX_GROUP} bytes is needed")
-    return name
 
 
 def name_group(source: Source) -> str | None:

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
+from redbike.config import Settings, check_group
 from redbike.consuming import Results
 from redbike.conversion.instants import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.conversion.schedules import ScheduleLike, check_schedule
@@ -12,7 +13,7 @@ from redbike.errors import BadConfig
 from redbike.moving.rows import Row as FileRow
 from redbike.moving.rows import Source, get_name, read_entry, read_rows
 from redbike.options import NO_CHANGES, read_changes
-from redbike.syncing.changes import Change, Changes, Row, TooManyPruned, Wish, check_group, name_group
+from redbike.syncing.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
 from redbike.syncing.syncer import Syncer
 
 Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
@@ -25,6 +26,7 @@ class Syncing:
     """Makes the jobs of a store those of files and programs."""
 
     _syncer: Syncer
+    settings: Settings
 
     def load(
         self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,
@@ -37,8 +39,9 @@ class Syncing:
         so does one with the id of an earlier row. A job that is the same already is not touched.
         `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open; or pairs, as
         `sync` takes them. `group`, `prune`, `prune_all` and `take` are as with `sync`, but where that would raise at
-        the end, there is a last result without an id. The group of a file that is given by its name is its full path.
-        Raises `BadConfig` for a file that cannot be read, or has an unknown column.
+        the end, there is a last result without an id. Without `group`, that is the setting of this name, or else the
+        full path of a file that is given by its name. Raises `BadConfig` for a file that cannot be read, or has an
+        unknown column.
         """
         make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take)
         changes = self._sync_file(csvfilename, after, tz, group, make_wish)
@@ -70,7 +73,7 @@ class Syncing:
             file = cast(Source, source)
             owner, subject, rows = name_group(file), get_name(file), _read_file(file, report)
             is_file = owner is not None
-        name = owner if group is None else check_group(group)
+        name = (self.settings.group or owner) if group is None else check_group(group)
         wish = make_wish(name, after=read_instant("after", after), tz=zone)
         return self._syncer.sync(rows, wish, "load", f"{subject}: ", is_file)
 

@@ -8,6 +8,7 @@ import stat
 
 import pytest
 
+from redbike.texts import name_host
 from tests.cli.refused import check_refused
 from tests.pages import find_programs, write
 from tests.waiting import wait_until
@@ -126,13 +127,34 @@ def test_what_cannot_be_imported_is_refused_in_one_line(shell, arguments, quoted
     assert not (shell.folder / ".redbike.conf").exists()
 
 
+def test_two_hosts_with_the_same_path_do_not_prune_the_jobs_of_each_other(shell, crontab):
+    host, path = name_host(), shell.folder / "jobs"
+    assert crontab(TEXT).returncode == 0
+    rows, conf = (path / "schedules.csv").read_text(), (path / ".redbike.conf").read_text()
+    assert rows.strip().endswith(f":cron-{host},0 3 * * *")
+    assert f"\ngroup: {host}:{path}/schedules.csv\n" in conf
+    assert f"worker: redbike.commands:Commands('cron-{host}', 'commands.ini')\n" in conf
+    load = ("--config=jobs/.redbike.conf", "load", "jobs/schedules.csv", "--prune")
+    assert shell.run(*load).returncode == 0
+    for name, text in ((".redbike.conf", conf), ("schedules.csv", rows)):
+        (path / name).write_text(text.replace(f"cron-{host}", "cron-other").replace(f": {host}", ": other"))
+    assert shell.run(*load).stdout.startswith("added,")
+    assert len(shell.run("schedules").stdout.splitlines()) == 2
+    # A name that is given is meant; and imported again, each job has the id that it had.
+    assert crontab(TEXT, "--force", "--queue=cron").returncode == 0
+    assert (path / "schedules.csv").read_text().strip().endswith(":cron,0 3 * * *")
+    assert crontab(TEXT, "--force").returncode == 0
+    assert (path / "schedules.csv").read_text() == rows
+
+
 def test_users_of_the_system_are_named_with_their_units(shell, crontab):
     done = crontab("0 1 * * * root a\n0 2 * * * www-data b\n", "--system")
     assert done.returncode == 0
     lines = done.stderr.splitlines()
     assert lines[0].startswith("redbike: user root: a-")
     assert lines[1].startswith("redbike: user www-data: b-")
-    assert "redbike: jobs/redbike-cron-www-data.service: a unit for systemd; it runs as www-data" in lines
+    unit = f"redbike-cron-{name_host()}-www-data.service"
+    assert f"redbike: jobs/{unit}: a unit for systemd; it runs as www-data" in lines
     assert len(files(shell.folder / "jobs")) == 6
 
 
