@@ -61,8 +61,8 @@ MODULES = {
     """,
     "working": """
         __init__ batch coroutines cron_policies function_schedules heartbeat run_log telling tracebacks
-        worker_class < ends limits loader naming queues runner < functions handing_back source < batch_runner pool <
-        worker
+        worker_class < ends limits loader naming queues runner < functions handing_back missing_commands source <
+        batch_runner pool < worker
     """,
     "keeping": "__init__ leftovers < listing < correction gates jobs tags < fsck < repair",
     "commands": "environment output process_group < file job_lock < missing start < on_failure < worker < __init__",

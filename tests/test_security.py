@@ -302,6 +302,7 @@ def works(bike, helper):
     is_limited(store, other)
     adopts(store, other)
     waits(store, helper.client)
+    assert store.workers.list_working() is not None
     names_a_wrong_type(store, helper.client, bike.work_one)
 
 

@@ -3,7 +3,7 @@
 ``fsck`` compares the places of each job with each other. That needs all of them at once, so it is not done here.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from redbike.state.keys import check_known_jobid
 from redbike.state.namespace import DATA_PAGE, PAGE
 from redbike.state.records import STREAK, Pause, RunRecord, Status, Waiting
 from redbike.state.store import Store
+from redbike.state.workers import Process
 from redbike.words import Event
 
 Report = Callable[[int, int], None]
@@ -44,7 +45,9 @@ class JobsCheck:
         self._queues = None if queues is None else frozenset(queues)
         self._needed = needed
         self._names_queues = names_queues
-        self._unworked, self._unknown = Groups(), Groups()
+        self._unworked, self._unknown, self._untaken = Groups(), Groups(), Groups()
+        self._workers: Sequence[Process] = ()  # that are alive
+        self._workers_of: dict[str, Sequence[Process]] = {}  # by queue
         self.number = 0  # jobs that were looked at
 
     def run(self, report: Report | None = None) -> Iterator[Finding]:
@@ -83,7 +86,8 @@ class JobsCheck:
 
     def _list_worked(self) -> Collection[str] | None:
         """Return the queues that are worked; None if nobody knows."""
-        workers = [each for each in self._store.workers.list_all() if each.kind == "worker" and each.state == "alive"]
+        processes = self._store.workers.list_all()
+        self._workers = workers = [each for each in processes if each.kind == "worker" and each.state == "alive"]
         alive = {name for each in workers for name in each.queues}
         # A long list of queues ends in a mark for the others.
         is_known = self._names_queues and not any(name[:1] == "…" for name in alive)
@@ -91,17 +95,28 @@ class JobsCheck:
 
     def _check_place(self, jobid: str, worked: Collection[str] | None) -> Iterator[Finding]:
         """Yield why nobody will do a job; what many jobs share is counted."""
-        if self._needed and not self._needed.is_there(jobid):
-            self._unknown.add(jobid.partition(":")[0], jobid)
-        if not self._names_queues:
-            return
         try:
-            queue = self._store.queue_for(jobid)
+            queue = self._store.queue_for(jobid) if self._names_queues else None
         except RedbikeError as error:
+            queue = None
             yield Finding(f"{jobid!r}: {error}")
-            return
-        if worked is not None and queue not in worked:
+        workers, name = self._list_workers_of(queue), jobid.partition(":")[0]
+        if not any(each.has_for(jobid) for each in workers):
+            # The worker that is checked does only what is in its queues.
+            is_own = queue is None or self._queues is None or queue in self._queues
+            if is_own and self._needed and not self._needed.is_there(jobid):
+                self._unknown.add(name, jobid)
+            elif workers:
+                self._untaken.add(f"{queue}\n{name}", jobid)
+        if queue is not None and worked is not None and queue not in worked:
             self._unworked.add(queue, jobid)
+
+    def _list_workers_of(self, queue: str | None) -> Sequence[Process]:
+        if queue is None:
+            return ()
+        if queue not in self._workers_of:
+            self._workers_of[queue] = [each for each in self._workers if each.works(queue)]
+        return self._workers_of[queue]
 
     def _describe_groups(self) -> Iterator[Finding]:
         for queue, jobs in self._unworked.describe():
@@ -109,6 +124,10 @@ class JobsCheck:
         what = self._needed.what if self._needed else ""
         for name, jobs in self._unknown.describe():
             yield Finding(f"the worker has no {what} {name!r}: {jobs}" if name else f"no {what} for {jobs}")
+        for place, jobs in self._untaken.describe():
+            queue, _, name = place.partition("\n")
+            who = f"no worker of the queue {queue!r} has anything for {name!r}" if place else "no worker takes"
+            yield Finding(f"{who}: {jobs}")
 
     def _check_statuses(self) -> Iterator[Finding]:
         for jobid, record in self._store.questions.list_statuses():

@@ -24,6 +24,7 @@ from redbike.schedule.parser import parse_stored
 from redbike.state.run import Run
 from redbike.texts import escape_lines
 from redbike.working.cron_policies import go_on_as_cron
+from redbike.working.missing_commands import get_command_name
 from redbike.working.runner import current_run
 from redbike.working.telling import End
 from redbike.working.worker_class import RoundRobin
@@ -69,7 +70,7 @@ class Commands(RoundRobin):
         If none has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
         """
         own = parse_options(run.options)
-        command = self._commands.get(_get_command_name(run.jobid), Command("", ()))
+        command = self._commands.get(get_command_name(run.jobid), Command("", ()))
         on_error = own.get("on-error") or command.on_error
         on_timeout = own.get("on-timeout") or command.on_timeout
         retries = own.get("retries", command.retries)
@@ -125,7 +126,7 @@ class Commands(RoundRobin):
 
     def _hear(self, run: Run, end: End) -> None:
         output = self._outputs.pop((run.tag, run.jobid), b"")
-        command = self._commands.get(_get_command_name(run.jobid))
+        command = self._commands.get(get_command_name(run.jobid))
         if command and command.on_failure and end.event in on_failure.FAILED:
             on_failure.start(command, run, end, output)
 
@@ -146,7 +147,7 @@ class Commands(RoundRobin):
 
     def has_command(self, jobid: str) -> bool:
         """Tell whether the file has a command for `jobid`. Raise `BadConfig` if the file is invalid."""
-        return _get_command_name(jobid) in self._commands
+        return get_command_name(jobid) in self._commands
 
     def examine(self) -> list[BadConfig]:
         """Return all that is wrong with the file, of which the other methods raise the first."""
@@ -161,7 +162,7 @@ class Commands(RoundRobin):
         return read_commands(self._path)
 
     def _get_command(self, jobid: str) -> Command:
-        name = _get_command_name(jobid)
+        name = get_command_name(jobid)
         if name not in self._commands:
             raise CommandFailed(f"no command {name!r} in {self._path}")
         return self._commands[name]
@@ -188,10 +189,6 @@ class Commands(RoundRobin):
             self._groups.pop((run.tag, run.jobid), None)
         group.end(self.grace, output.read)
         return False
-
-
-def _get_command_name(jobid: str) -> str:
-    return jobid.partition(":")[0]
 
 
 def start_command(command: Command, jobid: str, due: float, lock: JobLock) -> ProcessGroup:

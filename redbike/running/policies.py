@@ -73,6 +73,15 @@ def place_asked_again(run: Run, after: object) -> Placement:
     return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True, outcome=Outcome.RETRY)
 
 
+def place_left(run: Run, pause: float) -> Placement:
+    """Place a job that its worker cannot do, and others may: the same try again, after `pause` seconds. It was no run.
+
+    Until then it waits on the timeline: at the head of its queue the same worker would take it again at once.
+    """
+    kept = Streak(run.failures, run.losses, run.tries, run.due, run.after, failed=run.failed)
+    return Placement("due", due=f"+{pause:.6f}", streak=kept.format(), retried=True, outcome=None)
+
+
 def place_handed_back(run: Run) -> Placement:
     """Place a job whose worker is ended by a second signal: the same occurrence again, at once. That is no loss."""
     streak = format_next_try(run, run.failures, run.losses)

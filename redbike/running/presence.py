@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Literal, Protocol
 
@@ -55,7 +55,8 @@ class Presence:
     """Keeps one process registered while the ``with`` lasts.
 
     `list_queues` returns the queues of a worker, `concurrency` is how many jobs it runs at once, `describe_naming`
-    returns how it names queues, and `list_taken` what it has functions or commands for, see `ProcessRecord.takes`.
+    returns how it names queues, `list_taken` what it has functions or commands for, and `list_lacking` jobs
+    for which no worker has a command, see `ProcessRecord`.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Presence:
         concurrency: int | None = None,
         describe_naming: Callable[[], Naming | None] = lambda: None,
         list_taken: Callable[[], frozenset[str] | None] = lambda: None,
+        list_lacking: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._listener = listener if listener and listener.is_wanted else None
         self.owner = make_owner()
@@ -76,6 +78,7 @@ class Presence:
         self._concurrency = concurrency
         self._describe_naming = describe_naming
         self._list_taken = list_taken
+        self._list_lacking = list_lacking
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
         self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
@@ -190,7 +193,7 @@ class Presence:
 
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))
-        more = self._concurrency, self._loop.stopping.is_set(), self._list_taken()
+        more = self._concurrency, self._loop.stopping.is_set(), self._list_taken(), tuple(self._list_lacking().items())
         return ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__, *more).format_entry()
 
 

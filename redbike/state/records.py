@@ -198,6 +198,7 @@ class ProcessRecord:
     concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher or an older version has none
     is_stopping: bool = False  # it takes nothing new, and ends after its current jobs
     takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
+    lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which no worker has a command, as it has found out
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
@@ -219,7 +220,11 @@ class ProcessRecord:
             return None
         if takes is not None and not (isinstance(takes, list) and all(isinstance(name, str) for name in takes)):
             return None
-        more = concurrency, entry.get("stopping") is True, None if takes is None else frozenset(takes)
+        lacks = entry.get("lacks", {})
+        if not isinstance(lacks, dict) or not all(isinstance(text, str) for text in lacks.values()):
+            return None
+        own = None if takes is None else frozenset(takes), tuple(lacks.items())
+        more = concurrency, entry.get("stopping") is True, *own
         return cls(float(found[1]), kind, str(host), pid, tuple(queues), str(version), *more)
 
     def format_entry(self) -> str:
@@ -232,6 +237,8 @@ class ProcessRecord:
             entry["stopping"] = True
         if self.takes is not None:
             entry["takes"] = sorted(self.takes)
+        if self.lacks:
+            entry["lacks"] = dict(self.lacks)
         return json.dumps(entry, ensure_ascii=False)
 
     def format_id(self, owner: str) -> str:

@@ -19,6 +19,7 @@ class Takers:
         self._read = read
         self._takes: dict[str, frozenset[str] | None] = {}  # by queue; None: any job
         self._is_sure = False  # whether the queues of all workers are known, and there is one
+        self._has_workers = False
         self._read_at = self._told_at = float("-inf")
         self._told: set[str] = set()
 
@@ -39,6 +40,15 @@ class Takers:
             self._told.add(why)
             yield why
 
+    def has_taker(self, jobid: str, queue: str) -> bool:
+        """Tell whether a worker takes a job of this queue, as far as anybody knows; without a worker, none does."""
+        now = time.monotonic()
+        age = now - self._read_at
+        if age >= KNOWN or (age >= REREAD and self._find_reason(jobid, queue)):
+            self._update()
+            self._read_at = now
+        return self._has_workers and not self._find_reason(jobid, queue)
+
     def _update(self) -> None:
         try:
             workers = list(self._read())
@@ -46,6 +56,7 @@ class Takers:
             workers = []  # it is only advice: what has set the job tells of the server
         # A long list of queues ends in a mark for the others.
         self._is_sure = bool(workers) and not any(name.startswith("…") for each in workers for name in each.queues)
+        self._has_workers = bool(workers)
         self._takes = {}
         for each in workers:
             for name in each.queues:

@@ -47,11 +47,24 @@ class Process:
     jobs: tuple[str, ...]
     version: str  #: of Redbike
     concurrency: int | None = None  #: jobs that a worker runs at once; None for a dispatcher or an older version
+    #: ids of the functions, or names of the commands, that a worker has; None if it may take any job
+    takes: frozenset[str] | None = None
+    #: (job id, queue) of jobs that it left, as no worker of the queue seems to have their command
+    lacks: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_busy(self) -> bool:
         """Whether it runs as many jobs as it can."""
         return len(self.jobs) >= (self.concurrency or 1)
+
+    def works(self, queue: str) -> bool:
+        """Tell whether it works a queue, or may do so."""
+        # A long list of queues ends in a mark for the others.
+        return queue in self.queues or any(name[:1] == "…" for name in self.queues)
+
+    def has_for(self, jobid: str) -> bool:
+        """Tell whether it has a function or command for a job, or may have."""
+        return self.takes is None or jobid in self.takes or jobid.partition(":")[0] in self.takes
 
 
 class Workers:
@@ -111,13 +124,18 @@ class Workers:
 
     def list_working(self) -> list[ProcessRecord]:
         """Return what is known of the workers that are alive."""
-        records = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
-        seen, now = self._read_seen(list(records)), self._timeline.read_clock()
-        return [
-            each
-            for owner, each in records.items()
-            if each.kind == "worker" and not each.is_stopping and now - seen.get(owner, 0.0) <= LOST
-        ]
+        client, keys, records = self._namespace.client, self._namespace.keys, list[ProcessRecord | None]()
+        since = self._timeline.read_clock() - LOST
+        with translate_errors():
+            alive = self._namespace.fetch(
+                partial(client.zrange, start=since, end="+inf", byscore=True), keys.seen, "zset"
+            )
+            for first in range(0, len(alive), PAGE):
+                texts = self._namespace.fetch(
+                    partial(client.hmget, keys=alive[first : first + PAGE]), keys.workers, "hash"
+                )
+                records += [ProcessRecord.parse(decode(text)) for text in texts]
+        return [each for each in records if each and each.kind == "worker" and not each.is_stopping]
 
     def list_bad(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with the data of processes: the owner, and a line."""
@@ -190,4 +208,6 @@ def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequ
         jobs=tuple(jobs),
         version=record.version,
         concurrency=record.concurrency,
+        takes=record.takes,
+        lacks=record.lacks,
     )

@@ -1,6 +1,6 @@
 """What a person wants to see at a glance. What it costs does not grow with the number of jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from redbike.state.depths import Queue
@@ -22,6 +22,7 @@ class Glance:
     queues: Sequence[Queue]
     is_paused: bool  # everything is
     dead: Dead
+    lacking: Sequence[tuple[str, str]] = ()  # jobs that are to run, and whose command no worker of their queue has
 
     @property
     def now(self) -> float:
@@ -45,7 +46,19 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> 
     processes = store.workers.list_all()
     is_paused = any(gate.queue == "" and gate.pause and gate.pause.holds(total.now) for gate in store.gates.list_all())
     dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
-    return Glance(total, processes, queues, is_paused, dead)
+    lacking = list(_find_lacking(store, processes))
+    return Glance(total, processes, queues, is_paused, dead, lacking)
+
+
+def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:
+    """Yield (job id, queue) for each job that workers have left, if no worker has its command by now."""
+    alive = [each for each in processes if each.kind == "worker" and each.state == "alive"]
+    lacking = dict(pair for each in alive for pair in each.lacks)
+    for job in store.questions.inspect(sorted(lacking)) if lacking else ():
+        queue = lacking[job.jobid]
+        is_pending = job.timeline is not None or job.waiting is not None
+        if is_pending and not job.pause and not any(each.works(queue) and each.has_for(job.jobid) for each in alive):
+            yield job.jobid, queue
 
 
 def read_view(store: Store, number: int, max_lag: float = 0.0) -> View:

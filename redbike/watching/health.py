@@ -20,7 +20,7 @@ from redbike.steering.patterns import expand
 from redbike.texts import escape
 from redbike.watching.glance import Glance, read_glance
 from redbike.why.past import CLOSE, find_last
-from redbike.why.situation import ENDS, describe_drop, read_schedule, works
+from redbike.why.situation import ENDS, describe_drop, read_schedule
 from redbike.words import Event, Outcome, Skip
 
 MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for
@@ -44,7 +44,8 @@ class Health:
     figures: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
     paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
-    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``lost``, ``dead`` or ``jobs``
+    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``commands``, ``lost``, ``dead`` or
+    #: ``jobs``
     topics: tuple[str, ...] = ()
 
     @property
@@ -96,6 +97,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "dispatchers": list(_check_dispatchers(alive)),
         "overdue": list(_check_overdue(overdue, first, now)),
         "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))),
+        "commands": list(_list_some(_check_commands(found))),
         "lost": list(_list_some(_check_lost(lost, now))),
         "jobs": list(others),
     }
@@ -143,10 +145,15 @@ def _check_queues(queues: Sequence[Queue], alive: Sequence[Process], now: float,
         if queue.paused is not None or not queue.waiting:
             continue
         waiting = f"{queue.queue} has {_count(queue.waiting, 'job')}"
-        if not any(works(each, queue.queue) for each in alive):
+        if not any(each.works(queue.queue) for each in alive):
             yield f"{waiting} and no worker"
         elif queue.oldest_due is not None and now - queue.oldest_due > max_lag:
             yield f"{waiting}, the first of which has waited for {format_length(now - queue.oldest_due)}"
+
+
+def _check_commands(found: Glance) -> Iterator[str]:
+    for jobid, queue in found.lacking:
+        yield f"{jobid} waits, but no worker of {queue} has the command {jobid.partition(':')[0]!r}"
 
 
 def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:

@@ -77,6 +77,8 @@ def explain_waiting(situation: Situation, clock: Clock) -> str:
     workers = situation.list_alive("worker")
     if not workers:
         return f"{waits}, but no worker is there that works this queue."
+    if lack := _find_lack(situation):
+        return f"{waits}, but {lack}."
     if own.at_once is not None and situation.flying >= own.at_once:
         return f"{waits}, of which {own.at_once} may run at once, and so many do."
     before = f"more than {FAR:,}" if situation.ahead is None else f"{situation.ahead:,}"
@@ -94,6 +96,14 @@ def explain_waiting(situation: Situation, clock: Clock) -> str:
     return f"{waits}; it is the next one, and a worker is about to take it."
 
 
+def _find_lack(situation: Situation) -> str:
+    """Return that no worker of its queue has what the job needs; "" if one has, or if there is none."""
+    workers, jobid = situation.list_alive("worker"), situation.job.jobid
+    if not workers or any(each.has_for(jobid) for each in workers):
+        return ""
+    return f"no worker of {situation.queue} has anything for {jobid.partition(':')[0]!r}"
+
+
 def _count(workers: Sequence[Process]) -> str:
     return "one worker" if len(workers) == 1 else f"{len(workers):,} workers"
 
@@ -103,6 +113,9 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
     assert due is not None
     if due > clock.now:
         tried = Streak.parse(situation.job.streak)
+        if tried.due is not None and (lack := _find_lack(situation)):
+            waits = f"It has been due since {clock.name(tried.due)}, but {lack}"
+            return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
         if tried.tries and tried.due is not None:
             return (
                 f"Its occurrence of {clock.name(tried.due)} is tried again at {clock.name(due)}, {clock.measure(due)}."

@@ -49,7 +49,7 @@ class Situation:
         found = [each for each in self.processes if each.kind == kind and each.state == "alive"]
         if kind == "dispatcher":
             return found
-        return [each for each in found if works(each, self.queue)]
+        return [each for each in found if each.works(self.queue)]
 
 
 def read_schedule(job: JobState) -> Schedule | None:
@@ -70,9 +70,3 @@ def describe_drop(job: JobState, grace: float, clock: Clock) -> str:
     own = parse_options(job.options).get("grace", grace)
     length = f" of {format_length(float(own))}" if own else ""
     return f"never ran: it was due at {clock.name(job.dropped)}, and its grace{length} had passed before it could run"
-
-
-def works(process: Process, queue: str) -> bool:
-    """Tell whether a process works a queue."""
-    # A long list of queues ends in a mark for the others.
-    return queue in process.queues or any(name[:1] == "…" for name in process.queues)

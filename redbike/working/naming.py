@@ -48,8 +48,17 @@ def list_taken(worker: Any) -> frozenset[str] | None:
     """Return what `worker` has functions or commands for; None if it may take any job."""
     if functions := _get_functions(worker):
         return frozenset(functions())
-    names: Callable[[], Iterable[str]] | None = getattr(worker, "name_commands", None)
-    return frozenset(names()) if names else None
+    return frozenset(worker.name_commands()) if knows_commands(worker) else None
+
+
+def knows_commands(worker: Any) -> bool:
+    """Tell whether `worker` says for which jobs it has a command, and does no other ones.
+
+    A subclass with a `work` of its own may do other jobs, too.
+    """
+    names = {"has_command", "work"}
+    first = next((kind for kind in type(worker).__mro__ if names & kind.__dict__.keys()), object)
+    return "has_command" in first.__dict__
 
 
 def _get_functions(worker: Any) -> Callable[[], dict[str, str]] | None:

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from redbike import texts
@@ -53,10 +54,20 @@ def is_in_run() -> bool:
 
 
 class Runner:
-    """Runs jobs, from any thread; coroutines in an event loop of its own."""
+    """Runs jobs, from any thread; coroutines in an event loop of its own.
 
-    def __init__(self, worker: WorkerClass, settings: Settings, pings: Pings) -> None:
+    `leave` returns where a job goes that is left to other workers; None for one that is to be run.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerClass,
+        settings: Settings,
+        pings: Pings,
+        leave: Callable[[Run], Placement | None] | None = None,
+    ) -> None:
         self.worker = worker
+        self._leave = leave
         self.settings = settings
         self._pings = pings
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
@@ -102,6 +113,9 @@ class Runner:
         if run.queue_pause is not None and (unwanted := place_unwanted(run, settings, run.now())):
             run.over = time.monotonic()
             return unwanted
+        if self._leave is not None and (left := self._leave(run)):
+            run.over = time.monotonic()
+            return left
         if settings.ping_url:
             self._pings.start(run.jobid, settings.ping_url)
         # What a job sets in its context is not for the next one.

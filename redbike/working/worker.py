@@ -19,12 +19,14 @@ from redbike.running.presence import Presence, shorten
 from redbike.serving.check import describe_address
 from redbike.state.run import LEASE, EndedRun, Placement, Run
 from redbike.state.store import Store
+from redbike.state.takers import Takers
 from redbike.working.batch import LONG_ENOUGH, Batch, Pace
 from redbike.working.batch_runner import BatchRunner
 from redbike.working.ends import Ends
 from redbike.working.handing_back import Left, hand_back
 from redbike.working.heartbeat import Heartbeat
 from redbike.working.limits import apply_limits
+from redbike.working.missing_commands import MissingCommands
 from redbike.working.naming import describe_naming, list_taken
 from redbike.working.pool import Pool
 from redbike.working.queues import Queues
@@ -49,11 +51,12 @@ class Worker:
         self._unsaid: list[EndedRun] = []  # of the last batch: those of whose ends the server may not know yet
         self.queues = Queues(worker, settings.default_timeout)
         self.pings = Pings()
-        self.runner = Runner(worker, settings, self.pings)
+        self.missing = MissingCommands(worker, Takers(store.workers.list_working))
+        self.runner = Runner(worker, settings, self.pings, self.missing.place if self.missing.is_wanted else None)
         self.teller = Teller(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
-        told = partial(describe_naming, worker), partial(list_taken, worker)
+        told = partial(describe_naming, worker), partial(list_taken, worker), self.missing.list_lacking
         self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)

@@ -55,17 +55,6 @@ def test_a_failure_is_kept_while_the_schedule_goes_on(works: Works, line: str) -
     assert state.failure is not None
 
 
-def test_a_job_without_a_command_is_a_failure_and_the_schedule_goes_on(client, prefix: str, tmp_path: Path) -> None:
-    (tmp_path / "commands.ini").write_text("[commands]\nx = true\n")
-    handler = Commands("A", str(tmp_path / "commands.ini"))
-    store = Store(client, prefix, handler.queue_for)
-    set_job(store, "typo:A", HOURLY, "now")
-    Worker(store, handler, Settings()).work_one()
-    state = store.questions.inspect(["typo:A"])[0]
-    assert event(state) == "TML"
-    assert "no command 'typo'" in state.failure["error"]
-
-
 def test_a_command_that_runs_once_and_fails_is_dead(works: Works) -> None:
     assert event(works("false", schedule="NOW")) == "DIE"
     assert event(works("sleep 300", "timeout = 0.1", schedule="NOW")) == "DIE"

@@ -20,6 +20,7 @@ PLACES = {
     "dispatchers": "workers",
     "overdue": "jobs?overdue=1",
     "queues": "queues",
+    "commands": "workers",
     "lost": "workers",
     "jobs": "jobs?failed=1",
 }
