@@ -45,6 +45,7 @@ class Settings:
     stop_after: int = 0  #: failed occurrences in a row that stop a job, whatever the policies say; 0: never
     grace: float = 0.0  #: seconds after which an occurrence that is not enqueued is skipped; 0: none is
     overlap: str = "skip"  #: what comes due during a run: skip, queue
+    forget_after: float | str = 7 * 86400.0  #: seconds for which a one-off that has ended is kept, or never
     history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
     ping_url: str | None = None  #: a URL that is called after each run, see `redbike.ping_urls`
     failures_limit: int = 1000  #: the most failures that are kept

@@ -46,6 +46,7 @@ class Option:
     most: int = MAX_COUNT  # of a count
     is_setting: bool = True
     zero: str = ""  # a word for 0
+    endless: str = ""  # a word for no end, which is stored as it is
 
     @property
     def key(self) -> str:
@@ -60,6 +61,8 @@ class Option:
             return check_ping_url(value)
         if self.zero and fold(value) == self.zero:
             return 0
+        if self.endless and fold(value) == self.endless:
+            return self.endless
         if self.kind == "count":
             return int(read_number(self.name, value, self.least, self.most, int))
         seconds = read_number(self.name, value, self.least, MAX_SECONDS, float)
@@ -86,6 +89,13 @@ OPTIONS = {
             0,
             "Run it later by a fixed share of this, hashed from its id",
             is_setting=False,
+        ),
+        Option(
+            "forget-after",
+            "duration",
+            7 * 86400,
+            "Forget a one-off so long after its run has succeeded, or never",
+            endless="never",
         ),
         Option("history", "count", 10, "How many ended runs are kept", most=200),
         Option(
@@ -117,6 +127,7 @@ class JobOptions(TypedDict, total=False):
     grace: float | str | None
     overlap: str | None
     spread: float | str | None
+    forget_after: float | str | None
     history: int | None
     ping_url: str | None
     data: Any

@@ -525,6 +525,20 @@ def archive_with_another(scene: Scene) -> None:
     assert list(steps) == []
 
 
+def spent(scene: Scene) -> None:
+    """One-offs that have ended, of which one has the row of a file, and one runs again."""
+    for jobid in (*MANY, "row:A", "again:A"):
+        scene.store.jobs.set([JobToSet(jobid, "STOP", None, False, "work-A", group="file\nNOW" * (jobid == "row:A"))])
+        scene.store.client.zadd(scene.store.keys.spent, {jobid: 1.0})
+    scene.store.jobs.run(["again:A"])
+
+
+def forget(scene: Scene) -> None:
+    number, is_more = scene.bike.store.timeline.forget()
+    assert number <= len(MANY), "after a lost reply there are none left"
+    assert not is_more
+
+
 def dispatch(scene: Scene) -> None:
     with scene.meanwhile(lambda: scene.put("soon:A", due=-1), scene.store.halt):
         Dispatcher(scene.bike.store, scene.bike.settings).dispatch()
@@ -538,6 +552,7 @@ def dispatch_what_is_there(scene: Scene) -> None:
 DISPATCHER = [
     Operation("archive", past, archive, steps=4, patches=SMALL),
     Operation("archive what others archive too", past, archive_with_another, steps=4, patches=SMALL),
+    Operation("forget", spent, forget, by_hand=True),
     Operation("dispatch_due", due, one_pass),
     Operation("dispatch_due with an empty cache of scripts", without_scripts(due), one_pass),
     Operation("dispatch_due with lost runs", lost, one_pass),

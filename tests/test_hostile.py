@@ -351,6 +351,7 @@ NEEDS = {
     "queues": ("set", "job:B", "NOW"),
     "wakeup": ("set", "job:A", "EVERY:1h"),
     "dispatched": ("advance",),
+    "spent": ("unset", "waiting:A"),
     "requests": ("set", "job:A", "NOW"),
     "control": ("control", "HALT"),
     "halt": ("control", "HALT"),

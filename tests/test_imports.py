@@ -56,7 +56,7 @@ MODULES = {
         events overview ranks takers totals untold workers < paging < past_runs < store
     """,
     "running": """
-        __init__ archiving occurrences own_loops pings schedules timefile wakeup < loop policies < presence
+        __init__ archiving forgetting occurrences own_loops pings schedules timefile wakeup < loop policies < presence
         requests resuming skipping < dispatcher
     """,
     "working": """

@@ -41,6 +41,7 @@ VALUES = {
     "stop_after": "7",
     "grace": "7",
     "overlap": "queue",
+    "forget_after": "never",
     "history": "7",
     "ping_url": "http://127.0.0.1/",
     "failures_limit": "7",

@@ -47,6 +47,7 @@ FULL = {
     "grace": 900,
     "overlap": "queue",
     "spread": 60,
+    "forget-after": "never",
     "ping-url": "http://host/{jobid}",
 }
 # What is shown of them: who knows a URL can call it.
@@ -102,6 +103,9 @@ def test_the_page_has_each_option_with_its_kind():
         ("retries", "07", 7),
         ("retries", 2.0, 2),
         ("grace", 0, 0),
+        ("forget-after", "NEVER", "never"),
+        ("forget-after", "2d", 172800),
+        ("forget-after", 0, 0),
         ("grace", "None", 0),
         ("on-error", "Retry", "retry"),
         ("catchup", "NONE", "none"),

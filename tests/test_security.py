@@ -260,6 +260,10 @@ def dispatches(bike, helper):
     assert list(store.archiver.archive()) == [None]
     assert "queued_for" in helper.tell("paused:A")
     helper.unset("paused:A")
+    other.client.zadd(other.keys.spent, {"gone:A": 1.0, "once:A": 1.0})
+    set_job(other, "once:A", "STOP", None)
+    other.client.zadd(other.keys.spent, {"once:A": 1.0})
+    assert store.timeline.forget() == (1, False)
     crowd(helper)
     set_job(other.at(1000.0), "crowd0:A", "EVERY:100@0.0", 1050.0)
     assert bike.dispatch_due(1100.0) == 1

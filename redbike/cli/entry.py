@@ -4,8 +4,8 @@ Usage:
   redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--data=<JSON>] [--timeout=<DURATION>]
                         [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
                         [--on-lost=<POLICY>] [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>]
-                        [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--history=<N>]
-                        [--ping-url=<URL>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
+                        [--grace=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>]
+                        [--history=<N>] [--ping-url=<URL>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load [--prune] [--prune-all] [--take] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>]
                          [--tz=<ZONE>] [--format=<FORMAT>] <CSV>
@@ -117,6 +117,7 @@ Options:
   --grace=<DURATION>       Skip an occurrence that is later than this.
   --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
+  --forget-after=<DURATION>  Forget a one-off so long after its run has succeeded, or never.
   --history=<N>            How many ended runs are kept.
   --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
   --except=<ICS>           Leave out the days of a calendar of holidays, such as holidays.ics: its all-day events of the

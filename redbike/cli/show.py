@@ -108,6 +108,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "data", _show(json.dumps(job["data"], ensure_ascii=False))
     if group := job.get("group"):
         yield "group", _show(group)
+    if "forget_at" in job:
+        yield "forgotten", clock.measure(job["forget_at"])
     if worker := job.get("worker"):
         yield "worker", _show(worker)
     if "deadline" in job:

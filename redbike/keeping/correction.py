@@ -147,7 +147,7 @@ def _clear_unscheduled(state: JobState) -> JobState:
     is_bad = state.has_event(Event.BAD)
     status, membership = (state.status, state.membership) if is_bad else (None, "")
     bare = replace(_take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None)
-    bare = replace(bare, paused="", options="", has_data=False, has_output=False, membership=membership)
+    bare = replace(bare, paused="", spent=None, options="", has_data=False, has_output=False, membership=membership)
     return replace(bare, history=b"")
 
 
@@ -222,6 +222,7 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
 def _describe_counts(found: JobState, wanted: JobState) -> Iterator[str]:
     gone = {"streak": found.streak, "skipped": found.skipped, "failure": found.failure is not None}
     gone |= {"options": found.options, "data": found.has_data, "output": found.has_output}
+    gone |= {"place among those to forget": found.spent is not None}
     gone |= {"group": found.membership and not wanted.membership, "history": found.history}
     if found.schedule is None:
         yield from (f"its {name} removed" for name, there in gone.items() if there)

@@ -97,6 +97,8 @@ def _check_unscheduled(state: JobState) -> Iterator[str]:
         yield f"it has no schedule, but the status {state.status}"
     if state.paused or state.alarm is not None:
         yield "it has no schedule, but is paused"
+    if state.spent is not None:
+        yield "it has no schedule, but is to be forgotten"
     if state.streak or state.skipped or state.failure is not None:
         yield "it has no schedule, but counts or a failure"
     has_group = state.membership and not state.has_event(Event.BAD)

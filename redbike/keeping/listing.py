@@ -136,7 +136,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
                 listing.add_tag(run.tag, [decode(jobid)])
                 listing.gates.setdefault(run.queue, set()).add(decode(jobid))
                 yield get_home(run)
-    for key in (keys.timeline, keys.failure_times):
+    for key in (keys.timeline, keys.failure_times, keys.spent):
         for jobid, _ in client.zscan_iter(key, count=PAGE):
             listing.jobs[decode(jobid)] = None
     for name, _ in client.hscan_iter(keys.skipped, count=PAGE):

@@ -6,7 +6,8 @@
 3. End the lost runs by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt them first.
 4. Resume the jobs whose pause is over. Open the gates whose instant has come: a pause is over, or a rate allows more.
 5. Sleep until the next due time, lease or alarm, or until something earlier is set. Keep the time once a second,
-   archive what the journal has of ended runs, and call its own ping URL once a minute, as long as it comes this far.
+   forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
+   minute, as long as it comes this far.
 
 It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
 any more. So of two dispatchers one works and the other finds nothing to do, and nobody misses one that dies.
@@ -22,6 +23,7 @@ from redbike.config import Settings, override
 from redbike.errors import RedbikeError, ServerError
 from redbike.processes import watchdog
 from redbike.running.archiving import Archiving
+from redbike.running.forgetting import Forgetting
 from redbike.running.loop import Loop
 from redbike.running.pings import Pings, Switch
 from redbike.running.policies import describe, place_again, place_lost, place_suspect
@@ -60,6 +62,7 @@ class Dispatcher:
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
         self._archiving = Archiving(store)
+        self._forgetting = Forgetting(store)
         self._pings = Pings()
         self._switch = Switch(self._pings, ping_url)
         self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
@@ -251,9 +254,10 @@ class Dispatcher:
         survey = self._surveyed
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_alarm) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
-        is_more = True
+        is_more, is_ripe = True, survey.is_ripe
         while not self.loop.stopping.is_set():
             self._keep_time(until)
+            is_ripe = self._forgetting.go_on(until, is_ripe)
             is_more = is_more and self._archiving.go_on(until, survey.journal)
             pause = until - time.monotonic()
             if pause <= EARLY:
@@ -261,7 +265,7 @@ class Dispatcher:
                 while time.monotonic() < until:
                     pass
                 return
-            if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more else min(NAP, pause - EARLY / 2)):
+            if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more or is_ripe else min(NAP, pause - EARLY / 2)):
                 return
 
     def _keep_time(self, until: float) -> None:

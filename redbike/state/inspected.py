@@ -52,6 +52,7 @@ class JobState:
     stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
     paused: str = ""
     alarm: float | None = None  # when its pause ends by itself
+    spent: float | None = None  # when it is forgotten, as a one-off that has ended
     options: str = ""  # as they are stored
     has_data: bool = False
     membership: str = ""  # the record of whose row it is
@@ -119,6 +120,9 @@ class JobState:
             found["failures"] = streak.failures
         if streak.losses:
             found["losses"] = streak.losses
+        stays = Membership.parse(self.membership).one_off  # the row of a file
+        if self.spent is not None and self.has_event(Event.STP) and not stays:
+            found["forget_at"] = self.spent
         if self.skipped:
             found["skipped"] = self.skipped
         if self.failure is not None:
@@ -188,6 +192,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         unreadable=tuple(unreadable),
         paused=found.get("pause", ""),
         alarm=parse_number(found.get("alarm")),
+        spent=parse_number(found.get("spent")),
         options="" if "options" in unreadable else found.get("options", ""),
         has_data=found["has_data"],
         membership=found.get("group", ""),

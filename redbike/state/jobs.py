@@ -169,7 +169,9 @@ class Jobs:
 
     def _pack_cancel(self, each: Cancellation) -> Call:
         found = each.found if each.tag is None else {**each.found, "tag": each.tag}
-        given = {"job": each.jobid, "request": make_tag(), "found": found, "skipped": each.skipped, "spent": each.spent}
+        given: dict[str, Any] = {"job": each.jobid, "request": make_tag(), "found": found, "skipped": each.skipped}
+        if each.spent:
+            given["spent"] = self._namespace.forget_after
         if each.due is not None:
             given["due"] = each.due
         return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)

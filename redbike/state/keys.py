@@ -23,6 +23,7 @@ key (after the prefix)    type    content
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
 ``-alarms``               zset    ``job:JOB ID``, ``queue:QUEUE NAME``, scored by when a dispatcher is to look at them
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
+``-spent``                zset    job id of a one-off that has ended, scored by when it is forgotten
 ``-requests``             zset    tags of the latest requests to set, run or cancel jobs, scored by their time
 ``-control``              string  ``HALT TIMESTAMP``
 ``-halt``                 list    a token that wakes blocked processes when a HALT is given
@@ -135,6 +136,7 @@ FIXED = {
     "queues": "set",
     "wakeup": "list",
     "dispatched": "zset",
+    "spent": "zset",
     "requests": "zset",
     "control": "string",
     "halt": "list",
@@ -173,7 +175,7 @@ class Keys:
         given = [f"{prefix}-{name}" for name in GIVEN]
         self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = given[:6]
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
-        self.wakeup, self.dispatched, self.requests, self.control, self.halt, *others = given[12:]
+        self.wakeup, self.dispatched, self.spent, self.requests, self.control, self.halt, *others = given[12:]
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
         self.outputs, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
         self.journal, self.history, self.counts, *others = others

@@ -31,7 +31,8 @@ class Namespace:
     """The keys under one prefix of one server.
 
     `clock` says which instant (epoch seconds) it is for all that happens here; None: the server's own clock does. `who`
-    is the person who changes something, whose changes are noted in the log; None for a program.
+    is the person who changes something, whose changes are noted in the log; None for a program. `forget_after` is the
+    setting: seconds, or ``never``.
     """
 
     client: "redis.Redis"
@@ -39,6 +40,7 @@ class Namespace:
     scripts: Scripts
     clock: Callable[[], float] | None = None
     who: str | None = None
+    forget_after: float | str = "never"
 
     @property
     def now(self) -> float | None:

@@ -79,7 +79,8 @@ class Pauses:
         given |= {"pause": state.paused, "flies": bool(state.running), "skipped": resumption.skipped}
         if resumption.spent:
             given["spent"] = True
-            given["once"] = is_one_off(state.schedule or "")
+            if is_one_off(state.schedule or ""):
+                given["once"] = self._namespace.forget_after
         if resumption.streak:
             given["streak"] = resumption.streak
         home = self._find_queue(state.jobid)

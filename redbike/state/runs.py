@@ -111,7 +111,7 @@ class Runs:
             if len(numbers) > 1:
                 homes.append(run.queue)
             schedules.append(run.schedule)
-            dues.append(_format_due(run, placement))
+            dues.append(self._format_due(run, placement))
             how = _format_how(placement)
             if run.output is not None:
                 how["output"] = run.output
@@ -123,6 +123,15 @@ class Runs:
             given["whole"] = True
         call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
         return replace(call, packed=(self._pack_entry(ended),))
+
+    def _format_due(self, run: Run, placement: Placement) -> str:
+        """Return when a job is due next, for ``lua/end.lua``."""
+        if placement.due is not None:
+            return placement.due if isinstance(placement.due, str) else format_time(placement.due)
+        if not is_one_off(run.schedule):
+            return ""
+        setting = self._namespace.forget_after
+        return f"spent{parse_options(run.options).get('forget-after', setting) if run.options else setting}"
 
     def _pack_entry(self, ended: Sequence[EndedRun]) -> bytes:
         """Return the entry of the journal for runs that were taken together."""
@@ -172,13 +181,6 @@ def _pack_past(run: Run, placement: Placement) -> bytes:
     """Return an ended run as it is kept."""
     waited, took = measure(run)
     return pack_run(run.due, waited, took, placement.outcome or Outcome.OK, run.attempt, placement.error)
-
-
-def _format_due(run: Run, placement: Placement) -> str:
-    """Return when a job is due next, for ``lua/end.lua``."""
-    if placement.due is None:
-        return "spent" if is_one_off(run.schedule) else ""
-    return placement.due if isinstance(placement.due, str) else format_time(placement.due)
 
 
 def _format_how(placement: Placement) -> dict[str, Any]:

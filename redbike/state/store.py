@@ -68,7 +68,8 @@ QueueFor = Callable[[str], str]
 class Store:
     """The jobs under one prefix. `queue_for` names the queue of a job id.
 
-    The last `failures_limit` failures are kept, and of each job the last `history` runs, unless it has that option.
+    The last `failures_limit` failures are kept, and of each job the last `history` runs, unless it has that option. A
+    one-off that has ended is forgotten `forget_after` so many seconds, unless it has that option, or this is ``never``.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Store:
         queue_for: QueueFor,
         failures_limit: int = 1000,
         history: int = 10,
+        forget_after: float | str = "never",
     ) -> None:
         self.client = client
         self.keys = Keys(prefix)
@@ -85,7 +87,7 @@ class Store:
         self._failures_limit = failures_limit
         self._history = history
         self._queue_for = queue_for
-        self._group(Namespace(client, self.keys, self.scripts))
+        self._group(Namespace(client, self.keys, self.scripts, forget_after=forget_after))
 
     def _group(self, namespace: Namespace) -> None:
         self._namespace = namespace

@@ -5,6 +5,7 @@ The counts have these fields, where QUEUE is empty for those queues for which th
 - ``runs:OUTCOME:QUEUE``: ended runs,
 - ``took:SECONDS:QUEUE``: those that took at most so long, and longer than the next lower one of `BUCKETS`,
 - ``microseconds::QUEUE``: that they took together,
+- ``forgotten::``: one-offs that were forgotten after their end,
 - ``archived``: entries of the journal that were ever archived,
 - ``archiver``: ``TIME TOKEN`` of who is archiving,
 - ``recent``: JSON ``{QUEUE: {PART: ended runs}}``, for those parts of `PART` seconds that are less than `RECENT` ago.

@@ -17,6 +17,7 @@ CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
 MOST_DUE = 4 * PAGE  # due jobs in a survey
 MOST_ALARMS = 100  # instants of gates that have come, in a survey
 MOST_COMING = 50  # jobs that are due next in a survey
+MOST_FORGOTTEN = 50  # one-offs that are forgotten in one step
 
 DueJob = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue; "" if it has none
 
@@ -40,6 +41,7 @@ class Survey:
     alarms: list[str]  # those that have come, see ``-alarms`` in `redbike.state.keys`
     next_alarm: float | None
     journal: int  # entries
+    is_ripe: bool = False  # there is a one-off to forget
 
     @property
     def next_due(self) -> float | None:
@@ -99,6 +101,7 @@ class Timeline:
             alarms=found.get("alarms") or [],
             next_alarm=parse_number(found.get("next_alarm")),
             journal=found["journal"],
+            is_ripe=found["ripe"],
         )
 
     def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str, options: str) -> Run | None:
@@ -149,8 +152,13 @@ class Timeline:
         if next_due is not None:
             given["next"] = next_due
         elif is_one_off(schedule):
-            given["spent"] = True
+            given["spent"] = self._namespace.forget_after
         return bool(self._namespace.run("skip", **given)[0] == "ok")
+
+    def forget(self) -> tuple[int, bool]:
+        """Forget some one-offs that have ended long enough ago; return how many, and whether there may be more."""
+        reply = self._namespace.run("forget", most=MOST_FORGOTTEN)
+        return int(reply[2]), int(reply[1]) == MOST_FORGOTTEN
 
     def list_between(self, since: float, until: float) -> list[tuple[str, str]]:
         """Return the jobs that are due after `since` and by `until`, with their due times as texts."""

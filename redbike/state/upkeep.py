@@ -23,8 +23,8 @@ class Upkeep:
         """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
 
         Return False for one that has changed meanwhile. Both states of a job name the same queues in their `entries`.
-        Of the wanted one, a streak, a failure, options, data, a group and what is damaged can only be gone, and
-        skips be gone or have become more.
+        Of the wanted one, a streak, a failure, options, data, a group, the instant to forget it and what is damaged
+        can only be gone, and skips be gone or have become more.
         """
         replies = self._namespace.scripts.run_all(self._pack_repair(found, wanted) for found, wanted in pairs)
         return [bool(reply[0] == "ok") for reply in replies]
@@ -132,6 +132,8 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["data"] = False
     if wanted.membership != found.membership:
         changes["group"] = False
+    if wanted.spent != found.spent:
+        changes["spent"] = False
     if wanted.has_output != found.has_output:
         changes["output"] = False
     if wanted.history != found.history or "history" in found.unreadable:

@@ -32,6 +32,7 @@ class BikeSettings(TypedDict, total=False):
     stop_after: int
     grace: float
     overlap: str
+    forget_after: float | str
     history: int
     ping_url: str | None
     failures_limit: int

@@ -155,4 +155,6 @@ def _describe_counts(counts: Counter[str], shown: set[str]) -> Iterator[Metric]:
             below += took[name, bound]
             buckets.append(("+Inf" if bound == math.inf else repr(bound), below))
         lasted.add_metric([name], buckets, sum_value=seconds[name] / 1e6)
-    yield from (skipped, ended, lasted)
+    forgotten = CounterMetricFamily("redbike_forgotten_jobs", "One-offs that were forgotten after their end.")
+    forgotten.add_metric([], counts["forgotten::"])
+    yield from (skipped, ended, lasted, forgotten)

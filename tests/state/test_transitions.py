@@ -123,6 +123,7 @@ VERBS: dict[str, Verb] = {
     "end stale": lambda store, run: end(store, NOBODY, Placement("unset"), now=NOW),
     "release": lambda store, run: store.at(NOW).runs.release([run]),
     "halt": lambda store, run: store.at(NOW).halt(),
+    "forget": lambda store, run: store.timeline.forget(),
     "advance": lambda store, run: store.timeline.advance(NOW),
     "pause queue": lambda store, run: store.at(NOW).gates.pause(QUEUE, LATER),
     "pause all": lambda store, run: store.at(NOW).gates.pause(""),

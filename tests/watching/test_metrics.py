@@ -58,6 +58,7 @@ def test_an_empty_server(store):
         "redbike_dead_jobs",
         "redbike_unarchived_entries",
         "redbike_skipped_total",
+        "redbike_forgotten_jobs_total",
         "redbike_processes",
     }
     assert set(found.values()) == {0}

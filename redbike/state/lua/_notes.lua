@@ -34,10 +34,15 @@ local function forget(job)  -- all that is kept of it, wherever it is
   end
   change('ZREM', failure_times, {job})
   change('ZREM', alarms, {'job:' .. job})
+  change('ZREM', spent, {job})
   change('HDEL', skipped, skip_fields(job))
   if call('LLEN', journal) > 0 and call('HEXISTS', schedules, job) == 1 then
     change('RPUSH', journal, {'F' .. job})  -- its runs there are not to be archived
   end
+end
+local function end_one_off(job, after)  -- a one-off has ended: it would run again wherever its text is set again
+  change('HSET', schedules, {job, 'STOP'})
+  if after ~= 'never' then change('ZADD', spent, {stamp(now + after), job}) end
 end
 local function token(list)
   if not tokens[list] and call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end

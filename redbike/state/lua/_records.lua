@@ -87,6 +87,9 @@ local function option_of(text, name)  -- of the options of a job, as they are st
   return object_of(text)[name]
 end
 
+-- For how long a one-off is kept that has ended: 'never' for good.
+local function kept_for(job, setting) return option_of(call('HGET', options, job), 'forget-after') or setting end
+
 local SHORT = 1  -- seconds: a job with a timeout of its own below that is taken alone, see batch.py
 local function own_timeout_of(text)  -- of the options of a job; and whether the job is taken alone for them
   local found = object_of(text)

@@ -2,8 +2,8 @@
 -- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in flight: the run is
 --         marked.
 -- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records) and the tag of its
---        run, where they are there; due: when the schedule goes on, missing for never; spent: whether that is the end
---        of a one-off; skipped: {reason: occurrences that are passed over besides}; queues: that in which it waits
+--        run, where they are there; due: when the schedule goes on, missing for never; spent: if that is the end
+--        of a one-off, the setting forget-after; skipped: {reason: occurrences that are passed over besides}; queues: that in which it waits
 -- returns {'ok', 'cancelled' or 'unchanged': its run was cancelled before}, {'stale'}: it is not as it was found any more
 local job, found, run = given.job, given.found, run_of(call('HGET', running, given.job))
 if is_repeated() then return {'ok', 'cancelled'} end  -- it must not cancel the next occurrence too
@@ -25,7 +25,7 @@ local function drop()  -- nothing is looked for in a list: its entry stays there
     return mark(job, TML)
   end
   change('ZREM', timeline, {job})
-  if given.spent then change('HSET', schedules, {job, 'STOP'}) end
+  if given.spent then end_one_off(job, kept_for(job, given.spent)) end
   mark(job, STP)
 end
 

@@ -2,9 +2,9 @@
 -- end: in flight → timeline, queue, held, stopped or (unknown), for runs of one tag, however each of them ended.
 -- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most: failures that are kept;
 --        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
---        there are several; schedules: that from which its place was computed; dues: '' (never), 'spent' (never, for a
---        one-off), '+n' (in n seconds) or a time; how: {job: how it ended, see runs.py}. ARGV[2]: the entry of the
---        journal, see entries.py
+--        there are several; schedules: that from which its place was computed; dues: '' (never), 'spentN' (never, for a
+--        one-off; it is forgotten in N seconds, or 'never'), '+n' (in n seconds) or a time; how: {job: how it ended, see
+--        runs.py}. ARGV[2]: the entry of the journal, see entries.py
 -- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule,
 --         what was left behind, and its options}; a word is a place, or why it is not there, see `Answer` in runs.py
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
@@ -18,6 +18,7 @@ local alive = call('EXISTS', inflight .. tag) == 1  -- until the last deadline
 local in_time, head = alive and now - given.late < given.deadline, tag .. ' '
 for _, home in ipairs(queue) do home.tail, home.size = end_of(home.name), #end_of(home.name) end
 local words, changed, gone, calm, well, stops, failed, failed_at, printed = {}, {}, {}, {}, {}, {}, {}, {}, {}
+local spends = {}  -- when one-offs are forgotten
 -- Guard: why a run cannot end like that.
 local function guard(run, how)
   if not run or run.tag ~= tag then return 'stale' end
@@ -43,9 +44,11 @@ local function placement(job, how, due, home, run, pause)
     forget(job)
     forgotten = true
     return 'unset'
-  elseif place == 'stop' or place == 'die' or (due == '' or due == 'spent') and place ~= 'stay' then
+  elseif place == 'stop' or place == 'die' or (due == '' or due:sub(1, 5) == 'spent') and place ~= 'stay' then
+    local after = due:match('^spent(.*)$')
     -- A one-off that has ended would run again wherever its text is set again.
-    if place == 'stop' or due == 'spent' then stops[#stops + 1] = job end
+    if place == 'stop' or after then stops[#stops + 1] = job end
+    if after and after ~= 'never' then note(spends, stamp(now + after), job) end
     mark(job, place == 'die' and DIE or STP)
     return 'stopped'
   end
@@ -99,6 +102,7 @@ end
 if #gone > 0 then change('RPUSH', journal, {entry}) land(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', streaks, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
+if #spends > 0 then change('ZADD', spent, spends) end
 if #printed > 0 then change('HSET', outputs, printed) end
 if #well > 0 then change('HDEL', failures, well) change('ZREM', failure_times, well) end
 if #failed > 0 then change('HSET', failures, failed) change('ZADD', failure_times, failed_at) end

@@ -5,7 +5,7 @@
 --        queues, with entries: for each how often the job was found there, wanted: how often it is to be, dead and
 --        buried: whether it was found to have a tombstone there (1 or 0), and is to have one;
 --        wanted: {status: its event, timeline, alarm: times, queued, running, pause, streak, failure, options, data,
---        output, group, history}, of which those that are missing stay and those that are false go;
+--        output, group, history, spent}, of which those that are missing stay and those that are false go;
 --        skips: {field in the hash of skips: how many more, or false}
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two requests
 local job, found, wanted = given.job, given.found, given.wanted
@@ -45,6 +45,7 @@ local hashes = {
 for field, key in pairs(hashes) do
   if wanted[field] == false then change('HDEL', key, {job}) end
 end
+if wanted.spent == false then change('ZREM', spent, {job}) end
 if wanted.failure == false then change('ZREM', failure_times, {job}) end
 for field, number in pairs(given.skips) do
   if number then change('HINCRBY', skipped, {field, number}) else change('HDEL', skipped, {field}) end

@@ -3,7 +3,7 @@
 -- given  job; queues: its own, or none if nobody knows it: then it goes on the timeline; pause, schedule: the records
 --        that all of this was computed from; flies: whether the job is in flight; and where they apply
 --          due: when what is held is due now; occurrence: its own due time, if it is tried again then
---          spent: its schedule has nothing left; once: it was a one-off, which would run again wherever its text is set
+--          spent: its schedule has nothing left; once: if it was a one-off, the setting forget-after
 --          streak: its record; skipped: {reason: how many occurrences are passed over}
 -- returns {'ok', 'timeline', 'queue', 'stopped', 'flight' or 'resumed'}, {'unchanged'} if the job is not paused, or
 --         {'stale'} when it has changed meanwhile
@@ -27,7 +27,7 @@ if run and moment then
   end
 elseif given.spent and not run then
   place = 'stopped'
-  if given.once then change('HSET', schedules, {job, 'STOP'}) end
+  if given.once then end_one_off(job, kept_for(job, given.once)) end
   mark(job, STP)
 elseif moment and given.due <= now and home then
   place = 'queue'

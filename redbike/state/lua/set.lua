@@ -155,6 +155,7 @@ for _, found in pairs(besides) do
 end
 if #texts > 0 then change('HSET', schedules, texts) end
 if trying and #calm > 0 then change('HDEL', streaks, calm) end
+if #calm > 0 and call('ZCARD', spent) > 0 then change('ZREM', spent, calm) end
 if #gone > 0 then change('ZREM', timeline, gone) end
 if #changed > 0 then
   local done = {}

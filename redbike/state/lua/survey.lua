@@ -3,7 +3,8 @@
 -- given  due: how many due jobs at most; passed_over: how many of the first to leave out; lost: after how many lost
 --        runs no further tag is looked at; coming: how many jobs of those that are due next; alarms: how many
 -- returns {'ok', JSON of now, control, dispatched (until when), next_lease, next_alarm, alarms: those that have come,
---         due: [job, due time, …], coming: the same, lost: for each tag whose worker is not heard of any more {tag,
+--         due: [job, due time, …], coming: the same, ripe: whether a one-off is to be forgotten,
+--         lost: for each tag whose worker is not heard of any more {tag,
 --         jobs, runs, schedules, streaks, options, worker: record of the process that has taken them}, journal: how
 --         many entries it has}; what is not there is missing. Nothing is due while all is paused.
 local MOST = 1000  -- jobs that are told of each tag: where there are more, its list is damaged
@@ -30,6 +31,7 @@ local held = keeper and keeper.is_paused(keeper.gate_of(''))
 return {'ok', cjson.encode({
   now = instant, control = call('GET', control) or nil, lost = lost, journal = call('LLEN', journal),
   dispatched = call('ZSCORE', dispatched, 'until') or nil,
+  ripe = #call('ZRANGEBYSCORE', spent, '-inf', instant, 'LIMIT', 0, 1) > 0,
   alarms = alarmed and call('ZRANGEBYSCORE', alarms, '-inf', instant, 'LIMIT', 0, given.alarms) or nil,
   next_alarm = alarmed and call('ZRANGEBYSCORE', alarms, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,
   next_lease = special and call('ZRANGEBYSCORE', leases, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,

@@ -1,0 +1,158 @@
+"""One-offs that have ended are forgotten in time, and nothing else is."""
+
+import logging
+
+import pytest
+
+from redbike import Jobs, Redbike, RoundRobin, StopWork
+from redbike.config import Settings
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import Dispatcher
+from redbike.watching.metrics import Figures
+from tests.verbs import set_job
+from tests.waiting import wait_until
+
+DAY, NOW = 86400.0, 1_000_000.0
+ONCE = f"AT:{NOW:.0f}"
+
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("bad"):
+            raise ValueError("no")
+        if jobid.startswith("stop"):
+            raise StopWork
+
+
+@pytest.fixture
+def bike(client, prefix):
+    bike = Redbike.from_settings(Worker("A"), Settings(prefix=prefix), client)
+    yield bike
+    assert not list(fsck(bike.store))
+
+
+def end(bike, jobid, schedule=ONCE, **options):
+    """Set a job, and let it run at `NOW`."""
+    assert bike.set(jobid, schedule, after=NOW - 1, **options)
+    run_all(bike)
+
+
+def run_all(bike):
+    bike.dispatch_due(NOW)
+    while bike.work_one():
+        pass
+
+
+def forget(bike, days):
+    store = bike.store.at(bike.store.timeline.read_clock() + days * DAY)
+    number, is_more = store.timeline.forget()
+    assert not is_more
+    return number
+
+
+@pytest.mark.parametrize(
+    ("jobid", "options", "kept", "gone"),
+    [
+        ("once:A", {}, 6.9, 7.1),
+        ("stop:A", {}, 6.9, 7.1),
+        ("once:A", {"forget_after": "2d"}, 1.9, 2.1),
+        ("once:A", {"forget_after": 0}, None, 0),
+        ("once:A", {"forget_after": "never"}, 1e4, None),
+        ("bad:A", {}, 1e4, None),
+        ("every:A", {"schedule": "EVERY:1h@0"}, 1e4, None),
+        ("stop every:A", {"schedule": "EVERY:1h@0"}, 1e4, None),
+    ],
+)
+def test_a_one_off_that_has_ended_is_forgotten_by_forget_after(bike, jobid, options, kept, gone):
+    end(bike, jobid, **options)
+    if kept is not None:
+        assert forget(bike, kept) == 0
+        assert bike.tell(jobid)["schedule"]
+    if gone is not None:
+        assert "forget_at" in bike.tell(jobid)
+        assert forget(bike, gone) == 1
+        assert bike.tell(jobid)["status"] is None
+        assert forget(bike, gone) == 0
+
+
+@pytest.mark.parametrize("how", ["cancelled", "late", "paused until it was late"])
+def test_one_that_ends_without_a_run_is_forgotten_too(client, prefix, how):
+    bike = Redbike.from_settings(Worker("A"), Settings(prefix=prefix, forget_after="3d", grace="1m"), client)
+    set_job(bike.store.at(NOW - 10), "once:A", ONCE, NOW)
+    if how == "cancelled":
+        bike.cancel("once:A")
+    elif how == "late":
+        bike.dispatch_due()
+    else:
+        bike.pause("once:A")
+        bike.resume("once:A")
+    assert bike.tell("once:A")["schedule"] == "STOP"
+    assert forget(bike, 2.9) == 0
+    assert forget(bike, 3.1) == 1
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        lambda bike: bike.set("once:A", "EVERY:1h"),
+        lambda bike: bike.set("once:A", "STOP", forget_after="never"),
+        lambda bike: bike.set("once:A", "AT:4102444800"),
+        lambda bike: bike.run("once:A"),
+    ],
+    ids=["set for ever", "set to stay", "set for later", "runs again"],
+)
+def test_one_that_is_set_or_runs_again_is_not_forgotten(bike, later):
+    end(bike, "once:A")
+    later(bike)
+    assert forget(bike, 7.1) == 0
+    assert bike.tell("once:A")["schedule"]
+
+
+def test_one_that_has_failed_and_succeeds_later_is_forgotten(bike):
+    end(bike, "bad:A")
+    bike.worker.work = lambda jobid: None
+    bike.run("bad:A")
+    run_all(bike)
+    assert forget(bike, 7.1) == 1
+
+
+def test_the_row_of_a_file_stays_for_it_would_run_again(bike):
+    rows = [("row:A", ONCE)]
+    bike.sync(rows, group="file")
+    run_all(bike)
+    assert "forget_at" not in bike.tell("row:A")
+    assert forget(bike, 7.1) == 0
+    assert bike.sync(rows, group="file").unchanged == 1
+    assert bike.dispatch_due() == 0
+
+
+def test_a_job_that_somebody_has_stopped_stays(bike):
+    bike.set("stopped:A", "STOP")
+    assert forget(bike, 1e4) == 0
+
+
+def test_a_dispatcher_forgets_in_small_steps_and_says_so(bike, caplog):
+    caplog.set_level(logging.INFO)
+    for number in range(120):
+        bike.set(f"{number}:A", ONCE, forget_after=0)
+    run_all(bike)
+    bike.set("kept:A", "EVERY:1h")
+    dispatcher = Dispatcher(bike.store, bike.settings)
+    dispatcher.dispatch_due()
+    steps = []
+    wait_until(lambda: steps.append(1) or not dispatcher._forgetting.go_on(float("inf"), dispatcher._surveyed.is_ripe))
+    assert len(steps) == 3
+    assert [jobid for jobid, _ in bike.store.questions.list_schedules()] == ["kept:A"]
+    assert "forgot 120 one-offs that have ended, by forget-after" in caplog.text
+    assert "redbike_forgotten_jobs_total 120.0" in Figures(lambda: bike.store).format()
+    dispatcher.dispatch_due()
+    assert not dispatcher._surveyed.is_ripe
+
+
+def test_functions_take_it_too(client, prefix):
+    jobs = Jobs()
+    jobs.job("greet")(lambda: None)
+    bike = Redbike.from_settings(jobs, Settings(prefix=prefix, forget_after=0), client)
+    bike.set("greet", "NOW")
+    run_all(bike)
+    assert forget(bike, 0.01) == 1
