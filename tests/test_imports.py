@@ -65,7 +65,9 @@ MODULES = {
         batch_runner pool < worker
     """,
     "keeping": "__init__ leftovers < listing < correction gates jobs tags < fsck < repair",
-    "commands": "environment output process_group < file job_lock < missing start < on_failure < worker < __init__",
+    "commands": """
+        environment output process_group < file job_lock < missing reloading start < on_failure < worker < __init__
+    """,
     "steering": "__init__ operator patterns < cancelling gates matching pausing rerunning < facade",
     "syncing": "__init__ changes < comparing < syncer < facade",
     "why": "__init__ situation < now < past < reasons",

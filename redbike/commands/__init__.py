@@ -14,8 +14,11 @@ The INI file has a command for the first part of a job id, up to its first ``:``
     env.LANG = C.UTF-8
 
 If the config file names the INI file by a relative name, Redbike looks for it in the folder of the config file. A
-relative name on the command line or in Python is looked for in the current folder. A worker reads the file once, when
-it starts. Commands that only set or dispatch jobs do not read it.
+relative name on the command line or in Python is looked for in the current folder. Commands that only set or
+dispatch jobs do not read it.
+
+A worker reads the file when it starts, and again within two seconds after it has changed. Commands that run go on as
+they are. If the new file is invalid, or gone, one line of the log says so, and the commands of before stay in force.
 
 A section with the name of a command may have the keys below. The section ``[*]`` holds for all commands that do not
 have the same key in a section of their own.

@@ -6,15 +6,15 @@ import os
 import signal
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Mapping
 
 from redbike.commands import on_failure
-from redbike.commands.file import Command, list_commands, read_commands
+from redbike.commands.file import Command, list_commands
 from redbike.commands.job_lock import JobLock, hold_lock, make_name
 from redbike.commands.missing import find_missing
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
+from redbike.commands.reloading import CommandFile
 from redbike.commands.start import make_environment, open_input
 from redbike.config import Settings, override
 from redbike.errors import BadConfig, CommandFailed, Overrun
@@ -38,7 +38,8 @@ MOST_OUTPUTS = 1000  # of failed runs that have not been told yet
 class Commands(RoundRobin):
     """Takes jobs from the queues of `initstring`, as `RoundRobin` does, and runs commands of the INI file `filename`.
 
-    The first call that needs a command reads the file, once. It raises `BadConfig` for an invalid file.
+    The first call that needs a command reads the file, and raises `BadConfig` for an invalid one. Later ones read it
+    again if it has changed; if it is invalid then, the commands of before stay in force, and that is logged.
     """
 
     concurrency = 10  # a command mostly waits, and a slow one must not delay the others
@@ -57,6 +58,13 @@ class Commands(RoundRobin):
     def use_folder(self, folder: str) -> None:
         """Look for the file in `folder`, if its name is relative."""
         self._path = os.path.join(folder, self._filename)
+        self._file = CommandFile(self._path)
+        self._tells = False  # whether there was a command with ``on-failure``
+
+    @property
+    def revision(self) -> int:
+        """Another number whenever the file was read again: then `timeout` may return something else."""
+        return self._file.get().revision
 
     def timeout(self, queue_name: str) -> float | None:
         """Return the longest timeout of all commands plus `grace`, in seconds; `NO_TIMEOUT` if a command has none."""
@@ -122,7 +130,9 @@ class Commands(RoundRobin):
     @property
     def ended(self) -> Callable[[Run, End], None] | None:
         """What hears of each run that has ended; None if no command has ``on-failure``, so that it costs nothing."""
-        return self._hear if any(command.on_failure for command in self._commands.values()) else None
+        # Once there was one, there may be runs that are to be told.
+        self._tells = self._tells or any(command.on_failure for command in self._commands.values())
+        return self._hear if self._tells else None
 
     def _hear(self, run: Run, end: End) -> None:
         output = self._outputs.pop((run.tag, run.jobid), b"")
@@ -157,15 +167,16 @@ class Commands(RoundRobin):
         """Return a sentence for each folder and program of the file's commands that this host does not have."""
         return list(find_missing(self._commands.values()))
 
-    @cached_property
-    def _commands(self) -> dict[str, Command]:
-        return read_commands(self._path)
+    @property
+    def _commands(self) -> Mapping[str, Command]:
+        return self._file.get().commands
 
     def _get_command(self, jobid: str) -> Command:
         name = get_command_name(jobid)
-        if name not in self._commands:
+        command = self._commands.get(name)
+        if command is None:
             raise CommandFailed(f"no command {name!r} in {self._path}")
-        return self._commands[name]
+        return command
 
     def _wait_for_end(self, run: Run, group: ProcessGroup, output: Output, deadline: float) -> bool:
         """Wait for the command. If it has not ended by `deadline`, end its group and return False.

@@ -70,7 +70,7 @@ class Presence:
         list_taken: Callable[[], frozenset[str] | None] = lambda: None,
         list_lacking: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self._listener = listener if listener and listener.is_wanted else None
+        self.listener = listener
         self.owner = make_owner()
         self._loop = loop
         self._kind = kind
@@ -86,6 +86,10 @@ class Presence:
         self._over = False
         self._changed = threading.Event()
         self._thread: threading.Thread | None = None
+
+    @property
+    def _listener(self) -> Listener | None:
+        return self.listener if self.listener and self.listener.is_wanted else None
 
     def make_tag(self) -> str:
         """Return a new tag, by which the process can be found, and which says whether its runs are to be told."""
@@ -137,6 +141,12 @@ class Presence:
             self._seen_at = time.monotonic()
         elif word:
             self._entry = "" if word == "unknown" else self._entry
+            self._seen_at = float("-inf")
+            self._changed.set()
+
+    def check(self) -> None:
+        """Register again soon if what is known of the process has changed."""
+        if not self._is_current():
             self._seen_at = float("-inf")
             self._changed.set()
 

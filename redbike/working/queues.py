@@ -35,6 +35,7 @@ class Queues:
         self._default = default_timeout
         self._clock = clock
         self._names: list[str] = []
+        self._revision: object = None
         self._timeouts: dict[str, float] = {}
         self._position = 0
         self._read_at: float | None = None  # None until the names were read once
@@ -102,13 +103,13 @@ class Queues:
         given = self._worker.queue_names()
         if isinstance(given, str):
             raise BadConfig(f"queue_names() gives the text {given!r:.80}: a list of names is needed")
-        names = list(islice(given, ENDLESS + 1))
-        if names == self._names:
+        names, revision = list(islice(given, ENDLESS + 1)), getattr(self._worker, "revision", None)
+        if names == self._names and revision == self._revision:
             return False
         if len(names) > ENDLESS:
             raise BadConfig(f"queue_names() gives more than {ENDLESS:,} names: it must have an end")
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
-        self._names = names
+        self._names, self._revision = names, revision
         self._position %= max(1, len(names))
         self.shortest_timeout = min(self._timeouts.values(), default=self._default)
         return True

@@ -100,6 +100,7 @@ class Source:
             elif not woken and self._queues.refresh():
                 # It waits for the queues that there were.
                 runs, woken = self._call_off(), True
+                self._presence.check()
         if self._loop.stopping.is_set():
             runs += self._call_off()
             if runs:

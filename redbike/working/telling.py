@@ -70,13 +70,11 @@ class Teller:
     def __init__(self, store: Store, worker: object, list_queues: Callable[[], Iterable[str]] = list) -> None:
         self._store = store
         self._list_queues = list_queues
-        ended = getattr(worker, "ended", None)
-        # A class may have something else of that name.
-        self._ended: Any = ended if callable(ended) else None
+        self._worker = worker
         self._news: deque[_News] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._stopped = False
+        self._started = self._stopped = False
         self._others = self.is_wanted  # whether others may have left something untold
         self._looked = float("-inf")  # when it looked for that, by the monotonic clock
         self._called: tuple[str, float] | None = None  # the job of the call that goes on, and since when
@@ -85,8 +83,14 @@ class Teller:
 
     @property
     def is_wanted(self) -> bool:
-        """Tell whether the worker class has ``ended``."""
+        """Tell whether the worker class has ``ended``; it may have it later."""
         return self._ended is not None
+
+    @property
+    def _ended(self) -> Any:
+        ended = getattr(self._worker, "ended", None)
+        # A class may have something else of that name.
+        return ended if callable(ended) else None
 
     @property
     def is_behind(self) -> bool:
@@ -95,9 +99,14 @@ class Teller:
 
     def start(self) -> None:
         """Tell in a thread of its own from now on."""
-        if self.is_wanted:
-            self._thread = threading.Thread(target=self._tell_on, name="redbike-ended", daemon=True)
-            self._thread.start()
+        self._started = True
+        self._start_thread()
+
+    def _start_thread(self) -> None:
+        with self._changed:
+            if self._started and not self._stopped and self._thread is None and self.is_wanted:
+                self._thread = threading.Thread(target=self._tell_on, name="redbike-ended", daemon=True)
+                self._thread.start()
 
     def stop(self) -> None:
         """Tell what is left, and end the thread; what takes too long is left to other workers."""
@@ -121,6 +130,7 @@ class Teller:
 
     def hear(self) -> None:
         """Hear that others may have left something untold."""
+        self._start_thread()
         if time.monotonic() - self._looked >= REST:
             with self._changed:
                 self._others = True
@@ -138,6 +148,7 @@ class Teller:
         name = find_field(ended, answers) if self.is_wanted else None
         if name is None:
             return
+        self._start_thread()
         ends = [
             (run, self._make_end(run, placement, answer))
             for (run, placement), answer in zip(ended, answers, strict=True)

@@ -27,6 +27,8 @@ class WorkerClass(Protocol):
     - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
     - ``limits() -> dict[str, Limit]``: Return limits by the names of queues; with stock workers, ``A`` will do for
       ``work-A``. A worker sets them in Redis when it starts, for all workers, unless an operator has set others.
+    - ``revision``: An attribute: something else whenever `timeout` returns something else than before. Without it,
+      `timeout` is called again only for other names of queues.
     - ``strict``: An attribute: True to take from a queue only while those that are named before it have no job.
     - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
       is called if the config file names the worker.

@@ -217,7 +217,7 @@ def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
     dying = make()
     dying.worker.ended = None
     worker = Worker(dying.store, dying.worker, dying.settings)
-    worker.presence._listener = worker.teller
+    worker.presence.listener = worker.teller
     run = take_one(bike.store, QUEUES, f"OwnerOf1tag{TELLS}")
     worker.ends.end([(run, worker.runner.run(run))])
     assert untold(bike) == 1

@@ -1,0 +1,112 @@
+"""The commands of a file that may change while a worker runs: it is read again, without a restart.
+
+Whoever asks for the commands looks at the file first, some times a second at most. An idle worker asks each second, and
+a busy one for each run; so there is no thread for it.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from redbike.commands.file import Command, read_commands
+from redbike.errors import BadConfig
+
+log = logging.getLogger("redbike.commands")
+
+LOOK = 0.5  # seconds between two looks at the file
+SETTLED = 0.3  # seconds after a change in which somebody may still be writing
+MOST_NAMES = 10  # that a line of the log has
+
+Signature = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSet:
+    """What a file says, as it was read at one time."""
+
+    commands: Mapping[str, Command]
+    revision: int  # another one for each time
+
+
+class CommandFile:
+    """Reads the commands of the file at `path`, from any thread."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._set: CommandSet | None = None
+        self._signature: Signature = ()  # of the file as it was read, or refused
+        self._changing: Signature | None = None  # as it was at the last look, if that was another one
+        self._looked = 0.0  # by the monotonic clock
+        self._reading = threading.Lock()
+
+    def get(self) -> CommandSet:
+        """Return the commands: those of the file, or those of before if the file is invalid by now.
+
+        Raise `BadConfig` if it is invalid the first time.
+        """
+        known = self._set
+        if known is not None and time.monotonic() - self._looked < LOOK:
+            return known
+        with self._reading:
+            if self._set is None:
+                self._signature = self._look()
+                self._set = CommandSet(read_commands(self._path), 1)
+            elif time.monotonic() - self._looked >= LOOK:
+                self._set = self._read_again(self._set)
+            self._looked = time.monotonic()
+            return self._set
+
+    def _read_again(self, known: CommandSet) -> CommandSet:
+        """Return the commands of the file if it has changed and they are valid, else those that are `known`."""
+        signature = self._look()
+        if signature == self._signature:
+            self._changing = None
+            return known
+        if not self._is_settled(signature):
+            self._changing = signature
+            return known
+        try:
+            commands = read_commands(self._path)
+        except BadConfig as error:
+            self._signature = signature
+            log.error("%s; the commands of before stay in force", error)
+            return known
+        if self._look() != signature:
+            return known  # it changes just now
+        self._signature, self._changing = signature, None
+        log.info("%s was read again: %s", self._path, describe_changes(known.commands, commands))
+        return CommandSet(commands, known.revision + 1)
+
+    def _is_settled(self, signature: Signature) -> bool:
+        """Tell whether the file is complete: nobody has written to it since the last look, or just now."""
+        if signature == self._changing:
+            return True
+        # An editor may have removed it, to write it anew.
+        return bool(signature) and abs(time.time() - signature[2] / 1e9) >= SETTLED
+
+    def _look(self) -> Signature:
+        """Return what changes with the file; nothing if it cannot be looked at."""
+        try:
+            found = os.stat(self._path)
+        except (OSError, ValueError):
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def describe_changes(before: Mapping[str, Command], after: Mapping[str, Command]) -> str:
+    """Return which commands were added, changed and removed."""
+    both = before.keys() & after.keys()
+    kinds = {
+        "added": after.keys() - before.keys(),
+        "changed": {name for name in both if before[name] != after[name]},
+        "removed": before.keys() - after.keys(),
+    }
+    return "; ".join(f"{kind} {_name_some(sorted(names))}" for kind, names in kinds.items() if names) or "no changes"
+
+
+def _name_some(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(map(repr, names[:MOST_NAMES]))}{more}"
