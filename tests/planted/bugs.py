@@ -144,8 +144,8 @@ BUGS = [
     Bug(
         "a file with a torn row removes jobs",
         "syncing/syncer.py",
-        "        if wish.prune and unreadable:",
-        "        if wish.prune and unreadable < 0:",
+        "        if wish.prunes and unreadable:",
+        "        if wish.prunes and unreadable < 0:",
         SYNC,
     ),
     Bug(
@@ -488,7 +488,7 @@ BUGS = [
     Bug(
         "a one-off that has ended keeps its text",
         "state/lua/end.lua",
-        "if place == 'stop' or due == 'spent' then",
+        "if place == 'stop' or after then",
         "if place == 'stop' then",
         MOVES,
     ),
