@@ -57,6 +57,10 @@ class Settings:
             object.__setattr__(self, field.name, _check_setting(field.name, getattr(self, field.name)))
 
 
+# Of all processes of a prefix, as each of them may be the one that places a job.
+SHARED = ("catchup", "catchup_limit", "grace", "overlap", "stop_after", "on_lost", "max_losses", "forget_after")
+
+
 def override(settings: Settings, options: str) -> Settings:
     """Return the settings of a job that has `options`, as they are stored; "" for none."""
     return _override(settings, options) if options else settings
@@ -67,6 +71,16 @@ def _override(settings: Settings, options: str) -> Settings:
     found = {name.replace("-", "_"): value for name, value in parse_options(options).items()}
     own: dict[str, Any] = {name: value for name, value in found.items() if name in SETTINGS}
     return dataclasses.replace(settings, **own)
+
+
+def describe_shared(settings: Settings) -> dict[str, str]:
+    """Return the settings that all processes of a prefix should share, where they are not the defaults.
+
+    Dispatchers, workers and commands place jobs by them. So with different ones the place of a job would depend on
+    who places it.
+    """
+    values = {name: (getattr(settings, name), getattr(DEFAULTS, name)) for name in SHARED}
+    return {name.replace("_", "-"): str(value) for name, (value, default) in values.items() if value != default}
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,3 +324,6 @@ def check_zone(value: Any) -> str:
     except (BadSchedule, TypeError):
         raise BadConfig(f"bad timezone {value!r:.80}: a name such as 'Europe/Berlin' is needed") from None
     return str(value)
+
+
+DEFAULTS = Settings()

@@ -2,14 +2,15 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
 from redbike.checking.findings import Finding, note
-from redbike.config import DEFAULT_FILE, Examined
+from redbike.config import DEFAULT_FILE, DEFAULTS, Examined, Settings, describe_shared
 from redbike.errors import BadConfig
 from redbike.serving.options import list_bad_arguments
 from redbike.serving.urls import parse_login, redact, split_url
+from redbike.state.workers import Process
 
 
 def check_settings(examined: Examined, path: str | None) -> Iterator[Finding]:
@@ -20,6 +21,23 @@ def check_settings(examined: Examined, path: str | None) -> Iterator[Finding]:
             yield from (Finding(f"{source}: {problem}") for problem in list_bad_arguments(server))
     yield from _check_overridden(examined)
     yield from _check_mode(examined, DEFAULT_FILE if path is None else path)
+
+
+def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[Finding]:
+    """Yield which processes place jobs by other settings than these. Those of older versions do not tell theirs."""
+    own, found = describe_shared(settings), dict[str, list[str]]()
+    for process in processes:
+        if process.state == "lost" or process.settings is None:
+            continue
+        others = dict(process.settings)
+        for name in sorted(own.keys() | others.keys()):
+            if own.get(name) != others.get(name):
+                default = str(getattr(DEFAULTS, name.replace("-", "_"), "another one"))
+                differs = f"{name}: {others.get(name, default)}, this config has {own.get(name, default)}"
+                found.setdefault(differs, []).append(f"{process.kind} {process.id}")
+    for differs, ids in found.items():
+        more = f" and {len(ids) - 1:,} more" if len(ids) > 1 else ""
+        yield Finding(f"the {ids[0]}{more} has {differs}: what becomes of a job depends on who places it")
 
 
 def _check_overridden(examined: Examined) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Any
 from redbike.checking.findings import Finding, note
 from redbike.checking.jobs import JobsCheck
 from redbike.checking.server import ServerCheck
-from redbike.checking.settings import check_settings
+from redbike.checking.settings import check_settings, check_shared
 from redbike.checking.worker import WorkerCheck
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import find_embedded_server
@@ -69,6 +69,7 @@ class _Check:
             prefix = aim_at(client, settings.prefix)
             store = open_store(client, replace(settings, prefix=prefix), worker)
             yield from ServerCheck(store).run(settings.timefile)
+            yield from check_shared(settings, store.workers.list_all())
             jobs = JobsCheck(store, **given)
             yield from jobs.run(report)
             self.looked_at.append(f"{jobs.number:,} job{'s' * (jobs.number != 1)}")

@@ -58,7 +58,7 @@ class Dispatcher:
         self.store = store
         self.settings = settings
         self.loop = Loop(store)
-        self.presence = Presence(self.loop, "dispatcher")
+        self.presence = Presence(self.loop, "dispatcher", settings=settings)
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
         self._archiving = Archiving(store)

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from redbike import __version__
+from redbike.config import DEFAULTS, Settings, describe_shared
 from redbike.errors import OtherProtocol, RedbikeError, Unreachable
 from redbike.running.loop import FAREWELL, Loop
 from redbike.state.agreed import Naming
@@ -56,7 +57,7 @@ class Presence:
 
     `list_queues` returns the queues of a worker, `concurrency` is how many jobs it runs at once, `describe_naming`
     returns how it names queues, `list_taken` what it has functions or commands for, and `list_lacking` jobs
-    for which no worker has a command, see `ProcessRecord`.
+    for which no worker has a command, see `ProcessRecord`. `settings` are those by which it places jobs.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Presence:
         describe_naming: Callable[[], Naming | None] = lambda: None,
         list_taken: Callable[[], frozenset[str] | None] = lambda: None,
         list_lacking: Callable[[], Mapping[str, str]] = dict,
+        settings: Settings = DEFAULTS,
     ) -> None:
         self.listener = listener
         self.owner = make_owner()
@@ -79,6 +81,7 @@ class Presence:
         self._describe_naming = describe_naming
         self._list_taken = list_taken
         self._list_lacking = list_lacking
+        self._settings = tuple(describe_shared(settings).items())
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
         self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
@@ -204,7 +207,8 @@ class Presence:
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))
         more = self._concurrency, self._loop.stopping.is_set(), self._list_taken(), tuple(self._list_lacking().items())
-        return ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__, *more).format_entry()
+        own = ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__, *more, self._settings)
+        return own.format_entry()
 
 
 def shorten(names: list[str]) -> tuple[str, ...]:

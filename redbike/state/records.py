@@ -199,6 +199,8 @@ class ProcessRecord:
     is_stopping: bool = False  # it takes nothing new, and ends after its current jobs
     takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
     lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which no worker has a command, as it has found out
+    # Those that all should share, where they are not the defaults; None: unknown.
+    settings: tuple[tuple[str, str], ...] | None = None
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
@@ -223,7 +225,11 @@ class ProcessRecord:
         lacks = entry.get("lacks", {})
         if not isinstance(lacks, dict) or not all(isinstance(text, str) for text in lacks.values()):
             return None
-        own = None if takes is None else frozenset(takes), tuple(lacks.items())
+        settings = entry.get("settings", {})
+        if not isinstance(settings, dict) or not all(isinstance(text, str) for text in settings.values()):
+            return None
+        shared = tuple(settings.items()) if "settings" in entry else None
+        own = None if takes is None else frozenset(takes), tuple(lacks.items()), shared
         more = concurrency, entry.get("stopping") is True, *own
         return cls(float(found[1]), kind, str(host), pid, tuple(queues), str(version), *more)
 
@@ -239,6 +245,8 @@ class ProcessRecord:
             entry["takes"] = sorted(self.takes)
         if self.lacks:
             entry["lacks"] = dict(self.lacks)
+        if self.settings is not None:
+            entry["settings"] = dict(self.settings)
         return json.dumps(entry, ensure_ascii=False)
 
     def format_id(self, owner: str) -> str:

@@ -51,6 +51,8 @@ class Process:
     takes: frozenset[str] | None = None
     #: (job id, queue) of jobs that it left, as no worker of the queue seems to have their command
     lacks: tuple[tuple[str, str], ...] = ()
+    #: the settings by which it places jobs, where they are not the defaults; None for an older version
+    settings: tuple[tuple[str, str], ...] | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -210,4 +212,5 @@ def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequ
         concurrency=record.concurrency,
         takes=record.takes,
         lacks=record.lacks,
+        settings=record.settings,
     )

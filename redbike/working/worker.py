@@ -57,7 +57,7 @@ class Worker:
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
         told = partial(describe_naming, worker), partial(list_taken, worker), self.missing.list_lacking
-        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told)
+        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told, settings)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()

@@ -14,6 +14,7 @@ from redbike.commands import Commands
 from redbike.state.keys import Keys
 from tests.servers import DATA, Node, free_ports
 from tests.terminal import run_on_terminal
+from tests.waiting import wait_until
 
 KEYS = Keys("redbike")
 WORKER = """
@@ -538,3 +539,19 @@ def test_no_request_holds_the_server(bike, client):
     calls = {name: stats["calls"] for name, stats in client.info("commandstats").items()}
     assert calls.get("cmdstat_evalsha", 0) == 0
     assert sum(calls.values()) < 100
+
+
+def test_a_process_that_places_jobs_by_other_settings_is_named(check, shell, server_url):
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ncatchup: none\ngrace: 5m\nlog-level: debug\n")
+    shell.start("dispatch")
+    with Redbike(RoundRobin("A"), redis_config=server_url) as bike:
+        wait_until(bike.workers)
+        [process] = bike.workers()
+    (shell.folder / ".redbike.conf").unlink()
+    status, lines = check()
+    assert status == FAILED
+    assert [line for line in problems(lines) if " has " in line] == [
+        f"the dispatcher {process.id} has {name}: {other}, this config has {own}: "
+        "what becomes of a job depends on who places it"
+        for name, other, own in (("catchup", "none", "last"), ("grace", "300.0", "0.0"))
+    ]
