@@ -73,7 +73,7 @@ def test_the_mail_of_cron_has_one_in_its_place(shell):
     wait_until((shell.folder / "mail").exists, 60)
     option, subject, address, *_ = (shell.folder / "mail").read_text().splitlines()
     assert (option, address) == ("-s", "me@example.org")
-    assert subject == "backup:A: exit status 3: full"
+    assert subject == "backup:A: failed: exit status 3: full"
 
 
 def test_a_program_mails_after_a_failure(shell, mails):

@@ -81,6 +81,16 @@ def read_commands(filename: str) -> dict[str, Command]:
     return commands
 
 
+def read_common(filename: str) -> Command:
+    """Return a command with the settings of ``[*]``, for what has no command; one without settings if it has none."""
+    try:
+        parser = parse_ini(filename)
+        options = decode_options(parser[ALL]) if parser.has_section(ALL) else {}
+        return make_command(ALL, ":", options, os.path.dirname(os.path.abspath(filename)))
+    except BadConfig:
+        return Command(ALL, ())
+
+
 def list_commands(filename: str) -> Iterator[Command | BadConfig]:
     """Yield the commands of an INI file, and all that is wrong with it."""
     try:

@@ -12,7 +12,6 @@ from redbike.commands.process_group import ProcessGroup
 from redbike.commands.start import make_environment, open_input
 from redbike.state.run import Run
 from redbike.words import Outcome
-from redbike.working.telling import End
 
 log = logging.getLogger("redbike.commands")
 
@@ -20,38 +19,42 @@ TIMEOUT = 60.0  # seconds
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 ROOT = b"/"  # a folder that is always there
 MOST = 20  # that run at once in a process
+MISSING = "missing"  # in place of an outcome: no worker has a command for the job, so it does not run
+LOST = "its worker died or was cut off"
 FAILED = (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST)
 
 _free = threading.BoundedSemaphore(MOST)
 
 
-def start(command: Command, run: Run, end: End, output: bytes) -> None:
+def start(command: Command, run: Run, outcome: str, error: str, output: bytes) -> None:
     """Run it beside the worker, with `output` as its standard input. If too many run, log that, and run none.
+
+    `outcome` is that of the run, or `MISSING`, and `error` one line that says why.
 
     A process that ends in order waits for it.
     """
     if not _free.acquire(blocking=False):
         log.error("%s: on-failure was not run, as %d of them run", run.jobid, MOST)
         return
-    threading.Thread(target=_run, args=(command, run, end, output), name="redbike-on-failure").start()
+    threading.Thread(target=_run, args=(command, run, outcome, error, output), name="redbike-on-failure").start()
 
 
-def _run(command: Command, run: Run, end: End, output: bytes) -> None:
+def _run(command: Command, run: Run, outcome: str, error: str, output: bytes) -> None:
     try:
-        status = _run_to_end(command, run, end, output)
+        status = _run_to_end(command, run, outcome, error, output)
         if status:
             log.error("%s: on-failure failed: %s", run.jobid, status)
-    except Exception as error:
+    except Exception as wrong:
         # Whatever it is, the worker goes on.
-        log.error("%s: on-failure cannot be run: %s", run.jobid, _describe(error))
+        log.error("%s: on-failure cannot be run: %s", run.jobid, _describe(wrong))
     finally:
         _free.release()
 
 
-def _run_to_end(command: Command, run: Run, end: End, output: bytes) -> str:
+def _run_to_end(command: Command, run: Run, outcome: str, error: str, output: bytes) -> str:
     """Return what went wrong; "" for nothing."""
     env = make_environment(command, run.jobid, run.due)
-    env |= {b"REDBIKE_OUTCOME": str(end.event.value).encode(), b"REDBIKE_ERROR": end.error.encode(errors="replace")}
+    env |= {b"REDBIKE_OUTCOME": outcome.encode(), b"REDBIKE_ERROR": error.encode(errors="replace")}
     with (
         open_input(output) as stdin,
         _start(command, run, env, stdin) as group,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from redbike.commands.file import Command, read_commands
+from redbike.commands.file import Command, read_commands, read_common
 from redbike.errors import BadConfig
 
 log = logging.getLogger("redbike.commands")
@@ -28,6 +28,7 @@ class CommandSet:
     """What a file says, as it was read at one time."""
 
     commands: Mapping[str, Command]
+    common: Command  # what has no command has the settings of this one
     revision: int  # another one for each time
 
 
@@ -53,7 +54,7 @@ class CommandFile:
         with self._reading:
             if self._set is None:
                 self._signature = self._look()
-                self._set = CommandSet(read_commands(self._path), 1)
+                self._set = CommandSet(read_commands(self._path), read_common(self._path), 1)
             elif time.monotonic() - self._looked >= LOOK:
                 self._set = self._read_again(self._set)
             self._looked = time.monotonic()
@@ -69,7 +70,7 @@ class CommandFile:
             self._changing = signature
             return known
         try:
-            commands = read_commands(self._path)
+            commands, common = read_commands(self._path), read_common(self._path)
         except BadConfig as error:
             self._signature = signature
             log.error("%s; the commands of before stay in force", error)
@@ -78,7 +79,7 @@ class CommandFile:
             return known  # it changes just now
         self._signature, self._changing = signature, None
         log.info("%s was read again: %s", self._path, describe_changes(known.commands, commands))
-        return CommandSet(commands, known.revision + 1)
+        return CommandSet(commands, common, known.revision + 1)
 
     def _is_settled(self, signature: Signature) -> bool:
         """Tell whether the file is complete: nobody has written to it since the last look, or just now."""

@@ -23,6 +23,7 @@ from redbike.processes.signals import reap_children
 from redbike.schedule.parser import parse_stored
 from redbike.state.run import Run
 from redbike.texts import escape_lines
+from redbike.words import Outcome
 from redbike.working.cron_policies import go_on_as_cron
 from redbike.working.missing_commands import get_command_name
 from redbike.working.runner import current_run
@@ -131,14 +132,26 @@ class Commands(RoundRobin):
     def ended(self) -> Callable[[Run, End], None] | None:
         """What hears of each run that has ended; None if no command has ``on-failure``, so that it costs nothing."""
         # Once there was one, there may be runs that are to be told.
-        self._tells = self._tells or any(command.on_failure for command in self._commands.values())
+        known = self._file.get()
+        self._tells = self._tells or any(each.on_failure for each in (*known.commands.values(), known.common))
         return self._hear if self._tells else None
 
     def _hear(self, run: Run, end: End) -> None:
         output = self._outputs.pop((run.tag, run.jobid), b"")
-        command = self._commands.get(get_command_name(run.jobid))
-        if command and command.on_failure and end.event in on_failure.FAILED:
-            on_failure.start(command, run, end, output)
+        if end.event in on_failure.FAILED:
+            error = end.error or (on_failure.LOST if end.event is Outcome.LOST else "")
+            self._start_on_failure(run, end.event.value, error, output)
+
+    def tell_missing(self, run: Run, why: str) -> None:
+        """Hear that no worker has a command for the job of `run`, so that it does not run."""
+        self._start_on_failure(run, on_failure.MISSING, why)
+
+    def _start_on_failure(self, run: Run, outcome: str, error: str, output: bytes = b"") -> None:
+        known = self._file.get()
+        # The command may be gone by now, or was never there.
+        command = known.commands.get(get_command_name(run.jobid), known.common)
+        if command.on_failure:
+            on_failure.start(command, run, outcome, error, output)
 
     def _keep_output(self, run: Run, command: Command, output: Output) -> None:
         """Keep the output for ``on-failure``, until the end of the run is told."""

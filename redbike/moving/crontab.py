@@ -23,6 +23,10 @@ from redbike.texts import escape
 
 MARK = "DECIDE:"
 SCHEDULES, COMMANDS, CONFIG = "schedules.csv", "commands.ini", ".redbike.conf"
+# Like cron, to the user of the crontab where MAILTO is not set, and to nobody where it is empty. Whatever SHELL is.
+MAIL = (
+    'sh -c \'to=${MAILTO-$LOGNAME}; test -z "$to" || mail -s "$REDBIKE_JOBID: $REDBIKE_OUTCOME: $REDBIKE_ERROR" "$to"\''
+)
 KEPT_OUTPUT = 16384  # bytes of the last run of each command
 SHELL, PATH = "/bin/sh", "/usr/bin:/bin"
 # What cron itself sets, whatever the system says.
@@ -146,7 +150,8 @@ def _write_commands(lines: Sequence[Line], jobs: Mapping[int, Job], is_ended: bo
     if not is_ended:
         text += [f"# {MARK} cron ignored this crontab, because its last line had no end. Here it runs.", ""]
     text += ["[commands]", *_tidy(_list_commands(lines, jobs))]
-    text += _list_sections(list(jobs.values()), _find_mail_address(lines))
+    mails = any(isinstance(line, Variable) and line.name == "MAILTO" and line.value for line in lines)
+    text += _list_sections(list(jobs.values()), mails)
     return "".join(f"{line}\n" for line in text)
 
 
@@ -200,12 +205,7 @@ def _describe_variable(line: Variable) -> str:
     return f"line {line.number}, the variable {_write_comment(repr(line.name))}: {fault}" if fault else ""
 
 
-def _find_mail_address(lines: Sequence[Line]) -> str | None:
-    values = [line.value for line in lines if isinstance(line, Variable) and line.name == "MAILTO" and line.value]
-    return _write_comment(values[-1]) if values else None
-
-
-def _list_sections(jobs: Sequence[Job], address: str | None) -> Iterator[str]:
+def _list_sections(jobs: Sequence[Job], mails: bool) -> Iterator[str]:
     """Yield the settings that all commands have, and then those that only some have."""
     if not jobs:
         return
@@ -213,9 +213,9 @@ def _list_sections(jobs: Sequence[Job], address: str | None) -> Iterator[str]:
     yield "[*]"
     yield "# For all commands: as cron runs them, by a shell, with its small environment, in the home folder."
     yield from (f"{key} = {value}" for key, value in common.items())
-    if address:
-        yield "# If a run fails, this command gets its output as standard input:"
-        yield f'# on-failure = mail -s "$REDBIKE_JOBID: $REDBIKE_ERROR" {address}'
+    if mails:
+        yield "# If a run fails, this command mails its output to whom cron did:"
+        yield f"# on-failure = {MAIL}"
     for job in jobs:
         own = [f"{key} = {value}" for key, value in job.settings.items() if (key, value) not in common.items()]
         if own:

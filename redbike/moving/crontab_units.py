@@ -36,6 +36,8 @@ def _list_settings(queue: str, users: Sequence[str], local_time: LocalTime, mark
     yield "# To cron, a command that fails is no reason to stop."
     yield "on-error: reschedule"
     yield "on-timeout: reschedule"
+    yield "# Cron runs nothing again that was lost with its machine."
+    yield "on-lost: reschedule"
     yield "# Cron starts a command also while its last run goes on. A job of Redbike never overlaps itself:"
     yield "# such an occurrence is skipped and counted. With queue, it runs once when the last run has ended."
     yield "overlap: skip"

@@ -167,6 +167,29 @@ def test_a_crontab_of_the_system_is_recognized(shell, crontab):
     assert hint not in crontab("17 * * * * root a\n0 0 * * * b\n0 1 * * * c\n0 2 * * * root\n", "--force").stderr
 
 
+@pytest.mark.acceptance
+def test_its_mail_goes_to_whom_cron_mailed_and_says_the_outcome(shell, crontab):
+    write(shell, "bin/mail", '#!/bin/sh\necho "$@" >>mails\n').chmod(0o755)
+    head = f"HOME={shell.folder}\nPATH={shell.folder}/bin:/usr/bin:/bin\n"
+    lines = ["0 3 * * * exit 1", "MAILTO=one@example.org", "0 3 * * * exit 2", "MAILTO=two", "0 3 * * * exit 3"]
+    assert crontab(head + "\n".join([*lines, 'MAILTO=""', "0 3 * * * exit 4", ""])).returncode == 0
+    ini = shell.folder / "jobs/commands.ini"
+    ini.write_text(ini.read_text().replace("# on-failure", "on-failure"))
+    rows = list(csv.reader((shell.folder / "jobs/schedules.csv").open(newline="")))
+    conf = "--config=jobs/.redbike.conf"
+    assert shell.run(conf, "load", "jobs/schedules.csv").returncode == 0
+    typo = "typo:" + rows[0][0].partition(":")[2]
+    assert shell.run(conf, "set", typo, "0 3 * * *").returncode == 0
+    assert shell.run(conf, "run", typo, *(jobid for jobid, _ in rows)).returncode == 0
+    shell.start(conf, "up")
+    mails, user = shell.folder / "mails", pwd.getpwuid(os.geteuid()).pw_name
+    wait_until(lambda: mails.exists() and len(mails.read_text().splitlines()) == 4, timeout=30)
+    said = [f"-s {jobid}: failed: exit status {number}" for number, (jobid, _) in enumerate(rows, 1)]
+    missing = f"-s {typo}: missing: no worker of its queue 'work-cron-{name_host()}' has the command 'typo' {user}"
+    wanted = [f"{said[0]} {user}", f"{said[1]} one@example.org", f"{said[2]} two", missing]
+    assert sorted(mails.read_text().splitlines()) == sorted(wanted)
+
+
 def test_what_was_imported_runs_as_cron_ran_it(shell, crontab):
     text = f'HOME={shell.folder}\nPATH=/bin:/usr/bin\n0 3 * * * read a; echo "$a $PATH $LOGNAME" > out%in%\n'
     assert crontab(text).returncode == 0

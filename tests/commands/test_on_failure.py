@@ -12,9 +12,11 @@ import pytest
 import redbike.commands.on_failure
 from redbike.commands.worker import Commands
 from redbike.config import Settings
+from redbike.redbike import Redbike
+from redbike.state.keys import TELLS
 from redbike.state.store import Store
 from redbike.working.worker import Worker
-from tests.verbs import set_job
+from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
 
 HOURLY = "EVERY:3600@0.0"
@@ -102,6 +104,22 @@ def test_what_becomes_of_it_is_logged(
     caplog.set_level(logging.INFO, "redbike.commands")
     works("false", on_failure=on_failure)
     wait_until(lambda: message in [record.getMessage() for record in caplog.records])
+
+
+@pytest.mark.parametrize("jobid", ["x:lost:A", "gone:A"])
+def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(works: Works, client, prefix: str, jobid: str) -> None:
+    said = works("true")
+    bike = Redbike(Commands("A", str(said.parent / "commands.ini")), prefix, client, on_lost="reschedule")
+    set_job(bike.store, jobid, HOURLY, "now")
+    tag = f"OwnerOf1tag{TELLS}"
+    assert take_many(bike.store, [("work-A", 100.0)], [1], tag, 1)
+    client.zadd(bike.store.keys.leases, {tag: 1.0})
+    bike.dispatch_due()
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    next(worker.queues.looks())
+    worker.teller.tell_others()
+    wait_until(said.exists)
+    assert said.read_text() == f"{jobid}|lost|its worker died or was cut off\n"
 
 
 def test_it_does_not_delay_the_end_of_the_run(works: Works, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_the_config_is_that_of_cron(tmp_path, monkeypatch):
     settings = load(str(tmp_path / CONFIG), {}).settings
     assert settings.worker == "redbike.commands:Commands('night', 'commands.ini')"
     assert (settings.timezone, settings.catchup, settings.on_error) == ("Europe/Berlin", "none", "reschedule")
-    assert (settings.on_timeout, settings.overlap) == ("reschedule", "skip")
+    assert (settings.on_timeout, settings.on_lost, settings.overlap) == ("reschedule", "reschedule", "skip")
 
 
 @pytest.mark.parametrize(
