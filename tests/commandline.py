@@ -1,5 +1,6 @@
 """The command line as a user types it: real processes, in a folder of their own."""
 
+import csv
 import os
 import subprocess
 import sys
@@ -33,6 +34,10 @@ class Shell:
             finally:
                 process.kill()
             return subprocess.CompletedProcess(self.command(arguments), status, read(stdout), read(stderr))
+
+    def list_rows(self, *arguments: str) -> list[list[str]]:
+        """Run a command that lists things, and return the rows of its CSV without the header."""
+        return list(csv.reader(self.run(*arguments).stdout.splitlines()))[1:]
 
     def start(self, *arguments: str, log: str = "log") -> "Process | subprocess.Popen[Any]":
         """Run it beside the test; what it prints goes to the file `log`."""

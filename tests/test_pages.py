@@ -149,7 +149,7 @@ def failed(shell):
 
 def run_and_wait(shell, *jobids):
     shell.run("run", *jobids)
-    wait_until(lambda: len(shell.run("runs", *jobids).stdout.splitlines()) == len(jobids), 60)
+    wait_until(lambda: len(shell.list_rows("runs", *jobids)) == len(jobids), 60)
 
 
 def ended(shell):
@@ -190,9 +190,9 @@ def changed(shell):
 def crowded_queue(shell):
     config(shell, f"{IN_UTC}timezone: Europe/Berlin\non-lost: reschedule\n")  # so a worker takes one job at a time
     workers = [shell.start("work", log=f"log{number}") for number in (1, 2)]
-    wait_until(lambda: len(shell.run("workers").stdout.splitlines()) == len(workers), 60)
+    wait_until(lambda: len(shell.list_rows("workers")) == len(workers), 60)
     set_jobs(shell, *[(f"busy:{number}", "NOW") for number in range(5)], ("report:A", "NOW"))
-    wait_until(lambda: shell.run("queues").stdout.startswith("work-A,4,"), 60)
+    wait_until(lambda: shell.list_rows("queues")[0][:2] == ["work-A", "4"], 60)
 
 
 def skipped(shell):
@@ -206,7 +206,7 @@ def processes(shell):
     config(shell)
     shell.start("dispatch", log="dispatch")
     shell.start("work", "--processes=2", log="work")
-    wait_until(lambda: len(shell.run("workers").stdout.splitlines()) == 3, 60)
+    wait_until(lambda: len(shell.list_rows("workers")) == 3, 60)
     wait_until(lambda: shell.run("health").returncode == 0, 60)
 
 

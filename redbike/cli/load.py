@@ -46,7 +46,7 @@ def load_jobs(arguments: Arguments, config: Config) -> int:
         try:
             with closing(changes):
                 differences = _list_differences(changes, name, counts)
-                print_rows(arguments, differences, FIELDS, lambda rows: chosen.append(choose_first(rows)))
+                print_rows(arguments, differences, FIELDS, lambda rows: chosen.append(choose_first(rows)), False)
         except KeyboardInterrupt:
             if counts:
                 _conclude(name, counts, "; interrupted")

@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from redbike.cli.arguments import Arguments
@@ -16,17 +17,22 @@ AS_IT_IS = ("jobid", "queue", "schedule")  # fields that other commands read bac
 
 
 def print_rows(
-    arguments: Arguments, rows: Iterable[Any], fields: Sequence[str], show: Callable[[Iterable[Any]], None]
+    arguments: Arguments,
+    rows: Iterable[Any],
+    fields: Sequence[str],
+    show: Callable[[Iterable[Any]], None],
+    has_header: bool = True,
 ) -> None:
     """Print `rows` as ``--format`` says; without it, as a table on a terminal, and else as CSV.
 
-    `fields` are their attributes that are printed as data, in this order. `show` makes a table of them for people.
+    `fields` are their attributes that are printed as data, in this order; as CSV under a row with their names, unless
+    `has_header` is false. `show` makes a table of them for people.
     """
     match choose_format(arguments):
         case "json":
             _print_json(rows, fields)
         case "csv":
-            _print_csv(rows, fields)
+            _print_csv(rows, fields, has_header)
         case _:
             show(rows)
 
@@ -46,10 +52,15 @@ def find_format(arguments: Arguments) -> str:
     return given.lower()
 
 
-def _print_csv(rows: Iterable[Any], fields: Sequence[str]) -> None:
+def _print_csv(rows: Iterable[Any], fields: Sequence[str], has_header: bool) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
+    rows = iter(rows)
+    # What is refused when the first row is asked for prints nothing.
+    first = list(islice(rows, 1))
     with buffer_output():
-        for row in rows:
+        if has_header:
+            writer.writerow(fields)
+        for row in chain(first, rows):
             writer.writerow(format_row(row, fields))
 
 

@@ -82,7 +82,8 @@ def remember(story, *runs):
     """What `redbike runs` prints: due times, and maybe outcomes and processes."""
     rows = [(due, "ok", 1) if isinstance(due, int) else due for due in runs]
     lines = [f"{JOB},{EPOCH + due},{EPOCH + due},0.1,{outcome},1,,web1:{pid}:x7Kd9QaZ\n" for due, outcome, pid in rows]
-    (story.folder / "remembered.csv").write_text("".join(lines))
+    header = "jobid,due,started,took,outcome,attempt,error,worker\n"
+    (story.folder / "remembered.csv").write_text(header + "".join(lines))
 
 
 def test_it_acquits_what_is_remembered_as_it_ran(story):

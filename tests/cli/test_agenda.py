@@ -1,7 +1,5 @@
 """The command agenda: for programs as CSV and JSON, for people as bars."""
 
-import csv
-import io
 import json
 import os
 import re
@@ -35,7 +33,7 @@ def test_csv_and_json_say_the_same(bike, shell):
     # From the same instant on, as a quarter of an hour may end meanwhile.
     after = time.time() // 86400 * 86400 + 86400
     words = ("agenda", f"--after={after:.0f}")
-    rows = list(csv.reader(io.StringIO(shell.run(*words).stdout)))
+    rows = shell.list_rows(*words)
     assert sum(int(runs) for _, queue, runs in rows if queue == "work-A") == 60
     found = json.loads(shell.run(*words, "--format=json").stdout)
     assert [list(row) for row in found] == [["from", "queue", "runs"]] * len(rows)
@@ -75,7 +73,7 @@ def test_colours_and_blocks_are_for_terminals_that_want_them(bike, shell):
 
 
 def test_nothing_is_there(shell):
-    assert shell.run("agenda").stdout == ""
+    assert shell.run("agenda").stdout == "from,queue,runs\n"
     assert shell.run("agenda", "--format=json").stdout == "[]\n"
     [line] = plain(run_on_terminal(shell, "agenda"))
     assert line.startswith("0 runs of 0 jobs, ")
@@ -91,7 +89,7 @@ def test_the_zone_is_that_of_the_settings(bike, shell):
 def test_from_an_instant_on_and_for_some_hours(bike, shell):
     midnight = (time.time() // 86400 + 3) * 86400
     for words, number in ((["--hours=1"], 67), (["--hours=168"], 7 * 60 + 7 * 28), (["--hours=1", "東京7:A"], 1)):
-        rows = csv.reader(io.StringIO(shell.run("agenda", f"--after={midnight:.0f}", *words).stdout))
+        rows = shell.list_rows("agenda", f"--after={midnight:.0f}", *words)
         assert sum(int(runs) for *_, runs in rows) == number
 
 

@@ -37,7 +37,7 @@ def test_all_is_well_and_then_a_job_fails(working):
     assert done.stdout.startswith("OK: 1 dispatcher, 1 worker, 0 waiting, 0 running | lag=0.000s;60 overdue=0 ")
     for jobid in ("good:A", "bad:A"):
         working.run("set", jobid, "NOW")
-    wait_until(lambda: working.run("jobs", "--status=DIE", "--format=csv").stdout)
+    wait_until(lambda: working.list_rows("jobs", "--status=DIE"))
     done = working.run("health", "--max-lag=5m", "*:A")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("PROBLEM: bad:A has failed for good: ValueError: it broke | lag=0.000s;300 ")

@@ -79,7 +79,8 @@ def test_csv_and_json_have_the_same_fields_with_the_same_values(bike, shell, com
         assert tuple(row) == COMMANDS[command]
     expected = [[as_text(name, value) for name, value in row.items() if name != "seen"] for row in found]
     for words in ((command,), (command, "--format=CSV")):
-        rows = csv.reader(io.StringIO(shell.run(*words).stdout))
+        header, *rows = csv.reader(io.StringIO(shell.run(*words).stdout))
+        assert tuple(header) == COMMANDS[command]
         # The worker is seen again and again.
         kept = [number for number, name in enumerate(COMMANDS[command]) if name != "seen"]
         assert [[row[number] for number in kept] for row in rows] == expected
@@ -110,12 +111,11 @@ def test_the_fields_of_a_job(bike, shell):
     ],
 )
 def test_jobs_are_chosen(bike, shell, words, expected):
-    rows = csv.reader(io.StringIO(shell.run("jobs", *words).stdout))
-    assert sorted(row[0] for row in rows) == expected
+    assert sorted(row[0] for row in shell.list_rows("jobs", *words)) == expected
 
 
 def test_as_many_as_asked_for(bike, shell):
-    assert len(shell.run("jobs", "--limit=2").stdout.splitlines()) == 2
+    assert len(shell.list_rows("jobs", "--limit=2")) == 2
     assert len(json.loads(shell.run("jobs", "--limit=2", "--format=json").stdout)) == 2
     assert plain(run_on_terminal(shell, "jobs", "--limit=2"))[-1] == "5 more: --limit=N shows them"
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_quoted_in_one_line(shell, words, status, said):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_is_no_error(shell, client, command):
-    assert shell.run(command).stdout == ""
+    assert shell.run(command).stdout == f"{','.join(COMMANDS[command])}\n"
     assert shell.run(command, "--format=json").stdout == "[]\n"
     assert plain(run_on_terminal(shell, command)) == ["none"]
 
@@ -158,12 +158,12 @@ def test_looking_starts_no_server(tmp_path, command):
 def test_a_worker_class_names_the_queues_and_may_be_missing(bike, shell):
     own = write(shell, "own.py", OWN)
     write(shell, ".redbike.conf", "[redbike]\nworker: own:Own('A')\n")
-    [row] = csv.reader(io.StringIO(shell.run("jobs", "cron:A").stdout))
+    [row] = shell.list_rows("jobs", "cron:A")
     assert row[1] == "mine"
     own.unlink()
     bike.client.delete(bike.store.keys.agreed)
     done = shell.run("jobs", "cron:A", "waiting:B")
-    assert [row[1] for row in csv.reader(io.StringIO(done.stdout))] == ["", "work-B"]
+    assert [row[1] for row in csv.reader(io.StringIO(done.stdout))] == ["queue", "", "work-B"]
     [line] = done.stderr.splitlines()
     assert line.endswith("so the queues of some jobs are not known")
     assert shell.run("runs").stderr == ""

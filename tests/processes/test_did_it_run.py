@@ -34,7 +34,6 @@ class Worker(redbike.RoundRobin):
                 raise RuntimeError("told to stop")
             time.sleep(0.01)
 """
-FIELDS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker")
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def ask(jobs):
     def ask(*words):
         done = jobs.run("runs", *words)
         assert (done.returncode, done.stderr) == (0, "")
-        return [dict(zip(FIELDS, row, strict=True)) for row in csv.reader(done.stdout.splitlines())]
+        return list(csv.DictReader(done.stdout.splitlines()))
 
     (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
     jobs.start("dispatch", log="dispatcher")
@@ -59,8 +58,7 @@ def ask(jobs):
 
 def the_worker(ask):
     """What `redbike workers` calls the process that works."""
-    rows = [row.split(",") for row in ask.shell.run("workers").stdout.splitlines()]
-    [found] = [row for row in rows if row[1] == "worker" and row[3] == str(ask.worker.pid)]
+    [found] = [row for row in ask.shell.list_rows("workers") if row[1] == "worker" and row[3] == str(ask.worker.pid)]
     return found[0]
 
 
@@ -173,10 +171,10 @@ def test_more_rows_than_usual(jobs):
         assert jobs.bike.set(f"{number}:A", "NOW")
     while jobs.bike.work_one():
         pass
-    assert len(jobs.run("runs").stdout.splitlines()) == 100
-    rows = jobs.run("runs", "--limit=1000000").stdout.splitlines()
+    assert len(jobs.list_rows("runs")) == 100
+    rows = jobs.list_rows("runs", "--limit=1000000")
     assert len(rows) == 150
-    assert jobs.run("runs", "--limit=2").stdout.splitlines() == rows[:2]
+    assert jobs.list_rows("runs", "--limit=2") == rows[:2]
 
 
 TELLING = f"""

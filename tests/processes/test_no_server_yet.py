@@ -34,7 +34,7 @@ def test_it_waits_for_the_server_and_then_works(jobs, port, command):
     node = Node(jobs.folder / "node", port)
     try:
         wait_until(lambda: "Redis is there" in jobs.log())
-        wait_until(lambda: len(jobs.run("workers").stdout.splitlines()) >= 1)
+        wait_until(lambda: jobs.list_rows("workers"))
         if command[0] != "dispatch":
             assert jobs.run("set", "a:A", "NOW").returncode == 0
             wait_until(lambda: "worked a:A" in jobs.log())

@@ -360,16 +360,15 @@ def test_a_process_that_fails_is_lost_as_one_that_was_killed(bike):
 
 
 def kinds(shell):
-    rows = shell.run("workers").stdout.splitlines()
-    return sorted(tuple(row.split(",")[index] for index in (1, 5)) for row in rows)
+    return sorted((row[1], row[5]) for row in shell.list_rows("workers"))
 
 
 def test_processes_are_listed_and_lost_when_they_are_killed(jobs):
     done = jobs.run("workers")
-    assert (done.stdout, done.returncode) == ("", 0)
+    assert (done.stdout, done.returncode) == ("id,kind,host,pid,queues,state,since,seen,jobs\n", 0)
     processes = [jobs.start(verb, "jobs:Worker('A')") for verb in ("dispatch", "work")]
     wait_until(lambda: kinds(jobs) == [("dispatcher", "alive"), ("worker", "alive")])
-    row = jobs.run("workers").stdout.splitlines()[1].split(",")
+    row = jobs.list_rows("workers")[1]
     assert row[0].split(":")[1] == row[3] == str(processes[1].pid)
     assert (row[4], row[8]) == ("work-A", "")
     for process in processes:
