@@ -79,8 +79,14 @@ def describe_shared(settings: Settings) -> dict[str, str]:
     Dispatchers, workers and commands place jobs by them. So with different ones the place of a job would depend on
     who places it.
     """
-    values = {name: (getattr(settings, name), getattr(DEFAULTS, name)) for name in SHARED}
-    return {name.replace("_", "-"): str(value) for name, (value, default) in values.items() if value != default}
+    shown = {name: str(getattr(settings, name)) for name in SHARED}
+    return {name.replace("_", "-"): value for name, value in shown.items() if value != get_default(name)}
+
+
+def get_default(name: str) -> str:
+    """Return the default of a setting, as a text. Raise `KeyError` for an unknown one."""
+    # To make all settings imports what reads their values.
+    return {field.name: str(field.default) for field in dataclasses.fields(Settings)}[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +330,3 @@ def check_zone(value: Any) -> str:
     except (BadSchedule, TypeError):
         raise BadConfig(f"bad timezone {value!r:.80}: a name such as 'Europe/Berlin' is needed") from None
     return str(value)
-
-
-DEFAULTS = Settings()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
 from redbike.checking.findings import Finding, note
-from redbike.config import DEFAULT_FILE, DEFAULTS, Examined, Settings, describe_shared
+from redbike.config import DEFAULT_FILE, SHARED, Examined, Settings, describe_shared, get_default
 from redbike.errors import BadConfig
 from redbike.serving.options import list_bad_arguments
 from redbike.serving.urls import parse_login, redact, split_url
@@ -30,9 +30,9 @@ def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[F
         if process.state == "lost" or process.settings is None:
             continue
         others = dict(process.settings)
-        for name in sorted(own.keys() | others.keys()):
+        for key in SHARED:
+            name, default = key.replace("_", "-"), get_default(key)
             if own.get(name) != others.get(name):
-                default = str(getattr(DEFAULTS, name.replace("-", "_"), "another one"))
                 differs = f"{name}: {others.get(name, default)}, this config has {own.get(name, default)}"
                 found.setdefault(differs, []).append(f"{process.kind} {process.id}")
     for differs, ids in found.items():

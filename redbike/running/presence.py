@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from redbike import __version__
-from redbike.config import DEFAULTS, Settings, describe_shared
+from redbike.config import Settings, describe_shared
 from redbike.errors import OtherProtocol, RedbikeError, Unreachable
 from redbike.running.loop import FAREWELL, Loop
 from redbike.state.agreed import Naming
@@ -70,7 +70,7 @@ class Presence:
         describe_naming: Callable[[], Naming | None] = lambda: None,
         list_taken: Callable[[], frozenset[str] | None] = lambda: None,
         list_lacking: Callable[[], Mapping[str, str]] = dict,
-        settings: Settings = DEFAULTS,
+        settings: Settings | None = None,
     ) -> None:
         self.listener = listener
         self.owner = make_owner()
@@ -81,7 +81,7 @@ class Presence:
         self._describe_naming = describe_naming
         self._list_taken = list_taken
         self._list_lacking = list_lacking
-        self._settings = tuple(describe_shared(settings).items())
+        self._settings = None if settings is None else tuple(describe_shared(settings).items())
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
         self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock

@@ -225,10 +225,10 @@ def test_a_header_is_one_only_in_the_first_line(bike):
 
 def test_a_full_dump_is_loaded_back_as_it_was(shell, client):
     lines = [
-        "plain:A,EVERY:1h@5,,,,,,,,,,,,,,,,",
-        '"full:A","0,30 * * * *",7200,requeue,retry,5,0.5,stop,all,7,3,900,queue,60.25,3,"http://h/{jobid}?a=1,2",'
+        f"plain:A,EVERY:1h@5{17 * ','}",
+        '"full:A","0,30 * * * *",7200,requeue,retry,5,0.5,stop,all,7,3,900,queue,60.25,86400,3,"http://h/{jobid}?a=1,2",'
         '"{""a"":""b, c\\n\\u2028""}",',
-        "data:A,NOW,,,,,,,,,,,,,,,[1],",
+        f"data:A,NOW{16 * ','}[1],",
     ]
     (shell.folder / "jobs.csv").write_text("\n".join([HEADER, *lines, ""]))
     assert shell.run("load", "jobs.csv").returncode == 0
