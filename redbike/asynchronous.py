@@ -280,6 +280,7 @@ class AsyncRedbike:
     fsck = _paged(Redbike.fsck)
     check = _paged(Redbike.check)
     repair = _paged(Redbike.repair)
+    acknowledge = _awaited(Redbike.acknowledge)
     dispatch_due = _awaited(Redbike.dispatch_due)
     work_one = _awaited(Redbike.work_one)
     control = _awaited(Redbike.control)

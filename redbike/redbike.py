@@ -247,6 +247,12 @@ class Redbike(Looking, Steering, Syncing, Running):
         """
         return Repair(self._noted, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
 
+    def acknowledge(self) -> list[str]:
+        """Return a line for each time that the server went back, and do not tell it any more: somebody knows of it."""
+        found = self._noted.rewinds.list_all()
+        self._noted.rewinds.acknowledge(found)
+        return [rewind.describe() for rewind in found]
+
     # Running
 
     def dispatch(

@@ -351,6 +351,7 @@ NEEDS = {
     "queues": ("set", "job:B", "NOW"),
     "wakeup": ("set", "job:A", "EVERY:1h"),
     "dispatched": ("advance",),
+    "rewinds": ("rewind",),
     "spent": ("unset", "waiting:A"),
     "requests": ("set", "job:A", "NOW"),
     "control": ("control", "HALT"),
@@ -388,6 +389,7 @@ def do(run, server_url):
     steps = {
         "work": lambda: take_one(bike.store, [("work-A", 10.0)], "tag"),
         "advance": lambda: bike.store.timeline.advance(1000.0),
+        "rewind": lambda: bike.store.timeline.advance(1000.0, known=2000.0),
         "adopt": bike.store.upkeep.adopt_tombstones,
         "archive": lambda: list(bike.store.archiver.archive()),
         "claim": lambda: list(bike.store.untold.claim_all(["work-A"])),

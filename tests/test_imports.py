@@ -53,7 +53,7 @@ MODULES = {
     "state": """
         __init__ history keys records rights run < entries texts < scripts tally < namespace < inspected log <
         agreed gates jobs neighbours questions runs < journal pauses timeline upkeep < archiving coming counts depths
-        events overview ranks takers totals untold workers < paging < past_runs < store
+        events overview ranks rewinds takers totals untold workers < paging < past_runs < store
     """,
     "running": """
         __init__ archiving forgetting occurrences own_loops pings schedules timefile wakeup < loop policies < presence

@@ -95,7 +95,11 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("redbike check", "Before a deployment, or in CI: can all that is configured work?"),
         ("redbike check 'app:Worker(\"A:B\")'", "The same with this worker class."),
     ],
-    "fsck": [("redbike fsck", "Nothing is printed if all is well."), ("redbike fsck --repair", "Mend what is wrong.")],
+    "fsck": [
+        ("redbike fsck", "Nothing is printed if all is well."),
+        ("redbike fsck --repair", "Mend what is wrong."),
+        ("redbike fsck --acknowledge", "Somebody has looked."),
+    ],
     "control": [("redbike control HALT", "All dispatchers and workers end after their jobs.")],
     "server": [("redbike server status", "Does it run, and where?"), ("redbike server stop", "With all data on disk.")],
     "completion": [

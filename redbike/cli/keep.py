@@ -10,9 +10,14 @@ from redbike.errors import BadConfig
 
 
 def check_jobs(arguments: Arguments, config: Config) -> int:
-    """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left."""
+    """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left.
+
+    With ``--acknowledge``, print first how often the server went back, and do not tell it any more.
+    """
     bike = open_bike(config, needs_queues=arguments["--repair"])
     status = DONE
+    for line in bike.acknowledge() if arguments["--acknowledge"] else ():
+        print(f"{line} -- acknowledged")
     for line, is_repaired in bike.repair() if arguments["--repair"] else ((line, False) for line in bike.fsck()):
         print(line)
         status = status if is_repaired else FAILED

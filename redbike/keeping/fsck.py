@@ -27,6 +27,7 @@ from redbike.keeping.jobs import check_entries, check_job, find_bad_jobs, inspec
 from redbike.keeping.listing import find_wrong_types, list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
 from redbike.state.records import decode
+from redbike.state.rewinds import MINE, Rewind
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
 
@@ -45,6 +46,9 @@ def fsck(store: Store) -> Iterator[str]:
         return
     if ahead := find_instant_ahead(store):
         yield ahead
+    for rewind in store.rewinds.list_all():
+        yield f"{rewind.describe()}; {describe_remedy(rewind)}"
+    yield from (f"the key {store.keys.rewinds!r} {describe_bad_rewind(back)}" for back in store.rewinds.list_bad())
     listing = list_all(store)
     for key, how in listing.leftovers:
         log.info("the key %r %s", key, how)
@@ -74,6 +78,18 @@ def find_instant_ahead(store: Store) -> str:
     if dispatched is None or not is_ahead(dispatched, now):
         return ""
     return f"the key {store.keys.dispatched!r} says that all is dispatched up to {dispatched:.0f}, which is to come"
+
+
+def describe_remedy(rewind: Rewind) -> str:
+    """Return what to do when the server went back."""
+    if rewind.is_of_clock:
+        return "redbike fsck --repair brings them back"
+    return f"look at the jobs, and acknowledge it: {MINE}"
+
+
+def describe_bad_rewind(back: str) -> str:
+    """Return what is wrong with a damaged record of when the server went back."""
+    return f"holds {back!r:.80}, which is no instant to which the server went back"
 
 
 def describe_entry(entry: bytes) -> str:

@@ -10,17 +10,24 @@ Tags come after all jobs: ``lua/repair_tag.lua`` gives each the list, the lease 
 need, and removes those of a tag without runs. Tombstones of an older version are adopted before anything else.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from redbike.keeping.correction import Correction, FirstDue, describe_changes
-from redbike.keeping.fsck import describe_entry, describe_malformed, find_instant_ahead
+from redbike.keeping.fsck import (
+    describe_bad_rewind,
+    describe_entry,
+    describe_malformed,
+    describe_remedy,
+    find_instant_ahead,
+)
 from redbike.keeping.gates import list_bad_gates, repair_gates
 from redbike.keeping.jobs import check_job, find_bad_jobs, inspect_jobs
 from redbike.keeping.leftovers import remove
 from redbike.keeping.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
 from redbike.state.inspected import JobState
+from redbike.state.rewinds import Rewind
 from redbike.state.store import Store
 
 TRIES = 5  # for a job that changes all the time; one that is well is not tried at all
@@ -51,8 +58,10 @@ class Repair:
         if ahead := find_instant_ahead(self.store):
             self.store.timeline.advance(self.since, was_ahead=True)
             yield f"{ahead} -- repaired: it is now", True
+        rewinds = self.store.rewinds.list_all()
         for page in find_bad_jobs(self.store, listing):
             yield from self._repair_jobs(page, listing)
+        yield from self._repair_rewinds(rewinds)
         # Only now does each job have the run that it should have.
         for found in list(find_bad_tags(self.store, listing)):
             self.store.upkeep.repair_tag(found.tag, found.deadlines)
@@ -96,6 +105,16 @@ class Repair:
                     moved.append(state)
             states = inspect_jobs(self.store, listing, {state.jobid: state.entries for state in moved})
         yield from (line for state in states for line in _report_job(state, state))
+
+    def _repair_rewinds(self, rewinds: Sequence[Rewind]) -> Iterator[tuple[str, bool]]:
+        """Acknowledge that the clock was ahead, as the jobs are repaired; what is lost needs a person."""
+        self.store.rewinds.acknowledge([rewind for rewind in rewinds if rewind.is_of_clock])
+        for rewind in rewinds:
+            done = "repaired: its jobs are" if rewind.is_of_clock else f"not repaired: {describe_remedy(rewind)}"
+            yield f"{rewind.describe()} -- {done}", rewind.is_of_clock
+        for back in self.store.rewinds.list_bad():
+            self.store.rewinds.forget(back)
+            yield f"the key {self.store.keys.rewinds!r} {describe_bad_rewind(back)} -- repaired: it is removed", True
 
     def _repair_gates(self, listing: Listing) -> Iterator[tuple[str, bool]]:
         wrong = list(list_bad_gates(self.store, listing))

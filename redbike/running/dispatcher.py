@@ -33,6 +33,7 @@ from redbike.running.skipping import skip_late, skip_missed
 from redbike.running.timefile import Timefile
 from redbike.state.keys import is_queue_name
 from redbike.state.namespace import PAGE, STEP
+from redbike.state.rewinds import MINE, Rewind
 from redbike.state.run import Answer, EndedRun, Run
 from redbike.state.scripts import Call, Pipeline, Reply
 from redbike.state.store import Store
@@ -48,6 +49,7 @@ ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clock
 KEEPING = 0.05  # seconds that keeping the time may take
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
+BEHIND = 3.0  # seconds by which Redis may be behind the timefile, if the dispatcher was killed in between
 GAP = 60.0  # seconds without a dispatcher after which occurrences count as missed: a restart takes less
 
 
@@ -61,6 +63,7 @@ class Dispatcher:
         self.presence = Presence(self.loop, "dispatcher", settings=settings)
         self._timefile = Timefile(settings.timefile) if settings.timefile else None
         self._kept = 0.0
+        self._known: float | None = None  # until when all is dispatched, which the server has known, too
         self._archiving = Archiving(store)
         self._forgetting = Forgetting(store)
         self._pings = Pings()
@@ -240,6 +243,8 @@ class Dispatcher:
         if since is None and self._timefile:
             # With every policy, so that an invalid file is logged at once.
             since = self._timefile.read(now)
+            if since is not None and dispatched is not None:
+                self._known = since - BEHIND
         if since is None and dispatched is not None and not is_ahead(dispatched, now):
             since = dispatched
         if since is not None and now - since >= GAP:
@@ -289,18 +294,27 @@ class Dispatcher:
         if self._timefile:
             self._timefile.write(until)
         assert self._surveyed is not None
-        self.store.timeline.advance(until, self._was_ahead())
+        was_ahead, known = self._was_ahead(), self._find_known()
+        rewind = self.store.timeline.advance(until, was_ahead, known)
+        if rewind and (found := Rewind.parse(*rewind)):
+            what = "redbike fsck --repair brings them back" if found.is_of_clock else f"{MINE} when you have looked"
+            log.error("%s; %s", found.describe(), what)
+        # From here on, whatever there was before.
+        self._known = max(until, 0.0 if rewind or known is None else known)
         self._surveyed = replace(self._surveyed, dispatched=until)
 
+    def _find_known(self) -> float | None:
+        """Return until when all is dispatched, as this dispatcher knows; None if it does not know."""
+        assert self._surveyed is not None
+        moments = [moment for moment in (self._known, self._surveyed.dispatched) if moment is not None]
+        # Another dispatcher may have found out that the clock was ahead.
+        return max((moment for moment in moments if not is_ahead(moment, self._clock())), default=None)
+
     def _was_ahead(self) -> bool:
-        """Tell whether Redis' clock was ahead when a dispatcher noted last what it had dispatched; log that."""
+        """Tell whether Redis' clock was ahead when a dispatcher noted last what it had dispatched."""
         assert self._surveyed is not None
         dispatched, now = self._surveyed.dispatched, self._clock()
-        if dispatched is None or not is_ahead(dispatched, now):
-            return False
-        seconds = dispatched - now
-        log.warning("Redis' clock was ahead by %.0f s: set again, with --after, what ran then and is due late", seconds)
-        return True
+        return dispatched is not None and is_ahead(dispatched, now)
 
     def _keep_time_at_exit(self) -> None:
         if self._surveyed is None:

@@ -23,6 +23,7 @@ key (after the prefix)    type    content
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
 ``-alarms``               zset    ``job:JOB ID``, ``queue:QUEUE NAME``, scored by when a dispatcher is to look at them
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
+``-rewinds``              hash    instant to which the server went back → ``KNOWN NOTED``, see below
 ``-spent``                zset    job id of a one-off that has ended, scored by when it is forgotten
 ``-requests``             zset    tags of the latest requests to set, run or cancel jobs, scored by their time
 ``-control``              string  ``HALT TIMESTAMP``
@@ -69,6 +70,10 @@ when the job is enqueued in that queue. So LLEN of the list may be more than the
 
 **An older version** had a lease and an in-flight key for each job, under the job id, and the set ``-withdrawn``. The
 script ``adopt`` converts the set when a dispatcher or worker starts, and a lease when it has ended.
+
+A rewind is there until somebody has acknowledged it. KNOWN is the instant up to which all was dispatched, as far as a
+dispatcher knew that at NOTED, though the server had an earlier one. If KNOWN is later than NOTED, the server's clock
+was ahead.
 
 NEXT in the record of a run is what was left behind for its end while it was in flight: ``-`` nothing, ``set`` a new
 schedule, ``from:TIME`` one that was due from then on already when it was set, ``once`` a new one-off that waits on the
@@ -136,6 +141,7 @@ FIXED = {
     "queues": "set",
     "wakeup": "list",
     "dispatched": "zset",
+    "rewinds": "hash",
     "spent": "zset",
     "requests": "zset",
     "control": "string",
@@ -175,7 +181,8 @@ class Keys:
         given = [f"{prefix}-{name}" for name in GIVEN]
         self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = given[:6]
         self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
-        self.wakeup, self.dispatched, self.spent, self.requests, self.control, self.halt, *others = given[12:]
+        self.wakeup, self.dispatched, self.rewinds, self.spent, self.requests, *others = given[12:]
+        self.control, self.halt, *others = others
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
         self.outputs, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
         self.journal, self.history, self.counts, *others = others

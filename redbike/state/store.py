@@ -53,6 +53,7 @@ from redbike.state.past_runs import PastRuns
 from redbike.state.pauses import Pauses
 from redbike.state.questions import Questions
 from redbike.state.records import decode
+from redbike.state.rewinds import Rewinds
 from redbike.state.runs import Runs
 from redbike.state.scripts import Scripts
 from redbike.state.timeline import Timeline
@@ -109,6 +110,7 @@ class Store:
         self.past = PastRuns(namespace)
         self.events = Events(namespace)
         self.untold = Untold(namespace)
+        self.rewinds = Rewinds(namespace)
         self.workers = Workers(namespace)
         self.questions = Questions(namespace)
 

@@ -6,6 +6,7 @@ The counts have these fields, where QUEUE is empty for those queues for which th
 - ``took:SECONDS:QUEUE``: those that took at most so long, and longer than the next lower one of `BUCKETS`,
 - ``microseconds::QUEUE``: that they took together,
 - ``forgotten::``: one-offs that were forgotten after their end,
+- ``rewinds::``: how often the server went back in time,
 - ``archived``: entries of the journal that were ever archived,
 - ``archiver``: ``TIME TOKEN`` of who is archiving,
 - ``recent``: JSON ``{QUEUE: {PART: ended runs}}``, for those parts of `PART` seconds that are less than `RECENT` ago.

@@ -168,9 +168,15 @@ class Timeline:
             rows = client.zrange(self._namespace.keys.timeline, *bounds, byscore=True, withscores=True)
         return [(decode(jobid), repr(due)) for jobid, due in cast(list[tuple[bytes, float]], rows)]
 
-    def advance(self, until: float, was_ahead: bool = False) -> None:
-        """Note that everything due by `until` was dispatched. Only if the clock `was_ahead`, it may go back."""
-        self._namespace.run("advance", now=until, ahead=was_ahead)
+    def advance(self, until: float, was_ahead: bool = False, known: float | None = None) -> tuple[str, str] | None:
+        """Note that everything due by `until` was dispatched. Only if the clock `was_ahead`, it may go back.
+
+        If the server has an earlier instant than that which is `known`, or the clock was ahead, it notes a rewind:
+        return its field and its record.
+        """
+        given: dict[str, Any] = {"known": known} if known is not None else {}
+        reply = self._namespace.run("advance", instant=until, ahead=was_ahead, **given)
+        return (decode(reply[1]), decode(reply[2])) if len(reply) > 1 else None
 
     def read_clock(self) -> float:
         """Return Redis' clock, in epoch seconds; with a clock of its own, what that says."""

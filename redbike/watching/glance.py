@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from redbike.state.depths import Queue
 from redbike.state.overview import Job
 from redbike.state.past_runs import Dead, Failure
+from redbike.state.rewinds import Rewind
 from redbike.state.store import Store
 from redbike.state.totals import Total
 from redbike.state.workers import Process
@@ -23,6 +24,7 @@ class Glance:
     is_paused: bool  # everything is
     dead: Dead
     lacking: Sequence[tuple[str, str]] = ()  # jobs that are to run, and whose command no worker of their queue has
+    rewinds: Sequence[Rewind] = ()  # those that nobody has acknowledged
 
     @property
     def now(self) -> float:
@@ -47,7 +49,7 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> 
     is_paused = any(gate.queue == "" and gate.pause and gate.pause.holds(total.now) for gate in store.gates.list_all())
     dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
     lacking = list(_find_lacking(store, processes))
-    return Glance(total, processes, queues, is_paused, dead, lacking)
+    return Glance(total, processes, queues, is_paused, dead, lacking, store.rewinds.list_all())
 
 
 def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from redbike.state.history import PastRun, read_newest
 from redbike.state.inspected import JobState
 from redbike.state.namespace import PAGE
 from redbike.state.past_runs import Dead
+from redbike.state.rewinds import MINE
 from redbike.state.store import Store
 from redbike.state.workers import Process
 from redbike.steering.patterns import expand
@@ -44,8 +45,8 @@ class Health:
     figures: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
     paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
-    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``commands``, ``lost``, ``dead`` or
-    #: ``jobs``
+    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``commands``, ``lost``,
+    #: ``rewound``, ``dead`` or ``jobs``
     topics: tuple[str, ...] = ()
 
     @property
@@ -99,6 +100,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))),
         "commands": list(_list_some(_check_commands(found))),
         "lost": list(_list_some(_check_lost(lost, now))),
+        "rewound": list(_list_some(f"{rewind.describe()} ({MINE})" for rewind in found.rewinds)),
         "jobs": list(others),
     }
     problems = tuple(chain.from_iterable(found_of.values()))

@@ -70,6 +70,9 @@ class Figures(Collector):
 def _collect(store: Store) -> Iterator[Metric]:
     total = store.totals.read()
     yield from _describe_jobs(total, len(store.past.find_dead(0).jobids) if total.failing else 0)
+    rewinds = len(store.rewinds.list_all())
+    text = "Times that the server went back which nobody has acknowledged."
+    yield GaugeMetricFamily("redbike_unacknowledged_rewinds", text, value=rewinds)
     queues = store.depths.list_all(with_rates=False)
     # Always the same ones, as far as possible: a series with gaps cannot be read.
     shown = {queue.queue for queue in queues[:MOST_QUEUES]}
@@ -157,4 +160,6 @@ def _describe_counts(counts: Counter[str], shown: set[str]) -> Iterator[Metric]:
         lasted.add_metric([name], buckets, sum_value=seconds[name] / 1e6)
     forgotten = CounterMetricFamily("redbike_forgotten_jobs", "One-offs that were forgotten after their end.")
     forgotten.add_metric([], counts["forgotten::"])
-    yield from (skipped, ended, lasted, forgotten)
+    rewinds = CounterMetricFamily("redbike_rewinds", "How often the server went back in time.")
+    rewinds.add_metric([], counts["rewinds::"])
+    yield from (skipped, ended, lasted, forgotten, rewinds)

@@ -62,7 +62,7 @@ def test_alarms_and_dashboard_ask_for_figures_that_there_are(client, prefix):
     labels = {sample.name: {*sample.labels, "job"} for family in families for sample in family.samples}
     values = {*Outcome, *Skip, "alive", "lost", "dispatcher", "worker", "$job"}
     alarms = re.findall(r"expr: (.*(?:\n {10,}.*)*)", (DEPLOY / "prometheus" / "alerts.yaml").read_text())
-    assert len(alarms) == 9
+    assert len(alarms) == 10
     for query in (*alarms, *list_queries(), "label_values(redbike_up, job)"):
         asked = re.findall(r"(redbike_\w+)(?:\{([^}]*)\})?", query)
         assert asked, query

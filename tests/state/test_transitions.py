@@ -17,6 +17,7 @@ from redbike.state.entries import pack_entry, read_entry
 from redbike.state.history import pack_run
 from redbike.state.jobs import JobToSet
 from redbike.state.keys import TELLS
+from redbike.state.rewinds import Rewind
 from redbike.state.run import GRACE, LEASE, Placement, Run
 from redbike.state.scripts import SCRIPTS, Call
 from redbike.state.store import Store
@@ -123,6 +124,7 @@ VERBS: dict[str, Verb] = {
     "end stale": lambda store, run: end(store, NOBODY, Placement("unset"), now=NOW),
     "release": lambda store, run: store.at(NOW).runs.release([run]),
     "halt": lambda store, run: store.at(NOW).halt(),
+    "acknowledge": lambda store, run: store.rewinds.acknowledge([Rewind(1.0, 2.0, 3.0)]),
     "forget": lambda store, run: store.timeline.forget(),
     "advance": lambda store, run: store.timeline.advance(NOW),
     "pause queue": lambda store, run: store.at(NOW).gates.pause(QUEUE, LATER),

@@ -59,6 +59,8 @@ def test_an_empty_server(store):
         "redbike_unarchived_entries",
         "redbike_skipped_total",
         "redbike_forgotten_jobs_total",
+        "redbike_rewinds_total",
+        "redbike_unacknowledged_rewinds",
         "redbike_processes",
     }
     assert set(found.values()) == {0}

@@ -55,6 +55,8 @@ local function pause_record_of(pause, due)
   return due .. ' ' .. pause.since .. ' ' .. pause.till .. ' ' .. pause.note
 end
 
+local function rewind_record_of(known) return stamp(known) .. ' ' .. stamp(now) end
+
 local function owner_of(tag) return tag:sub(1, 8) end  -- the process that has taken under it, see keys.py
 local function since_of(process) return string.match(process or '', '^(%d+%.%d+) {') end
 local function process_record_of(since, entry) return since .. ' ' .. entry end

@@ -1,6 +1,19 @@
 #!lua flags=allow-oom
--- advance: everything due by an instant was dispatched; it never goes back, unless it was never true.
--- given  now: the instant; ahead: whether what is there is of a clock that was ahead
--- returns {'ok'}
-call('ZADD', dispatched, given.ahead and 'CH' or 'GT', stamp(now), 'until')  -- and no more: it is done every second
-return {'ok'}
+-- advance: everything due by an instant was dispatched; it never goes back, unless it was never true. If the server has
+--          forgotten it since, or its clock was ahead, that is noted until somebody has acknowledged it.
+-- given  instant; ahead: whether what is there is of a clock that was ahead; known: the instant up to which all was
+--        dispatched, as far as a dispatcher knows
+-- returns {'ok'}; and if something is noted, the instant to which the server went back, and the record
+local MOST = 100  -- that are kept
+local back, known = tonumber(call('ZSCORE', dispatched, 'until') or 0), given.known
+if given.ahead and back > given.instant then back, known = given.instant, back end
+local score = {given.ahead and 'CH' or 'GT', stamp(given.instant), 'until'}
+if not known or back > known - 0.001 then  -- less is lost by rounding
+  call('ZADD', dispatched, unpack(score))  -- and no more: it is done every second
+  return {'ok'}
+end
+local record = rewind_record_of(known)
+if call('HLEN', rewinds) < MOST then change('HSET', rewinds, {stamp(back), record}) end
+change('HINCRBY', counts, {'rewinds::', 1})
+change('ZADD', dispatched, score)
+return write({'ok', stamp(back), record})

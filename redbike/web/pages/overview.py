@@ -22,6 +22,7 @@ PLACES = {
     "queues": "queues",
     "commands": "workers",
     "lost": "workers",
+    "rewound": "log",
     "jobs": "jobs?failed=1",
 }
 

@@ -1,0 +1,106 @@
+"""The server goes back in time: its dispatchers see that, and it is told until somebody has acknowledged it."""
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.config import Settings
+from redbike.keeping.fsck import fsck
+from redbike.running.dispatcher import BEHIND, Dispatcher
+from redbike.running.timefile import Timefile
+from redbike.watching.metrics import Figures
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike.from_settings(RoundRobin("A"), Settings(prefix=prefix), client, noted_as="me@here")
+
+
+def keep_time(*dispatchers):
+    """Let these dispatchers note the time."""
+    for dispatcher in dispatchers:
+        dispatcher.dispatch_due()
+        dispatcher._kept = 0.0
+        dispatcher._keep_time(until=float("inf"))
+
+
+def go_back(store, seconds):
+    """As if a replica had taken over that had not heard of the last seconds; return that instant."""
+    moment = store.timeline.read_dispatched()[1] - seconds
+    store.client.zadd(store.keys.dispatched, {"until": moment})
+    return moment
+
+
+def tell(store):
+    return [line for line in fsck(store) if "went back" in line or "had lost all" in line or "was ahead" in line]
+
+
+@pytest.mark.parametrize("sooner", [False, True], ids=["noted", "surveyed"])
+def test_what_the_server_has_forgotten_is_told_once_until_somebody_knows(bike, caplog, sooner):
+    store = bike.store
+    first, second = dispatchers = [Dispatcher(store, Settings()) for _ in range(2)]
+    keep_time(*dispatchers)
+    assert tell(store) == []
+    back = go_back(store, 7)
+    if sooner:
+        first.dispatch_due()
+    keep_time(first, second, second, first)
+    [rewind] = store.rewinds.list_all()
+    assert (rewind.back, rewind.known - rewind.back, rewind.is_of_clock) == (
+        pytest.approx(back),
+        pytest.approx(7, abs=0.5),
+        False,
+    )
+    assert caplog.text.count("the server went back by 7 s to 20") == 1
+    assert [topic for topic in bike.health().topics if topic == "rewound"]
+    figures = Figures(lambda: store).format()
+    assert "redbike_rewinds_total 1.0" in figures
+    assert "redbike_unacknowledged_rewinds 1.0" in figures
+    assert len(tell(store)) == 1
+    assert [is_well for line, is_well in bike.repair() if "went back" in line] == [False]
+    assert bike.acknowledge() == [rewind.describe()]
+    assert (bike.acknowledge(), tell(store), store.rewinds.list_all()) == ([], [], [])
+    assert [(entry.action, entry.who) for entry in bike.log()] == [("acknowledge", "me@here")]
+    assert "redbike_unacknowledged_rewinds 0.0" in Figures(lambda: store).format()
+    for dispatcher in dispatchers:
+        dispatcher.close()
+
+
+def test_a_server_that_has_lost_everything_is_told(store, dispatcher, client):
+    keep_time(dispatcher)
+    client.flushdb()
+    keep_time(dispatcher)
+    assert "had lost all of its data" in tell(store)[0]
+
+
+@pytest.mark.parametrize(("lost", "is_told"), [(BEHIND - 1, False), (BEHIND + 4, True)])
+def test_a_dispatcher_that_starts_knows_the_timefile(store, tmp_path, lost, is_told):
+    settings = Settings(timefile=str(tmp_path / "time"))
+    now, _ = store.timeline.read_dispatched()
+    Timefile(settings.timefile).write(now)
+    store.timeline.advance(now - lost)
+    dispatcher = Dispatcher(store, settings)
+    dispatcher.skip_missed()
+    keep_time(dispatcher, dispatcher)
+    dispatcher.close()
+    assert len(tell(store)) == is_told
+
+
+def test_a_timefile_for_an_empty_server_is_as_it_should_be(store, tmp_path):
+    """So a file of schedules that is loaded there catches up."""
+    settings = Settings(timefile=str(tmp_path / "time"))
+    Timefile(settings.timefile).write(store.timeline.read_dispatched()[0])
+    dispatcher = Dispatcher(store, settings)
+    dispatcher.skip_missed()
+    keep_time(dispatcher)
+    dispatcher.close()
+    assert tell(store) == []
+
+
+def test_a_damaged_record_is_named_and_removed(bike):
+    bike.store.client.hset(bike.store.keys.rewinds, "yesterday", "nobody knows")
+    assert "holds 'yesterday', which is no instant to which the server went back" in next(bike.fsck())
+    assert bike.health().is_well is False
+    assert all(is_well for _, is_well in bike.repair())
+    assert list(bike.fsck()) == []
