@@ -44,7 +44,7 @@ MODULES = {
         __init__ binary cluster pools private_folder probe sentinels urls < embedded options refusals < check <
         connection < line
     """,
-    "processes": "__init__ child forks signals streams watchdog < outlet < supervisor",
+    "processes": "__init__ forks leaving signals streams watchdog < child outlet < supervisor",
     "conversion": "__init__ instants < crons rules < schedules",
     "moving": """
         __init__ crontab_fields local_system pauses seen vtimezones < calendar rows crontab_lines crontab_units <
@@ -61,8 +61,8 @@ MODULES = {
     """,
     "working": """
         __init__ batch coroutines cron_policies function_schedules heartbeat run_log telling tracebacks
-        worker_class < ends limits loader naming queues runner < functions handing_back missing_commands source <
-        batch_runner pool < worker
+        worker_class < ends limits loader naming queues runner <
+        functions handing_back leaving missing_commands source < batch_runner pool < worker
     """,
     "keeping": "__init__ leftovers < listing < correction gates jobs tags < fsck < repair",
     "commands": """

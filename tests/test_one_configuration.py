@@ -44,6 +44,7 @@ VALUES = {
     "forget_after": "never",
     "history": "7",
     "ping_url": "http://127.0.0.1/",
+    "stop_within": "7",
     "failures_limit": "7",
     "log_level": "error",
     "log_format": "json",

@@ -11,8 +11,8 @@ from redbike.cli.messages import DONE
 from redbike.config import Config
 from redbike.errors import BadConfig
 from redbike.ping_urls import check_dispatcher_url
-from redbike.processes import streams, supervisor, watchdog
-from redbike.processes.child import watch_parent
+from redbike.processes import leaving, streams, supervisor, watchdog
+from redbike.processes.child import SUPERVISED, watch_parent
 from redbike.redbike import Redbike
 from redbike.working.loader import check_spec, find_instance, load_worker
 from redbike.working.naming import NoWorker
@@ -39,6 +39,8 @@ def work(arguments: Arguments, config: Config) -> int:
     """Run the jobs in the queues, in this process or in several, until halted."""
     concurrency = None if arguments["--concurrency"] is None else parse_count(arguments, "--concurrency")
     processes = parse_count(arguments, "--processes")
+    if processes == 1:
+        leaving.enable(None if SUPERVISED in os.environ else _make_own_command())
     watchdog.enable(os.environ, feeds=processes == 1)
     spec = _require_worker(config)
     streams.forgive_output()
@@ -121,6 +123,10 @@ def _make_worker_commands(arguments: Arguments, processes: int) -> dict[str, lis
     """Return the commands of that many worker processes, by name."""
     concurrency = ["--concurrency", arguments["--concurrency"]] if arguments["--concurrency"] else []
     return {f"work-{number}": [*_make_command(arguments, "work"), *concurrency] for number in range(1, processes + 1)}
+
+
+def _make_own_command() -> list[str]:
+    return [sys.executable, "-P", str(Path(__file__).parents[1] / "__main__.py"), *sys.argv[1:]]
 
 
 def _make_command(arguments: Arguments, command: str) -> list[str]:

@@ -4,6 +4,8 @@
 2. A further signal ends it at once, but only if it comes at least `AGAIN` seconds after the first. A service manager
    signals every process of a service, and a supervisor passes its own signal on: the two must count as one.
 3. A process that a job forks gets back the handlers that were there before.
+4. A job may hang in a call into C, so that the main thread runs no handler: another thread acts then.
+5. A job may ignore these signals, or handle them. They stop its worker all the same; its handler is called, too.
 
 A handler sets a `StopFlag`. It raises nothing: Python may run it in a finalizer, where an exception is printed and
 dropped. It takes no lock: the code that it interrupts may hold that lock.
@@ -11,6 +13,7 @@ dropped. It takes no lock: the code that it interrupts may hold that lock.
 
 import _thread
 import contextlib
+import importlib
 import logging
 import os
 import select
@@ -27,9 +30,10 @@ log = logging.getLogger("redbike")
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 AGAIN = 1.0  # seconds after the first signal; an earlier second signal is ignored
 OVER = b"\0"  # no signal has this number
-HANGING = 0.05  # seconds for which the main thread may not act on a signal
+BROKEN = 0.2  # seconds between two looks at a flag whose descriptors a job has closed
 LONGEST_ABORT = 5.0  # seconds that an abort may take
 
+_signal: Any = importlib.import_module("_signal")  # the part of `signal` that is in C
 _active: list["SignalHandlers"] = []
 
 
@@ -111,46 +115,60 @@ class StopFlag:
         """Set the flag, for good."""
         if not self._is_set:
             self._is_set = True
-            os.write(self._writer, b"!")
+            with contextlib.suppress(OSError):  # a job has closed it
+                os.write(self._writer, b"!")
 
     def wait(self, seconds: float) -> bool:
         """Wait for the flag for up to `seconds`; tell whether it is set."""
+        until = time.monotonic() + seconds
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)
         poll.poll(seconds * 1000)
+        while not self._is_set and (left := until - time.monotonic()) > 0:
+            # A job has closed its descriptors.
+            time.sleep(min(BROKEN, left))
         return self._is_set
 
 
 def _close(*descriptors: int) -> None:
     for descriptor in descriptors:
-        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
 
 
 class SignalHandlers:
     """Handles the signals that end a process during a ``with`` in the main thread. Does nothing in other threads.
 
-    `first` is called with the number of the first signal, `again` with that of the second one that counts. Without
-    `again`, the second signal ends the process, even if its main thread hangs in a call into C.
+    `first` is called with the number of the first signal, `again` with that of the second one that counts; both also
+    in another thread. Without `again`, the second signal ends the process, even if its main thread hangs in a call
+    into C. With it, jobs run meanwhile: what they set for these signals does not replace the handlers.
     """
 
     def __init__(self, first: Callable[[int], None], again: Callable[[int], None] = die) -> None:
         self._first, self._second = first, again
+        self._has_jobs = again is not die
         self._first_time: float | None = None
-        self._acted = _thread.allocate_lock()  # held as soon as the second one is acted on
+        self._told = _thread.allocate_lock()  # held as soon as the first one is acted on
+        self._acted = _thread.allocate_lock()  # held as soon as the second one is
         self._pipe: tuple[int, int] | None = None  # the C code that receives a signal writes its number there
         self._watching_in = 0  # the process with a thread that reads it
         self._replaced: dict[int, Any] = {}
+        self._wished: dict[int, Any] = {}  # the handlers that the job which runs has set
+        self._set_handler = _signal.signal
         self._changing = threading.Lock()
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
             _active.append(self)
-            if self._second is not die:
+            if self._has_jobs:
                 self._open_pipe()
             for number in ENDING:
                 # nohup makes a process ignore SIGHUP: keep that.
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                     self._replaced[number] = signal.signal(number, self._handle)
+            if self._has_jobs:
+                # This is what `signal.signal` calls, however it was imported.
+                self._set_handler, _signal.signal = _signal.signal, self._note_wish
 
     def __exit__(self, *_: object) -> None:
         with self._changing:
@@ -163,7 +181,8 @@ class SignalHandlers:
         os.set_blocking(writer, False)
         before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         if before == -1:
-            self._pipe = reader, writer
+            self._pipe, self._watching_in = (reader, writer), os.getpid()
+            _thread.start_new_thread(self._watch, (reader,))
             return
         # It is the pipe of an event loop, which needs it.
         signal.set_wakeup_fd(before)
@@ -172,34 +191,74 @@ class SignalHandlers:
     def _close_pipe(self) -> None:
         if self._pipe:
             (reader, writer), self._pipe = self._pipe, None
-            if (before := signal.set_wakeup_fd(-1)) != writer:
-                signal.set_wakeup_fd(before)
-            if self._watching_in == os.getpid():
-                os.write(writer, OVER)
-            else:
-                os.close(reader)
-            os.close(writer)
+            with contextlib.suppress(OSError, ValueError):  # a job has closed them
+                if (before := signal.set_wakeup_fd(-1)) != writer:
+                    signal.set_wakeup_fd(before)
+                if self._watching_in == os.getpid():
+                    os.write(writer, OVER)
+                else:
+                    os.close(reader)
+                os.close(writer)
 
     def restore(self) -> None:
         """Install the handlers that were installed before."""
+        if _signal.signal == self._note_wish:
+            _signal.signal = self._set_handler
+        self._wished.clear()
         self._close_pipe()
         while self._replaced:
             number, handler = self._replaced.popitem()
             # None: the handler was not installed by Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def _handle(self, number: int, _: FrameType | None) -> None:
-        now = time.monotonic()
-        if self._first_time is None:
+    def _note_wish(self, number: int, handler: Any) -> Any:
+        """Do what ``signal.signal`` does, but never replace a handler of ours."""
+        if number not in self._replaced or threading.current_thread() is not threading.main_thread():
+            return self._set_handler(number, handler)
+        before = self._wished.pop(number, self._handle)
+        if handler != self._handle:
+            self._wished[number] = handler
+        return before
+
+    def forget_wishes(self) -> list[int]:
+        """Forget what the job that has ended has set; return for which signals."""
+        wished = list(self._wished)
+        self._wished.clear()
+        if wished and self._pipe:
+            # An event loop of the job has had the pipe.
+            with contextlib.suppress(OSError, ValueError):
+                signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        return wished
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        # Where a thread watches, it alone knows when each signal has come: the main thread may come late.
+        self._act(number, time.monotonic(), may_be_second=not self._is_watched())
+        if callable(wished := self._wished.get(number)):
+            wished(number, frame)
+
+    def _is_watched(self) -> bool:
+        """Tell whether the thread hears of each signal: an event loop of a job may have replaced the pipe."""
+        if not self._pipe:
+            return False
+        with contextlib.suppress(OSError, ValueError):
+            before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+            if before == self._pipe[1]:
+                return True
+            signal.set_wakeup_fd(before)
+        return False
+
+    def tell(self, number: int) -> None:
+        """Act as on a first signal `number`, in any thread; do nothing if there was one."""
+        self._act(number, time.monotonic(), may_be_second=False)
+
+    def _act(self, number: int, now: float, may_be_second: bool) -> None:
+        if self._told.acquire(blocking=False):
             self._first_time = now
-            if self._second is die:
+            if not self._has_jobs:
                 _thread.start_new_thread(self._set_default_later, ())
-            elif self._pipe:
-                self._watching_in = os.getpid()
-                _thread.start_new_thread(self._watch_for_second, self._pipe[:1])
             self._first(number)
-        elif now - self._first_time >= AGAIN:
-            self._act_on_second(number)
+        elif may_be_second and now - (self._first_time or now) >= AGAIN and self._acted.acquire(blocking=False):
+            self._second(number)
 
     def _set_default_later(self) -> None:
         """Set the default action after `AGAIN` seconds, in this thread: the main one may hang in a call into C."""
@@ -208,19 +267,29 @@ class SignalHandlers:
             for number in self._replaced:
                 _set_default(number)
 
-    def _watch_for_second(self, reader: int) -> None:
-        """Act on a second signal in this thread, if the main one does not: it may hang in a call into C."""
-        while OVER not in (received := os.read(reader, 64)):
-            passed = time.monotonic() - (self._first_time or 0.0)
-            time.sleep(HANGING)
-            for number in received:
-                if number in ENDING and passed >= AGAIN:
-                    self._act_on_second(number)
-        os.close(reader)
+    def _watch(self, reader: int) -> None:
+        """Act on signals in this thread: the main one may hang in a call into C."""
+        received = b""
+        with contextlib.suppress(OSError):
+            while OVER not in received and (received := os.read(reader, 64)):
+                now = time.monotonic()
+                for number in received:
+                    if number in self._replaced:
+                        self._act(number, now, may_be_second=True)
+            os.close(reader)
 
-    def _act_on_second(self, number: int) -> None:
-        if self._acted.acquire(blocking=False):
-            self._second(number)
+
+def tell(number: int) -> None:
+    """Act in any thread as on a signal, though nothing has sent it; a job may ignore the signal itself."""
+    if _active:
+        _active[-1].tell(number)
+    else:
+        os.kill(os.getpid(), number)
+
+
+def forget_wishes() -> list[int]:
+    """Forget the handlers that the job which has ended has set for the signals above; return for which it has."""
+    return _active[-1].forget_wishes() if _active and _active[-1]._wished else []
 
 
 @contextlib.contextmanager

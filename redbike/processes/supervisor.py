@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from redbike.errors import BadConfig
 from redbike.processes import watchdog
-from redbike.processes.child import HALTED, NAME, RUNNING, SUPERVISED
+from redbike.processes.child import HALTED, NAME, RUNNING, STOP, SUPERVISED
 from redbike.processes.outlet import Lines, Outlet
 from redbike.processes.signals import AGAIN, SignalHandlers
 
@@ -163,6 +163,9 @@ class _Supervisor:
     def _send(self, number: signal.Signals, names: Collection[str]) -> None:
         for child in self._list_running(names):
             child.send_signal(number)
+            assert child.stdin is not None
+            with contextlib.suppress(OSError):
+                os.write(child.stdin.fileno(), STOP)
 
     def _keep_running(self, name: str) -> None:
         pause = FIRST_PAUSE

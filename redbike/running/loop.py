@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from redbike.errors import Unreachable
-from redbike.processes import child, watchdog
+from redbike.processes import child, leaving, watchdog
 from redbike.processes.signals import AGAIN, SignalHandlers, StopFlag, abort_and_die, die
 from redbike.running.wakeup import Wakeup
 from redbike.state.scripts import Call, Reply
@@ -47,6 +47,7 @@ class Loop:
         self._abort = abort
         self.when_stopping: Callable[[], None] = lambda: None  # called when a signal or a HALT is to stop the loop
         self._aborting = False
+        self.is_told = False  # a signal or a HALT is to stop the loop
         self._out, self._told_at = False, 0.0  # whether Redis is away, and when that was logged last
         self._back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
@@ -115,6 +116,7 @@ class Loop:
             self._out, self._told_at = True, time.monotonic()
             log.warning("%s; waiting for it", error)
         watchdog.feed()
+        leaving.cover(time.monotonic())
         if threading.get_ident() == self._thread:
             # Only this thread may close them: it may be reading. Another one lets it find out by itself what is broken.
             self.close()
@@ -150,7 +152,7 @@ class Loop:
         """Stop if `control` is a HALT that was given after this process had started."""
         if control and control != self.control_at_start and not self.stopping.is_set():
             log.info("halted")
-            self.halted = True
+            self.halted = self.is_told = True
             child.report(child.HALTED)
             self.stopping.set()
             self.when_stopping()
@@ -159,14 +161,19 @@ class Loop:
     def _stop(self, number: int) -> None:
         name = signal.Signals(number).name
         log.info("%s: stopping after the current job; another one after %g s stops at once", name, AGAIN)
+        self.is_told = True
         self.stopping.set()
         # In a thread: what the signal has interrupted may hold a lock.
         _thread.start_new_thread(self.when_stopping, ())
 
     def _end_now(self, number: int) -> None:
         assert self._abort is not None
-        self._aborting = True
+        self.silence()
         abort_and_die(self._abort, number)
+
+    def silence(self) -> None:
+        """Let the threads of the loop tell Redis nothing any more: this process is about to end."""
+        self._aborting = True
 
     def _stay_silent(self) -> None:
         # Aborted runs end somehow. Redis must not hear of that: they are recovered like those of a lost worker.

@@ -9,6 +9,7 @@
 Nothing of that holds up a job: what Redis refuses is logged once, and what it does not answer is tried again.
 """
 
+import contextlib
 import logging
 import os
 import threading
@@ -56,8 +57,9 @@ class Presence:
     """Keeps one process registered while the ``with`` lasts.
 
     `list_queues` returns the queues of a worker, `concurrency` is how many jobs it runs at once, `describe_naming`
-    returns how it names queues, `list_taken` what it has functions or commands for, and `list_lacking` jobs
-    for which no worker has a command, see `ProcessRecord`. `settings` are those by which it places jobs.
+    returns how it names queues, `list_taken` what it has functions or commands for, `list_lacking` jobs for which no
+    worker has a command, and `list_stuck` those whose functions go on after their deadlines, see `ProcessRecord`.
+    `settings` are those by which it places jobs.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Presence:
         describe_naming: Callable[[], Naming | None] = lambda: None,
         list_taken: Callable[[], frozenset[str] | None] = lambda: None,
         list_lacking: Callable[[], Mapping[str, str]] = dict,
+        list_stuck: Callable[[], tuple[str, ...]] = tuple,
         settings: Settings | None = None,
     ) -> None:
         self.listener = listener
@@ -82,6 +85,7 @@ class Presence:
         self._list_taken = list_taken
         self._list_lacking = list_lacking
         self._settings = None if settings is None else tuple(describe_shared(settings).items())
+        self._list_stuck = list_stuck
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
         self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
@@ -127,6 +131,16 @@ class Presence:
             self._loop.retry_until_up(lambda _: self._loop.store.workers.sign_off(self.owner), patience)
         except RedbikeError as problem:
             log.debug("the end of this process is not noted: %s", problem)
+
+    def sign_off(self) -> None:
+        """Remove this process, which ends though its loop has not."""
+        self._over = True
+        with contextlib.suppress(RedbikeError):
+            self._loop.store.workers.sign_off(self.owner)
+
+    def hurry(self) -> None:
+        """Register again soon: what is known of this process has changed."""
+        self._changed.set()
 
     @property
     def signer(self) -> str:
@@ -206,9 +220,21 @@ class Presence:
 
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))
-        more = self._concurrency, self._loop.stopping.is_set(), self._list_taken(), tuple(self._list_lacking().items())
-        own = ProcessRecord(0.0, self._kind, name_host(), os.getpid(), queues, __version__, *more, self._settings)
-        return own.format_entry()
+        record = ProcessRecord(
+            0.0,
+            self._kind,
+            name_host(),
+            os.getpid(),
+            queues,
+            __version__,
+            concurrency=self._concurrency,
+            is_stopping=self._loop.stopping.is_set(),
+            takes=self._list_taken(),
+            lacks=tuple(self._list_lacking().items()),
+            stuck=self._list_stuck(),
+            settings=self._settings,
+        )
+        return record.format_entry()
 
 
 def shorten(names: list[str]) -> tuple[str, ...]:

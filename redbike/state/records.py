@@ -6,7 +6,7 @@ functions of ``lua/_records.lua``; nothing else takes them apart.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeGuard
@@ -202,6 +202,7 @@ class ProcessRecord:
     lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which no worker has a command, as it has found out
     # Those that all should share, where they are not the defaults; None: unknown.
     settings: tuple[tuple[str, str], ...] | None = None
+    stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
@@ -223,16 +224,25 @@ class ProcessRecord:
             return None
         if takes is not None and not (isinstance(takes, list) and all(isinstance(name, str) for name in takes)):
             return None
-        lacks = entry.get("lacks", {})
-        if not isinstance(lacks, dict) or not all(isinstance(text, str) for text in lacks.values()):
+        lacks, settings, stuck = entry.get("lacks", {}), entry.get("settings", {}), entry.get("stuck", [])
+        if not all(isinstance(each, dict) and _are_texts(each.values()) for each in (lacks, settings)):
             return None
-        settings = entry.get("settings", {})
-        if not isinstance(settings, dict) or not all(isinstance(text, str) for text in settings.values()):
+        if not (isinstance(stuck, list) and _are_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
             return None
-        shared = tuple(settings.items()) if "settings" in entry else None
-        own = None if takes is None else frozenset(takes), tuple(lacks.items()), shared
-        more = concurrency, entry.get("stopping") is True, *own
-        return cls(float(found[1]), kind, str(host), pid, tuple(queues), str(version), *more)
+        return cls(
+            float(found[1]),
+            kind,
+            str(host),
+            pid,
+            tuple(queues),
+            str(version),
+            concurrency=concurrency,
+            is_stopping=entry.get("stopping") is True,
+            takes=None if takes is None else frozenset(takes),
+            lacks=tuple(lacks.items()),
+            settings=tuple(settings.items()) if "settings" in entry else None,
+            stuck=tuple(stuck),
+        )
 
     def format_entry(self) -> str:
         """Write the record but for its time, which the script adds."""
@@ -248,11 +258,17 @@ class ProcessRecord:
             entry["lacks"] = dict(self.lacks)
         if self.settings is not None:
             entry["settings"] = dict(self.settings)
+        if self.stuck:
+            entry["stuck"] = self.stuck
         return json.dumps(entry, ensure_ascii=False)
 
     def format_id(self, owner: str) -> str:
         """Return the name of the process that people see."""
         return f"{self.host}:{self.pid}:{owner}"
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(text, str) for text in values)
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

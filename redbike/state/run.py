@@ -40,6 +40,7 @@ class Run:
     stored_data: str = field(default="", repr=False)  #: JSON
     output: str | None = field(default=None, compare=False, repr=False)  #: the end of it, if the job keeps it
     ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
+    thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
 
     @property
     def data(self) -> Any:
@@ -62,9 +63,14 @@ class Run:
         return round(self.deadline - self.start, 6)
 
     @property
+    def local_deadline(self) -> float:
+        """Its deadline by the monotonic clock of its worker."""
+        return self.received + self.deadline - self.start
+
+    @property
     def was_in_time(self) -> bool:
         """Tell whether its work was over before its deadline."""
-        return 0.0 < self.over < self.received + self.deadline - self.start
+        return 0.0 < self.over < self.local_deadline
 
     def now(self) -> float:
         """Return Redis' clock, as far as this process knows it without a request; only drift can put it ahead."""

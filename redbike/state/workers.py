@@ -53,6 +53,12 @@ class Process:
     lacks: tuple[tuple[str, str], ...] = ()
     #: the settings by which it places jobs, where they are not the defaults; None for an older version
     settings: tuple[tuple[str, str], ...] | None = None
+    stuck: tuple[str, ...] = ()  #: jobs whose functions go on after their deadlines, and hold a slot
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether half of its slots are held by functions that go on after their deadlines."""
+        return 2 * len(self.stuck) >= (self.concurrency or 1)
 
     @property
     def is_busy(self) -> bool:
@@ -213,4 +219,5 @@ def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequ
         takes=record.takes,
         lacks=record.lacks,
         settings=record.settings,
+        stuck=record.stuck,
     )

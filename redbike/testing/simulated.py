@@ -35,6 +35,7 @@ class BikeSettings(TypedDict, total=False):
     forget_after: float | str
     history: int
     ping_url: str | None
+    stop_within: float
     failures_limit: int
 
 

@@ -45,7 +45,7 @@ class Health:
     figures: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
     paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
-    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``commands``, ``lost``,
+    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``commands``, ``lost``, ``stuck``,
     #: ``rewound``, ``dead`` or ``jobs``
     topics: tuple[str, ...] = ()
 
@@ -100,6 +100,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))),
         "commands": list(_list_some(_check_commands(found))),
         "lost": list(_list_some(_check_lost(lost, now))),
+        "stuck": list(_list_some(_check_stuck(found.processes))),
         "rewound": list(_list_some(f"{rewind.describe()} ({MINE})" for rewind in found.rewinds)),
         "jobs": list(others),
     }
@@ -161,6 +162,14 @@ def _check_commands(found: Glance) -> Iterator[str]:
 def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:
     for process in lost:
         yield f"the {process.kind} {process.id} was lost {format_length(now - process.seen)} ago"
+
+
+def _check_stuck(processes: Sequence[Process]) -> Iterator[str]:
+    for process in processes:
+        if process.state != "lost" and process.is_stuck:
+            slots = f"{len(process.stuck)} of {process.concurrency or 1} slots"
+            jobs = ", ".join(_list_some(iter(process.stuck)))
+            yield f"the worker {process.id} is stuck in {slots} after their deadlines: {jobs}"
 
 
 def _check_jobs(

@@ -13,21 +13,32 @@ from redbike.state.store import Store
 log = logging.getLogger("redbike.heartbeat")
 
 INTERVAL = LEASE / 4  # seconds between two heartbeats: two may get lost
+STUCK_AFTER = 5.0  # seconds after its deadline for which a function may go on: coroutines end after it
 
 
 class Heartbeat:
     """Renews the leases of runs, and calls `overrun` once for each that outlives its deadline.
 
-    It calls `cancel` once for each run that somebody has cancelled.
+    It calls `cancel` once for each run that somebody has cancelled, and `stuck` when the function of a run goes on
+    for `STUCK_AFTER` seconds after its deadline, and when that is over.
 
     The thread sleeps until the next lease or deadline. Short jobs cost nothing: a run wakes the thread only if its
     deadline comes before the thread would wake by itself.
     """
 
-    def __init__(self, store: Store, overrun: Callable[[Run], None], cancel: Callable[[Run], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        overrun: Callable[[Run], None],
+        cancel: Callable[[Run], None],
+        stuck: Callable[[Run], None] = lambda run: None,
+    ) -> None:
         self._store = store
         self._overrun = overrun
         self._cancel = cancel
+        self._report_stuck = stuck
+        self._going_on: dict[tuple[str, str], Run] = {}  # they have no heartbeat any more, but have not ended
+        self._reported: set[tuple[str, str]] = set()  # those of which `stuck` has heard
         self._runs: dict[tuple[str, str], Run] = {}  # by tag and job id
         self._changed = threading.Condition()
         self._wake_at = float("inf")
@@ -46,11 +57,23 @@ class Heartbeat:
 
     def remove(self, run: Run) -> None:
         """Send none for `run` any more: it has ended."""
-        self._runs.pop((run.tag, run.jobid), None)
+        key = run.tag, run.jobid
+        if self._runs.pop(key, None) is None and self._going_on:
+            with self._changed:
+                self._going_on.pop(key, None)
+                was_reported = key in self._reported
+                self._reported.discard(key)
+            if was_reported:
+                self._report_stuck(run)
 
     def list_runs(self) -> list[Run]:
         """Return the runs for which it is sent."""
         return list(self._runs.values())
+
+    def list_stuck(self, seconds: float = STUCK_AFTER) -> list[Run]:
+        """Return the runs whose functions go on for so many seconds after their deadlines."""
+        now = time.monotonic()
+        return [run for run in list(self._going_on.values()) if now >= run.local_deadline + seconds]
 
     def stop(self) -> None:
         """End the thread."""
@@ -62,12 +85,12 @@ class Heartbeat:
 
     def _find_due(self, run: Run) -> float:
         # Monotonic, because the host's clock may jump. A moment late, so that the deadline has surely passed.
-        deadline = run.received + (run.deadline - run.start) + 0.01
-        return min(time.monotonic() + INTERVAL, deadline)
+        return min(time.monotonic() + INTERVAL, run.local_deadline + 0.01)
 
     def _next_look(self, runs: list[Run]) -> float:
-        if runs:
-            return min(map(self._find_due, runs))
+        waiting = [run.local_deadline + STUCK_AFTER for run in self._list_unreported()]
+        if runs or waiting:
+            return min([*map(self._find_due, runs), *waiting])
         # The run that woke the thread has ended. It does not rest at once, or else each of the next runs would wake it.
         return time.monotonic() + INTERVAL if self._wake_at == float("inf") else float("inf")
 
@@ -83,7 +106,29 @@ class Heartbeat:
                     return
             self._beat()
 
+    def _list_unreported(self) -> list[Run]:
+        return [run for key, run in list(self._going_on.items()) if key not in self._reported]
+
+    def _drop(self, run: Run) -> None:
+        """Send none for `run` any more, though its function goes on."""
+        key = run.tag, run.jobid
+        with self._changed:
+            if self._runs.pop(key, None) is not None:
+                self._going_on[key] = run
+
+    def _look_for_stuck(self) -> None:
+        for run in self._list_unreported():
+            key = run.tag, run.jobid
+            with self._changed:
+                is_stuck = key in self._going_on and time.monotonic() >= run.local_deadline + STUCK_AFTER
+                if is_stuck:
+                    self._reported.add(key)
+            if is_stuck:
+                self._report_stuck(run)
+
     def _beat(self) -> None:
+        if self._going_on:
+            self._look_for_stuck()
         runs = list(self._runs.values())
         if not runs:
             return
@@ -99,7 +144,7 @@ class Heartbeat:
                     self._overrun(run)
                 else:
                     log.warning("%s: run %s is no longer this worker's", run.jobid, run.tag)
-                self.remove(run)
+                self._drop(run)
         except Unreachable as error:
             log.debug("no heartbeat: %s", error)
             time.sleep(INTERVAL / 4)

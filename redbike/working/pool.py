@@ -2,10 +2,12 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from redbike.errors import Unreachable
+from redbike.processes import leaving
 from redbike.running.loop import Loop
 from redbike.state.run import Placement, Run
 from redbike.working.ends import Ends
@@ -51,6 +53,7 @@ class Pool:
         """Take a job as soon as a thread is free for it."""
         self._teller.wait(self._loop.goes_on)
         while not self._free.acquire(timeout=1.0):
+            leaving.cover(time.monotonic())
             if not self._loop.goes_on():
                 return
         runs: list[Run] = []

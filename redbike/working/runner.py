@@ -1,19 +1,23 @@
 """Runs one job: what ``work`` of the worker class returns or raises decides where the job goes."""
 
+import atexit
 import contextvars
 import inspect
 import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from signal import Signals
 
 from redbike import texts
 from redbike.config import Settings, override
 from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
+from redbike.processes import leaving
 from redbike.processes.forks import leave
-from redbike.processes.signals import interrupts_caller
+from redbike.processes.signals import forget_wishes, interrupts_caller
 from redbike.running.pings import Pings
 from redbike.running.policies import (
     describe,
@@ -36,6 +40,7 @@ from redbike.working.worker_class import WorkerClass, takes_data
 log = logging.getLogger("redbike.worker")
 
 LAST_WISH = 2.0  # seconds for what coroutines do at their end
+_count_at_exit = getattr(atexit, "_ncallbacks", int)  # what is registered; not every Python counts it
 
 _current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
 
@@ -77,10 +82,24 @@ class Runner:
         self._takes_data = takes_data(worker)
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
+        self._threads = threading.active_count()
+        self._at_exit = _count_at_exit()
+        self.last_jobid = ""  # of the run that has begun last
+        self.registrars: list[str] = []  # the jobs that have registered something for the exit of Python
+        self._left: weakref.WeakKeyDictionary[threading.Thread, str] = weakref.WeakKeyDictionary()
 
     def cancel_all(self) -> None:
         """Cancel all coroutines, and wait for up to `LAST_WISH` seconds until they have ended."""
         self._coroutines.cancel_all(LAST_WISH)
+
+    def abort(self) -> None:
+        """Let the worker class end what it runs, if it can: this process is about to end."""
+        if abort := getattr(self.worker, "abort", None):
+            abort()
+
+    def list_left_threads(self) -> list[tuple[threading.Thread, str]]:
+        """Return the threads that jobs have left and for which Python waits at its exit, and the ids of these jobs."""
+        return [(thread, jobid) for thread, jobid in self._left.items() if thread.is_alive()]
 
     def stop(self) -> None:
         """End the thread for coroutines."""
@@ -154,7 +173,9 @@ class Runner:
             log.error("%s: cancel() of its worker class fails: %s", run.jobid, texts.describe(error))
 
     def _work(self, run: Run) -> object:
-        run.began, process = time.monotonic(), os.getpid()
+        run.began, process, run.thread = time.monotonic(), os.getpid(), threading.get_ident()
+        leaving.cover(run.local_deadline)
+        self.last_jobid = run.jobid
         try:
             result = self.worker.work(run.jobid, run.data) if self._takes_data else self.worker.work(run.jobid)
             if result is not None and inspect.isawaitable(result):
@@ -166,9 +187,25 @@ class Runner:
         finally:
             run.over = time.monotonic()
             self.spent += run.over - run.began
+            if (threads := threading.active_count()) > self._threads:
+                self._note_threads(run)
+            self._threads = threads
+            if (registered := _count_at_exit()) > self._at_exit:
+                self.registrars.append(run.jobid)
+            self._at_exit = registered
+            if wishes := forget_wishes():
+                names = ", ".join(Signals(number).name for number in wishes)
+                log.warning("%s: it has set handlers for %s: these count only while it runs", run.jobid, names)
         if os.getpid() != process:
             leave(run.jobid, None)
         return result
+
+    def _note_threads(self, run: Run) -> None:
+        """Note which threads are new, and by whose run: those that are not ours."""
+        for thread in threading.enumerate():
+            is_own = thread.name.startswith("redbike") or thread is threading.main_thread()
+            if not thread.daemon and not is_own:
+                self._left.setdefault(thread, run.jobid)
 
     def _place_raised(self, run: Run, error: BaseException, settings: Settings) -> Placement:
         """Return where the job goes after ``work`` has raised `error`."""

@@ -36,6 +36,7 @@ class Source:
         self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
+        self.when_idle: Callable[[], None] = lambda: None  # called every `NAP` seconds in which there is no job
         self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
 
     def close(self) -> None:
@@ -97,10 +98,12 @@ class Source:
                 # It does not look into all when there are very many.
                 woken = woken or len(look.queues) < len(wakes)
                 self._presence.hear(self._store.runs.has_untold(reply))
-            elif not woken and self._queues.refresh():
-                # It waits for the queues that there were.
-                runs, woken = self._call_off(), True
-                self._presence.check()
+            elif not woken:
+                self.when_idle()
+                if self._queues.refresh():
+                    # It waits for the queues that there were.
+                    runs, woken = self._call_off(), True
+                    self._presence.check()
         if self._loop.stopping.is_set():
             runs += self._call_off()
             if runs:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redbike.errors import RedbikeError
-from redbike.processes import watchdog
+from redbike.processes import leaving, watchdog
 from redbike.processes.forks import leave
 from redbike.processes.signals import interrupts_caller
 from redbike.state.entries import EntryRun
@@ -124,6 +124,7 @@ class Teller:
         while self.is_behind and goes_on():
             with self._changed:
                 self._changed.wait_for(lambda: not self.is_behind, 1.0)
+            leaving.cover(time.monotonic())
             if self._calls != calls:
                 calls = self._calls
                 watchdog.feed()

@@ -13,6 +13,7 @@ import time
 from functools import partial
 
 from redbike.config import Settings
+from redbike.processes import leaving
 from redbike.running.loop import Loop
 from redbike.running.pings import Pings
 from redbike.running.presence import Presence, shorten
@@ -25,6 +26,7 @@ from redbike.working.batch_runner import BatchRunner
 from redbike.working.ends import Ends
 from redbike.working.handing_back import Left, hand_back
 from redbike.working.heartbeat import Heartbeat
+from redbike.working.leaving import Leaving
 from redbike.working.limits import apply_limits
 from redbike.working.missing_commands import MissingCommands
 from redbike.working.naming import describe_naming, list_taken
@@ -55,12 +57,20 @@ class Worker:
         self.runner = Runner(worker, settings, self.pings, self.missing.place if self.missing.is_wanted else None)
         self.teller = Teller(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
-        self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
-        told = partial(describe_naming, worker), partial(list_taken, worker), self.missing.list_lacking
+        self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)
+        told = (
+            partial(describe_naming, worker),
+            partial(list_taken, worker),
+            self.missing.list_lacking,
+            self._list_stuck,
+        )
         self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told, settings)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
+        self.source.when_idle = self._rest
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()
+        more = settings.stop_within, lambda: self._list_left().begun, self._end_at_once, self.presence.sign_off
+        self.leaving = Leaving(self.loop, self.heartbeat, self.runner, *more)
 
     def work(self) -> None:
         """Work until halted."""
@@ -73,10 +83,12 @@ class Worker:
             # After an error too.
             self.source.close()
         self.close()
+        self.leaving.replace_if_wanted()
 
     def _loop_until_halted(self) -> None:
         with self.presence:
             self.teller.start()
+            self.leaving.start()
             if self.concurrency == 1:
                 self.loop.run(self._turn, self.teller.stop)
             else:
@@ -86,8 +98,7 @@ class Worker:
         """End what runs, and hand its runs back, in a thread of its own: a second signal ends this process."""
         left = self._list_left()  # before they hear of it: nobody is told how they end then
         try:
-            if abort := getattr(self.worker, "abort", None):
-                abort()
+            self.runner.abort()
             self.runner.cancel_all()
         finally:
             hand_back(self.store, left, self.runner.settings_for)
@@ -102,6 +113,24 @@ class Worker:
         if len(batch.runs) > 1:
             begun |= {(run.tag, run.jobid): run for run in batch.runs if id(run) not in over}
         return Left([*self._unsaid, *batch.done], list(begun.values()), waiting if len(batch.runs) > 1 else [])
+
+    def _rest(self) -> None:
+        if not self.heartbeat.list_runs():
+            leaving.uncover()
+
+    def _list_stuck(self) -> tuple[str, ...]:
+        return tuple(run.jobid for run in self.heartbeat.list_stuck())
+
+    def _note_stuck(self, run: Run) -> None:
+        """Say that the function of `run` goes on after its deadline, or that it does no more."""
+        self.presence.hurry()
+        stuck = self.heartbeat.list_stuck()
+        if run not in stuck:
+            log.warning("%s: its function has come to its end, after its deadline", run.jobid)
+            return
+        slots = f"{len(stuck)} of {self.concurrency} slots stuck" if self.concurrency > 1 else "this worker is stuck"
+        log.error("%s: its function goes on after its deadline: %s", run.jobid, slots)
+        self.leaving.consider_replacing(stuck, self.concurrency)
 
     def close(self) -> None:
         """End the threads, and give the connection back."""

@@ -1,0 +1,85 @@
+"""End this process, or begin it anew, though threads of it go on. Only the command line enables that.
+
+1. `leave` ends the process at once, without what Python does at an end: it waits for threads, and for what a job has
+   registered with ``atexit``. Or it begins the command anew in the same process, if nobody supervises that.
+2. A call that holds Python's lock stops all threads. So `cover` tells a thread of the system until when it may last.
+   That thread writes where each thread is, and ends the process.
+"""
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+STUCK = 75  # the exit status of a process that is to be started again
+LAST_WORDS = 5.0  # seconds for what is done at the end
+MARGIN = 20.0  # seconds beyond the end of a run after which a call that holds Python's lock ends the process
+
+_begin_again: Callable[[], object] | None = None
+_error_output = -1  # a copy, as a job may close the standard error; -1: not enabled
+_process = 0
+_covered_until = float("inf")
+
+
+def enable(command: list[str] | None) -> None:
+    """Let `leave` and `cover` act. `command` is what begins this process anew; None: whoever supervises it does."""
+    global _begin_again, _error_output, _process, _covered_until
+    _error_output, _process, _covered_until = os.dup(2), os.getpid(), float("-inf")
+    folder, environment = os.getcwd(), dict(os.environ)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+    def begin_again() -> None:
+        assert command is not None
+        os.chdir(folder)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.execve(command[0], command, environment)
+
+    _begin_again = begin_again if command else None
+
+
+def is_enabled() -> bool:
+    """Tell whether `leave` may end this process."""
+    return _process == os.getpid()
+
+
+def leave(last: Callable[[], object], begins_again: bool = False) -> NoReturn:
+    """Call `last`, wait for it for at most `LAST_WORDS` seconds, and end this process, or begin it anew."""
+
+    def finish() -> None:
+        with contextlib.suppress(Exception):
+            last()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+
+    # In a thread: whoever goes on may hold a lock that is needed.
+    thread = threading.Thread(target=finish, name="redbike-last", daemon=True)
+    thread.start()
+    thread.join(LAST_WORDS)
+    if begins_again and _begin_again:
+        with contextlib.suppress(OSError):
+            _begin_again()
+    os._exit(STUCK if begins_again else 0)
+
+
+def cover(until: float) -> None:
+    """Say that a call may last until `until`, by the monotonic clock. This is cheap if it was said lately."""
+    global _covered_until
+    if until + MARGIN / 2 > _covered_until and is_enabled():
+        seconds = max(0.0, until - time.monotonic()) + MARGIN
+        _covered_until = time.monotonic() + seconds
+        with contextlib.suppress(RuntimeError, ValueError, OSError):
+            faulthandler.dump_traceback_later(seconds, file=_error_output, exit=True)
+
+
+def uncover() -> None:
+    """Say that nothing runs: a process that is idle may be suspended for as long as somebody likes."""
+    global _covered_until
+    if float("-inf") < _covered_until < float("inf") and is_enabled():
+        _covered_until = float("-inf")
+        faulthandler.cancel_dump_traceback_later()
