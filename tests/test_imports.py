@@ -66,7 +66,8 @@ MODULES = {
     """,
     "keeping": "__init__ leftovers < listing < correction gates jobs tags < fsck < repair",
     "commands": """
-        environment output process_group < file job_lock < missing reloading start < on_failure < worker < __init__
+        environment output process_group < file job_lock < missing reloading start summary < on_failure < worker <
+        __init__
     """,
     "steering": "__init__ operator patterns < cancelling gates matching pausing rerunning < facade",
     "syncing": "__init__ changes < comparing < syncer < facade",

@@ -12,6 +12,7 @@ from redbike.cli.rows import choose_format, print_rows
 from redbike.config import Config
 from redbike.redbike import Redbike
 from redbike.schedule.forecast import Clock
+from redbike.state.workers import CommandLines
 
 RUNS = 100  # that are printed, if nothing else is asked for
 MOST = 1_000_000  # rows that may be asked for
@@ -38,7 +39,7 @@ def print_jobs(arguments: Arguments, config: Config) -> int:
 
     with open_progress() as report:
         first, number = choose_jobs(bike.jobs(*arguments["<PATTERN>"], **chosen, report=report), limit)
-    _print(arguments, bike, first, JOBS, "show_jobs", number)
+    _print(arguments, bike, first, JOBS, "show_jobs", number, CommandLines(bike.workers()))
     return DONE
 
 

@@ -19,6 +19,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.schedule.spread import spread
 from redbike.state.overview import Wanted
+from redbike.state.workers import CommandLines
 from redbike.texts import escape, escape_lines
 
 COMING, SHOWN = 5, 10  # runs that are shown, those to come and those that have ended
@@ -102,6 +103,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
     yield "status", _describe_status(job["status"], clock)
     for seen in bike.store.overview.list_jobs(Wanted(), [jobid]):
         yield "queue", _show(seen.queue)
+        if line := CommandLines(bike.workers()).find(jobid, seen.queue):
+            yield "command", _show(line)
     if options := job.get("options"):
         yield "options", ", ".join(f"{name}={value}" for name, value in options.items())
     if "data" in job:

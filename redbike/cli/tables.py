@@ -18,7 +18,7 @@ from redbike.state.depths import Queue
 from redbike.state.history import PastRun
 from redbike.state.log import LogEntry, localize
 from redbike.state.overview import Job
-from redbike.state.workers import Process
+from redbike.state.workers import CommandLines, Process
 from redbike.syncing.changes import Change
 from redbike.texts import escape
 from redbike.words import Difference, Event, Outcome
@@ -60,16 +60,19 @@ def choose_jobs(jobs: Iterable[Job], limit: int | None) -> tuple[list[Job], int]
     return first, next(numbers)
 
 
-def show_jobs(jobs: Sequence[Job], clock: Clock, number: int) -> None:
-    """Show jobs, which are the first ones of so many."""
-    columns = (
+def show_jobs(jobs: Sequence[Job], clock: Clock, number: int, lines: CommandLines) -> None:
+    """Show jobs, which are the first ones of so many, with the command `lines` of those that have one."""
+    columns = [
         Column("JOB", lambda job: make_text(job.jobid), Width.FOLDED),
         Column("STATUS", _show_status),
         Column("SINCE", lambda job: make_text(clock.measure(job.since), DIM), is_extra=True),
         Column("NEXT RUN", lambda job: _show_next(job, clock)),
         Column("LAST RUN", lambda job: _show_last(job, clock)),
         Column("SCHEDULE", lambda job: make_text(job.schedule or NOTHING), Width.CUT),
-    )
+    ]
+    found = {job.jobid: lines.find(job.jobid, job.queue) for job in jobs}
+    if any(found.values()):
+        columns.append(Column("COMMAND", lambda job: make_text(found[job.jobid] or NOTHING), Width.CUT, is_extra=True))
     more = number - len(jobs)
     _print(columns, jobs, f"{more:,} more: --limit=N shows them" if more else "")
 

@@ -16,6 +16,7 @@ from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.reloading import CommandFile
 from redbike.commands.start import make_environment, open_input
+from redbike.commands.summary import summarize_all
 from redbike.config import Settings, override
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.options import parse_options
@@ -60,6 +61,7 @@ class Commands(RoundRobin):
         """Look for the file in `folder`, if its name is relative."""
         self._path = os.path.join(folder, self._filename)
         self._file = CommandFile(self._path)
+        self._summaries: tuple[int, Mapping[str, str]] | None = None  # of which revision, and by name
         self._tells = False  # whether there was a command with ``on-failure``
 
     @property
@@ -167,6 +169,13 @@ class Commands(RoundRobin):
     def name_commands(self) -> list[str]:
         """Return the names of the commands in the file. Raise `BadConfig` if the file is invalid."""
         return list(self._commands)
+
+    def describe_commands(self) -> Mapping[str, str]:
+        """Return what may be told of the first command lines, by name: they may hold secrets."""
+        known = self._file.get()
+        if self._summaries is None or self._summaries[0] != known.revision:
+            self._summaries = known.revision, summarize_all(known.commands.values())
+        return self._summaries[1]
 
     def has_command(self, jobid: str) -> bool:
         """Tell whether the file has a command for `jobid`. Raise `BadConfig` if the file is invalid."""

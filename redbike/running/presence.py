@@ -58,8 +58,8 @@ class Presence:
 
     `list_queues` returns the queues of a worker, `concurrency` is how many jobs it runs at once, `describe_naming`
     returns how it names queues, `list_taken` what it has functions or commands for, `list_lacking` jobs for which no
-    worker has a command, and `list_stuck` those whose functions go on after their deadlines, see `ProcessRecord`.
-    `settings` are those by which it places jobs.
+    worker has a command, `list_stuck` those whose functions go on after their deadlines, and `describe_commands` what
+    may be told of its own, see `ProcessRecord`. `settings` are those by which it places jobs.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Presence:
         list_taken: Callable[[], frozenset[str] | None] = lambda: None,
         list_lacking: Callable[[], Mapping[str, str]] = dict,
         list_stuck: Callable[[], tuple[str, ...]] = tuple,
+        describe_commands: Callable[[], Mapping[str, str]] = dict,
         settings: Settings | None = None,
     ) -> None:
         self.listener = listener
@@ -86,6 +87,7 @@ class Presence:
         self._list_lacking = list_lacking
         self._settings = None if settings is None else tuple(describe_shared(settings).items())
         self._list_stuck = list_stuck
+        self._describe_commands = describe_commands
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
         self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
@@ -221,18 +223,19 @@ class Presence:
     def _format_entry(self) -> str:
         queues = shorten(list(self._list_queues()))
         record = ProcessRecord(
-            0.0,
-            self._kind,
-            name_host(),
-            os.getpid(),
-            queues,
-            __version__,
+            since=0.0,
+            kind=self._kind,
+            host=name_host(),
+            pid=os.getpid(),
+            queues=queues,
+            version=__version__,
             concurrency=self._concurrency,
             is_stopping=self._loop.stopping.is_set(),
             takes=self._list_taken(),
             lacks=tuple(self._list_lacking().items()),
             stuck=self._list_stuck(),
             settings=self._settings,
+            lines=tuple(self._describe_commands().items()),
         )
         return record.format_entry()
 

@@ -56,8 +56,8 @@ names runs that have ended.
 dispatcher has one too. ENTRY is a JSON object: ``kind`` (``dispatcher`` or ``worker``), ``host``, ``pid``, ``queues``,
 ``version``; of a worker ``concurrency``: how many jobs it runs at once, ``stopping`` if it takes no more, ``takes``:
 the names of its functions or commands, ``lacks``: an object with the queues of jobs whose command no worker seems to
-have, by job id. SINCE is when the process started. It is removed when it ends in order. One that was killed stays for a
-day.
+have, by job id, ``lines``: what may be told of its commands, by name. SINCE is when the process started. It is removed
+when it ends in order. One that was killed stays for a day.
 
 ``protocol`` is the number of these keys and scripts, `redbike.state.agreed.PROTOCOL`. A process that has another one
 does not work here. ``job:ID`` has the queue of a function. ``rules`` is a JSON object that has the instant at which a

@@ -203,6 +203,7 @@ class ProcessRecord:
     # Those that all should share, where they are not the defaults; None: unknown.
     settings: tuple[tuple[str, str], ...] | None = None
     stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
+    lines: tuple[tuple[str, str], ...] = ()  # (name, what may be told of it) of its commands
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
@@ -222,12 +223,13 @@ class ProcessRecord:
             return None
         if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
             return None
-        if takes is not None and not (isinstance(takes, list) and all(isinstance(name, str) for name in takes)):
+        if takes is not None and not (isinstance(takes, list) and _has_texts(takes)):
             return None
-        lacks, settings, stuck = entry.get("lacks", {}), entry.get("settings", {}), entry.get("stuck", [])
-        if not all(isinstance(each, dict) and _are_texts(each.values()) for each in (lacks, settings)):
+        lacks, lines, settings = (entry.get(name, {}) for name in ("lacks", "lines", "settings"))
+        if not all(isinstance(each, dict) and _has_texts(each.values()) for each in (lacks, lines, settings)):
             return None
-        if not (isinstance(stuck, list) and _are_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
+        stuck = entry.get("stuck", [])
+        if not (isinstance(stuck, list) and _has_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
             return None
         return cls(
             float(found[1]),
@@ -242,6 +244,7 @@ class ProcessRecord:
             lacks=tuple(lacks.items()),
             settings=tuple(settings.items()) if "settings" in entry else None,
             stuck=tuple(stuck),
+            lines=tuple(lines.items()),
         )
 
     def format_entry(self) -> str:
@@ -260,6 +263,8 @@ class ProcessRecord:
             entry["settings"] = dict(self.settings)
         if self.stuck:
             entry["stuck"] = self.stuck
+        if self.lines:
+            entry["lines"] = dict(self.lines)
         return json.dumps(entry, ensure_ascii=False)
 
     def format_id(self, owner: str) -> str:
@@ -267,8 +272,8 @@ class ProcessRecord:
         return f"{self.host}:{self.pid}:{owner}"
 
 
-def _are_texts(values: Iterable[Any]) -> bool:
-    return all(isinstance(text, str) for text in values)
+def _has_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -1,7 +1,7 @@
 """Who is there: dispatchers and workers sign when they start, every few seconds, and when they end."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -54,6 +54,8 @@ class Process:
     #: the settings by which it places jobs, where they are not the defaults; None for an older version
     settings: tuple[tuple[str, str], ...] | None = None
     stuck: tuple[str, ...] = ()  #: jobs whose functions go on after their deadlines, and hold a slot
+    #: (name, command line) of its first commands, without what could be secret
+    lines: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_stuck(self) -> bool:
@@ -203,6 +205,19 @@ class Workers:
         return found
 
 
+class CommandLines:
+    """What `processes` tell of the command lines of jobs; those that are alive come first, then the newest."""
+
+    def __init__(self, processes: Iterable[Process]) -> None:
+        ranked = sorted(processes, key=lambda each: (each.state == "alive", each.since))
+        known = [(queue, dict(each.lines)) for each in ranked if each.lines for queue in each.queues]
+        self._lines = {(queue, name): line for queue, lines in known for name, line in lines.items()}
+
+    def find(self, jobid: str, queue: str) -> str:
+        """Return the command line of a job; "" if no worker of its queue tells it."""
+        return self._lines.get((queue, jobid.partition(":")[0]), "")
+
+
 def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:
     return Process(
         id=record.format_id(owner),
@@ -220,4 +235,5 @@ def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequ
         lacks=record.lacks,
         settings=record.settings,
         stuck=record.stuck,
+        lines=record.lines,
     )

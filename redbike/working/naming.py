@@ -1,6 +1,6 @@
 """Whoever sets a job puts it into the queue where the workers of its prefix look for it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import redis
@@ -49,6 +49,12 @@ def list_taken(worker: Any) -> frozenset[str] | None:
     if functions := _get_functions(worker):
         return frozenset(functions())
     return frozenset(worker.name_commands()) if knows_commands(worker) else None
+
+
+def describe_commands(worker: Any) -> Mapping[str, str]:
+    """Return what may be told of the command lines of `worker`, by name."""
+    describe: Callable[[], Mapping[str, str]] = getattr(worker, "describe_commands", dict)
+    return describe()
 
 
 def knows_commands(worker: Any) -> bool:

@@ -29,7 +29,7 @@ from redbike.working.heartbeat import Heartbeat
 from redbike.working.leaving import Leaving
 from redbike.working.limits import apply_limits
 from redbike.working.missing_commands import MissingCommands
-from redbike.working.naming import describe_naming, list_taken
+from redbike.working.naming import describe_commands, describe_naming, list_taken
 from redbike.working.pool import Pool
 from redbike.working.queues import Queues
 from redbike.working.runner import Runner
@@ -63,8 +63,10 @@ class Worker:
             partial(list_taken, worker),
             self.missing.list_lacking,
             self._list_stuck,
+            partial(describe_commands, worker),
+            settings,
         )
-        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told, settings)
+        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.source.when_idle = self._rest
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)

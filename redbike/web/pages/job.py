@@ -14,6 +14,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.state.inspected import JobState
 from redbike.state.past_runs import Failure, RunSearch, read_failure
 from redbike.state.records import Status
+from redbike.state.workers import CommandLines
 from redbike.watching.calendar import list_coming, make_calendar
 from redbike.watching.durations import measure_durations
 from redbike.web.charts import draw_runs
@@ -59,6 +60,7 @@ def show_job(site: Site, request: Request) -> Response:
         told=state.to_dict(),
         state=state,
         queue=seen[0].queue if seen else "",
+        command=CommandLines(site.view.get().glance.processes).find(jobid, seen[0].queue) if seen else "",
         status_words=STATUSES[status.event] if status else "",
         stored_status=status,
         words=schedule.explain(zone) if schedule and not schedule.never_runs else "",
