@@ -64,7 +64,7 @@ MODULES = {
         worker_class < ends limits loader naming queues runner <
         functions handing_back leaving missing_commands source < batch_runner pool < worker
     """,
-    "keeping": "__init__ leftovers < listing < correction gates jobs tags < fsck < repair",
+    "keeping": "__init__ ahead leftovers < listing < correction gates jobs tags < fsck < repair",
     "commands": """
         environment output process_group < file job_lock < missing reloading start summary < on_failure < worker <
         __init__

@@ -9,7 +9,8 @@ from typing import Any
 
 from redbike.checking.findings import Finding, Groups, Needed, note
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
-from redbike.keeping.fsck import find_instant_ahead
+from redbike.keeping import ahead
+from redbike.keeping.fsck import describe_remedy, find_instant_ahead
 from redbike.keeping.listing import find_wrong_types
 from redbike.options import find_bad_options, parse_data
 from redbike.schedule.parser import parse_stored
@@ -55,8 +56,9 @@ class JobsCheck:
         if wrong := [Finding(problem) for problem in find_wrong_types(self._store)]:
             yield from wrong
             return
-        if ahead := find_instant_ahead(self._store):
-            yield Finding(ahead)
+        if instant := find_instant_ahead(self._store):
+            yield Finding(instant)
+        yield from (Finding(f"{each.describe()}; {describe_remedy(each)}") for each in self._store.rewinds.list_all())
         yield from self._check_schedules(report)
         yield from self._check_statuses()
         yield from self._check_options()
@@ -130,12 +132,25 @@ class JobsCheck:
             yield Finding(f"{who}: {jobs}")
 
     def _check_statuses(self) -> Iterator[Finding]:
+        now, suspects = self._store.timeline.read_clock(), list[str]()
         for jobid, record in self._store.questions.list_statuses():
             status = Status.parse(record)
+            if ahead.is_of_clock(status, now):
+                suspects.append(jobid)
+                if len(suspects) == PAGE:
+                    yield from self._check_late(suspects)
+                    suspects.clear()
             if status is None:
                 yield Finding(f"{jobid!r}: its status cannot be read: {record!r:.80}")
             elif status.event == Event.BAD:
                 yield Finding(f"{jobid!r}: it was never scheduled, as its schedule was bad; set or unset it")
+        yield from self._check_late(suspects)
+
+    def _check_late(self, jobids: Sequence[str]) -> Iterator[Finding]:
+        """Name those that a clock which was ahead has put too late."""
+        for state in self._store.questions.inspect(jobids):
+            if late := ahead.describe(state):
+                yield Finding(f"{state.jobid!r}: {late}; redbike fsck --repair brings it there")
 
     def _check_options(self) -> Iterator[Finding]:
         for jobid, stored in self._store.questions.scan(self._store.keys.options):

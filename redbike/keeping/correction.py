@@ -4,7 +4,7 @@
    again, since the worker may be alive.
 2. A job that is recorded as queued, or that is in a list and is owed a run, is in that queue, once.
 3. A job on the timeline, or held because it is paused, stays there, at its time. A paused job is never on the timeline:
-   it is held instead.
+   it is held instead. One that a clock which was ahead has put too late goes where its schedule says.
 4. A job may be nowhere although its schedule goes on. If it was in a queue or in flight, it gets its run at once, since
    the promise is *at least once*. If it was on the timeline, it is due by its schedule, from when it got there. Without
    a status it is due as if it were set now. A job that was stopped stays stopped.
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from redbike.errors import RedbikeError
+from redbike.keeping.ahead import find_place
 from redbike.keeping.listing import get_home, get_own_queue
 from redbike.running.occurrences import COUNT_LIMIT
 from redbike.running.schedules import find_schedule
@@ -64,6 +65,9 @@ class Correction:
         if state.timeline is not None:
             held_from_queue = state.held is not None and read_event(state)[0] == Event.ENQ
             event = Event.ENQ if held_from_queue else Event.TML
+            if (place := find_place(state)) is not None:
+                at = replace(_take_from_queues(state), timeline=place)
+                return replace(at, status=f"{event}:{int(state.now)}")
             return replace(_take_from_queues(state), status=_set_event(state, event))
         return self._place_lost(_take_from_queues(state))
 

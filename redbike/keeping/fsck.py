@@ -27,7 +27,7 @@ from redbike.keeping.jobs import check_entries, check_job, find_bad_jobs, inspec
 from redbike.keeping.listing import find_wrong_types, list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
 from redbike.state.records import decode
-from redbike.state.rewinds import MINE, Rewind
+from redbike.state.rewinds import MINE, REPAIR, Rewind
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
 
@@ -83,7 +83,7 @@ def find_instant_ahead(store: Store) -> str:
 def describe_remedy(rewind: Rewind) -> str:
     """Return what to do when the server went back."""
     if rewind.is_of_clock:
-        return "redbike fsck --repair brings them back"
+        return f"{REPAIR} brings them back"
     return f"look at the jobs, and acknowledge it: {MINE}"
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 from redbike.errors import RedbikeError
+from redbike.keeping import ahead
 from redbike.keeping.listing import Listing, get_home, get_own_queue
 from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import parse
@@ -117,6 +118,8 @@ def _check_place(state: JobState) -> Iterator[str]:
         yield "it is paused, but on the timeline"
     if state.alarm != (state.pause.until if state.pause else None):
         yield "nothing ends its pause" if state.alarm is None else "its pause ends by itself at another time, or never"
+    if late := ahead.describe(state):
+        yield late
     yield from _check_status(state, here)
     try:
         parse(state.schedule or "")

@@ -8,7 +8,7 @@ from itertools import islice
 from redbike.keeping.listing import Listing
 from redbike.state.inspected import TagState
 from redbike.state.namespace import PAGE
-from redbike.state.run import GRACE, LEASE, SLACK
+from redbike.state.run import AHEAD, GRACE, LEASE, SLACK
 from redbike.state.store import Store
 
 
@@ -43,6 +43,8 @@ def check_tag(state: TagState) -> Iterator[str]:
         yield "it has no lease: nobody would notice if its worker died"
     elif state.lease > max(last + GRACE, state.now + LEASE) + SLACK:  # the run with the last deadline may have ended
         yield "its lease goes on after the deadline"
+    elif state.lease > state.now + LEASE + AHEAD:
+        yield "its lease is of a clock that was ahead: nobody would notice if its worker died"
     if state.kind not in ("string", "none"):
         yield f"its in-flight key is a {state.kind}"
     elif state.kind == "string" and state.inflight_ms < 0:

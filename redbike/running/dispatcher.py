@@ -33,7 +33,7 @@ from redbike.running.skipping import skip_late, skip_missed
 from redbike.running.timefile import Timefile
 from redbike.state.keys import is_queue_name
 from redbike.state.namespace import PAGE, STEP
-from redbike.state.rewinds import MINE, Rewind
+from redbike.state.rewinds import MINE, REPAIR, Rewind
 from redbike.state.run import Answer, EndedRun, Run
 from redbike.state.scripts import Call, Pipeline, Reply
 from redbike.state.store import Store
@@ -297,7 +297,7 @@ class Dispatcher:
         was_ahead, known = self._was_ahead(), self._find_known()
         rewind = self.store.timeline.advance(until, was_ahead, known)
         if rewind and (found := Rewind.parse(*rewind)):
-            what = "redbike fsck --repair brings them back" if found.is_of_clock else f"{MINE} when you have looked"
+            what = f"{REPAIR} brings them back" if found.is_of_clock else f"{MINE} when you have looked"
             log.error("%s; %s", found.describe(), what)
         # From here on, whatever there was before.
         self._known = max(until, 0.0 if rewind or known is None else known)

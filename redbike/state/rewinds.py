@@ -13,7 +13,8 @@ from redbike.state.namespace import Namespace
 from redbike.state.records import REWIND, decode, format_time
 from redbike.state.timeline import CLOCKS_DIFFER
 
-MINE = "redbike fsck --acknowledge"  # the command
+# The commands by which one says that one knows, and brings back what a clock has put too late.
+MINE, REPAIR = "redbike fsck --acknowledge", "redbike fsck --repair"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ class Total:
     paused: int
     failing: int  # those that have failed and not succeeded since, as far as that is kept
     unarchived: int  # entries of the journal
+    dispatched: float | None = None  # the instant up to which all is; None if there was no dispatcher yet
 
 
 class Totals:
@@ -31,7 +32,7 @@ class Totals:
         client, keys, now = self._namespace.client, self._namespace.keys, self._namespace.now
         kinds = (
             *((key, "hash") for key in (keys.schedules, keys.pauses)),
-            *((key, "zset") for key in (keys.timeline, keys.failure_times)),
+            *((key, "zset") for key in (keys.timeline, keys.failure_times, keys.dispatched)),
             (keys.journal, "list"),
         )
         with self._namespace.translate(*kinds):
@@ -47,7 +48,8 @@ class Totals:
                 commands.hlen(keys.pauses)
                 commands.zcard(keys.failure_times)
                 commands.llen(keys.journal)
-                jobs, timeline, due, first, paused, failing, unarchived = commands.execute()
+                commands.zscore(keys.dispatched, "until")
+                jobs, timeline, due, first, paused, failing, unarchived, dispatched = commands.execute()
         # Somebody may have put a job before the beginning of time.
         first_due = max(0.0, float(first[0][1])) if due else None
-        return Total(now, jobs, timeline, due, first_due, paused, failing, unarchived)
+        return Total(now, jobs, timeline, due, first_due, paused, failing, unarchived, dispatched)

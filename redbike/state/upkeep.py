@@ -8,7 +8,7 @@ from redbike.state.inspected import JobState
 from redbike.state.keys import escape_pattern, is_queue_name
 from redbike.state.namespace import PAGE, Namespace
 from redbike.state.records import decode, format_time
-from redbike.state.run import GRACE, LEASE, SLACK
+from redbike.state.run import AHEAD, GRACE, LEASE, SLACK
 from redbike.state.scripts import Call
 from redbike.words import Skip
 
@@ -53,7 +53,7 @@ class Upkeep:
     def repair_tag(self, tag: str, jobids: Iterable[str]) -> None:
         """Make what is kept of a tag agree with the runs in flight under it, some of which `jobids` may be."""
         jobs = list(jobids)
-        self._namespace.run("repair_tag", tag=tag, jobs=jobs, lease=LEASE, grace=GRACE, slack=SLACK)
+        self._namespace.run("repair_tag", tag=tag, jobs=jobs, lease=LEASE, grace=GRACE, slack=SLACK, ahead=AHEAD)
 
     def adopt(self, jobids: Sequence[str] = (), buried: Mapping[str, Sequence[str]] | None = None) -> None:
         """Convert what an older version has left to today's form: the runs of `jobids`, and tombstones by queue."""

@@ -14,8 +14,9 @@ from redbike.state.history import PastRun, read_newest
 from redbike.state.inspected import JobState
 from redbike.state.namespace import PAGE
 from redbike.state.past_runs import Dead
-from redbike.state.rewinds import MINE
+from redbike.state.rewinds import MINE, REPAIR
 from redbike.state.store import Store
+from redbike.state.timeline import is_ahead
 from redbike.state.workers import Process
 from redbike.steering.patterns import expand
 from redbike.texts import escape
@@ -101,7 +102,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "commands": list(_list_some(_check_commands(found))),
         "lost": list(_list_some(_check_lost(lost, now))),
         "stuck": list(_list_some(_check_stuck(found.processes))),
-        "rewound": list(_list_some(f"{rewind.describe()} ({MINE})" for rewind in found.rewinds)),
+        "rewound": list(_list_some(_check_rewinds(found))),
         "jobs": list(others),
     }
     problems = tuple(chain.from_iterable(found_of.values()))
@@ -161,6 +162,9 @@ def _check_commands(found: Glance) -> Iterator[str]:
 
 def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:
     for process in lost:
+        if process.seen > now:
+            yield f"the {process.kind} {process.id} was seen when the clock was ahead"
+            continue
         yield f"the {process.kind} {process.id} was lost {format_length(now - process.seen)} ago"
 
 
@@ -170,6 +174,14 @@ def _check_stuck(processes: Sequence[Process]) -> Iterator[str]:
             slots = f"{len(process.stuck)} of {process.concurrency or 1} slots"
             jobs = ", ".join(_list_some(iter(process.stuck)))
             yield f"the worker {process.id} is stuck in {slots} after their deadlines: {jobs}"
+
+
+def _check_rewinds(found: Glance) -> Iterator[str]:
+    dispatched = found.total.dispatched
+    if dispatched is not None and is_ahead(dispatched, found.now):
+        yield f"the clock of the server was ahead by {format_length(dispatched - found.now)} ({REPAIR})"
+    for rewind in found.rewinds:
+        yield f"{rewind.describe()} ({REPAIR if rewind.is_of_clock else MINE})"
 
 
 def _check_jobs(

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- repair_tag: what is kept of a tag → as its runs in flight need it; nothing of one that has none.
 -- given  tag; jobs: those that may be in flight under it, besides those that it lists; lease, grace: seconds without a
---        sign of life, after a deadline; slack: seconds by which a lease may be too long
+--        sign of life, after a deadline; slack: seconds by which a lease may be too long; ahead: seconds after which it
+--        is of a clock that was ahead
 -- returns {'ok'}
 local tag, last = given.tag, 0
 local own, runs = runs_of(tag, given.jobs)
@@ -16,7 +17,8 @@ end
 local batch, left = batch_of(own), math.floor((last - now) * 1000)
 change('HSET', batches, {tag, batch})
 -- Not at once: if its worker is alive, the next heartbeat renews it.
-if not lease or lease > last + given.grace + given.slack then
+local too_long = lease and (lease > last + given.grace + given.slack or lease > now + given.lease + given.ahead)
+if not lease or too_long then
   change('ZADD', leases, {stamp(math.min(now + given.lease, last + given.grace)), tag})
 end
 local named = {}
