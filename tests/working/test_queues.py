@@ -192,3 +192,21 @@ def test_round_robin_goes_on_in_turn(client, prefix):
     worker = Worker(store, handler, Settings())
     assert [run.jobid for run in worker.source.take(4)] == ["0:high", "0:low", "1:high", "1:low"]
     worker.source.close()
+
+
+def test_after_a_burst_over_many_queues_an_idle_worker_rests(client, store):
+    names = [f"q{number}" for number in range(300)]
+    handler = Changing(*names)
+    handler.queue_for = lambda jobid: jobid
+    store = Store(client, store.keys.prefix, handler.queue_for)
+    for name in names:
+        set_job(store, name, "NOW", "now", once=True)
+    with beside(store, Worker(store, handler, Settings()).work):
+        wait_until(lambda: len(handler.worked) == len(names))
+        client.config_resetstat()
+        wait_until(lambda: not client.exists(*map(store.keys.wake, names)))
+        set_job(store, "q7", "NOW", "now", once=True)
+        wait_until(lambda: len(handler.worked) > len(names))
+        calls = {name: found["calls"] for name, found in client.info("commandstats").items()}
+    assert calls["cmdstat_evalsha"] < 60, calls
+    assert calls["cmdstat_llen"] < 5 * len(names), calls

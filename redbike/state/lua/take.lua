@@ -55,7 +55,12 @@ for number, home in ipairs(queue) do
   end
 end
 for _, number in ipairs(given.turns) do if queue[number].length > 0 then table.insert(turns, queue[number]) end end
-if #turns == 0 or most == 0 then return {'empty'} end
+if most == 0 then return {'empty'} end
+if #turns == 0 then
+  -- Of a queue without jobs the token is old. Each would wake a worker, which would look into all of its queues again.
+  for _, home in ipairs(queue) do if #queue > 1 and home.total == 0 then call('RPOP', home.wake) end end
+  return {'empty'}
+end
 while looked < look and idle < #turns do
   position, idle = position % #turns + 1, idle + 1
   local home = turns[position]
