@@ -102,15 +102,17 @@ def test_the_project_of_the_page_on_django_runs_its_jobs(shell):
     settings.write_text(settings.read_text().replace("INSTALLED_APPS = [", "INSTALLED_APPS = [\n    'shop',"))
     command = find_block("django", "from typing import Any\n\nfrom django.core")
     write(shell, "shop/management/commands/set_jobs.py", command)
-    write(shell, "shop/jobs.py", find_block("django", "from typing import Any\n\nfrom django.db"))
+    write(shell, "shop/jobs.py", find_block("django", "import inspect"))
     write(shell, "worker.py", find_block("django", "import os"))
     del shell.environment["REDBIKE_URL"]
     manage("migrate")
-    assert manage("set_jobs") == "jobs: 1 added\n"
+    assert manage("set_jobs") == "jobs: 2 added\n"
     up = shell.start(*find_block("django", "redbike up").split()[1:])
     wait_until(lambda: "works work-invoices" in shell.log(), 60)
-    assert shell.run("run", "invoices").returncode == 0
-    wait_until(lambda: "invoices for 0 users" in shell.log(), 60)
+    for jobid in ("invoices", "reminders"):
+        assert shell.run("run", jobid).returncode == 0
+        wait_until(lambda jobid=jobid: f"{jobid} for 0 users" in shell.log(), 60)
+        wait_until(lambda jobid=jobid: f"{jobid}: ok" in shell.log(), 60)
     up.terminate()
     assert up.wait(timeout=60) == 0
 

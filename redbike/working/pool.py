@@ -1,5 +1,6 @@
 """Several jobs at once: threads that each run one, which is taken as soon as a thread is free for it."""
 
+import contextvars
 import logging
 import threading
 import time
@@ -65,7 +66,8 @@ class Pool:
                 self._free.release()
         if runs:
             self._queues.advance(runs[0].queue)
-            threads.submit(self._run_to_its_end, runs[0])
+            # In the context of the worker: a new thread has none.
+            threads.submit(contextvars.copy_context().run, self._run_to_its_end, runs[0])
 
     def _run_to_its_end(self, run: Run) -> None:
         try:

@@ -6,14 +6,21 @@ from contextvars import ContextVar
 import pytest
 
 from redbike import Redbike, RoundRobin, current_run
+from tests.running.loops import join, start
+from tests.waiting import wait_until
 
 outside, inside = ContextVar("outside", default=""), ContextVar("inside", default="")
 
 
 class Worker(RoundRobin):
+    timeouts = 10.0
+
     def __init__(self):
         super().__init__("A")
         self.seen = []
+
+    def timeout(self, queue_name):
+        return self.timeouts
 
     def work(self, jobid):
         self.see(jobid)
@@ -28,6 +35,28 @@ class Coroutines(Worker):
         self.see(jobid)
         await asyncio.sleep(0)
         assert inside.get() == jobid
+
+
+class OneByOne(Worker):
+    timeouts = 0.9
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize("kind", [Worker, Coroutines, OneByOne])
+def test_each_run_has_the_context_of_its_worker(client, prefix, kind, concurrency):
+    worker, jobids = kind(), [f"{number}:A" for number in range(20)]
+    with Redbike(worker, prefix=prefix, redis_config=client) as bike:
+        list(bike.set_many((jobid, "NOW") for jobid in jobids))
+
+        def work():
+            outside.set("of the worker")
+            bike.work(concurrency)
+
+        thread = start(work)
+        wait_until(lambda: len(worker.seen) == len(jobids))
+        bike.stop()
+        join(thread)
+    assert sorted(worker.seen) == sorted((jobid, "of the worker", "", jobid) for jobid in jobids)
 
 
 @pytest.mark.parametrize("kind", [Worker, Coroutines])
