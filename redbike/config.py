@@ -19,7 +19,7 @@ SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 MAX_PREFIX = 128  # bytes
 MAX_GROUP = 4096  # bytes: as long as a path may be
 
-_OPTIONAL = ("on_error", "on_timeout", "ping_url")  # the worker class decides on the policies that are not given
+_OPTIONAL = ("on_error", "retries", "on_timeout", "ping_url")  # the worker class decides on policies that are not given
 _LOG = {"log_level": ("debug", "info", "warning", "error", "critical"), "log_format": ("text", "json")}
 CHOICES = {name: option.choices for name, option in SETTINGS.items() if option.choices} | _LOG
 
@@ -37,7 +37,7 @@ class Settings:
     catchup: str = "last"  #: which missed occurrences run: last, none, all
     catchup_limit: int = 100  #: the most missed occurrences that `all` runs
     on_error: str | None = None  #: stop, reschedule, retry; None: the worker class decides, the default is stop
-    retries: int = 3
+    retries: int | None = None  #: before `on_error` decides; None: 3 if that is retry, and else 0
     backoff: float = 1.0  #: seconds before the first retry; each further pause is twice as long
     on_timeout: str | None = None  #: stop, reschedule, requeue; None: the worker class decides, the default is stop
     on_lost: str = "requeue"  #: requeue, reschedule, stop
@@ -71,6 +71,9 @@ def override(settings: Settings, options: str) -> Settings:
 def _override(settings: Settings, options: str) -> Settings:
     found = {name.replace("-", "_"): value for name, value in parse_options(options).items()}
     own: dict[str, Any] = {name: value for name, value in found.items() if name in SETTINGS}
+    if own.get("on_error") in ("stop", "reschedule"):
+        # Whoever says so of a job does not mean the retries of all others.
+        own.setdefault("retries", 0)
     return dataclasses.replace(settings, **own)
 
 

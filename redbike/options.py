@@ -75,7 +75,7 @@ OPTIONS = {
         Option("timeout", "duration", None, "How long a run may take", least=0.001, is_setting=False),
         Option("on-timeout", "choice", None, "After a timeout", ("stop", "reschedule", "requeue")),
         Option("on-error", "choice", None, "After a failure", ("stop", "reschedule", "retry")),
-        Option("retries", "count", 3, "How often on-error=retry runs it again"),
+        Option("retries", "count", None, "How often a failed run is tried again, before on-error decides"),
         Option("backoff", "duration", 1, "The pause before the first retry"),
         Option("on-lost", "choice", "requeue", "After its worker died", ("requeue", "reschedule", "stop")),
         Option("catchup", "choice", "last", "Which missed occurrences run", ("last", "none", "all")),

@@ -68,7 +68,7 @@ class Redbike(Looking, Steering, Syncing, Running):
         catchup: str = DEFAULTS.catchup,
         catchup_limit: int = DEFAULTS.catchup_limit,
         on_error: str | None = DEFAULTS.on_error,
-        retries: int = DEFAULTS.retries,
+        retries: int | None = DEFAULTS.retries,
         backoff: float = DEFAULTS.backoff,
         on_timeout: str | None = DEFAULTS.on_timeout,
         on_lost: str = DEFAULTS.on_lost,

@@ -14,12 +14,12 @@ from typing import Any
 
 from redbike.config import Settings, check_zone, override
 from redbike.conversion.schedules import ScheduleLike, check_schedule, format_schedule
-from redbike.errors import BadSchedule, NoSuchJob
+from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.options import NO_CHANGES, OptionChanges
 from redbike.running.occurrences import find_first_due
 from redbike.running.requests import Request
 from redbike.running.timefile import Timefile
-from redbike.schedule.kinds import Schedule
+from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.parser import parse
 from redbike.state.inspected import JobState
 from redbike.state.jobs import Due, JobToSet, Refused
@@ -60,10 +60,12 @@ class Setter:
     ) -> bool:
         """`set`, and tell whether the job had a run to come."""
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
-        self.store.questions.inspect([jobid])
+        before = self.store.questions.inspect([jobid])[0]
         job = self.set(jobid, schedule, after, tz, changes)
         state = self.store.questions.inspect([jobid])[0]
-        if after is None and self._timefile and job:
+        if job and job.once:
+            _log_if_past(job, before, state.now)
+        elif job and after is None and self._timefile:
             _log_if_due_at_once(job, state)
         # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
         return job is not None and not (job.due is None and state.has_event(Event.STP))
@@ -90,6 +92,8 @@ class Setter:
         except BadSchedule:
             self.store.jobs.reject(jobid)
             raise
+        if after is not None and (parsed.is_immediate or parsed.never_runs):
+            raise BadConfig(f"bad after with {parsed.text}: it has no times that could count from an instant")
         since, given = self.compute_start(after, now), after is not None
         request = Request(jobid, parsed, queue, now, since, given, changes, wants_run=True)
         return self.set_requests({jobid: request}, from_now=since == now)[jobid]
@@ -249,9 +253,17 @@ def _read_pair(pair: Any) -> tuple[str, ScheduleLike | None]:
     raise TypeError(f"bad pair {quote(pair)}: (job id, schedule) is needed; sync() takes options, too")
 
 
+def _log_if_past(job: JobToSet, before: JobState, now: float) -> None:
+    """Say that a one-off is due at once, because its time is past. It may have run already."""
+    if isinstance(job.due, float) and job.due <= now:
+        when = datetime.fromtimestamp(job.due, UTC).isoformat()
+        again = "; it was stopped, and runs again" if before.schedule == Stop.text else ""
+        log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)
+
+
 def _log_if_due_at_once(job: JobToSet, state: JobState) -> None:
     """Say that a recurring job is due at once, because it came due after the time in the timefile."""
-    if job.once or not isinstance(job.due, float):
+    if not isinstance(job.due, float):
         return
     if state.waiting and state.waiting.due == round(job.due, 6):
         when = datetime.fromtimestamp(job.due, UTC).isoformat()

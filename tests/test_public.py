@@ -30,8 +30,14 @@ def test_every_setting_is_an_argument_by_its_name_with_its_default():
 
 
 def test_every_setting_that_is_given_counts(client):
-    others = {"prefix": "other", "timezone": "Europe/Berlin", "timefile": "time", "ping_url": "http://host"}
-    others["group"] = "mine"
+    others = {
+        "prefix": "other",
+        "timezone": "Europe/Berlin",
+        "timefile": "time",
+        "ping_url": "http://host",
+        "retries": 1,
+        "group": "mine",
+    }
     for field in dataclasses.fields(Settings):
         if isinstance(field.default, int | float):
             others[field.name] = field.default + 1

@@ -206,6 +206,8 @@ def test_what_is_overdue_stays_so_when_it_is_set_again_unchanged(bike, text):
     assert bike.set("job:A", text)
     assert bike.tell("job:A")["next_run"] == pytest.approx(now - 60, abs=1e-5)
     assert dict(bike.get_schedules()) == {"job:A": stored}
+    if text == "CONTINUE":
+        return
     # Whoever says from when it counts means that.
     bike.set("job:A", text, after=now + 7200)
     assert bike.tell("job:A")["next_run"] != pytest.approx(now - 60, abs=1e-5)
@@ -312,6 +314,27 @@ def test_set_says_when_a_job_is_due_at_once_because_of_the_timefile(client, pref
     bike.enter("later:A", "EVERY:7d@0")
     bike.enter("now:A", "NOW")
     assert "due at once" not in caplog.text
+
+
+def test_set_says_that_a_one_off_runs_again(client, prefix, caplog):
+    caplog.set_level("INFO", "redbike")
+    bike = Redbike(Recorder(), prefix, client)
+    for again in ("", "; it was stopped, and runs again"):
+        caplog.clear()
+        bike.enter("job:A", "AT:2020-01-01T00:00Z")
+        assert caplog.messages[-1:] == [f"job:A: due at once: its time, 2020-01-01T00:00:00+00:00, is past{again}"]
+        assert bike.work_one() == "job:A"
+    caplog.clear()
+    bike.enter("job:A", "AT:4000000000")
+    bike.enter("over:A", "AT:2020-01-01T00:00Z", after=bike.store.timeline.read_clock())
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("schedule", ["NOW", "continue", "STOP"])
+def test_after_means_nothing_for_what_has_no_times(bike, schedule):
+    with pytest.raises(BadConfig, match=f"bad after with {schedule.upper()}: it has no times"):
+        bike.set("job:A", schedule, after=0)
+    assert bike.tell("job:A")["status"] is None
 
 
 def test_a_job_that_a_worker_runs_at_once_had_a_run_to_come(client, prefix):

@@ -109,7 +109,7 @@ Options:
   --timeout=<DURATION>     How long a run may take.
   --on-timeout=<POLICY>    After a timeout: stop, reschedule, requeue.
   --on-error=<POLICY>      After a failure: stop, reschedule, retry.
-  --retries=<N>            How often on-error=retry runs it again.
+  --retries=<N>            How often a failed run is tried again, before on-error decides.
   --backoff=<DURATION>     The pause before the first retry.
   --on-lost=<POLICY>       After its worker died: requeue, reschedule, stop.
   --catchup=<POLICY>       Which missed occurrences run: last, none, all.

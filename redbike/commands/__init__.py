@@ -29,7 +29,8 @@ have the same key in a section of their own.
   ``on-error`` of the config file. If that has none, a recurring job is rescheduled, and a job that runs once is
   stopped.
 - ``retries``: how often a failed run is retried before ``on-error`` applies. The first pause is the ``backoff`` of
-  the config file, and the pauses grow. Without this key, a run is only retried with ``on-error: retry``.
+  the config file, and the pauses grow. Without this key, ``retries`` of the config file counts, unless the command
+  has ``on-error: stop`` or ``reschedule``.
 - ``on-timeout``: what happens after a timeout: ``reschedule``, ``stop`` or ``requeue``. The defaults are those of
   ``on-error``, with the ``on-timeout`` of the config file.
 - ``cwd``: the folder to run it in, relative to the folder of the INI file. The default is the worker's current

@@ -26,6 +26,7 @@ Why = Literal["", "overrun", "lost"]
 ON_TIMELINE = "+timeline"  # behind what was left for the end of a run: the job is on the timeline, or held
 PAUSED = "+paused:"  # behind that: the job is paused, since the time that follows
 MAX_PAUSE = 3600.0  # seconds between two tries
+DEFAULT_RETRIES = 3  # with on-error = retry
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
 
@@ -104,7 +105,7 @@ def _place_by_error(run: Run, error: BaseException, settings: Settings, now: flo
         schedule = find_schedule(run.jobid, run.schedule, run.options)
     except BadSchedule:
         return Placement("die", failure=failure)
-    if settings.on_error == "retry" and run.failures < settings.retries:
+    if run.failures < count_retries(settings):
         return _retry(run, settings)
     # With `stop_after`, it is the number of failed occurrences that ends the retries of a job.
     goes_on = settings.on_error == "reschedule" or (settings.on_error == "retry" and settings.stop_after)
@@ -116,6 +117,13 @@ def _place_by_error(run: Run, error: BaseException, settings: Settings, now: flo
         return _count_failed(paused, run, settings, failure)
     placed = _die_at_the_end(place_next(run, schedule, settings, now, failure=failure))
     return _count_failed(placed, run, settings, failure)
+
+
+def count_retries(settings: Settings) -> int:
+    """Return how often a failed run is tried again before ``on-error`` decides."""
+    if settings.retries is None:
+        return DEFAULT_RETRIES if settings.on_error == "retry" else 0
+    return settings.retries
 
 
 def _count_failed(placement: Placement, run: Run, settings: Settings, failure: dict[str, Any]) -> Placement:

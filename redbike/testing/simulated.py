@@ -25,7 +25,7 @@ class BikeSettings(TypedDict, total=False):
     catchup: str
     catchup_limit: int
     on_error: str | None
-    retries: int
+    retries: int | None
     backoff: float
     on_timeout: str | None
     on_lost: str

@@ -13,18 +13,17 @@ def go_on_as_cron(
 ) -> Settings:
     """Return `settings` with the policies for one run: those that are given, else those of `settings`.
 
-    If neither has one, a recurring job is rescheduled, and a one-off is stopped. With `retries`, a failed run is
-    retried so often, whatever `on_error` says; it counts only after that.
+    If neither has one, a recurring job is rescheduled, and a one-off is stopped. An `on_error` without `retries` does
+    without those of `settings`, unless it is to retry.
     """
     default = "stop" if is_one_off(run.schedule) else "reschedule"
+    if retries is None:
+        retries = 0 if on_error in ("stop", "reschedule") else settings.retries
     on_error = on_error or settings.on_error or default
-    on_timeout = on_timeout or settings.on_timeout or default
-    if retries is not None and run.failures < retries:
-        on_error = "retry"
-    return _replace(settings, on_error, on_timeout, settings.retries if retries is None else retries)
+    return _replace(settings, on_error, on_timeout or settings.on_timeout or default, retries)
 
 
 @lru_cache(1024)
-def _replace(settings: Settings, on_error: str, on_timeout: str, retries: int) -> Settings:
+def _replace(settings: Settings, on_error: str, on_timeout: str, retries: int | None) -> Settings:
     # Settings check all of their values whenever they are made.
     return replace(settings, on_error=on_error, on_timeout=on_timeout, retries=retries)

@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from redbike.commands.worker import Commands
 from redbike.config import Settings
+from redbike.running.policies import count_retries
 from redbike.state.inspected import JobState
 from redbike.state.run import Run
 from redbike.state.store import Store
@@ -65,28 +67,29 @@ def test_a_command_that_takes_too_long_is_ended_while_the_schedule_goes_on(works
 
 
 @pytest.mark.parametrize(
-    ("options", "given", "failures", "policy"),
+    ("options", "given", "retries", "policy"),
     [
         ("", {}, 0, "reschedule"),
         ("", {"on_error": "stop"}, 0, "stop"),
-        ("", {"on_error": "retry"}, 0, "retry"),
+        ("", {"on_error": "retry"}, 3, "retry"),
+        ("", {"retries": 5}, 5, "reschedule"),
         ("on-error = stop", {}, 0, "stop"),
+        ("on-error = stop", {"retries": 5}, 0, "stop"),
         ("on-error = reschedule", {"on_error": "stop"}, 0, "reschedule"),
-        ("on-error = retry", {}, 0, "retry"),
-        ("on-error = Retry", {}, 0, "retry"),
-        ("retries = 2", {}, 1, "retry"),
+        ("on-error = retry", {"retries": 5}, 5, "retry"),
+        ("on-error = Retry", {}, 3, "retry"),
         ("retries = 2", {}, 2, "reschedule"),
-        ("retries = 2", {"on_error": "stop"}, 1, "retry"),
         ("retries = 2", {"on_error": "stop"}, 2, "stop"),
-        ("retries = 0", {}, 0, "reschedule"),
+        ("retries = 0", {"on_error": "retry"}, 0, "retry"),
     ],
 )
 def test_the_section_of_a_command_counts_before_the_config_file(
-    tmp_path: Path, options: str, given: dict[str, str], failures: int, policy: str
+    tmp_path: Path, options: str, given: dict[str, Any], retries: int, policy: str
 ) -> None:
     (tmp_path / "commands.ini").write_text(f"[commands]\nx = true\n[x]\n{options}\n")
     handler = Commands("A", str(tmp_path / "commands.ini"))
-    assert handler.settings_for(a_run(failures=failures), Settings(**given)).on_error == policy
+    found = handler.settings_for(a_run(), Settings(**given))
+    assert (count_retries(found), found.on_error) == (retries, policy)
 
 
 def test_the_section_says_what_a_timeout_does(tmp_path: Path) -> None:

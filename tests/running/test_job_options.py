@@ -6,10 +6,11 @@ import pytest
 
 from redbike.config import Settings, override
 from redbike.keeping.fsck import fsck
-from redbike.options import format_options
+from redbike.options import format_options, read_changes
 from redbike.running.dispatcher import AHEAD, Dispatcher
 from redbike.running.occurrences import place_next
 from redbike.running.policies import (
+    count_retries,
     place_again,
     place_done,
     place_failed,
@@ -26,6 +27,7 @@ from redbike.state.jobs import JobToSet
 from redbike.state.namespace import STEP
 from redbike.state.records import Streak
 from redbike.state.run import LEASE, Answer, Placement, Run
+from redbike.working.cron_policies import go_on_as_cron
 from tests.states import end
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many, take_one
 
@@ -301,7 +303,36 @@ THREE_THEN_WELL = [
     ({"on_error": "retry", "retries": 2, "backoff": 1, "stop_after": 1}, 3, "DIE", 0),
     ({"on_error": "retry", "retries": 2, "backoff": 1, "stop_after": 2}, 11, "TML", 0),
     ({"on_error": "stop", "stop_after": 2}, 1, "DIE", 0),
+    # Retries come first, whatever decides after the last of them.
+    ({"retries": 2, "backoff": 1}, 3, "DIE", 0),
+    ({"retries": 3, "backoff": 1}, 12, "TML", 0),
+    ({"on_error": "stop", "retries": 2, "backoff": 1}, 3, "DIE", 0),
+    ({"on_error": "reschedule", "retries": 2, "backoff": 1}, 11, "TML", 0),
+    ({"on_error": "reschedule", "retries": 2, "backoff": 1, "stop_after": 1}, 3, "DIE", 0),
 ]
+
+
+@pytest.mark.parametrize(
+    ("given", "own", "retries"),
+    [
+        ({}, {}, 0),
+        ({"on_error": "retry"}, {}, 3),
+        ({"retries": 5}, {}, 5),
+        ({"on_error": "stop", "retries": 5}, {}, 5),
+        ({"retries": 5}, {"on_error": "retry"}, 5),
+        ({"retries": 5}, {"on_error": "stop"}, 0),
+        ({"on_error": "retry"}, {"on_error": "reschedule"}, 0),
+        ({"on_error": "retry", "retries": 5}, {"retries": 0}, 0),
+        ({}, {"on_error": "stop", "retries": 1}, 1),
+    ],
+)
+def test_a_number_of_retries_counts_wherever_it_is_given(given, own, retries):
+    stored = format_options(read_changes(own).options)
+    assert count_retries(override(Settings(**given), stored)) == retries
+    # Commands and functions do the same.
+    policies = own.get("on_error"), None, own.get("retries")
+    found = go_on_as_cron(run(options=stored), override(Settings(**given), stored), *policies)
+    assert count_retries(found) == retries
 
 
 @pytest.mark.parametrize(("options", "runs", "status", "kept"), THREE_THEN_WELL)

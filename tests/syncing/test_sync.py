@@ -510,7 +510,7 @@ def dump_rows(bike):
 def test_a_move_keeps_pauses(bike, client, prefix):
     """The jobs are due at once in their new place, and do not run; one ends its pause by itself, one has ended it."""
     for number, (schedule, *_) in enumerate(SAME):
-        bike.set(f"{number}:A", schedule, after=0)
+        bike.set(f"{number}:A", schedule)
         bike.pause(f"{number}:A", reason='it sends, mail "twice"', until=4e9 if number % 2 else None)
     bike.set("other:A", HOURLY)
     rows = dump_rows(bike)

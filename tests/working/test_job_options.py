@@ -143,11 +143,9 @@ def test_the_options_of_a_job_override_those_of_its_command(commands):
         own = runner.settings_for(run(failures=failures, **options))
         return own.on_error, own.on_timeout, own.retries
 
-    assert found() == ("retry", "stop", 2)
-    assert found(failures=2) == ("stop", "stop", 2)
-    assert found(failures=2, on_error="reschedule") == ("reschedule", "stop", 2)
-    assert found(failures=0, on_error="reschedule") == ("retry", "stop", 2)
-    assert found(failures=2, retries=5) == ("retry", "stop", 5)
+    assert found() == ("stop", "stop", 2)
+    assert found(on_error="reschedule") == ("reschedule", "stop", 2)
+    assert found(retries=5) == ("stop", "stop", 5)
     assert found(failures=0, retries=0, on_timeout="requeue") == ("stop", "requeue", 0)
     assert runner.settings_for(run(stop_after=4)).stop_after == 4
 
