@@ -22,7 +22,7 @@ from redbike.working.naming import knows_commands
 
 log = logging.getLogger("redbike.worker")
 
-FIRST, LONGEST = 1.0, 30.0  # seconds until a job is offered again: twice as long each time
+FIRST, LONGEST = 1.0, 20.0  # seconds until a job is offered again: twice as long each time
 FORGOTTEN = 3 * LONGEST  # seconds after which a job that did not come again is forgotten
 SURE = 2  # times that a job was left before it is said that nobody has its command: others may just be starting
 MOST, TOLD = 10_000, 20  # jobs that are remembered, and that the entry of the worker names

@@ -46,8 +46,8 @@ def describe_naming(worker: Any) -> Naming:
 
 def list_taken(worker: Any) -> frozenset[str] | None:
     """Return what `worker` has functions or commands for; None if it may take any job."""
-    if functions := _get_functions(worker):
-        return frozenset(functions())
+    if _names_what_it_does(worker, "name_functions"):
+        return frozenset(worker.name_functions())
     return frozenset(worker.name_commands()) if knows_commands(worker) else None
 
 
@@ -58,13 +58,15 @@ def describe_commands(worker: Any) -> Mapping[str, str]:
 
 
 def knows_commands(worker: Any) -> bool:
-    """Tell whether `worker` says for which jobs it has a command, and does no other ones.
+    """Tell whether `worker` says for which jobs it has a command, and does no other ones."""
+    return _names_what_it_does(worker, "has_command")
 
-    A subclass with a `work` of its own may do other jobs, too.
-    """
-    names = {"has_command", "work"}
+
+def _names_what_it_does(worker: Any, method: str) -> bool:
+    """Tell whether `worker` has this method, and does nothing else: a subclass with its own `work` may do so."""
+    names = {method, "work"}
     first = next((kind for kind in type(worker).__mro__ if names & kind.__dict__.keys()), object)
-    return "has_command" in first.__dict__
+    return method in first.__dict__
 
 
 def _get_functions(worker: Any) -> Callable[[], dict[str, str]] | None:

@@ -12,6 +12,7 @@ from redbike.cli import main
 from redbike.cli.messages import BAD, DONE, FAILED
 from redbike.commands import Commands
 from redbike.state.keys import Keys
+from redbike.working import worker as working
 from tests.servers import DATA, Node, free_ports
 from tests.terminal import run_on_terminal
 from tests.waiting import wait_until
@@ -488,6 +489,11 @@ def test_jobs_without_a_function_are_one_line(bike, check):
     other = Redbike(sys.modules["checkedjobs"].functions, redis_config=bike.client)
     assert list(other.check()) == [Finding(line)]
     assert problems(check("checkedjobs:others")[1]) == []
+    # Neither while a worker of it is there.
+    worker = working.Worker(bike.store, sys.modules["checkedjobs"].others, bike.settings)
+    next(worker.queues.looks())
+    with worker.presence:
+        assert problems(check("checkedjobs:others")[1]) == []
 
 
 def test_a_job_of_a_worker_class_that_cannot_be_loaded_has_no_known_queue(bike, check):

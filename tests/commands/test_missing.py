@@ -58,7 +58,7 @@ def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike: R
         assert two.work_one() == "x:A"
         assert two.work_one() is None  # not at once again
         pauses.append(dispatch(bike, "x:A"))
-    assert pauses == pytest.approx([1, 2, 4, 8, 16, 30, 30], abs=0.9)
+    assert pauses == pytest.approx([1, 2, 4, 8, 16, 20, 20], abs=0.9)
     assert two.missing.list_lacking() == {}
     assert one.work_one() == "x:A"
     [run] = bike.runs()
