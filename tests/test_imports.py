@@ -73,8 +73,8 @@ MODULES = {
     "syncing": "__init__ changes < comparing < syncer < facade",
     "why": "__init__ situation < now < past < reasons",
     "watching": """
-        __init__ calendar counting durations failures glance metrics server unusual window < agenda health
-        incident < heat report
+        __init__ calendar counting durations failures glance metrics named server unusual window < agenda
+        health incident < heat report
     """,
     "rehearsing": "__init__ outlook rehearsal < ending < courses < rehearser",
     "checking": "__init__ findings < jobs server settings worker",

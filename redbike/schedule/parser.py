@@ -7,7 +7,7 @@ from typing import NamedTuple
 from redbike.errors import BadSchedule
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
-from redbike.schedule.kinds import KEYWORDS, CronSchedule, Keyword, RecurrenceSchedule, Schedule
+from redbike.schedule.kinds import KEYWORDS, CronSchedule, Every, Keyword, RecurrenceSchedule, Schedule
 from redbike.schedule.moments import END_OF_TIME, check_size
 from redbike.schedule.rrule.recurrence import Recurrence
 from redbike.schedule.rrule.rule import unfold
@@ -40,7 +40,7 @@ def parse(text: str, timezone: str = "UTC", jobid: str = "", anchor: float | Non
 @lru_cache(4096)
 def parse_stored(text: str) -> Schedule:
     """Return the schedule of a complete text, as Redis stores it; cached. Raise `BadSchedule`."""
-    return parse(text)
+    return Every.read(text) or parse(text)
 
 
 def is_one_off(text: str) -> bool:

@@ -16,10 +16,12 @@ from redbike.serving.line import hold_connection
 from redbike.serving.refusals import ON_THE_MOVE, translate_errors
 from redbike.state.inspected import JobState, TagState, parse_failure, read_job, read_tag
 from redbike.state.namespace import DATA_PAGE, PAGE, Namespace, read_json
-from redbike.state.records import Membership, Pause, decode, encode
+from redbike.state.records import Membership, Pause, decode, encode, parse_number
 from redbike.state.scripts import Call, Reply
 
 log = logging.getLogger("redbike")
+
+MOST_SCANNED = 10_000  # jobs that one script looks at, most of which are not asked for
 
 
 class StoredRow(NamedTuple):
@@ -30,6 +32,23 @@ class StoredRow(NamedTuple):
     membership: str  # the record of whose row it is
     data: str = ""  # if they were asked for
     paused: str = ""  # the record of its pause, if data were asked for
+
+
+class PassedJob(NamedTuple):
+    """A job of which occurrences were skipped, so that the last one may be among them."""
+
+    jobid: str
+    schedule: str
+    options: str  # as they are stored
+    due: float | None  # of its last run that is archived
+
+
+class Triage(NamedTuple):
+    """What is known at a glance of a part of many jobs."""
+
+    number: int
+    bad: list[str]  # those that are not well, by what is archived
+    passed: list[PassedJob]  # those of the others of which occurrences were skipped
 
 
 class Questions:
@@ -126,6 +145,27 @@ class Questions:
     def list_statuses(self, pattern: str | None = None) -> Iterator[tuple[str, str]]:
         """Yield every job id, or each that `pattern` matches, with its status as it is stored."""
         return self.scan(self._namespace.keys.statuses, pattern)
+
+    def triage(self, pattern: str, latest: float) -> Iterator[Triage]:
+        """Yield which jobs may not be well, of those that `pattern` matches, a part of them in each round trip.
+
+        The server looks at them: 100,000 of them, of which few are not well, take a second. Late is what should have
+        run by `latest`, in epoch seconds. A job that is added or unset meanwhile may be missing, or there twice.
+        """
+        count = PAGE
+        [reply] = self._namespace.scripts.run_all([self._pack_triage("0", pattern, count, latest)])
+        while (part := read_json(reply[1]))["cursor"] != "0":
+            # Those that the pattern leaves out cost little.
+            count = min(MOST_SCANNED, 2 * count) if part["number"] < PAGE else count
+            # The server looks at the next ones while the caller sees to these.
+            call = self._pack_triage(part["cursor"], pattern, count, latest)
+            with self._namespace.scripts.run_meanwhile([call]) as replies:
+                yield _read_triage(part)
+            [reply] = replies
+        yield _read_triage(part)
+
+    def _pack_triage(self, cursor: str, pattern: str, count: int, latest: float) -> Call:
+        return self._namespace.pack("triage", cursor=cursor, pattern=pattern, count=count, latest=latest)
 
     def list_events(self, before: float | None) -> Iterator[tuple[str, str, int]]:
         """Yield the id of every job, its last event and the time of that; or of those with no event since `before`."""
@@ -229,6 +269,16 @@ class Questions:
                             seen.add(name)
                     return
         raise Unreachable(ON_THE_MOVE)
+
+
+def _read_triage(part: dict[str, Any]) -> Triage:
+    # Lua has one kind of table: an empty one is an object.
+    rows = iter(part["passed"] or ())
+    passed = [
+        PassedJob(jobid, schedule or "", options or "", parse_number(due or None))
+        for jobid, due, schedule, options in zip(rows, rows, rows, rows, strict=True)
+    ]
+    return Triage(int(part["number"]), part["bad"] or [], passed)
 
 
 def parse_rows(replies: Iterable[Reply]) -> list[StoredRow]:

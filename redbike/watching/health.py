@@ -7,23 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from redbike.errors import NoSuchJob
 from redbike.schedule.forecast import Clock, format_length
 from redbike.state.depths import Queue
-from redbike.state.history import PastRun, read_newest
-from redbike.state.inspected import JobState
-from redbike.state.namespace import PAGE
 from redbike.state.past_runs import Dead
 from redbike.state.rewinds import MINE, REPAIR
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
 from redbike.state.workers import Process
-from redbike.steering.patterns import expand
 from redbike.texts import escape
 from redbike.watching.glance import Glance, read_glance
-from redbike.why.past import CLOSE, find_last
-from redbike.why.situation import ENDS, describe_drop, read_schedule
-from redbike.words import Event, Outcome, Skip
+from redbike.watching.named import NamedJobs
 
 MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for
 MOST_LAG = 1e10  # seconds, as of every duration
@@ -83,9 +76,9 @@ def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone
     No job may be due for more than `max_lag` seconds. `grace` is the setting. Raise `BadJobId`.
     """
     found = read_glance(store, max_lag, with_rates=False)
-    named = frozenset(failure.jobid for failure in found.dead.failures[:MOST])
-    jobs = _check_jobs(store, patterns, Clock(found.now, timezone), max_lag, grace, named)
-    return judge(found, max_lag, _list_some(jobs))
+    named = [failure.jobid for failure in found.dead.failures[:MOST]]
+    jobs = NamedJobs(store, Clock(found.now, timezone), max_lag, grace, named)
+    return judge(found, max_lag, _list_some(jobs.check(patterns, MOST)))
 
 
 def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
@@ -182,67 +175,6 @@ def _check_rewinds(found: Glance) -> Iterator[str]:
         yield f"the clock of the server was ahead by {format_length(dispatched - found.now)} ({REPAIR})"
     for rewind in found.rewinds:
         yield f"{rewind.describe()} ({REPAIR if rewind.is_of_clock else MINE})"
-
-
-def _check_jobs(
-    store: Store, patterns: Sequence[str], clock: Clock, max_lag: float, grace: float, named: frozenset[str]
-) -> Iterator[str]:
-    """Yield what is wrong with the jobs of `patterns`, but for those that were `named` already."""
-    for pattern in patterns:
-        # First what may be archived meanwhile: then it is read twice, and not missed.
-        newest = store.journal.read_newest()
-        jobids = expand(store.questions, [pattern], also_bad=True)
-        try:
-            while page := list(islice(jobids, PAGE)):
-                for job in store.questions.inspect(page):
-                    last = newest[job.jobid] if job.jobid in newest else read_newest(job.jobid, job.history)
-                    if job.jobid in named:
-                        continue
-                    if problem := _check_job(store, job, last, clock, max_lag, grace):
-                        yield f"{job.jobid} {problem}"
-        except NoSuchJob as error:
-            yield str(error)
-
-
-def _check_job(store: Store, job: JobState, last: PastRun | None, clock: Clock, max_lag: float, grace: float) -> str:
-    """Return what is wrong with a job; "" if it has succeeded when it was last to run, or has not been due yet."""
-    latest = clock.now - max_lag
-    if job.has_event(Event.BAD):
-        return "was never scheduled, as its schedule is bad"
-    if job.has_event(Event.DIE):
-        return f"has failed for good{_quote(last)}"
-    if job.dropped is not None:
-        return describe_drop(job, grace, clock)
-    if last is not None and last.outcome is not Outcome.OK:
-        return f"{ENDS[last.outcome]} at {clock.name(last.started + last.took)}{_quote(last)}"
-    if job.failure is not None:
-        return f"failed{_quote(last)}"
-    if job.held is not None and job.held <= latest:
-        return f"is paused, though it was due at {clock.name(job.held)}"
-    due = job.waiting.due if job.waiting else job.timeline
-    if due is not None and due <= latest and not job.run:
-        return f"has been due since {clock.name(due)} and does not run"
-    if job.run and job.run.deadline <= latest:
-        return f"still runs, since {clock.name(job.run.start)}, beyond its deadline"
-    return "" if job.run else _check_skipped(store, job, last, latest, clock)
-
-
-def _check_skipped(store: Store, job: JobState, last: PastRun | None, latest: float, clock: Clock) -> str:
-    """Return that the last occurrence was skipped, if it was."""
-    if not any(number for reason, number in job.skipped.items() if reason != Skip.WITHDRAWN):
-        return ""
-    schedule = read_schedule(job)
-    due = None if schedule is None else find_last(schedule, latest)
-    if due is None or (last is not None and last.due > due - CLOSE):
-        return ""
-    # Whoever has set it since may have moved its occurrences: the schedule of before is not known.
-    if any(each.action == "set" and each.jobid == job.jobid and each.time > due for each in store.log.list_entries()):
-        return ""
-    return f"was skipped when it was due at {clock.name(due)}"
-
-
-def _quote(run: PastRun | None) -> str:
-    return f": {run.error}" if run is not None and run.error else ""
 
 
 def _list_some(problems: Iterator[str]) -> Iterator[str]:

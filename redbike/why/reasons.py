@@ -9,6 +9,8 @@ from redbike.why.now import explain_now
 from redbike.why.past import explain_past
 from redbike.why.situation import FAR, Situation
 
+MOVES = 3  # times that a job may move while it is looked at
+
 
 class Reasons:
     """Explains jobs of `store`. Times are shown in the IANA zone `timezone`; `grace` is the setting of this name."""
@@ -30,6 +32,14 @@ class Reasons:
         if at is not None and at > job.now:
             raise BadConfig(f"bad --at: {clock.name(at)} is to come, {clock.measure(at)}; redbike next tells of it")
         situation = self._look(job)
+        for _ in range(MOVES):
+            if situation.ahead is not None:
+                break
+            # It is far behind, or has just been taken.
+            [again] = self._store.questions.inspect([jobid], with_data=True)
+            if (again.queued, again.running) == (job.queued, job.running):
+                break
+            job, situation, clock = again, self._look(again), Clock(again.now, self._timezone)
         if at is None:
             return explain_now(situation, clock)
         return explain_past(situation, list(self._store.log.list_entries()), at, clock)

@@ -375,8 +375,8 @@ BUGS = [
     Bug(
         "a second signal counts at once",
         "processes/signals.py",
-        "now - self._first_time >= AGAIN",
-        "now >= self._first_time",
+        "now - (self._first_time or now) >= AGAIN",
+        "now >= (self._first_time or now)",
         f"{SIGNALS} -k within_a_second",
     ),
     Bug(

@@ -8,6 +8,7 @@ import pytest
 from redbike import BadConfig, BadJobId, NoSuchJob
 from redbike.config import Settings
 from redbike.schedule.parser import parse
+from redbike.state.depths import Depths
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
 from redbike.state.jobs import JobToSet
@@ -136,6 +137,19 @@ def test_it_waits_in_its_queue(store):
     assert why(store) == (
         f"{waits}; it is the next one, but no worker takes it: a run that has overrun may hold it, see its log."
     )
+
+
+def test_a_job_that_is_taken_while_it_is_looked_at_has_no_jobs_before_it(store, monkeypatch):
+    states.queue(store)
+    sign(store, "worker")
+    count = Depths.count_before
+
+    def take_before(self, *given):
+        states.take(store, now=NOW)
+        return count(self, *given)
+
+    monkeypatch.setattr(Depths, "count_before", take_before)
+    assert why(store) == f"It runs now: since {at(NOW)}."
 
 
 def test_an_occurrence_came_due_while_an_earlier_one_waited(store):

@@ -1,0 +1,66 @@
+#!lua flags=no-writes
+-- triage: which jobs may not be well, of a part of those that a pattern names; changes nothing.
+-- given  cursor, pattern, count: as HSCAN takes them; latest: when a job should have run that is late
+-- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; number: of the jobs; bad: ids of those that
+--         are not well by what is archived; passed: for each of the others that has occurrences which were skipped, and
+--         does not run, its id, the due time of its last run that is kept, its schedule and its options, or false}
+local PART, OK, TOOK = 1000, 0, 18  -- jobs in one look; the number of an outcome; its place in a history, see history.py
+local DUE = 2
+local found = call('HSCAN', statuses, given.cursor, 'MATCH', given.pattern, 'COUNT', given.count)
+local fields, bad, passed, reasons = found[2], {}, {}, {}
+-- What no job has is not looked up.
+local has = {}
+for _, key in ipairs({queued, running, pauses, streaks}) do has[key] = call('HLEN', key) > 0 end
+local failing = call('ZCARD', failure_times) > 0
+for i, reason in ipairs({MISSED, RUNNING, LATE, PAUSED, CANCELLED}) do
+  if tonumber(call('HGET', skipped, reason .. ':') or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end
+end
+local function read(key, jobs) return has[key] and call('HMGET', key, unpack(jobs)) or {} end
+
+local function look(jobs, events)
+  local waiting, runs, paused, tried = read(queued, jobs), read(running, jobs), read(pauses, jobs), read(streaks, jobs)
+  local dues, past = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', history, unpack(jobs))
+  local failed = failing and call('ZMSCORE', failure_times, unpack(jobs)) or {}
+  local skips = {}
+  for r, reason in ipairs(reasons) do
+    local names = {}
+    for i, job in ipairs(jobs) do names[i] = reason .. job end
+    skips[r] = call('HMGET', skipped, unpack(names))
+  end
+  local some, lasts = {}, {}
+  for i, job in ipairs(jobs) do
+    local run, pause, value = run_of(runs[i]), paused[i] and pause_of(paused[i]), past[i] or ''
+    local outcome = value:byte(TOOK + 1)
+    local due = tonumber(due_of(waiting[i] or '') or dues[i] or nil)
+    local held = pause and tonumber(pause.due)
+    local dropped = events[i] == STP and tried[i]
+    local late = held and held <= given.latest or not run and due and due <= given.latest
+      or run and tonumber(run.deadline) <= given.latest
+    if events[i] == BAD or events[i] == DIE or outcome and outcome ~= OK or failed[i] or late or dropped then
+      bad[#bad + 1] = job
+    elseif not run then
+      for r = 1, #reasons do
+        if tonumber(skips[r][i] or 0) ~= 0 then
+          some[#some + 1] = job
+          lasts[#some] = outcome and stamp(struct.unpack('<d', value, DUE + 1)) or false
+          break
+        end
+      end
+    end
+  end
+  if #some == 0 then return end
+  local texts, own = call('HMGET', schedules, unpack(some)), call('HMGET', options, unpack(some))
+  for i, job in ipairs(some) do
+    note(passed, job, lasts[i])
+    note(passed, texts[i], own[i])
+  end
+end
+
+for first = 1, #fields, 2 * PART do
+  local jobs, events = {}, {}
+  for i = first, math.min(first + 2 * PART, #fields) - 1, 2 do
+    jobs[#jobs + 1], events[#events + 1] = fields[i], event_of(fields[i + 1])
+  end
+  if #jobs > 0 then look(jobs, events) end
+end
+return {'ok', cjson.encode({cursor = found[1], number = #fields / 2, bad = bad, passed = passed})}
