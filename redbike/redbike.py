@@ -282,7 +282,7 @@ class Redbike(Looking, Steering, Syncing, Running):
             stay.attach(dispatcher.loop.stopping)
             self._introduce_dispatcher()
             if csvfilename is not None:
-                for line, jobid, result in self.load(csvfilename, since):
+                for line, jobid, result in self.load(csvfilename, since, mark_bad=True):
                     if result is not True:
                         log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
             dispatcher.dispatch(since)

@@ -14,7 +14,7 @@ from typing import Any
 
 from redbike.config import Settings, check_zone, override
 from redbike.conversion.schedules import ScheduleLike, check_schedule, format_schedule
-from redbike.errors import BadConfig, BadSchedule, NoSuchJob
+from redbike.errors import NoSuchJob
 from redbike.options import NO_CHANGES, OptionChanges
 from redbike.running.occurrences import find_first_due
 from redbike.running.requests import Request
@@ -87,13 +87,7 @@ class Setter:
         queue = self.store.queue_for(jobid)
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
-        try:
-            parsed = self.parse(schedule, zone, jobid, now)
-        except BadSchedule:
-            self.store.jobs.reject(jobid)
-            raise
-        if after is not None and (parsed.is_immediate or parsed.never_runs):
-            raise BadConfig(f"bad after with {parsed.text}: it has no times that could count from an instant")
+        parsed = self.parse(schedule, zone, jobid, now)
         since, given = self.compute_start(after, now), after is not None
         request = Request(jobid, parsed, queue, now, since, given, changes, wants_run=True)
         return self.set_requests({jobid: request}, from_now=since == now)[jobid]
@@ -152,9 +146,6 @@ class Setter:
                 queue = self.store.queue_for(check_jobid(jobid))
                 parsed = self.parse(schedule, zone, jobid, now)
             except ValueError as error:
-                if isinstance(error, BadSchedule):
-                    self.set_requests(jobs, from_now)
-                    self.store.jobs.reject(jobid)
                 results.append((jobid, error))
             else:
                 if jobid in jobs:

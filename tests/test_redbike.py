@@ -71,8 +71,14 @@ def test_a_bad_schedule_changes_nothing_of_a_job_that_exists(bike, caplog):
     assert bike.tell("job:A") == before
 
 
-def test_a_bad_schedule_of_a_new_job_leaves_the_status_bad(bike):
-    assert bike.set("job:A", "0 0 30 2 *") is False
+def test_a_bad_schedule_of_a_new_job_leaves_nothing_but_in_the_file_of_a_dispatcher(bike):
+    rows = [("job:A", "0 0 30 2 *")]
+    assert bike.set("job:A", rows[0][1]) is False
+    assert [error is True for _, error in bike.set_many(rows)] == [False]
+    assert [error is True for *_, error in bike.load(rows)] == [False]
+    assert bike.sync(rows).bad.keys() == {"job:A"}
+    assert (list(bike.get_statuses()), bike.tell("job:A")["status"]) == ([], None)
+    list(bike.load(rows, mark_bad=True))
     told = bike.tell("job:A")
     assert told["status"].startswith("BAD:")
     assert told["schedule"] is None
@@ -206,8 +212,6 @@ def test_what_is_overdue_stays_so_when_it_is_set_again_unchanged(bike, text):
     assert bike.set("job:A", text)
     assert bike.tell("job:A")["next_run"] == pytest.approx(now - 60, abs=1e-5)
     assert dict(bike.get_schedules()) == {"job:A": stored}
-    if text == "CONTINUE":
-        return
     # Whoever says from when it counts means that.
     bike.set("job:A", text, after=now + 7200)
     assert bike.tell("job:A")["next_run"] != pytest.approx(now - 60, abs=1e-5)
@@ -330,13 +334,6 @@ def test_set_says_that_a_one_off_runs_again(client, prefix, caplog):
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize("schedule", ["NOW", "continue", "STOP"])
-def test_after_means_nothing_for_what_has_no_times(bike, schedule):
-    with pytest.raises(BadConfig, match=f"bad after with {schedule.upper()}: it has no times"):
-        bike.set("job:A", schedule, after=0)
-    assert bike.tell("job:A")["status"] is None
-
-
 def test_a_job_that_a_worker_runs_at_once_had_a_run_to_come(client, prefix):
     """Also if its only run has ended before `enter` looks at what became of it."""
     bike = Redbike(Recorder(), prefix, client)
@@ -442,8 +439,8 @@ def test_set_many_streams_and_names_each_bad_row(bike):
     assert [jobid for jobid, _ in refused] == ["bad:A", "a\nb"]
     assert isinstance(refused[0][1], BadSchedule)
     assert isinstance(refused[1][1], BadJobId)
-    assert sum(1 for _ in bike.get_statuses()) == 1501
-    assert bike.tell("bad:A")["status"].startswith("BAD:")
+    assert sum(1 for _ in bike.get_statuses()) == 1500
+    assert bike.tell("bad:A")["status"] is None
 
 
 def test_set_many_unsets_jobs_without_a_schedule_in_their_turn(bike):

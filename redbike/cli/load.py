@@ -63,7 +63,7 @@ def load_rows(bike: Redbike, csvfilename: str, after: float | None) -> int:
     """Make the stored jobs those of a CSV file, print only what is wrong and how much, and return the exit status."""
     name, source = _find_source(csvfilename)
     counts: Counter[str] = Counter()
-    with closing(bike.sync_file(source, after)) as changes:
+    with closing(bike.sync_file(source, after, mark_bad=True)) as changes:
         for _ in _list_differences(changes, name, counts):
             pass
     return _conclude(name, counts)

@@ -8,9 +8,10 @@ from redbike.cli.bike import open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
 from redbike.config import Config, check_zone
-from redbike.errors import NoSuchJob
+from redbike.errors import BadConfig, NoSuchJob
 from redbike.options import DATA, OPTIONS, JobOptions, parse_data
 from redbike.schedule.parser import parse
+from redbike.texts import quote
 
 
 def set_job(arguments: Arguments, config: Config) -> int:
@@ -18,9 +19,13 @@ def set_job(arguments: Arguments, config: Config) -> int:
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
     now, zone = time.time(), config.settings.timezone if tz is None else check_zone(tz)
     schedule = exclude_days(schedule, find_holidays(arguments["--except"], now), zone, jobid, now)
+    parsed = parse(schedule, zone, jobid, now)
+    if arguments["--after"] is not None and (parsed.is_immediate or parsed.never_runs):
+        given = quote(arguments["--after"])
+        raise BadConfig(f"bad --after {given}: {parsed.text} has no times that could count from it")
     bike = open_bike(config, needs_queues=True)
     runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz, **read_flags(arguments))
-    if not runs and not parse(schedule).never_runs:
+    if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
     return DONE
 

@@ -88,6 +88,7 @@ class Wish:
     tz: str | None = None
     prune_all: bool = False  # however many jobs that unsets
     take: bool = False  # also jobs of other groups
+    mark_bad: bool = False  # a row that is refused for its schedule leaves the status BAD, if there is no such job
 
     @property
     def prunes(self) -> bool:

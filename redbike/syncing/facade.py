@@ -30,7 +30,8 @@ class Syncing:
 
     def load(
         self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,
-        group: str | None = None, prune: bool = False, prune_all: bool = False, take: bool = False
+        group: str | None = None, prune: bool = False, prune_all: bool = False, take: bool = False,
+        mark_bad: bool = False
     ) -> Results[tuple[int, str, bool | ValueError]]:  # fmt: skip
         """Make the stored jobs those of a CSV file; yield (line, job id, True or why not) of each row, streamed.
 
@@ -40,10 +41,11 @@ class Syncing:
         `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open; or pairs, as
         `sync` takes them. `group`, `prune`, `prune_all` and `take` are as with `sync`, but where that would raise at
         the end, there is a last result without an id. Without `group`, that is the setting of this name, or else the
-        full path of a file that is given by its name. Raises `BadConfig` for a file that cannot be read, or has an
-        unknown column.
+        full path of a file that is given by its name. With `mark_bad`, a bad schedule of a job that is not there leaves
+        the status ``BAD``, as at the start of a dispatcher. Raises `BadConfig` for a file that cannot be read, or has
+        an unknown column.
         """
-        make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take)
+        make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take, mark_bad=mark_bad)
         changes = self._sync_file(csvfilename, after, tz, group, make_wish)
         return Results(
             "load()", ((each.line, each.jobid, each.error or True) for each in changes if each.line or each.error)
@@ -52,14 +54,14 @@ class Syncing:
     def sync_file(
         self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,
         group: str | None = None, prune: bool = False, prune_all: bool = False, take: bool = False,
-        dry_run: bool = False, report: Callable[[int, int], None] | None = None
+        mark_bad: bool = False, dry_run: bool = False, report: Callable[[int, int], None] | None = None
     ) -> Results[Change]:  # fmt: skip
         """`load`, but yield what becomes of each job: also of those that are removed, at the end.
 
         With `dry_run` nothing is changed: that is what would become of them. `report` hears now and then how many bytes
         of how many were read of a file that is given by its name.
         """
-        make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take, dry_run=dry_run)
+        make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take, mark_bad=mark_bad, dry_run=dry_run)
         return Results("sync_file()", self._sync_file(csvfilename, after, tz, group, make_wish, report))
 
     def _sync_file(

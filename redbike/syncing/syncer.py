@@ -155,7 +155,7 @@ class Syncer:
             if pause:
                 pauses.setdefault(pause, []).append(change.jobid)
             if not request:
-                if isinstance(change.error, BadSchedule):
+                if wish.mark_bad and isinstance(change.error, BadSchedule):
                     self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())
             elif job:
                 new[job.jobid], jobs[job.jobid] = request, job

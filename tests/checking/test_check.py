@@ -411,7 +411,7 @@ def test_a_key_of_a_wrong_type_is_a_problem(client, check):
 
 
 def test_a_job_whose_schedule_was_bad_is_a_problem(bike, check):
-    assert not bike.set("job:A", "every day")
+    bike.store.jobs.reject("job:A")
     status, lines = check()
     assert status == FAILED
     assert problems(lines) == ["'job:A': it was never scheduled, as its schedule was bad; set or unset it"]

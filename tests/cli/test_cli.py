@@ -61,7 +61,14 @@ def test_an_id_that_looks_like_an_option_needs_two_dashes(shell):
 
 def test_a_bad_schedule_is_quoted_and_exits_2(shell):
     check_refused(shell.run("set", "job:A", "every day"), 2, "every day")
-    assert lines(shell.run("statuses"))[0].startswith("job:A,BAD,")
+    assert lines(shell.run("statuses")) == []
+
+
+@pytest.mark.parametrize("schedule", ["NOW", "continue", "STOP"])
+def test_after_is_refused_for_what_has_no_times(shell, schedule):
+    said = f"bad --after '2002-01-01': {schedule.upper()} has no times that could count from it"
+    check_refused(shell.run("set", "--after=2002-01-01", "job:A", schedule), 2, said)
+    assert lines(shell.run("schedules")) == []
 
 
 def test_a_schedule_with_nothing_left_says_so(shell):

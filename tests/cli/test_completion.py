@@ -122,7 +122,7 @@ def test_files_are_for_the_shell(ask, before):
 def test_ids_and_queues_come_from_the_server(ask, bike):
     for jobid in ("backup:A", "backup:B", "bad:A", "other:A", "-dash:A"):
         bike.set(jobid, "0 3 * * *")
-    bike.set("wrong:A", "no schedule")
+    bike.store.jobs.reject("wrong:A")
     assert ask("show", "ba") == ("words", ["backup:A", "backup:B", "bad:A"])
     assert ask("set", "backup:") == ("words", ["backup:A", "backup:B"])
     assert ask("set", "backup:A", "") == ("words", [])

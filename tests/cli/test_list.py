@@ -53,7 +53,7 @@ def bike(server_url, client):
     bike.set("paused:B", "DTSTART:20300101T000000Z\nRRULE:FREQ=DAILY")
     bike.pause("paused:B", reason="why, though?")
     bike.set("waiting:B", "NOW")
-    bike.set("broken:A", "every day")
+    bike.store.jobs.reject("broken:A")
     worker = Worker(bike.store, bike.worker, bike.settings)
     next(worker.queues.looks())
     with worker.presence:

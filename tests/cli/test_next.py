@@ -73,7 +73,7 @@ def test_next_of_a_stored_job(shell):
 )
 def test_a_job_that_will_not_run_says_so_and_lists_no_runs(shell, bike, jobid, schedule, said):
     began = time.time()
-    bike.set(jobid, schedule, after=0)
+    list(bike.load([(jobid, schedule)], after=0, mark_bad=True))
     while bike.work_one():
         pass
     [line] = lines(shell.run("next", jobid))

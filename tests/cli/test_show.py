@@ -81,7 +81,7 @@ def test_a_job_that_has_failed(bike, shell):
     ("prepare", "said"),
     [
         (lambda bike: bike.set("job:A", "STOP"), "It is stopped or has run out since"),
-        (lambda bike: bike.set("job:A", "every day"), "It was never scheduled, as its schedule is bad, since"),
+        (lambda bike: bike.store.jobs.reject("job:A"), "It was never scheduled, as its schedule is bad, since"),
         (lambda bike: bike.set("job:A", "NOW"), "It waits for a worker since"),
         (
             lambda bike: (bike.set("job:A", "EVERY:1h"), bike.pause("job:A", reason="a flood")),

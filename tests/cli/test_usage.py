@@ -188,10 +188,10 @@ def test_a_mistyped_command_exits_2_with_its_usage(shell):
     ]
 
 
-def test_unset_of_an_unknown_job_says_so_and_exits_1(shell):
+def test_unset_of_an_unknown_job_says_so_and_exits_1(shell, client):
     done = shell.run("unset", "nobody:A")
     assert (done.returncode, done.stderr) == (1, "redbike: no such job: 'nobody:A'\n")
-    shell.run("set", "job:A", "never")
+    Redbike(RoundRobin("A"), redis_config=client).store.jobs.reject("job:A")
     assert shell.run("unset", "job:A").returncode == 0
 
 

@@ -243,5 +243,6 @@ def test_a_dispatcher_notes_its_file_and_nothing_more(shell):
     (shell.folder / "jobs.csv").write_text("one:A,EVERY:1h\nbad:A,whenever\n")
     dispatcher = shell.start("dispatch", "--schedules=jobs.csv")
     wait_until(lambda: shell.list_rows("log"))
+    assert "bad:A,BAD," in shell.run("statuses").stdout
     assert shell.run("log").stdout.endswith(',load,,"jobs.csv: 1 added, 1 bad"\n')
     wait_until(lambda: shell.run("control", "HALT").returncode == 0 and dispatcher.poll() is not None)

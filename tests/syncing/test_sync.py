@@ -207,7 +207,7 @@ def test_what_is_bad_is_told_and_changes_nothing_of_a_job_that_is_there(bike):
     assert [type(error) for error in found.bad.values()] == [BadSchedule, BadJobId, BadJobId, BadJobId, BadConfig]
     assert dump(bike.store) == before
     assert bike.sync([("new:A", "whenever")]).bad.keys() == {"new:A"}
-    assert bike.tell("new:A")["status"].startswith("BAD:")
+    assert bike.tell("new:A")["status"] is None
 
 
 def test_an_id_that_comes_twice_is_refused_the_second_time_also_much_later(bike):
@@ -290,7 +290,7 @@ def test_a_job_of_another_group_is_refused_unless_it_is_to_be_taken(bike, schedu
 
 
 def test_a_job_that_its_group_could_never_set_is_free_for_others(bike):
-    bike.sync([("a:A", "whenever")], group="one")
+    list(bike.load([("a:A", "whenever")], group="one", mark_bad=True))
     assert bike.sync([("a:A", HOURLY)], group="two").added == ["a:A"]
 
 
@@ -364,7 +364,8 @@ def test_a_program_with_a_bad_id_removes_no_job(bike):
 
 
 def test_a_job_that_was_never_set_is_gone_with_its_row(bike, file):
-    assert words(bike.sync_file(file("a:A,whenever", f"b:A,{HOURLY}"))) == [("bad", "a:A"), ("added", "b:A")]
+    found = bike.sync_file(file("a:A,whenever", f"b:A,{HOURLY}"), mark_bad=True)
+    assert words(found) == [("bad", "a:A"), ("added", "b:A")]
     assert list(fsck(bike.store)) == []
     assert words(bike.sync_file(file(f"b:A,{HOURLY}"), prune=True)) == [("unchanged", "b:A"), ("removed", "a:A")]
     assert [jobid for jobid, _ in bike.store.questions.list_statuses()] == ["b:A"]

@@ -114,7 +114,7 @@ def test_a_schedule_with_very_many_runs_has_a_calendar_at_once(page, bike):
 
 
 def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
-    bike.set("bad:A", "no schedule")
+    bike.store.jobs.reject("bad:A")
     found = show(page, "bad:A")
     assert "It was never scheduled" in found.words
     assert "bad schedule" in found.words

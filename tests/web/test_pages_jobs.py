@@ -19,7 +19,7 @@ def some(bike):
     bike.set("failing:A", "NOW", data={"error": "no luck"})
     assert bike.work_one() == "failing:A"
     bike.set("queued:A", "NOW")
-    bike.set("bad:A", "no schedule")
+    bike.store.jobs.reject("bad:A")
     list(bike.pause("beta:B", reason="the <b>disk</b> is full", until=4e9))
     return bike
 
