@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+import os
 import re
 import socket
 import threading
@@ -24,6 +25,7 @@ PATIENCE = 10.0  # seconds that a client may take to send a request
 IDLE = 5  # seconds after which a connection is closed that waits for its next request
 MOST_HEADERS = 16_384  # bytes of a request without its body, while it comes
 GRACE = 3.0  # seconds that requests may still take after the process was told to stop
+THIS_MACHINE = "127.0.0.1, ::1"  # the proxies whose headers are believed, if no others are named
 NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
 ROOT = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 
@@ -111,6 +113,19 @@ class _Connection(H11Protocol):
             self._timer = None
 
 
+def list_proxies(text: str) -> list[str]:
+    """Return the addresses and networks of proxies in `text`, also as a socket for both kinds of addresses writes them.
+
+    ``*`` is any.
+    """
+    proxies = [each.strip() for each in text.split(",")]
+    for each in list(proxies):
+        address, _, bits = each.partition("/")
+        if ":" not in address and "." in address:
+            proxies.append(f"::ffff:{address}" + (f"/{96 + int(bits)}" if bits.isdecimal() else ""))
+    return proxies
+
+
 def _make_server(app: ASGIApp) -> uvicorn.Server:
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     config = uvicorn.Config(
@@ -122,6 +137,7 @@ def _make_server(app: ASGIApp) -> uvicorn.Server:
         log_config=None,
         access_log=False,  # it would name jobs
         server_header=False,
+        forwarded_allow_ips=list_proxies(os.environ.get("FORWARDED_ALLOW_IPS", THIS_MACHINE)),
         workers=1,
         limit_concurrency=MOST_AT_ONCE,
         timeout_keep_alive=IDLE,

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import pytest
 
 from redbike.serving.embedded import EmbeddedServer
+from redbike.web.keys import TRIES
 from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.pages import start_line, write
@@ -32,7 +33,7 @@ def serve(shell):
 
 def start(shell, *more, **environment):
     shell.environment |= environment
-    process = shell.start("web", "--listen=127.0.0.1:0", *more, log="web")
+    process = shell.start("web", *(more if "--listen=[::]:0" in more else ("--listen=127.0.0.1:0", *more)), log="web")
     return process, find_port(shell, process)
 
 
@@ -62,6 +63,22 @@ def test_it_shows_jobs_until_it_is_told_to_stop(shell, serve):
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert len(shell.log("web").splitlines()) == 1, "no line for each request"
+
+
+def test_wrong_tokens_count_for_who_sends_them_whatever_a_header_says(shell, serve):
+    """Only a proxy is believed, here one on this machine, also where one socket is for both kinds of addresses."""
+    _, port = serve("--listen=[::]:0", REDBIKE_WEB_TOKEN=TOKEN)
+
+    def ask(source, forwarded, token):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=(source, 0))
+        headers = {"X-Forwarded-For": forwarded, "Authorization": f"Bearer {token}"}
+        connection.request("GET", "/jobs", headers=headers)
+        return connection.getresponse().status
+
+    for source, forwarded in (("127.0.0.2", "192.0.2.{}"), ("127.0.0.1", "192.0.2.1")):
+        assert [ask(source, forwarded.format(n), "wrong") for n in range(TRIES)] == [401] * TRIES
+        assert ask(source, forwarded.format(99), TOKEN) == 429
+    assert ask("127.0.0.3", "127.0.0.2", TOKEN) == ask("127.0.0.1", "192.0.2.2", TOKEN) == 200
 
 
 @pytest.mark.acceptance

@@ -3,6 +3,7 @@
 import pytest
 
 from redbike.web.keys import TRIES, Tries
+from redbike.web.server import list_proxies
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,12 @@ def test_who_guesses_locks_out_no_other_address(wrong, other):
         tries.add(wrong)
     assert tries.is_over(wrong)
     assert not tries.is_over(other)
+
+
+def test_a_proxy_is_known_however_its_address_is_written():
+    assert list_proxies("127.0.0.1, ::1") == ["127.0.0.1", "::1", "::ffff:127.0.0.1"]
+    assert list_proxies("10.0.0.0/8,fd00::/8") == ["10.0.0.0/8", "fd00::/8", "::ffff:10.0.0.0/104"]
+    assert list_proxies("*") == ["*"]
 
 
 def test_an_address_is_the_same_however_it_is_written():
