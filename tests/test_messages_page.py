@@ -7,6 +7,7 @@ import pytest
 from redbike import Redbike, RoundRobin
 from tests.commandline import ROOT, Shell
 from tests.servers import Node, free_ports
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -75,6 +76,14 @@ def let_a_job_fail(shell, client):
     return ask(shell, "why", "job:A")
 
 
+def leave_a_job(shell, client):
+    (shell.folder / "commands.ini").write_text("[commands]\nbackup = true\n")
+    shell.start("work", "redbike.commands:Commands('A', 'commands.ini')")
+    shell.run("set", "job:A", "NOW")
+    wait_until(lambda: "job:A: left to other workers" in shell.log())
+    return ask(shell, "why", "job:A")
+
+
 def run(*commands, files=None):
     def run_all(shell, client):
         for name, text in (files or {}).items():
@@ -94,6 +103,7 @@ WAYS = [
     run(SET, ("why", "job:A")),
     run(("health",)),
     run(SET, ("health",)),
+    leave_a_job,
     let_a_job_fail,
     run(("set", "job:A", "every day")),
     run(("set", "job:", "NOW")),
