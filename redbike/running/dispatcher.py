@@ -308,7 +308,7 @@ class Dispatcher:
         assert self._surveyed is not None
         moments = [moment for moment in (self._known, self._surveyed.dispatched) if moment is not None]
         # Another dispatcher may have found out that the clock was ahead.
-        return max((moment for moment in moments if not is_ahead(moment, self._clock())), default=None)
+        return max((each for each in moments if each >= 0 and not is_ahead(each, self._clock())), default=None)
 
     def _was_ahead(self) -> bool:
         """Tell whether Redis' clock was ahead when a dispatcher noted last what it had dispatched."""

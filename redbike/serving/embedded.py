@@ -35,6 +35,7 @@ from redbike.serving.probe import Health, Probe, find_listening_pid, is_alive, i
 log = logging.getLogger("redbike.server")
 
 STOP_TIMEOUT = 10.0  # seconds for the server to go down
+WRITE_TIMEOUT = 3.0  # seconds for the server to write what is in its memory alone: it tries that each second
 REPLY_TIMEOUT = 2.0  # seconds for a healthy server to reply
 SILENCE = 10.0  # seconds without an answer after which a server that accepts connections counts as away
 PATIENCE = 1.0  # seconds of waiting after which a warning says why
@@ -126,10 +127,12 @@ class EmbeddedServer:
     def stop(self) -> bool:
         """Stop the server, with all data on disk, and wait until it is gone; return False if it did not run.
 
-        Clients leave it stopped until the next `start`. Raise `ServerError` if it does not stop.
+        Clients leave it stopped until the next `start`. Raise `ServerError` if it does not stop, and also if it cannot
+        write what it has acknowledged, as on a full disk: then it runs on.
         """
         if not self.folder.is_dir():
             return False
+        self._write_all()
         with contextlib.suppress(OSError):
             # A full disk must not prevent the stop.
             self._stop_marker.touch(mode=0o600)
@@ -146,6 +149,7 @@ class EmbeddedServer:
             if time.monotonic() > deadline:
                 return False
             time.sleep(POLL_INTERVAL)
+        self._write_all()
         return self._terminate()
 
     def status(self) -> dict[str, Any]:
@@ -233,6 +237,39 @@ class EmbeddedServer:
         except OSError as error:
             why = error.strerror or str(error)
             raise ServerError(f"the embedded server in {self.folder} cannot be started: {why}") from error
+
+    def _write_all(self) -> None:
+        """See to it that all that the server has acknowledged is on disk, or raise `ServerError`."""
+        try:
+            with self._make_client() as client:
+                if self._has_written(client):
+                    return
+                # Shorter than the log, it may find room; and then the log begins anew behind it.
+                with contextlib.suppress(redis.ResponseError):
+                    client.bgrewriteaof()
+                deadline = time.monotonic() + WRITE_TIMEOUT
+                while not self._has_written(client):
+                    info: dict[str, Any] = client.info("persistence")
+                    is_rewriting = info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"]
+                    has_failed = info["aof_last_bgrewrite_status"] != "ok" or time.monotonic() > deadline
+                    if has_failed and not is_rewriting:
+                        raise ServerError(self._explain_unwritten(info))
+                    time.sleep(POLL_INTERVAL)
+        except (redis.RedisError, OSError):
+            # It loads its data, or does not answer: then nobody has been told anything.
+            return
+
+    def _has_written(self, client: "redis.Redis") -> bool:
+        info: dict[str, Any] = client.info("persistence")
+        return not info.get("aof_enabled") or info.get("aof_last_write_status") == "ok"
+
+    def _explain_unwritten(self, info: dict[str, Any]) -> str:
+        size, pid = info.get("aof_buffer_length", 0), self._find_pid()
+        return (
+            f"the embedded server in {self.folder} is not stopped: it cannot write its append-only file, so the last "
+            f"changes would be lost ({size:,} bytes); give it room on its disk and stop it again, or end it without "
+            f"them by kill {pid}"
+        )
 
     def _terminate(self) -> bool:
         deadline = time.monotonic() + STOP_TIMEOUT

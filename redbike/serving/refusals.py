@@ -55,10 +55,15 @@ def make_refusal(error: Exception) -> ServerError:
     # redis-py strips the first word of the errors that it has classes for.
     if isinstance(error, NOT_READY):
         return Unreachable(f"Redis is not ready: {error}")
-    if isinstance(error, exceptions.OutOfMemoryError):
+    if is_out_of_memory(error):
         return Unreachable(f"Redis is out of memory: {error}")
     kind = Unreachable if str(error).startswith(PASSING) else ServerError
     return kind(f"Redis refuses: {error}")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether the server has said that it has no memory left."""
+    return isinstance(error, exceptions.OutOfMemoryError) or str(error).startswith("OOM")
 
 
 def describe_login(error: Exception) -> str:

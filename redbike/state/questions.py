@@ -8,12 +8,14 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
+from redis.exceptions import ResponseError
+
 from redbike.errors import Unreachable
 from redbike.options import list_texts
 from redbike.serving.cluster import MOVES, MOVING
 from redbike.serving.connection import is_in_cluster
 from redbike.serving.line import hold_connection
-from redbike.serving.refusals import ON_THE_MOVE, translate_errors
+from redbike.serving.refusals import ON_THE_MOVE, is_out_of_memory, translate_errors
 from redbike.state.inspected import JobState, TagState, parse_failure, read_job, read_tag
 from redbike.state.namespace import DATA_PAGE, PAGE, Namespace, read_json
 from redbike.state.records import Membership, Pause, decode, encode, parse_number
@@ -49,6 +51,13 @@ class Triage(NamedTuple):
     number: int
     bad: list[str]  # those that are not well, by what is archived
     passed: list[PassedJob]  # those of the others of which occurrences were skipped
+
+
+class Refusal(NamedTuple):
+    """Why the server refuses changes, as one hears of them. If its memory is full, it refuses only what needs room."""
+
+    text: str
+    is_full: bool
 
 
 class Questions:
@@ -96,6 +105,16 @@ class Questions:
         # The server's clock is not asked for, as that takes a right too.
         _, *missing = self._namespace.run("missing_rights", now=0.0, commands=list(commands))
         return list(map(decode, missing))
+
+    def find_refusal(self) -> Refusal | None:
+        """Return why the server takes no changes, or no new jobs; None if it takes them."""
+        try:
+            self._namespace.run("probe")
+        except Unreachable as error:
+            if not isinstance(error.__cause__, ResponseError):
+                raise
+            return Refusal(str(error), is_full=is_out_of_memory(error.__cause__))
+        return None
 
     def read_schedule(self, jobid: str) -> str | None:
         """Return the schedule of `jobid` as it is stored, or None."""

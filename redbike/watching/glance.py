@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from redbike.state.depths import Queue
 from redbike.state.overview import Job
 from redbike.state.past_runs import Dead, Failure
+from redbike.state.questions import Refusal
 from redbike.state.rewinds import Rewind
 from redbike.state.store import Store
 from redbike.state.totals import Total
@@ -25,6 +26,7 @@ class Glance:
     dead: Dead
     lacking: Sequence[tuple[str, str]] = ()  # jobs that are to run, and whose command no worker of their queue has
     rewinds: Sequence[Rewind] = ()  # those that nobody has acknowledged
+    refusal: Refusal | None = None  # why the server takes no changes
 
     @property
     def now(self) -> float:
@@ -49,7 +51,8 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> 
     is_paused = any(gate.queue == "" and gate.pause and gate.pause.holds(total.now) for gate in store.gates.list_all())
     dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
     lacking = list(_find_lacking(store, processes))
-    return Glance(total, processes, queues, is_paused, dead, lacking, store.rewinds.list_all())
+    rewinds, refusal = store.rewinds.list_all(), store.questions.find_refusal()
+    return Glance(total, processes, queues, is_paused, dead, lacking, rewinds, refusal)
 
 
 def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:

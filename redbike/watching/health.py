@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from redbike.schedule.forecast import Clock, format_length
+from redbike.schedule.moments import END_OF_TIME
 from redbike.state.depths import Queue
 from redbike.state.past_runs import Dead
+from redbike.state.questions import Refusal
 from redbike.state.rewinds import MINE, REPAIR
 from redbike.state.store import Store
 from redbike.state.timeline import is_ahead
@@ -39,8 +41,8 @@ class Health:
     figures: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
     paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
-    #: what each problem is about: ``dispatchers``, ``overdue``, ``queues``, ``commands``, ``lost``, ``stuck``,
-    #: ``rewound``, ``dead`` or ``jobs``
+    #: what each problem is about: ``server``, ``dead``, ``dispatchers``, ``overdue``, ``queues``, ``commands``,
+    #: ``lost``, ``stuck``, ``rewound`` or ``jobs``
     topics: tuple[str, ...] = ()
 
     @property
@@ -87,13 +89,17 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     overdue, first = (0, None) if found.is_paused else (total.due, total.first_due)
     lost = [each for each in found.processes if each.state == "lost" and now - each.seen < RECENT]
     alive = [each for each in found.processes if each.state == "alive"]
+    refusal = found.refusal
+    # Without changes, nobody can be seen, and so nobody knows who is there.
+    is_known = refusal is None or refusal.is_full
     found_of = {
+        "server": [] if refusal is None else [describe_refusal(refusal)],
         "dead": list(_check_dead(found.dead)),
-        "dispatchers": list(_check_dispatchers(alive)),
+        "dispatchers": list(_check_dispatchers(alive)) if is_known else [],
         "overdue": list(_check_overdue(overdue, first, now)),
-        "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))),
+        "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))) if is_known else [],
         "commands": list(_list_some(_check_commands(found))),
-        "lost": list(_list_some(_check_lost(lost, now))),
+        "lost": list(_list_some(_check_lost(lost, now))) if is_known else [],
         "stuck": list(_list_some(_check_stuck(found.processes))),
         "rewound": list(_list_some(_check_rewinds(found))),
         "jobs": list(others),
@@ -124,6 +130,12 @@ def _check_dead(dead: Dead) -> Iterator[str]:
         yield f"{failure.jobid} has failed for good, and its schedule does not go on{error}"
     if (more := len(dead.jobids) - MOST) > 0:
         yield f"and {more:,} more of that kind"
+
+
+def describe_refusal(refusal: Refusal) -> str:
+    """Return what the server refuses, and why, as it says itself."""
+    what = "new jobs" if refusal.is_full else "all changes, so no job runs"
+    return f"the server refuses {what}: {refusal.text}"
 
 
 def _check_dispatchers(alive: Sequence[Process]) -> Iterator[str]:
@@ -172,7 +184,8 @@ def _check_stuck(processes: Sequence[Process]) -> Iterator[str]:
 def _check_rewinds(found: Glance) -> Iterator[str]:
     dispatched = found.total.dispatched
     if dispatched is not None and is_ahead(dispatched, found.now):
-        yield f"the clock of the server was ahead by {format_length(dispatched - found.now)} ({REPAIR})"
+        length = format_length(min(dispatched, END_OF_TIME) - found.now)
+        yield f"the clock of the server was ahead by {length} ({REPAIR})"
     for rewind in found.rewinds:
         yield f"{rewind.describe()} ({REPAIR if rewind.is_of_clock else MINE})"
 

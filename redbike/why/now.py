@@ -72,6 +72,8 @@ def explain_waiting(situation: Situation, clock: Clock) -> str:
     job, own = situation.job, situation.gates[0]
     assert job.waiting
     waits = f"It has been due since {clock.name(job.waiting.due)} and waits in {situation.queue}"
+    if situation.refusal:
+        return f"{waits}, but the server takes no changes: {situation.refusal}"
     if closed := _find_closed(situation, clock):
         return f"{waits}, but {closed}."
     workers = situation.list_alive("worker")
@@ -124,6 +126,8 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
         said = f": {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
         return f"It is not due until {clock.name(due)}, {clock.measure(due)}{said}."
     waits = f"It has been due since {clock.name(due)}"
+    if situation.refusal:
+        return f"{waits}, but the server takes no changes: {situation.refusal}"
     if not situation.list_alive("dispatcher"):
         return f"{waits}, but no dispatcher is there."
     if situation.gates[1].pause:

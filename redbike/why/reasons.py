@@ -57,6 +57,7 @@ class Reasons:
             ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
             flying=found[queue].in_flight if queue in found else 0,
             grace=self._grace,
+            refusal=refusal.text if (refusal := store.questions.find_refusal()) and not refusal.is_full else "",
         )
 
     def _find_queue(self, job: JobState) -> str:

@@ -38,6 +38,7 @@ class Situation:
     ahead: int | None = None  # jobs before it in its queue; None for more than `FAR`
     flying: int = 0  # runs of its queue
     grace: float = 0.0  # the setting of this name
+    refusal: str = ""  # why the server takes no changes
 
     @property
     def schedule(self) -> Schedule | None:

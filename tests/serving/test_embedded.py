@@ -276,7 +276,8 @@ def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path,
     (tmp_path / "jobs.csv").write_text("".join(f"job{number}:A,@hourly\n" for number in range(300)))
     shell.run("load", "jobs.csv")
     wait_until(lambda: server.logfile.read_text().count("writing to the AOF file") > 0)
-    for command in (("set", "b:A", "@hourly"), ("load", "jobs.csv"), ("unset", "first:A")):
+    (tmp_path / "more.csv").write_text("more:A,@hourly\n")
+    for command in (("set", "b:A", "@hourly"), ("load", "more.csv"), ("unset", "first:A")):
         said = shell.run(*command)
         assert said.returncode == 1
         assert said.stderr.count("\n") == 1
@@ -284,8 +285,12 @@ def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path,
     told = shell.run("tell", "first:A")
     assert (told.returncode, told.stderr) == (0, "")
     monkeypatch.undo()
-    server.stop()
-    # With room again, all that was acknowledged is there.
+    with pytest.raises(ServerError, match="is not stopped: it cannot write its append-only file"):
+        server.stop()
+    os.kill(server.status()["pid"], signal.SIGTERM)
+    wait_until(lambda: not server.status()["running"])
+    # With room again, all that was written is there.
+    server.start()
     assert shell.run("tell", "first:A").returncode == 0
     assert shell.run("set", "b:A", "@hourly").returncode == 0
 

@@ -124,6 +124,7 @@ VERBS: dict[str, Verb] = {
     "end stale": lambda store, run: end(store, NOBODY, Placement("unset"), now=NOW),
     "release": lambda store, run: store.at(NOW).runs.release([run]),
     "halt": lambda store, run: store.at(NOW).halt(),
+    "probe": lambda store, run: store.questions.find_refusal(),
     "acknowledge": lambda store, run: store.rewinds.acknowledge([Rewind(1.0, 2.0, 3.0)]),
     "forget": lambda store, run: store.timeline.forget(),
     "advance": lambda store, run: store.timeline.advance(NOW),

@@ -4,16 +4,17 @@
 -- given  instant; ahead: whether what is there is of a clock that was ahead; known: the instant up to which all was
 --        dispatched, as far as a dispatcher knows
 -- returns {'ok'}; and if something is noted, the instant to which the server went back, and the record
-local MOST = 100  -- that are kept
-local back, known = tonumber(call('ZSCORE', dispatched, 'until') or 0), given.known
+local MOST, LATEST = 100, 999999999999  -- that are kept; the last instant that a record can have
+local score = tonumber(call('ZSCORE', dispatched, 'until') or 0)
+local back, known = math.max(0, math.min(score, LATEST)), given.known
 if given.ahead and back > given.instant then back, known = given.instant, back end
-local score = {given.ahead and 'CH' or 'GT', stamp(given.instant), 'until'}
+local change_of = {given.ahead and 'CH' or 'GT', stamp(given.instant), 'until'}
 if not known or back > known - 0.001 then  -- less is lost by rounding
-  call('ZADD', dispatched, unpack(score))  -- and no more: it is done every second
+  call('ZADD', dispatched, unpack(change_of))  -- and no more: it is done every second
   return {'ok'}
 end
 local record = rewind_record_of(known)
 if call('HLEN', rewinds) < MOST then change('HSET', rewinds, {stamp(back), record}) end
 change('HINCRBY', counts, {'rewinds::', 1})
-change('ZADD', dispatched, score)
+change('ZADD', dispatched, change_of)
 return write({'ok', stamp(back), record})

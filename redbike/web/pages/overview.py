@@ -16,6 +16,7 @@ from redbike.web.site import SHOWN, Site
 
 # Where one sees more of a problem.
 PLACES = {
+    "server": "workers",
     "dead": "failures?as=list",
     "dispatchers": "workers",
     "overdue": "jobs?overdue=1",
