@@ -9,7 +9,7 @@ from redbike.cli.bike import find_embedded_server, open_when_up, start_server
 from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE
 from redbike.config import Config
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, RedbikeError
 from redbike.ping_urls import check_dispatcher_url
 from redbike.processes import leaving, streams, supervisor, watchdog
 from redbike.processes.child import SUPERVISED, watch_parent
@@ -23,6 +23,7 @@ PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there
 
 def dispatch(arguments: Arguments, config: Config) -> int:
     """Move due jobs to their queues, until halted."""
+    check_folder()
     watchdog.enable(os.environ, feeds=True)
     ping_url, schedules = _find_ping_url(arguments), _find_schedules(arguments)
     bike = open_when_up(config)
@@ -39,6 +40,7 @@ def work(arguments: Arguments, config: Config) -> int:
     """Run the jobs in the queues, in this process or in several, until halted."""
     concurrency = None if arguments["--concurrency"] is None else parse_count(arguments, "--concurrency")
     processes = parse_count(arguments, "--processes")
+    check_folder()
     if processes == 1:
         leaving.enable(None if SUPERVISED in os.environ else _make_own_command())
     watchdog.enable(os.environ, feeds=processes == 1)
@@ -56,6 +58,7 @@ def run_all(arguments: Arguments, config: Config) -> int:
     """Run a dispatcher and workers, until halted. Start the embedded server if that is the configured one."""
     processes = parse_count(arguments, "--processes")
     watchdog.enable(os.environ, feeds=False)
+    check_folder()
     spec = _require_worker(config)
     # The schedules of a class are in a file. Those of an instance are known as soon as it is imported.
     is_instance = find_instance(spec) is not None
@@ -74,6 +77,14 @@ def run_all(arguments: Arguments, config: Config) -> int:
     finally:
         if server and is_started:
             server.stop_if_unused()
+
+
+def check_folder() -> None:
+    """Raise `RedbikeError` if the current folder was deleted: worker classes and files are looked for in it."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise RedbikeError("the current folder does not exist any more") from None
 
 
 def _find_ping_url(arguments: Arguments) -> str | None:

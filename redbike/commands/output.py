@@ -6,6 +6,7 @@ import os
 import re
 import select
 import subprocess
+import threading
 import time
 from typing import IO
 
@@ -20,6 +21,7 @@ TAIL_LIMIT = 4 * 1024  # bytes of output that a failure shows
 CHUNK = 64 * 1024  # bytes
 PIPE_LIMIT = 1024 * 1024  # bytes that a pipe may hold
 POLL_INTERVAL = 0.25  # seconds between two checks whether a silent command has exited, on systems without pidfds
+MOST_LATE = 100  # commands whose output is read after their end, as processes are left behind
 MAX_WAIT = 1e6  # seconds, as a poll takes milliseconds in 32 bits
 
 PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
@@ -46,19 +48,41 @@ class Output:
         self._is_at_end = False
         self._partial = b""
         self._log_left = LOG_LIMIT
-        self._received = self._logged = 0
+        self._received = self._logged = self._late = 0
 
     def __enter__(self) -> "Output":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._drain()
-        self._pipe.close()
+        is_dry = self._drain()
         self._close_pidfd()
+        if self._is_at_end or not is_dry:
+            self.close()
+        else:
+            # A process that is left behind goes on. If nobody read its output, that would kill it.
+            _late.add(self)
+
+    def fileno(self) -> int:
+        """Return the descriptor from which the output is read."""
+        return self._pipe.fileno()
+
+    def close(self) -> None:
+        """Log what is left, and read no more."""
+        self._pipe.close()
         if self._partial:
             self._log(self._partial)
         if self._received > self._logged:
             log.info("%s: … %d bytes more were left out", self.jobid, self._received - self._logged)
+
+    def read_late(self) -> bool:
+        """Read once what a process prints that its command has left behind; return False at the end.
+
+        That is also after `PIPE_LIMIT` bytes: one that prints for ever must not keep this process busy.
+        """
+        chunk = os.read(self.fileno(), CHUNK)
+        self._feed(chunk)
+        self._late += len(chunk)
+        return bool(chunk) and self._late < PIPE_LIMIT
 
     def read_until_exit(self, deadline: float) -> bool:
         """Read until the process has exited; return False if it has not by `deadline` (of the monotonic clock)."""
@@ -98,11 +122,13 @@ class Output:
             os.close(self._pidfd)
             self._pidfd = None
 
-    def _drain(self) -> None:
-        # The pipe may still have output of the command. A process that is left behind may go on printing for ever.
+    def _drain(self) -> bool:
+        """Read what is left of the output of the command; return False if a process prints for ever."""
         before = self._received
-        while self._received - before < PIPE_LIMIT and self.read(0):
-            pass
+        while self._received - before < PIPE_LIMIT:
+            if not self.read(0):
+                return True
+        return False
 
     def _feed(self, chunk: bytes) -> None:
         self._received += len(chunk)
@@ -120,6 +146,48 @@ class Output:
         if self._log_left > 0:
             log.info("%s: %s", self.jobid, text)
             self._logged += len(piece)
+
+
+class _LateOutput:
+    """Reads on after commands have ended, in a thread that starts with the first output; the last `MOST_LATE` count."""
+
+    def __init__(self) -> None:
+        self._outputs: list[Output] = []
+        self._changed = threading.Condition()
+        self._wake: tuple[int, int] | None = None
+        self._process = 0
+
+    def add(self, output: Output) -> None:
+        """Read `output` until its end."""
+        with self._changed:
+            if self._process != os.getpid():
+                self._process, self._outputs, self._wake = os.getpid(), [], os.pipe()
+                threading.Thread(target=self._read, name="redbike-late-output", daemon=True).start()
+            self._outputs.append(output)
+            assert self._wake is not None
+            os.write(self._wake[1], b"!")
+
+    def _read(self) -> None:
+        assert self._wake is not None
+        wake = self._wake[0]
+        while True:
+            with self._changed:
+                while len(self._outputs) > MOST_LATE:
+                    self._outputs.pop(0).close()
+                waiting = {output.fileno(): output for output in self._outputs}
+            poll = select.poll()
+            for descriptor in (wake, *waiting):
+                poll.register(descriptor, select.POLLIN)
+            for descriptor, _ in poll.poll():
+                if descriptor == wake:
+                    os.read(wake, CHUNK)
+                elif not waiting[descriptor].read_late():
+                    with self._changed:
+                        self._outputs.remove(waiting[descriptor])
+                    waiting[descriptor].close()
+
+
+_late = _LateOutput()
 
 
 def open_pidfd(pid: int) -> int | None:

@@ -4,7 +4,7 @@
 2. Each line of a child is printed after the child's name, unless it is a log of objects, which have it. If the reader
    is too slow, lines are dropped: no child ever waits for the reader.
 3. A child that ends by itself is restarted after a pause, whatever its exit status. If one was halted, no child is
-   restarted. If one cannot begin because of bad input, all are stopped.
+   restarted. If one cannot begin because of bad input, or because the current folder is gone, all are stopped.
 4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.processes.child`.
 5. Children that are named as `last`, such as a dispatcher, go on until all others have ended.
 6. A second signal ends the children at once: by a second SIGTERM, and a few seconds later by SIGKILL.
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, RedbikeError
 from redbike.processes import watchdog
 from redbike.processes.child import HALTED, NAME, RUNNING, STOP, SUPERVISED
 from redbike.processes.outlet import Lines, Outlet
@@ -101,6 +101,7 @@ class _Supervisor:
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.stopping = threading.Event()
         self.reason = ""
+        self.is_lost = False  # its folder was deleted
         self.status = 0
         self._stopped_at: float | None = None  # when the children were told to stop
         self._stop_lock = threading.Lock()
@@ -121,6 +122,8 @@ class _Supervisor:
                 threads[name].join()
             self._signals.put(0)
             signal_thread.join()
+        if self.is_lost:
+            raise RedbikeError("the current folder was deleted: no process can be started again")
         if self.reason:
             raise BadConfig(self.reason)
         return self.status
@@ -179,6 +182,10 @@ class _Supervisor:
                 return
             if end.status == BAD_INPUT and RUNNING not in end.reports:
                 self.reason = self.reason or f"{name} cannot begin: {end.reason or 'it did not say why'}"
+                self._stop()
+                return
+            if not _has_folder():
+                self.is_lost = True
                 self._stop()
                 return
             pause = FIRST_PAUSE if time.monotonic() - began > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
@@ -289,6 +296,13 @@ class _Reader(threading.Thread):
             if self._reports is not None:
                 self._received += os.read(self._reports, 1024)
         return self._received
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
 
 
 def _describe_exit(status: int) -> str:

@@ -28,6 +28,7 @@ from redbike.commands.output import LOG_LIMIT
 from redbike.commands.worker import Commands
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.state.run import Run
+from tests.waiting import wait_until
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -516,6 +517,16 @@ def test_a_process_left_behind_does_not_hold_the_worker(work: Work, logged: Call
     (line,) = logged()
     # It is left alone: this fails if it is gone.
     os.kill(int(line.removeprefix("x:A: ")), signal.SIGKILL)
+
+
+def test_a_process_left_behind_may_print_later(work: Work, tmp_path: Path, logged: Callable[[], list[str]]) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    line = f"sh -c '(read line < {gate}; echo late; /bin/echo \"$line\"; echo done > {tmp_path}/done) & echo first'"
+    assert work(line) is None
+    gate.write_text("later still\n")
+    wait_until((tmp_path / "done").exists)
+    wait_until(lambda: logged() == ["x:A: first", "x:A: late", "x:A: later still"])
 
 
 def test_a_process_left_behind_that_prints_for_ever_does_not_hold_the_worker(work: Work) -> None:

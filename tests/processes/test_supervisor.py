@@ -2,7 +2,9 @@
 
 import os
 import resource
+import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -55,6 +57,32 @@ class Worker(RoundRobin):
     def timeout(self, queue_name):
         return 1000.0
 """
+
+
+@pytest.mark.parametrize("is_gone_before", [True, False])
+def test_in_a_deleted_folder_up_ends_with_one_line(jobs, is_gone_before):
+    folder, log = jobs.folder, jobs.folder / "log"
+    jobs.folder = folder / "gone"
+    jobs.folder.mkdir()
+    (jobs.folder / "jobs.py").write_text(WORKER)
+    script = "rmdir ../gone; exec" if is_gone_before else "exec"
+    if is_gone_before:
+        (jobs.folder / "jobs.py").unlink()
+    command = " ".join(jobs.command(("up", "\"jobs:Worker('A')\"")))
+    with open(log, "w") as file:
+        up = subprocess.Popen(["sh", "-c", f"{script} {command}"], cwd=jobs.folder, env=jobs.environment, stderr=file)
+    try:
+        if not is_gone_before:
+            worker = worker_of(up.pid)
+            wait_until(lambda: len(jobs.bike.workers()) == 2)
+            shutil.rmtree(jobs.folder)
+            os.kill(worker, signal.SIGKILL)
+        assert up.wait(30) == 1
+    finally:
+        up.kill()
+    lines = [line for line in log.read_text().splitlines() if "folder" in line]
+    assert len(lines) == 1, log.read_text()
+    assert "started again in" not in log.read_text()
 
 
 def start_up(jobs, *more):
