@@ -344,6 +344,7 @@ def asks(bike, helper):
     assert other.client.zcard(other.keys.requests) == 10_000
     assert bike.set("broken:A", "NOW")
     assert not bike.set("bad:A", "every day")
+    assert len(list(bike.load([("bad:A", "every day")], mark_bad=True))) == 1
     assert [ok for _, ok in bike.set_many([("two:A", "NOW"), ("two:A", "EVERY:1h")])] == [True] * 2
     rows = [("two:A", "EVERY:1h"), ("row:A", "EVERY:1h", {"retries": 5})]
     assert str(bike.sync(rows, prune=True)) == "1 added, 1 unchanged"

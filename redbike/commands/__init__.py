@@ -59,9 +59,9 @@ Without ``shell``, a command line is split into words like in a shell, but no sh
 ``shell``, or write ``sh -c '…'``. ``%`` has no special meaning either: write ``%`` for the ``\\%`` of a crontab.
 
 A command gets its job id and due time (epoch seconds) as the environment variables ``REDBIKE_JOBID`` and
-``REDBIKE_DUE``. No part of a job id becomes part of a command line, so a shell never reads one as code. The variables
-``REDBIKE_URL``, ``REDIS_URL``, ``REDBIKE_DISPATCHER_PING_URL`` and ``REDBIKE_WEB_TOKEN`` are not passed on, as they may
-contain secrets.
+``REDBIKE_DUE``; ``REDBIKE_KEY`` is unique to an occurrence, and the same in each try of it. No part of a job id becomes
+part of a command line, so a shell never reads one as code. The variables ``REDBIKE_URL``, ``REDIS_URL``,
+``REDBIKE_DISPATCHER_PING_URL`` and ``REDBIKE_WEB_TOKEN`` are not passed on, as they may contain secrets.
 
 - Exit status 0: the run has succeeded.
 - Exit status 75 (``EX_TEMPFAIL``) with ``CONTINUE``: the run has succeeded, and the job is due again after

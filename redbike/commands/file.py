@@ -13,7 +13,7 @@ from redbike.config import CHOICES
 from redbike.errors import BadConfig
 from redbike.options import read_choice
 
-RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE")
+RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
 MAX_SECONDS = 1e8
 MAX_RETRIES = 1_000_000
 KEYS = (

@@ -7,20 +7,16 @@ import tempfile
 from collections.abc import Iterator
 
 from redbike.commands.file import Command
+from redbike.state.run import Run, format_due
 
 SECRETS = (b"REDBIKE_URL", b"REDIS_URL", b"REDBIKE_DISPATCHER_PING_URL", b"REDBIKE_WEB_TOKEN")
 
 
-def make_environment(command: Command, jobid: str, due: float) -> dict[bytes, bytes]:
-    """Return the environment for a run of `command` that was due at `due`, in epoch seconds."""
-    own = {b"REDBIKE_JOBID": jobid.encode(), b"REDBIKE_DUE": format_timestamp(due).encode()}
+def make_environment(command: Command, jobid: str, run: Run) -> dict[bytes, bytes]:
+    """Return the environment of `command` for a run; a class may give it the `jobid` of another one."""
+    own = {b"REDBIKE_JOBID": jobid, b"REDBIKE_DUE": format_due(run.due), b"REDBIKE_KEY": run.key}
     inherited = {name: value for name, value in os.environb.items() if command.inherits and name not in SECRETS}
-    return {**inherited, **command.env, **own}
-
-
-def format_timestamp(due: float) -> str:
-    """Return epoch seconds as a shell can calculate with them: a whole number has no fraction."""
-    return f"{due:.6f}".rstrip("0").rstrip(".")
+    return {**inherited, **command.env, **{name: value.encode() for name, value in own.items()}}
 
 
 @contextlib.contextmanager

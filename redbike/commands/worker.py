@@ -109,7 +109,7 @@ class Commands(RoundRobin):
         name = make_name(os.path.realpath(self._path), run.prefix, jobid)
         with hold_lock(name, deadline, jobid, lambda: run.cancelled) as lock:
             with (
-                start_command(command, jobid, run.due, lock) as group,
+                start_command(command, jobid, run, lock) as group,
                 Output(group.process, jobid, command.output) as output,
             ):
                 is_in_time = self._wait_for_end(run, group, output, deadline)
@@ -224,10 +224,10 @@ class Commands(RoundRobin):
         return False
 
 
-def start_command(command: Command, jobid: str, due: float, lock: JobLock) -> ProcessGroup:
+def start_command(command: Command, jobid: str, run: Run, lock: JobLock) -> ProcessGroup:
     """Start `command`, which inherits `lock`. Raise `CommandFailed` if it cannot be started."""
     ensure_reaping()
-    env = make_environment(command, jobid, due)
+    env = make_environment(command, jobid, run)
     try:
         with open_input(command.input) as stdin:
             group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin)

@@ -32,7 +32,7 @@ SHELL, PATH = "/bin/sh", "/usr/bin:/bin"
 # What cron itself sets, whatever the system says.
 OWN = ("HOME", "LOGNAME", "PATH", "SHELL")
 USABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-RESERVED = ("REDBIKE_JOBID", "REDBIKE_DUE")
+RESERVED = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
 
 Settings = dict[str, str]  # of a command, as the INI file has them
 

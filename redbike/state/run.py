@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -12,6 +13,12 @@ LEASE = 12.0  # seconds without a heartbeat after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
 AHEAD = 60.0  # seconds by which a clock must have been ahead to be named: less is soon over
 SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
+SAFE = "".join(char for char in map(chr, range(33, 127)) if char != "%")  # what a key has of a job id as it is
+
+
+def format_due(due: float) -> str:
+    """Return epoch seconds with all their digits, as people and shells calculate with them: 1000.25, 1000."""
+    return f"{due:.6f}".rstrip("0").rstrip(".")
 
 
 @dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
@@ -52,6 +59,14 @@ class Run:
     def attempt(self) -> int:
         """The number of this try of the same occurrence, from 1."""
         return 1 + self.tries
+
+    @property
+    def key(self) -> str:
+        """What no other occurrence of any job has, the same in each try of this one: its job id and its due time.
+
+        It is ASCII, as a header of a request needs; what is not, and blanks and ``%``, stand there as in a URL.
+        """
+        return f"{urllib.parse.quote(self.jobid, SAFE)}@{format_due(self.due)}"
 
     @property
     def goes_on_after(self) -> float:

@@ -67,6 +67,7 @@ def test_the_environment_of_cron_has_nothing_of_the_workers(
         "PATH": "/usr/bin:/bin",
         "REDBIKE_DUE": "1000000000",
         "REDBIKE_JOBID": "x:A",
+        "REDBIKE_KEY": "x:A@1000000000",
         "SHELL": "/bin/sh",
     }
 

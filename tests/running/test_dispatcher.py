@@ -374,7 +374,7 @@ def test_catchup_none_skips_what_was_missed(store, tmp_path, kept):
 def test_catchup_none_gives_nothing_up_because_of_a_restart(store, gap, is_skipped):
     now = store.timeline.read_dispatched()[0]
     store.timeline.advance(now - gap)
-    set_job(store.at(now - gap - 1), "job:A", "EVERY:1000@0.0", now - gap / 2)
+    set_job(store.at(now - gap - 1), "job:A", f"EVERY:1000@{now - gap / 2:.6f}", now - gap / 2)
     Dispatcher(store, Settings(catchup="none")).skip_missed()
     state = store.questions.inspect(["job:A"])[0]
     assert (state.timeline > now, state.skipped) == (is_skipped, {"missed": 1} if is_skipped else {})
