@@ -52,6 +52,11 @@ def quote(value: object) -> str:
         return f"{value:#x}"[:80]
 
 
+def name_number(number: float, noun: str) -> str:
+    """Return how many there are of something: ``1 job``, ``1,200 jobs``."""
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+
+
 def _get_name(error: BaseException) -> str:
     return clip(str(type.__getattribute__(type(error), "__name__")))
 

@@ -20,6 +20,7 @@ from redbike.cli.tables import (
 )
 from redbike.schedule.forecast import NOTHING, Clock
 from redbike.state.overview import Job
+from redbike.texts import name_number
 from redbike.watching.glance import View
 from redbike.watching.health import MAX_LAG, judge
 
@@ -62,7 +63,8 @@ def _describe(view: View, clock: Clock) -> Iterator[Text]:
     rate = sum(queue.rate or 0 for queue in glance.queues)
     total = glance.total
     numbers = (
-        f"{total.jobs:,} jobs, {total.paused:,} paused, {total.failing:,} failing; {rate:,} runs in the last minute; "
+        f"{name_number(total.jobs, 'job')}, {total.paused:,} paused, {total.failing:,} failing; "
+        f"{name_number(rate, 'run')} in the last minute; "
         f"lag {health.figures['lag']:.1f} s"
     )
     if health.is_well:

@@ -11,6 +11,7 @@ from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
 from redbike.cli.rows import find_format
+from redbike.commands.worker import NO_TIMEOUT
 from redbike.config import Config
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.redbike import Redbike
@@ -116,7 +117,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
     if worker := job.get("worker"):
         yield "worker", _show(worker)
     if "deadline" in job:
-        yield "deadline", clock.name(job["deadline"])
+        is_limited = job["deadline"] - job["working_since"] < NO_TIMEOUT - 1
+        yield "deadline", clock.name(job["deadline"]) if is_limited else "none"
     for name in ("failures", "losses"):
         if name in job:
             yield f"{name} in a row", str(job[name])

@@ -38,6 +38,7 @@ from redbike.state.run import Answer, EndedRun, Run
 from redbike.state.scripts import Call, Pipeline, Reply
 from redbike.state.store import Store
 from redbike.state.timeline import DueJob, Survey, is_ahead
+from redbike.texts import name_number
 
 log = logging.getLogger("redbike.dispatcher")
 
@@ -175,7 +176,7 @@ class Dispatcher:
             found.append((jobid, due, name))
         if errors:
             first, reason = errors[0]
-            more = f" and {len(errors) - 1} more jobs" if len(errors) > 1 else ""
+            more = f" and {name_number(len(errors) - 1, 'more job')}" if len(errors) > 1 else ""
             log.error("%s%s: no queue, to be tried again: %s", first, more, describe(reason))
         return found
 

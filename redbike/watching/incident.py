@@ -19,6 +19,7 @@ from redbike.state.journal import MOST_ENTRIES
 from redbike.state.log import LogEntry, localize
 from redbike.state.store import Store
 from redbike.state.workers import Process
+from redbike.texts import name_number
 from redbike.watching.unusual import WORDS, Unusual, judge_changes, judge_processes, judge_runs
 
 MOST_FAILURES, MOST_CHANGES, MOST_RUNS = 1000, 2000, 5000
@@ -135,7 +136,7 @@ def _add_process(incident: Incident, process: Process) -> None:
     if incident.since <= process.since <= incident.until:
         incident.add(Moment(process.since, Lane.PROCESSES, f"the {process.kind} {process.id} began"))
     if process.state == "lost" and incident.since <= process.seen <= incident.until:
-        jobs = f", with {len(process.jobs)} runs" if process.jobs else ""
+        jobs = f", with {name_number(len(process.jobs), 'run')}" if process.jobs else ""
         incident.add(Moment(process.seen, Lane.PROCESSES, f"the {process.kind} {process.id} was lost{jobs}"))
 
 

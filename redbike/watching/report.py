@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from redbike.schedule.moments import END_OF_TIME
-from redbike.texts import escape
+from redbike.texts import escape, name_number
 from redbike.watching.incident import Incident, Lane, Moment
 
 LONG = 300  # characters of a line
@@ -55,7 +55,8 @@ def tell_first(incident: Incident, zone: str) -> str:
 def tell_skipped(incident: Incident) -> str:
     """Return what was skipped of the jobs that failed or were changed."""
     said = ", ".join(f"{number:,} {reason}" for reason, number in sorted(incident.skipped.items()))
-    return f"Of the {incident.concerned:,} jobs that failed or were changed, occurrences skipped so far, ever: {said}"
+    jobs = name_number(incident.concerned, "job")
+    return f"So far, these occurrences of the {jobs} that failed or changed then were skipped, at any time: {said}"
 
 
 def clean(line: str) -> str:

@@ -96,9 +96,8 @@ def judge_changes(changes: Iterable[LogEntry], failure: Unusual | None) -> Unusu
         return None
     last = max(near, key=lambda each: each.time)
     what = last.jobid or last.detail or "everything"
-    because = (
-        f"{last.who} did {last.action} ({what}), and {format_length(failure.time - last.time)} later {failure.because}"
-    )
+    later = f"{format_length(failure.time - last.time)} later {failure.because}"
+    because = f"{last.who} used {last.action} on {what}, and {later}"
     return Unusual(last.time, 2, because, last.jobid, last.who)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from redbike.state.history import PastRun
+from redbike.texts import name_number
 from redbike.watching.durations import Durations
 from redbike.watching.heat import LEVELS, Strip
 from redbike.web.rendering import show_number, show_took
@@ -24,7 +25,8 @@ def draw_hour(points: Sequence[Point], now: float) -> Markup:
         return Markup('<span class="empty">{}</span>').format("not known yet")
     most, total = max(point.rate for point in known), sum(point.ended for point in known)
     minutes = round((known[-1].end - known[0].start) / 60)
-    label = f"{show_number(total)} runs in {minutes} minutes, at most {show_number(most)} a minute"
+    length = name_number(minutes, "minute") if minutes else "less than a minute"
+    label = f"{name_number(total, 'run')} in {length}, at most {show_number(most)} a minute"
     bars = Markup("").join(_draw_bar(point, now, most) for point in known)
     return Markup('<svg class="hour" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
         WIDTH, HEIGHT, label, bars
@@ -45,7 +47,7 @@ def draw_runs(runs: Sequence[PastRun], durations: Durations) -> Markup:
     shown = list(enumerate(runs[:MOST_RUNS]))[::-1]
     counts = Counter(run.outcome.value for _, run in shown)
     label = (
-        f"The last {len(shown)} runs, the newest on the right: "
+        f"The last {name_number(len(shown), 'run')}, the newest on the right: "
         f"{', '.join(f'{number} {outcome}' for outcome, number in counts.most_common())}; "
         f"the longest took {show_took(durations.longest)}"
     )

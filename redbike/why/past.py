@@ -6,6 +6,7 @@ from redbike.schedule.forecast import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
 from redbike.state.history import PastRun
 from redbike.state.log import LogEntry, localize
+from redbike.texts import name_number
 from redbike.why.now import explain_pause, explain_waiting
 from redbike.why.situation import ENDS, Situation, describe_drop
 
@@ -90,7 +91,9 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
         detail = f" ({localize(pause.detail, clock.name)})" if pause.detail else ""
         return f"{was_due}, and did not run: {pause.who} had paused it at {clock.name(pause.time)}{detail}."
     skipped = ", ".join(f"{number:,} {reason}" for reason, number in job.skipped.items())
-    also = f" Of its occurrences were skipped so far: {skipped}." if skipped else ""
+    number = sum(job.skipped.values())
+    also = f" So far, {name_number(number, 'occurrence')} of it {'was' if number == 1 else 'were'} skipped: {skipped}."
+    also = also if number else ""
     if situation.runs and due < situation.runs[-1].started:
         oldest = clock.name(situation.runs[-1].started)
         return f"{was_due}; it did not run, or that is not kept: the first run that is began at {oldest}.{also}"

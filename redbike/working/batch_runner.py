@@ -8,6 +8,7 @@ from typing import TypeVar
 from redbike.errors import RedbikeError
 from redbike.running.loop import Loop
 from redbike.state.run import LEASE, EndedRun
+from redbike.texts import name_number
 from redbike.working.batch import TOGETHER, UNTOLD, Batch, Watch
 from redbike.working.ends import Ends
 from redbike.working.heartbeat import Heartbeat
@@ -102,7 +103,8 @@ class BatchRunner:
                 self._ends.end(done, patience=LEASE)
                 words = self._source.release(rest, patience=LEASE) if rest else []
             except RedbikeError as error:
-                log.error("%d jobs could not be ended or given back, they will count as lost: %s", len(rest), error)
+                jobs = name_number(len(rest), "job")
+                log.error("%s could not be ended or given back, and will count as lost: %s", jobs, error)
                 return
             kept = [run for run, word in zip(rest, words, strict=True) if word == "kept"]
             for run in kept:

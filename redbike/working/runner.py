@@ -218,10 +218,10 @@ class Runner:
 
     def _place_by_error(self, run: Run, error: BaseException, settings: Settings) -> Placement:
         if isinstance(error, StopWork):
-            log.info("%s: stopped by its worker: %s", run.jobid, get_message(error))
+            log.info("%s: stopped by its worker%s", run.jobid, _say_why(error))
             return Placement("stop")
         if isinstance(error, UnsetJob):
-            log.info("%s: unset by its worker: %s", run.jobid, get_message(error))
+            log.info("%s: unset by its worker%s", run.jobid, _say_why(error))
             return Placement("unset")
         if run.cancelled:
             log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
@@ -232,7 +232,7 @@ class Runner:
         if isinstance(error, Again):
             return self._place_asked_again(run, error, settings)
         if isinstance(error, Overrun):
-            log.error("%s: gave up when its time was over: %s", run.jobid, get_message(error))
+            log.error("%s: gave up when its time was over%s", run.jobid, _say_why(error))
             return self._place_given_up(run, error, settings)
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, get_message(error))
@@ -260,3 +260,9 @@ class Runner:
         placement = replace(place_overrun(run, settings, run.now()), why="")
         failure = None if placement.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
         return replace(placement, failure=failure, error=describe(error))
+
+
+def _say_why(error: BaseException) -> str:
+    """Return the message of an exception as the end of a line; "" if it has none."""
+    message = get_message(error)
+    return f": {message}" if message else ""

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.commands.worker import NO_TIMEOUT
 from tests.cli.refused import check_refused
 from tests.terminal import plain, run_on_terminal
 from tests.verbs import take_one
@@ -107,6 +108,9 @@ def test_a_job_that_runs(bike, shell):
     assert lines[2].startswith("It runs since")
     assert fact(lines, "worker") == "web1:4711:OwnerOf1"
     assert fact(lines, "deadline").endswith(" UTC")
+    bike.set("endless:A", "NOW")
+    take_one(bike.store, [("work-A", NO_TIMEOUT)], f"{owner}2")
+    assert fact(show(shell, "endless:A"), "deadline") == "none"
 
 
 def test_the_same_facts_as_data(bike, shell):

@@ -56,6 +56,8 @@ def read(answer, status=200):
     """The page of an answer, which must be one of ours: no markup, script or style of anybody else."""
     assert answer.status_code == status, answer.text[:2000]
     page = Page(answer.text)
+    # A sentence that follows another one without a blank; ids and names have no blank behind them.
+    assert not re.search(r"[a-z)\d]\.[A-Z\d][a-z]* [a-z]", page.text), page.words
     for tag, attributes in page.tags:
         assert tag in KNOWN or (tag, attributes.get("alt")) == ("img", ""), f"<{tag}>"
         assert not [name for name in attributes if name.startswith("on") or name == "style"]

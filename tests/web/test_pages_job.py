@@ -23,7 +23,7 @@ def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
     assert "At 03:30" in found.words
     assert "Europe/Berlin; it is" in found.words
     assert "work-A" in found.words
-    assert "waits for its time" in found.words
+    assert "waits for its time; last change " in found.words
     assert "It is not due until" in found.words
     [coming] = [number for number, (tag, a) in enumerate(found.tags) if a.get("id") == "coming"]
     assert [tag for tag, _ in found.tags[coming + 1 :]][:5] == ["h2", "ol", "li", "time", "span"]

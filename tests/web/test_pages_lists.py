@@ -63,7 +63,7 @@ def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike, monkeypatc
     assert sorted(found) == sorted([*(f"j{n:04}:A" for n in range(number)), "new:A"])
     failed = follow(page, "/runs?failed=1", "cursor=")
     assert sorted(jobid for each in failed for jobid in listed(each)) == [f"j{n:04}:A" for n in range(0, number, 100)]
-    assert f"of {number:,} jobs were looked at" in failed[-1].words
+    assert f"The runs of all {number:,} jobs were looked at; those" in failed[-1].words
 
 
 @pytest.fixture

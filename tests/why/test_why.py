@@ -323,7 +323,7 @@ def test_it_is_not_known_any_more(store):
         f"{at(900)}."
     )
     store.client.hset(store.keys.skipped, f"late:{JOB}", 1)
-    assert why(store, then=500.0).endswith(f"began at {at(900)}. Of its occurrences were skipped so far: 1 late.")
+    assert why(store, then=500.0).endswith(f"began at {at(900)}. So far, 1 occurrence of it was skipped: 1 late.")
 
 
 def test_no_dispatcher_was_there_or_only_the_counts_are_known(store):
@@ -335,7 +335,7 @@ def test_no_dispatcher_was_there_or_only_the_counts_are_known(store):
         why(store, then=1001.0) == f"{was_due} nothing is known of a run: it keeps none, or had no such schedule then."
     )
     store.client.hset(store.keys.skipped, f"missed:{JOB}", 3)
-    assert why(store, then=1001.0) == f"{was_due} did not run. Of its occurrences were skipped so far: 3 missed."
+    assert why(store, then=1001.0) == f"{was_due} did not run. So far, 3 occurrences of it were skipped: 3 missed."
 
 
 def test_what_cannot_be_asked(store):

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from redbike import Redbike, RoundRobin, StopWork
+from redbike import Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config import Settings
 from redbike.texts import MAX_MESSAGE, describe, format_traceback
 from redbike.working.worker import Worker
@@ -114,6 +114,16 @@ def test_a_reason_to_stop_that_cannot_be_shown(store, caplog):
     Worker(store, Acting(raising(Silent())), Settings()).work_one()
     assert store.questions.inspect(["job:A"])[0].schedule == "STOP"
     assert "stopped by its worker: (its message cannot be shown: ValueError)" in caplog.text
+
+
+@pytest.mark.parametrize(("error", "said"), [(StopWork, "stopped"), (UnsetJob, "unset")])
+def test_a_line_without_a_reason_ends_without_a_colon(store, caplog, error, said):
+    caplog.set_level(logging.INFO)
+    for message in ("", "no more"):
+        set_job(store, "job:A", "CONTINUE", "now")
+        Worker(store, Acting(raising(error(message))), Settings()).work_one()
+    assert f"job:A: {said} by its worker" in caplog.messages
+    assert f"job:A: {said} by its worker: no more" in caplog.messages
 
 
 def test_a_message_of_fifty_megabytes_is_cut(shell, server_url):

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.schedule.forecast import Clock
+from redbike.texts import name_number
 from redbike.watching.agenda import Agenda
 from redbike.watching.heat import HOURS, Span, list_strips, make_grid
 from redbike.web.background import Report
@@ -55,6 +56,6 @@ def _draw(agenda: Agenda, span: Span, clock: Clock) -> list[tuple[str | None, in
     drawn = []
     for strip in list_strips(agenda, span):
         when = "" if strip.peak is None else f", at most {strip.most:,} from {clock.format(strip.peak)[:-3]} on"
-        words = f"{strip.runs:,} runs{when}"
+        words = f"{name_number(strip.runs, 'run')}{when}"
         drawn.append((strip.queue, strip.runs, draw_strip(strip, words), words))
     return drawn
