@@ -137,11 +137,17 @@ class AsyncRedbike:
 
     async def _call(self, action: Callable[[Redbike], T]) -> T:
         """Run `action` in a thread, and return what it returns."""
-        if self._is_closed:
+        if self._is_closed and not is_in_run():
             raise RedbikeError("this AsyncRedbike is closed")
         context = copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: context.run(lambda: action(self._open())))
+
+        def run() -> T:
+            return context.run(lambda: action(self._open()))
+
+        if self._is_closed:
+            # A job that still runs: the threads of the calls may have ended.
+            return await run_in_thread(run, "redbike-last-call")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     async def _call_alone(self, action: Callable[[Redbike], T]) -> T:
         """The same, in a thread of its own."""

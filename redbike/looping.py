@@ -1,16 +1,18 @@
 """The methods of `redbike.redbike.Redbike` that run jobs and loops, stop them, and close what was opened."""
 
+import inspect
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
+from functools import wraps
+from typing import Any, Self, TypeVar
 
 import redis
 
 from redbike.config import Settings
 from redbike.conversion.instants import InstantLike, read_instant
-from redbike.errors import BadConfig, ServerError
+from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.running.dispatcher import Dispatcher
 from redbike.running.own_loops import OwnLoops, Stay
 from redbike.serving.line import retire
@@ -22,6 +24,33 @@ from redbike.working.worker import Worker
 from redbike.working.worker_class import WorkerClass, check_concurrency, read_concurrency
 
 log = logging.getLogger("redbike")
+
+T = TypeVar("T")
+
+
+OPEN = ("stop", "close")  # what may be called of a closed one
+
+B = TypeVar("B", bound="Running")
+
+
+def refuse_when_closed(kind: type[B]) -> type[B]:
+    """Let the public methods of a class raise `RedbikeError` once an object is closed; its jobs may still call them."""
+    for name in dir(kind):
+        method = getattr(kind, name)
+        # A property is no function here, and neither is a class method.
+        if inspect.isfunction(method) and name not in OPEN and (name == "__enter__" or not name.startswith("_")):
+            setattr(kind, name, _refuse(method))
+    return kind
+
+
+def _refuse(method: Callable[..., T]) -> Callable[..., T]:
+    @wraps(method)
+    def call(self: "Running", /, *args: Any, **kwargs: Any) -> T:
+        if self._loops.is_closing and not is_in_run():
+            raise RedbikeError("this Redbike is closed")
+        return method(self, *args, **kwargs)
+
+    return call
 
 
 class Running:
@@ -46,8 +75,9 @@ class Running:
         self.close()
 
     def close(self) -> None:
-        """Stop the loops, wait for them, and close the connections. Twice does no harm; then do not use it any more.
+        """Stop the loops, wait for them, and close the connections; twice does no harm.
 
+        Further calls raise `RedbikeError`, but for those of jobs that still run.
         A job, and a signal handler in the thread of a loop, do not wait: the loop that ends last closes them. Other
         calls that are in flight complete, and `events` ends within a second or so. A client that you have passed stays
         open, and the embedded server goes on.

@@ -21,7 +21,7 @@ from redbike.errors import BadConfig, BadSchedule
 from redbike.keeping.fsck import fsck
 from redbike.keeping.repair import Repair
 from redbike.looking import Looking
-from redbike.looping import Running
+from redbike.looping import Running, refuse_when_closed
 from redbike.moving.rows import Source, get_name
 from redbike.options import JobOptions, read_changes
 from redbike.ping_urls import check_dispatcher_url
@@ -44,6 +44,7 @@ log = logging.getLogger("redbike")
 DEFAULTS = Settings()
 
 
+@refuse_when_closed
 class Redbike(Looking, Steering, Syncing, Running):
     """Schedules for the jobs under one prefix of one Redis server.
 

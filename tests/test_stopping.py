@@ -1,5 +1,6 @@
 """`stop` ends the loops of one object, each after its current job; `close` and ``with`` close what it opened."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from functools import partial
 import pytest
 import redis
 
-from redbike import Redbike, RoundRobin, Unreachable
+from redbike import AsyncRedbike, Redbike, RedbikeError, RoundRobin, Unreachable
 from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import ROOT
 from tests.running import loops
@@ -197,6 +198,61 @@ def test_close_waits_for_the_loops_of_other_threads(client, named):
     wait_until(lambda: not connections(client))
 
 
+CALLS = {
+    "set": ("job:A", "NOW"), "tell": ("job:A",), "work_one": (), "dispatch_due": (), "work": (), "dispatch": (),
+    "get_schedules": (), "set_many": ([("job:A", "NOW")],), "jobs": (), "run": ("job:A",), "health": (), "flush": (),
+}  # fmt: skip
+
+
+def test_a_closed_one_refuses_the_same_calls_in_both_classes(client, prefix):
+    bike, other = Redbike(Gate(), prefix, client), AsyncRedbike(Gate(), prefix, client)
+
+    async def call(name, given):
+        found = getattr(other, name)(*given)
+        return [each async for each in found] if hasattr(found, "__aiter__") else await found
+
+    async def main():
+        async with other:
+            pass
+        for name, given in CALLS.items():
+            with pytest.raises(RedbikeError, match="this AsyncRedbike is closed"):
+                await call(name, given)
+        with pytest.raises(RedbikeError, match="this AsyncRedbike is closed"):
+            await other.__aenter__()
+        other.stop()
+        await other.close()
+
+    asyncio.run(main())
+    bike.close()
+    for name, given in CALLS.items():
+        with pytest.raises(RedbikeError, match="this Redbike is closed"):
+            getattr(bike, name)(*given)
+    with pytest.raises(RedbikeError, match="this Redbike is closed"), bike:
+        pass
+    bike.stop()
+    bike.close()
+    assert bike.prefix == prefix
+
+
+def test_a_job_that_still_runs_may_go_on_calling(client, prefix):
+    class Follower(Gate):
+        def work(self, jobid):
+            super().work(jobid)
+            bike.set("next:A", "EVERY:1h")
+
+    worker = Follower()
+    bike = Redbike(worker, prefix, client)
+    threads, raised = start(bike.work)
+    bike.set("job:A", "NOW")
+    assert worker.begun.wait(60)
+    closing, _ = start(bike.close)
+    wait_until(lambda: bike._loops.is_closing)
+    worker.opened.set()
+    join([*threads, *closing])
+    assert raised == []
+    assert Redbike(worker, prefix, client).tell("next:A")["status"].startswith("TML")
+
+
 @pytest.mark.parametrize("concurrency", [None, 1, 2])
 def test_close_in_a_job_does_not_wait_for_itself(client, named, concurrency):
     worker = Acting()
@@ -241,21 +297,18 @@ def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, l
 @pytest.mark.parametrize("limit", LIMITS)
 def test_close_while_other_threads_go_on_calling(client, named, limit):
     for _ in range(2):
-        bike, done, is_over = named(Gate(), **limit), [], threading.Event()
+        bike, done = named(Gate(), **limit), []
 
-        def call(bike=bike, done=done, is_over=is_over):
-            while not is_over.is_set():
+        def call(bike=bike, done=done):
+            while True:
                 bike.set("job:A", "EVERY:1h@0")
                 done.append(len(list(bike.get_schedules())))
 
         threads, raised = start(call, call)
         wait_until(lambda done=done: len(done) > 10)
         bike.close()
-        number = len(done)
-        wait_until(lambda done=done, number=number: len(done) > number + 10)
-        is_over.set()
         join(threads)
-        assert raised == []
+        assert [str(error) for error in raised] == 2 * ["this Redbike is closed"]
         wait_until(lambda: not connections(client))
 
 
