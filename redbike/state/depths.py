@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redbike.serving.refusals import translate_errors
 from redbike.state.gates import Gates
@@ -25,6 +25,7 @@ class Queue:
     paused: float | None  #: since when the queue, or everything, is paused
     at_once: int | None  #: how many of its jobs may run at once
     rate: int | None  #: runs that ended in the last minute, up to 10 seconds more; None if nobody has asked for it
+    first: str = field(default="", compare=False)  #: the id of the job that waits longest
     late: int = 0  #: those of them that have waited for too long, if that was asked for; 1,000 are counted at most
 
 
@@ -49,14 +50,15 @@ class Depths:
         flying, everything = self._count_flying(), gates.get("")
         ended: Counter[str] | None = None if with_rates else Counter()
         found = []
-        for name, waiting, oldest, late, now in self._read(names, late_since):
+        for name, waiting, oldest, first, late, now in self._read(names, late_since):
             ended = self._journal.count_recent(now) if ended is None else ended
             pauses = [gate.pause for gate in (gates.get(name), everything) if gate and gate.pause]
             since = [pause.since for pause in pauses if pause.holds(now)]
             gate = gates.get(name)
             at_once = gate.at_once if gate else None
             rate = ended[name] if with_rates else None
-            found.append(Queue(name, waiting, oldest, flying[name], min(since, default=None), at_once, rate, late))
+            paused = min(since, default=None)
+            found.append(Queue(name, waiting, oldest, flying[name], paused, at_once, rate, first, late))
         return found
 
     def count_before(self, queue: str, jobid: str, most: int) -> int | None:
@@ -71,13 +73,14 @@ class Depths:
             place, length = pipeline.execute()
         return None if place is None else length - 1 - place
 
-    def _read(self, names: list[str], since: float | None) -> Iterator[tuple[str, int, float | None, int, float]]:
+    def _read(self, names: list[str], since: float | None) -> Iterator[tuple[str, int, float | None, str, int, float]]:
         given = {} if since is None else {"since": since, "most": MOST_LATE}
         for first in range(0, len(names), TOGETHER):
             page = names[first : first + TOGETHER]
             told = read_json(self._namespace.run("depths", page, **given)[1])
-            for name, waiting, oldest, late in zip(page, told["waiting"], told["oldest"], told["late"], strict=True):
-                yield name, waiting, parse_number(oldest), late, float(told["now"])
+            columns = (told[name] for name in ("waiting", "oldest", "first", "late"))
+            for name, waiting, oldest, jobid, late in zip(page, *columns, strict=True):
+                yield name, waiting, parse_number(oldest), jobid, late, float(told["now"])
 
     def _count_flying(self) -> Counter[str]:
         """Return how many jobs of each queue are in flight."""

@@ -155,7 +155,7 @@ def _check_queues(queues: Sequence[Queue], alive: Sequence[Process], now: float,
             continue
         waiting = f"{queue.queue} has {_count(queue.waiting, 'job')}"
         if not any(each.works(queue.queue) for each in alive):
-            yield f"{waiting} and no worker"
+            yield f"{waiting} and no worker{f' (first {queue.first})' if queue.first else ''}"
         elif queue.oldest_due is not None and now - queue.oldest_due > max_lag:
             yield f"{waiting}, the first of which has waited for {format_length(now - queue.oldest_due)}"
 

@@ -168,7 +168,7 @@ def test_a_queue_has_jobs_and_no_worker(store):
     sign(store, "worker", 2, queues=[QUEUE], now=NOW - RECENT - 1)
     assert check(store).is_well
     states.queue(store)
-    assert check(store, now=NOW).problems == (f"{QUEUE} has 1 job and no worker",)
+    assert check(store, now=NOW).problems == (f"{QUEUE} has 1 job and no worker (first {JOB})",)
     sign(store, "worker", 3, queues=["work-C", "…+7"])
     assert check(store, max_lag=NOW).is_well, "it may be one of the seven"
 
@@ -355,7 +355,7 @@ def test_the_facade_asks_by_its_own_settings(client, prefix):
     assert bike.health().problems == ("no dispatcher goes round",)
     bike.set(JOB, "EVERY:1h")
     run_job(bike.store, JOB)
-    assert f"{QUEUE} has 1 job and no worker" in bike.health(JOB, max_lag=1e9).problems
+    assert f"{QUEUE} has 1 job and no worker (first {JOB})" in bike.health(JOB, max_lag=1e9).problems
     assert bike.health("none*", max_lag=5).problems[-1] == "no job matches 'none*'"
     with pytest.raises(BadJobId):
         bike.health("a\nb")
