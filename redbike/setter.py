@@ -125,7 +125,7 @@ class Setter:
 
     def compute_first_due(self, schedule: Schedule, options: str, since: float, now: float) -> Due:
         """Return when a job with these options is due first whose occurrences count from `since`, by ``catchup``."""
-        return find_first_due(schedule, since, now, override(self.settings, options))
+        return find_first_due(schedule, since, now, override(self.settings, options))[0]
 
     def _set_chunk(
         self, chunk: list[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None

@@ -404,6 +404,44 @@ def test_what_waits_in_a_queue_runs_nothing_from_before_it_had_its_schedule(clie
     assert bike.tell("job:A")["skipped"] == {"withdrawn": 1}
 
 
+@pytest.mark.parametrize(
+    ("options", "runs", "skipped"),
+    [
+        ({"catchup": "last"}, 1, {"missed": 23}),
+        ({"catchup": "none"}, 0, {"missed": 24}),
+        ({"catchup": "all"}, 24, {}),
+        ({"catchup": "all", "catchup_limit": 5}, 5, {"missed": 19}),
+        ({"catchup": "all", "catchup_limit": 0}, 0, {"missed": 24}),
+        ({"catchup": "last", "grace": "3h"}, 1, {"missed": 2, "late": 21}),
+        ({"catchup": "all", "catchup_limit": 5, "grace": "3h"}, 3, {"missed": 19, "late": 2}),
+        ({"catchup": "none", "grace": "1s"}, 0, {"missed": 24}),
+    ],
+)
+@pytest.mark.parametrize("way", ["set", "again", "file"])
+def test_each_occurrence_since_the_instant_that_set_is_given_runs_or_is_counted(bike, options, runs, skipped, way):
+    now = bike.store.timeline.read_clock()
+    schedule = f"EVERY:1h@{now - 24.5 * 3600:.0f}"
+    if way == "again":
+        bike.set("job:A", schedule, **options)
+    if way == "file":
+        bike.sync([("job:A", schedule, options)], after=now - 24.5 * 3600)
+    else:
+        bike.set("job:A", schedule, after=now - 24.5 * 3600, **options)
+    while bike.work_one():
+        pass
+    told = bike.tell("job:A")
+    assert (len(bike.worker.worked), told.get("skipped", {})) == (runs, skipped)
+    assert told["next_run"] > now
+
+
+def test_what_stays_in_its_queue_has_skipped_nothing(bike):
+    now = bike.store.timeline.read_clock()
+    bike.set("job:A", "EVERY:1h@0", after=now - 7200)
+    bike.set("job:A", "EVERY:1h@0", after=now - 72000, catchup="none")
+    assert bike.tell("job:A")["queued_for"] < now
+    assert "skipped" not in bike.tell("job:A")
+
+
 @pytest.mark.parametrize(("catchup", "runs"), [("all", 4), ("last", 1)])
 def test_what_a_schedule_has_missed_when_it_is_set_during_a_run_runs_after_that(client, prefix, catchup, runs):
     bike = Redbike(Recorder(), prefix, client, catchup=catchup)

@@ -8,6 +8,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.state.jobs import Due
 from redbike.state.records import Streak
 from redbike.state.run import Placement, Run
+from redbike.words import Skip
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
@@ -45,18 +46,24 @@ def _queue_overlapped(placed: Placement, run: Run, schedule: Schedule, settings:
     return replace(placed, due=first, overlapped=placed.overlapped - late - 1, late=late, streak=streak)
 
 
-def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> Due:
-    """Return when a job is due first whose occurrences count from `since`: by ``catchup``, if some were missed."""
+def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> tuple[Due, dict[Skip, int]]:
+    """Return when a job is due first whose occurrences count from `since`: by ``catchup``, if some were missed.
+
+    Return how many are skipped before that, by reason, too. What is missed after that is counted at the end of its run.
+    """
     if schedule.is_immediate:
-        return "now"
+        return "now", {}
     due = schedule.next(since)
     if due is None or due > now or schedule.runs_once:
-        return due
+        return due, {}
     if settings.catchup == "none":
-        return schedule.next(now)
+        return schedule.next(now), {Skip.MISSED: count_given_up(schedule, due, now)}
+    surplus = 0
     if settings.catchup == "all":
-        due = pass_over(schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit, schedule, due)
-    return pass_late(schedule, due, now, settings)
+        surplus = max(0, schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit)
+        due = pass_over(surplus, schedule, due)
+    first, late = pass_late_ones(schedule, due, now, settings)
+    return first, {reason: number for reason, number in ((Skip.MISSED, surplus), (Skip.LATE, late)) if number}
 
 
 def pass_late(schedule: Schedule, due: float | None, now: float, settings: Settings) -> float | None:

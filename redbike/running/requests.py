@@ -43,7 +43,7 @@ class Request:
         schedule = apply_options(self.schedule, self.jobid, options)
         # If the user has not said from when, a one-off that is past is due at once.
         since = float("-inf") if schedule.runs_once and not self.is_given else self.since
-        due = find_first_due(schedule, since, self.now, override(settings, options))
+        due, skipped = find_first_due(schedule, since, self.now, override(settings, options))
         # A one-off that is never due would be, wherever its text is set again.
         text = Stop.text if due is None and schedule.runs_once else schedule.text
         keeps = not self.is_given and not schedule.is_command
@@ -65,4 +65,5 @@ class Request:
             data=self.changes.data,
             group=self.membership,
             paused=self.paused,
+            skipped=skipped,
         )

@@ -10,6 +10,7 @@ from redbike.errors import BadJobId
 from redbike.state.namespace import PAGE, STEP, Namespace, make_tag, number_queues
 from redbike.state.records import decode
 from redbike.state.scripts import Call, Reply
+from redbike.words import Skip
 
 Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
 
@@ -34,6 +35,7 @@ class JobToSet:
     data: str | None = None  # JSON; None leaves them as they are, "" is none
     group: str | None = None  # the record of whose row it is; None leaves it as it is, "" is none
     paused: str = ""  # the record of the pause that a job that is new has at once
+    skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences before `due` that do not run, by reason
 
 
 class Refused(NamedTuple):
@@ -187,9 +189,9 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
             given[name] = True
     if job.anchor_span is not None:
         given["span"] = job.anchor_span
-    for name in ("known", "paused"):
-        if text := getattr(job, name):
-            given[name] = text
+    for name in ("known", "paused", "skipped"):
+        if value := getattr(job, name):
+            given[name] = value
     for name in ("options", "data", "group"):
         # Without a value they are removed.
         if (text := getattr(job, name)) is not None:

@@ -11,6 +11,7 @@
 --          known: the options for which its due time was computed; options: what becomes of them, or false;
 --          moves: whether that changes the due times of the schedule; data: the same as options, but unconditionally
 --          group: the record of whose row it is, or false
+--          skipped: {reason: how many occurrences before the due time do not run}
 --          paused: the record of the pause that a job that is new has at once, with nothing held
 --          stays: if there is such a job, only its options, data and group are set
 --          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
@@ -45,7 +46,7 @@ local function wait_until(due, job)  -- or, with nil, for nothing any more
   if due then note(waits, stamp(due), job.id) else change('ZREM', timeline, {job.id}) end
 end
 
-local function set_in_flight(job, run, due, same)
+local function set_in_flight(job, run, due, same)  -- returns whether nothing has become of it
   local owed, missed = run.next:find('^due:'), run.next:find('^from:')
   local at_once, given_up = due and due <= now and job.once, owed or missed
   if at_once and not job.pause then
@@ -65,12 +66,13 @@ local function set_in_flight(job, run, due, same)
   if given_up then count(WITHDRAWN, job.id, 1) end
   change('HSET', running, {job.id, record_of(run)})
   if call('HEXISTS', statuses, job.id) == 0 then mark(job.id, WRK) end  -- it was unset during the run
+  return given_up == false
 end
 
-local function set_idle(job, due, place, same, known)
+local function set_idle(job, due, place, same, known)  -- returns whether it stays in its place
   local held = job.pause and tonumber(job.pause.due)
   local waited = held and event_of(call('HGET', statuses, job.id)) == ENQ  -- in a queue, until the job was paused
-  if (waited or place) and due and same then return end
+  if (waited or place) and due and same then return true end
   if held and (waited or held <= now) then count(WITHDRAWN, job.id, 1) end
   local home = queue[job.queue]
   if place then
@@ -145,7 +147,9 @@ for i, job in ipairs(given.jobs) do
     note(texts, id, job.schedule)
     calm[#calm + 1] = id
     if job.paused and not before[i] then pause_at_once(job) end
-    if run then set_in_flight(job, run, due, same) else set_idle(job, due, home, same, before[i]) end
+    local stayed
+    if run then stayed = set_in_flight(job, run, due, same) else stayed = set_idle(job, due, home, same, before[i]) end
+    for reason, number in pairs(not stayed and job.skipped or {}) do count(reason, id, number) end
   end
 end
 if is_repeated() then return reply end  -- it must not start a second run
