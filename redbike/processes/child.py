@@ -57,7 +57,8 @@ def _watch(lifeline: int, output: int, parent: int) -> None:
     except OSError:
         while os.getppid() == parent:
             time.sleep(INTERVAL)
-    signals.tell(signal.SIGTERM)
+    if not signals.tell(signal.SIGTERM):
+        os.kill(os.getpid(), signal.SIGTERM)
     with contextlib.suppress(OSError):
         while os.read(output, 65536):
             pass

@@ -279,12 +279,15 @@ class SignalHandlers:
             os.close(reader)
 
 
-def tell(number: int) -> None:
-    """Act in any thread as on a signal, though nothing has sent it; a job may ignore the signal itself."""
-    if _active:
-        _active[-1].tell(number)
-    else:
-        os.kill(os.getpid(), number)
+def tell(number: int) -> bool:
+    """Act in any thread as on a signal, though nothing has sent it: a job may ignore the signal itself.
+
+    Return whether somebody handles it. If not, nothing is done: the process may be at its end.
+    """
+    for handlers in _active[-1:]:
+        handlers.tell(number)
+        return True
+    return False
 
 
 def forget_wishes() -> list[int]:

@@ -1,7 +1,9 @@
 """The dispatcher of `up` goes on until its last worker has ended."""
 
+import signal
 import time
 
+from redbike.processes import signals
 from tests.waiting import wait_until
 
 WORKER = """
@@ -33,3 +35,8 @@ def test_what_comes_due_while_the_last_worker_ends_is_dispatched(jobs):
     assert lines[0].startswith("work-1"), lines
     assert [line for line in lines if line.startswith("dispatch")]
     assert jobs.bike.workers() == []
+
+
+def test_a_word_of_the_supervisor_that_comes_at_the_end_of_a_process_does_not_kill_it():
+    """It still has to sign off, when nothing handles signals any more."""
+    assert not signals.tell(signal.SIGTERM)
