@@ -98,6 +98,16 @@ def test_a_timefile_for_an_empty_server_is_as_it_should_be(store, tmp_path):
     assert tell(store) == []
 
 
+@pytest.mark.parametrize(("ahead", "is_told"), [(30, False), (90, True)])
+def test_a_clock_that_was_ahead_is_told_unless_that_is_soon_over(store, ahead, is_told):
+    store.timeline.advance(store.timeline.read_clock() + ahead)
+    dispatcher = Dispatcher(store, Settings())
+    keep_time(dispatcher, dispatcher)
+    dispatcher.close()
+    assert len(tell(store)) == is_told
+    assert store.timeline.read_dispatched()[1] <= store.timeline.read_clock()
+
+
 def test_a_damaged_record_is_named_and_removed(bike):
     bike.store.client.hset(bike.store.keys.rewinds, "yesterday", "nobody knows")
     assert "holds 'yesterday', which is no instant to which the server went back" in next(bike.fsck())

@@ -5,9 +5,10 @@
 --        dispatched, as far as a dispatcher knows
 -- returns {'ok'}; and if something is noted, the instant to which the server went back, and the record
 local MOST, LATEST = 100, 999999999999  -- that are kept; the last instant that a record can have
+local SOON = 60  -- seconds by which a clock was ahead that are soon over: two servers may differ by some
 local score = tonumber(call('ZSCORE', dispatched, 'until') or 0)
 local back, known = math.max(0, math.min(score, LATEST)), given.known
-if given.ahead and back > given.instant then back, known = given.instant, back end
+if given.ahead and back > given.instant + SOON then back, known = given.instant, back end
 local change_of = {given.ahead and 'CH' or 'GT', stamp(given.instant), 'until'}
 if not known or back > known - 0.001 then  -- less is lost by rounding
   call('ZADD', dispatched, unpack(change_of))  -- and no more: it is done every second
