@@ -113,6 +113,13 @@ class Gates:
         pages = (jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE))
         self._namespace.scripts.run_all(self._namespace.pack("occupy", [name], jobs=page) for page in pages)
 
+    def reserve(self, name: str, tag: str, jobid: str, seconds: float) -> bool:
+        """Keep a place of the queue `name` for so many seconds, for a run that has overrun and whose function goes on.
+
+        0 gives it back. Return False if the queue has no limit at once.
+        """
+        return bool(self._namespace.run("reserve", [name], run=f"{tag} {jobid}", seconds=seconds)[0] == "ok")
+
     def _list_flying(self, name: str) -> list[str]:
         client, key = self._namespace.client, self._namespace.keys.running
         with translate_errors():

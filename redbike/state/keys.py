@@ -83,7 +83,8 @@ timeline, ``due:TIME`` a further run that is owed when this one ends.
 A gate is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
 ``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
 so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
-class has set these limits, and no operator.
+class has set these limits, and no operator. ``held``: until when each function that goes on after
+its run has overrun counts for ``at_once``, by the tag and the job; its worker puts that off again and again.
 
 A streak has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its occurrence was
 tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant after which the

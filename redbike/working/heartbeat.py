@@ -38,6 +38,7 @@ class Heartbeat:
         self._cancel = cancel
         self._report_stuck = stuck
         self._going_on: dict[tuple[str, str], Run] = {}  # they have no heartbeat any more, but have not ended
+        self._reserved: dict[tuple[str, str], Run] = {}  # those of them that count for the limits of their queues
         self._reported: set[tuple[str, str]] = set()  # those of which `stuck` has heard
         self._runs: dict[tuple[str, str], Run] = {}  # by tag and job id
         self._changed = threading.Condition()
@@ -65,6 +66,7 @@ class Heartbeat:
                 self._reported.discard(key)
             if was_reported:
                 self._report_stuck(run)
+            self._give_back(key)
 
     def list_runs(self) -> list[Run]:
         """Return the runs for which it is sent."""
@@ -89,6 +91,8 @@ class Heartbeat:
 
     def _next_look(self, runs: list[Run]) -> float:
         waiting = [run.local_deadline + STUCK_AFTER for run in self._list_unreported()]
+        if self._reserved:
+            waiting.append(time.monotonic() + INTERVAL)
         if runs or waiting:
             return min([*map(self._find_due, runs), *waiting])
         # The run that woke the thread has ended. It does not rest at once, or else each of the next runs would wake it.
@@ -115,6 +119,25 @@ class Heartbeat:
         with self._changed:
             if self._runs.pop(key, None) is not None:
                 self._going_on[key] = run
+        if key not in self._going_on:
+            self._give_back(key)
+
+    def _reserve(self, run: Run) -> None:
+        """Let the function of `run`, which goes on, count for the limit of its queue, if that has one."""
+        if self._store.gates.reserve(run.queue, run.tag, run.jobid, LEASE):
+            self._reserved[run.tag, run.jobid] = run
+
+    def _give_back(self, key: tuple[str, str]) -> None:
+        if run := self._reserved.pop(key, None):
+            try:
+                self._store.gates.reserve(run.queue, run.tag, run.jobid, 0.0)
+            except RedbikeError as error:
+                log.debug("%s: its place in the queue is free in %g s: %s", run.jobid, LEASE, error)
+
+    def give_back(self) -> None:
+        """Let no function count any more for the limit of its queue: this process is about to end."""
+        for key in list(self._reserved):
+            self._give_back(key)
 
     def _look_for_stuck(self) -> None:
         for run in self._list_unreported():
@@ -130,10 +153,12 @@ class Heartbeat:
         if self._going_on:
             self._look_for_stuck()
         runs = list(self._runs.values())
-        if not runs:
+        if not (runs or self._reserved):
             return
         try:
-            for run, word in zip(runs, self._store.runs.heartbeat(runs), strict=True):
+            for run in list(self._reserved.values()):
+                self._reserve(run)
+            for run, word in zip(runs, self._store.runs.heartbeat(runs) if runs else (), strict=True):
                 if word == "ok" or (run.tag, run.jobid) not in self._runs:
                     continue
                 if word == "cancelled":
@@ -141,6 +166,8 @@ class Heartbeat:
                         self._cancel(run)
                     continue
                 if word == "overrun":
+                    # First: nobody is to take its place in between.
+                    self._reserve(run)
                     self._overrun(run)
                 else:
                     log.warning("%s: run %s is no longer this worker's", run.jobid, run.tag)

@@ -88,6 +88,7 @@ class Leaving:
     def _leave(self, first: Callable[[], None]) -> NoReturn:
         def last() -> None:
             first()
+            self._heartbeat.give_back()
             self._sign_off()
 
         leaving.leave(last, begins_again=self._is_replacing and not self._loop.is_told)

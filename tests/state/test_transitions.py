@@ -133,6 +133,7 @@ VERBS: dict[str, Verb] = {
     "open": lambda store, run: store.at(NOW).gates.open(QUEUE),
     "limit": lambda store, run: store.at(NOW).gates.limit(QUEUE, at_once=1, rate=(1, 60)),
     "occupy": lambda store, run: store.at(NOW).gates.occupy(QUEUE, [JOB]),
+    "reserve": lambda store, run: store.at(NOW).gates.reserve(QUEUE, run.tag, JOB, 10.0),
     "repair": lambda store, run: mend(store),
     "hold": lambda store, run: store.at(NOW).upkeep.repair_tag(run.tag, [JOB]),
     "adopt": lambda store, run: store.upkeep.adopt([JOB], {QUEUE: [JOB]}),

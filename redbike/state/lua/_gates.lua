@@ -4,7 +4,7 @@ local keeper
 local function gatekeeper(always)  -- nil if no queue has a gate, unless it is needed all the same
   if keeper or not always and call('HLEN', gates) == 0 then return keeper end
   local FIELDS = {
-    'since', 'until', 'ended', 'by', 'reason', 'paused', 'last', 'at_once', 'count', 'seconds', 'full_at', 'code'
+    'since', 'until', 'ended', 'by', 'reason', 'paused', 'last', 'at_once', 'count', 'seconds', 'full_at', 'code', 'held'
   }
   keeper = {KEPT = 86400}  -- seconds for which the last pause is remembered, for runs that came due during it
 
@@ -18,6 +18,10 @@ local function gatekeeper(always)  -- nil if no queue has a gate, unless it is n
       if type(gate[field]) ~= 'table' or not tonumber(gate[field].since) then gate[field] = nil end
     end
     if not gate.seconds then gate.count = nil end
+    for run, ends in pairs(type(gate.held) == 'table' and gate.held or {}) do
+      if type(ends) ~= 'number' then gate.held[run] = nil end
+    end
+    if type(gate.held) ~= 'table' or not next(gate.held) then gate.held = nil end
     return gate
   end
 
@@ -26,7 +30,7 @@ local function gatekeeper(always)  -- nil if no queue has a gate, unless it is n
     for _, field in ipairs(FIELDS) do
       local value = gate[field]
       if value ~= nil then
-        value = type(value) == 'table' and keeper.record_of(value) or cjson.encode(value)
+        value = type(value) == 'table' and field ~= 'held' and keeper.record_of(value) or cjson.encode(value)
         members[#members + 1] = '"' .. field .. '":' .. value
       end
     end
@@ -44,12 +48,21 @@ local function gatekeeper(always)  -- nil if no queue has a gate, unless it is n
     return seconds < gate.seconds + 1 and math.min(math.max(seconds, 0), gate.seconds) or 0
   end
 
+  local function reserved_of(gate)  -- how many places functions hold that go on after their runs
+    local number = 0
+    for _, ends in pairs(gate.held or {}) do number = number + (ends > now and 1 or 0) end
+    return number
+  end
+
   -- How many more jobs of a queue may be taken now, and when the next may be, if it is only its rate that forbids that.
   -- `taken` are those that were taken just now.
   local function room_of(name, gate, taken)
     if keeper.is_paused(gate) then return 0 end
     local room, first, last = math.huge, keeper.range_of_slots(name)
-    if gate.at_once then room = math.floor(gate.at_once) - call('ZLEXCOUNT', slots, first, last) - (taken or 0) end
+    if gate.at_once then
+      local flying = call('ZLEXCOUNT', slots, first, last) + (taken or 0)
+      room = math.floor(gate.at_once) - flying - reserved_of(gate)
+    end
     if not gate.count then return room end
     -- The bucket is full at `full_at`. Until then it lacks a token for each step.
     local step, lacks = gate.seconds / gate.count, lack_of(gate)

@@ -14,7 +14,10 @@ if not gate.count then gate.count, gate.seconds, gate.full_at = nil, nil, nil en
 -- What the old rate has used up fits into the new bucket at most.
 if gate.full_at then gate.full_at = math.min(gate.full_at, now + gate.seconds) end
 gate.code = given.code and (gate.at_once or gate.count) and true or nil
-if not gate.at_once then change('ZREMRANGEBYLEX', slots, {first, last}) end
+if not gate.at_once then
+  gate.held = nil
+  change('ZREMRANGEBYLEX', slots, {first, last})
+end
 if next(gate) then
   change('HSET', gates, {home.name, keeper.record_of(gate)})
 else
