@@ -175,7 +175,7 @@ def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
     bike.set("due:B", "EVERY:1h")
     client.zadd(bike.store.keys.timeline, {"due:B": 1000.0})
     bike.set("held:B", "EVERY:1h")
-    list(bike.load([("bad:B", "no schedule")], mark_bad=True))
+    bike.store.jobs.reject("bad:B")
     assert list(bike.pause("held:B", reason="no disk"))
     wanted = {
         "failed": Wanted(failed=True),
