@@ -160,7 +160,7 @@ class Looking:
         # Imported here, as this needs a package that is not always there.
         from redbike.watching.metrics import Figures
 
-        return Figures(lambda: self.store).format()
+        return Figures(lambda: self.store, self.settings.prefix).format()
 
     def agenda(
         self, *patterns: str, hours: float = 24, after: InstantLike | None = None, queue: str | None = None,

@@ -103,4 +103,4 @@ def test_the_figures_are_served(shell):
     with pytest.raises(urllib.error.HTTPError, match="503"):
         urllib.request.urlopen(url.replace("redbike-monitor:9199", f"127.0.0.1:{port}"), timeout=60)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-        assert b"redbike_up 1.0" in answer.read()
+        assert b'redbike_up{prefix="redbike"} 1.0' in answer.read()

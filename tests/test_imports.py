@@ -95,7 +95,8 @@ MODULES = {
     """,
 }
 # They tell the version, which users find in the package.
-EXCEPTIONS = {(module, "redbike.__init__") for module in ("redbike.cli.entry", "redbike.running.presence")}
+TELLING = "redbike.cli.entry", "redbike.running.presence", "redbike.watching.metrics"
+EXCEPTIONS = {(module, "redbike.__init__") for module in TELLING}
 # What is installed with the package, and what of it is imported: the data of time zones are only read, and the objects
 # of croniter and dateutil are taken where a program has imported these.
 REQUIRED = {

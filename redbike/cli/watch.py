@@ -65,7 +65,7 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
         from redbike.watching.metrics import KIND, Figures
     except ModuleNotFoundError as error:
         raise RedbikeError(f"metrics needs a package ({error}): install Redbike with its extra 'metrics'") from None
-    figures = Figures(lambda: open_to_look(config).store)
+    figures = Figures(lambda: open_to_look(config).store, config.settings.prefix)
     if address is None:
         print(figures.format(), end="")
         return FAILED if figures.problem else DONE

@@ -104,19 +104,21 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
     )
 
 
-def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float]:
-    """Return the outcome of a run that is packed there, for how many seconds it ran, and when it ended.
+def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, float, int]:
+    """Return the facts of a run that is packed there.
 
-    The outcome is its number in `OUTCOMES`: to count by that is faster. Raise `ValueError`, `IndexError` or
-    `struct.error` for one that nobody can have packed.
+    They are its outcome, for how many seconds it ran, when it ended, how many seconds after its due time it began, and
+    the number of its try. The outcome is its number in `OUTCOMES`: to count by that is faster. Raise `ValueError`,
+    `IndexError` or `struct.error` for one that nobody can have packed.
     """
-    _, due, waited, took, outcome, _, _ = _HEAD.unpack_from(text, start)
-    ended = due + _read_waited(waited) + took
+    _, due, packed, took, outcome, attempt, _ = _HEAD.unpack_from(text, start)
+    waited = _read_waited(packed)
+    ended = due + waited + took
     if not (math.isfinite(ended) and took >= 0 and end - start >= _HEAD.size):
         raise ValueError(f"a run of {end - start} bytes that took {took} s and ended at {ended}")
     if outcome >= len(OUTCOMES):
         raise IndexError(f"an outcome with the number {outcome}")
-    return outcome, took, ended
+    return outcome, took, ended, waited, attempt
 
 
 def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> bytes:

@@ -7,6 +7,8 @@ The counts have these fields, where QUEUE is empty for those queues for which th
 - ``microseconds::QUEUE``: that they took together,
 - ``forgotten::``: one-offs that were forgotten after their end,
 - ``rewinds::``: how often the server went back in time,
+- ``delay:SECONDS:QUEUE``: first tries that began at most so long after their due time, by the same bounds,
+- ``delays::QUEUE``: microseconds that these were late together,
 - ``archived``: entries of the journal that were ever archived,
 - ``archiver``: ``TIME TOKEN`` of who is archiving,
 - ``recent``: JSON ``{QUEUE: {PART: ended runs}}``, for those parts of `PART` seconds that are less than `RECENT` ago.
@@ -44,8 +46,12 @@ def count(entries: Iterable[bytes]) -> Counter[str]:
 
 def _count(batch: Batch) -> Counter[str]:
     text, found, seconds = batch.text, Counter[tuple[int, int, int]](), dict[int, float]()
+    late, delays = Counter[tuple[int, int]](), dict[int, float]()
     for _, queue, _, start, end in batch.walk():
-        outcome, took, _ = read_facts(text, start, end)
+        outcome, took, _, waited, attempt = read_facts(text, start, end)
+        if attempt == 1:
+            late[queue, bisect_left(BUCKETS, waited)] += 1
+            delays[queue] = delays.get(queue, 0.0) + waited
         found[queue, outcome, bisect_left(_BOUNDS, took)] += 1
         if outcome != _LOST:
             seconds[queue] = seconds.get(queue, 0.0) + took
@@ -58,6 +64,10 @@ def _count(batch: Batch) -> Counter[str]:
             counts[f"took:{_NAMES[bucket]}:{name}"] += number
     for queue, total in seconds.items():
         counts[f"microseconds::{batch.queues[queue]}"] += round(total * 1_000_000)
+    for (queue, bucket), number in late.items():
+        counts[f"delay:{_NAMES[bucket]}:{batch.queues[queue]}"] += number
+    for queue, total in delays.items():
+        counts[f"delays::{batch.queues[queue]}"] += round(total * 1_000_000)
     return counts
 
 

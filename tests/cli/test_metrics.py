@@ -44,10 +44,10 @@ def test_the_figures_once(shell):
     shell.run("set", "job:A", "EVERY:1h")
     done = shell.run("metrics")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "\nredbike_jobs 1.0\n" in done.stdout
+    assert '\nredbike_jobs{prefix="redbike"} 1.0\n' in done.stdout
     done = shell.run("--url=redis://127.0.0.1:1", "metrics")
     assert done.returncode == 1
-    assert done.stdout.endswith("\nredbike_up 0.0\n")
+    assert done.stdout.endswith('\nredbike_up{prefix="redbike"} 0.0\n')
     assert "there are no figures: " in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -56,7 +56,7 @@ def test_it_is_served_until_it_is_told_to_stop(shell, serving):
     shell.run("set", "job:A", "EVERY:1h")
     status, text, headers = get(serving)
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert "\nredbike_jobs 1.0\n" in text
+    assert '\nredbike_jobs{prefix="redbike"} 1.0\n' in text
     assert int(headers["Content-Length"]) == len(text)
     assert get(serving, method="HEAD")[:2] == (200, "")
     process = serving[0]
@@ -130,18 +130,18 @@ def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(tmp_path):
     shell = Shell(tmp_path, server.url)
     try:
         serving = serve(shell)
-        assert "redbike_up 1.0" in get(serving)[1]
+        assert 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1]
         pid = server.status()["pid"]
         os.kill(pid, signal.SIGSTOP)
         assert get(serving, "/health")[:2] == (503, f"PROBLEM: there was no answer within {PATIENCE:g} s\n")
-        assert get(serving)[1].endswith("redbike_up 0.0\n")
+        assert get(serving)[1].endswith('redbike_up{prefix="redbike"} 0.0\n')
         os.kill(pid, signal.SIGCONT)
-        wait_until(lambda: "redbike_up 1.0" in get(serving)[1])
+        wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])
         server.stop()
-        assert get(serving)[:2][1].endswith("redbike_up 0.0\n")
+        assert get(serving)[:2][1].endswith('redbike_up{prefix="redbike"} 0.0\n')
         assert get(serving, "/health")[0] == 503
         server.start()
-        wait_until(lambda: "redbike_up 1.0" in get(serving)[1])
+        wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])
         lines = shell.log("metrics").splitlines()
         assert len([line for line in lines if "there are no figures" in line]) == 2, lines
     finally:
@@ -153,12 +153,12 @@ def test_it_starts_without_a_server_and_starts_none(tmp_path):
     shell = Shell(tmp_path, None)
     try:
         serving = serve(shell)
-        assert get(serving)[1].endswith("redbike_up 0.0\n")
+        assert get(serving)[1].endswith('redbike_up{prefix="redbike"} 0.0\n')
         status, text, _ = get(serving, "/health")
         assert (status, text.startswith("PROBLEM: no server runs in ")) == (503, True)
         assert not (tmp_path / ".redbike").exists()
         shell.run("set", "job:A", "EVERY:1h")
-        wait_until(lambda: "\nredbike_jobs 1.0\n" in get(serving)[1])
+        wait_until(lambda: '\nredbike_jobs{prefix="redbike"} 1.0\n' in get(serving)[1])
     finally:
         shell.close()
         shell.run("server", "stop")
@@ -194,4 +194,4 @@ def test_bad_addresses(text):
 
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
 def test_the_loopback_of_ipv6(shell):
-    assert "redbike_up 1.0" in get(serve(shell, "[::1]:0", "[::1]"))[1]
+    assert 'redbike_up{prefix="redbike"} 1.0' in get(serve(shell, "[::1]:0", "[::1]"))[1]

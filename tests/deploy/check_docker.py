@@ -138,7 +138,7 @@ def test_all_services_are_healthy_and_work(stack):
             assert state["Health"]["Status"] == "healthy"
     ask = "import urllib.request; print(urllib.request.urlopen('http://monitor:9199/metrics').read().decode())"
     figures = stack.compose("exec", "worker", "/opt/redbike/bin/python", "-c", ask)
-    assert 'redbike_processes{kind="worker",state="alive"} 3.0' in figures
+    assert 'redbike_processes{kind="worker",prefix="redbike",state="alive"} 3.0' in figures
     stack.shell(SET)
     wait_until(lambda: stack.shell(LOGS).count("ends hello:A") >= 2, timeout=60)
     stack.redbike("unset", "hello:A")

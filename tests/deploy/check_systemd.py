@@ -287,12 +287,12 @@ def test_the_figures_are_served_and_so_is_health(farm):
     def get(path: str) -> str:
         return farm.run("/opt/redbike/bin/python", "-c", ask, f"http://127.0.0.1:9199/{path}", check=False)
 
-    wait_until(lambda: "\nredbike_up 1.0\n" in get("metrics"), timeout=60)
+    wait_until(lambda: '\nredbike_up{prefix="redbike"} 1.0\n' in get("metrics"), timeout=60)
     wait_until(lambda: get("health").startswith("OK: 1 dispatcher, 2 workers"), timeout=60)
     pid = farm.show("redbike-metrics.service", "MainPID")
     farm.run("kill", "-KILL", pid)
     wait_until(lambda: farm.show("redbike-metrics.service", "MainPID") not in (pid, "0"), timeout=60)
-    wait_until(lambda: "\nredbike_up 1.0\n" in get("metrics"), timeout=60)
+    wait_until(lambda: '\nredbike_up{prefix="redbike"} 1.0\n' in get("metrics"), timeout=60)
     farm.run("systemctl", "stop", "redbike-metrics.service")
     assert farm.show("redbike-metrics.service", "Result") == "success"
 

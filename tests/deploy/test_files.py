@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from redbike import Redbike, RoundRobin
 from redbike.config import load
-from redbike.state.keys import Keys
 from redbike.words import Outcome, Skip
 from tests.commandline import ROOT, Shell
 
 DEPLOY = ROOT / "deploy"
 SYSTEMD, DOCKER, KUBERNETES = DEPLOY / "systemd", DEPLOY / "docker", DEPLOY / "kubernetes"
 PAGE = (ROOT / "docs" / "deployment.rst").read_text()
+RULES = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
 SERVICES = sorted(SYSTEMD.glob("*.service"))
 ALIVE = DOCKER / "redbike-alive"
 EXAMPLES = [DOCKER / "app" / ".redbike.conf", SYSTEMD / "redbike.conf.example", *KUBERNETES.rglob(".redbike.conf")]
@@ -59,20 +59,23 @@ def test_alarms_and_dashboard_ask_for_figures_that_there_are(client, prefix):
     bike = Redbike(RoundRobin("A"), prefix, client)
     bike.set("job:A", "NOW")
     families = list(text_string_to_metric_families(bike.metrics()))
-    labels = {sample.name: {*sample.labels, "job"} for family in families for sample in family.samples}
-    values = {*Outcome, *Skip, "alive", "lost", "dispatcher", "worker", "$job"}
-    alarms = re.findall(r"expr: (.*(?:\n {10,}.*)*)", (DEPLOY / "prometheus" / "alerts.yaml").read_text())
-    assert len(alarms) == 10
+    labels = {sample.name: {*sample.labels, "job", "instance"} for family in families for sample in family.samples}
+    values = {*Outcome, *Skip, "alive", "lost", "dispatcher", "worker", "$job", "60.0"}
+    records = set(re.findall(r"record: (\S+)", RULES))
+    alarms = re.findall(r"expr: (.*(?:\n {10,}.*)*)", RULES)
+    assert len(alarms) == RULES.count("- alert: ") + RULES.count("- record: ") > 20
     for query in (*alarms, *list_queries(), "label_values(redbike_up, job)"):
         asked = re.findall(r"(redbike_\w+)(?:\{([^}]*)\})?", query)
-        assert asked, query
+        recorded = re.findall(r"redbike:[\w:]+", query)
+        assert asked or recorded, query
+        assert set(recorded) <= records, query
         for name, selector in asked:
             assert name in labels, query
             for label, value in re.findall(r'(\w+)=~?"([^"]*)"', selector):
                 assert label in labels[name], query
                 assert set(value.split("|")) <= values, query
         grouped = {name for group in re.findall(r"by \(([^)]*)\)", query) for name in group.split(", ")}
-        assert grouped <= set.union(*(labels[name] for name, _ in asked)), query
+        assert grouped <= set().union(*(labels[name] for name, _ in asked)), query
 
 
 def test_the_panels_of_the_dashboard_do_not_overlap():
@@ -134,21 +137,24 @@ def test_no_example_has_a_url_that_redbike_accepts(tmp_path):
     assert "secret.example.yaml" not in re.findall(r"- (.*)", (KUBERNETES / "base" / "kustomization.yaml").read_text())
 
 
-def test_the_length_of_a_queue_is_asked_by_its_real_key():
-    queue = RoundRobin("A").queue_for("job:A")
+def test_autoscalers_ask_for_the_load_that_is_recorded_of_their_own_prefix_and_queue():
+    queue, recorded = RoundRobin("A").queue_for("job:A"), "redbike:queue_load:jobs"
     files = {
         name: (KUBERNETES / "components" / name).read_text() for name in ("keda/scaledobject.yaml", "hpa/hpa.yaml")
     }
-    assert f"listName: {Keys('redbike').queue(queue)}\n" in files["keda/scaledobject.yaml"]
-    assert f"db0={Keys('redbike').queue(queue)}\n" in files["hpa/hpa.yaml"]
-    assert f"queue: {queue}\n" in files["hpa/hpa.yaml"]
-    for text in files.values():
-        assert Keys("{redbike}").queue(queue) in text
+    assert f"record: {recorded}\n" in RULES
+    assert f'query: sum({recorded}{{prefix="redbike",queue="{queue}"}})\n' in files["keda/scaledobject.yaml"]
     example = KUBERNETES / "overlays" / "example"
     prefix = load(str(example / ".redbike.conf"), {}).settings.prefix
-    assert f"value: {Keys(prefix).queue(queue)}\n" in (example / "kustomization.yaml").read_text()
-    for prefix in ("redbike", "reports", "{reports}"):
-        assert f"``{Keys(prefix).queue(queue)}``" in PAGE
+    query = f'value: sum({recorded}{{prefix="{prefix}",queue="{queue}"}})\n'
+    assert query in (example / "kustomization.yaml").read_text()
+    hpa = files["hpa/hpa.yaml"]
+    assert f"prefix: redbike\n              queue: {queue}\n" in hpa
+    assert recorded in hpa
+    assert len(re.findall("redbike_queue_load", hpa)) == 3, "the adapter provides what the autoscaler asks for"
+    for text in (*files.values(), PAGE):
+        assert "llen" not in text.lower()
+        assert "listName" not in text
 
 
 def is_alive(*arguments: str, **environment: str) -> int:

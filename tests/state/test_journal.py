@@ -500,14 +500,14 @@ def test_each_run_is_in_one_bucket(store, seconds):
 
 
 def test_the_number_of_queues_that_are_counted_apart_is_bounded(store):
-    store.client.hset(store.keys.counts, mapping={f"runs:ok:work-{number}": 1 for number in range(20_000)})
-    runs = [(f"{n}:{n}", f"work-{n}", 10, pack_run(NOW, 0.0, 0.0, Outcome.OK, 1, "")) for n in range(19_999, 20_003)]
+    store.client.hset(store.keys.counts, mapping={f"runs:ok:work-{number}": 1 for number in range(40_000)})
+    runs = [(f"{n}:{n}", f"work-{n}", 10, pack_run(NOW, 0.0, 0.0, Outcome.OK, 1, "")) for n in range(39_999, 40_003)]
     store.client.rpush(store.keys.journal, pack_entry(WORKER, runs))
     archive(store)
     counts = store.counts.read()
-    assert (counts["runs:ok:work-19999"], counts["runs:ok:work-20000"], counts["runs:ok:"]) == (2, 0, 3)
-    assert counts["took:0.005:"] == 4
-    assert len(counts) < 20_005
+    assert (counts["runs:ok:work-39999"], counts["runs:ok:work-40000"], counts["runs:ok:"]) == (2, 0, 3)
+    assert (counts["took:0.005:"], counts["delay:0.005:"]) == (4, 4)
+    assert len(counts) < 40_007
 
 
 def test_occurrences_that_are_skipped_are_counted_together_too(store):

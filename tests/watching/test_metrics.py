@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from redbike import Redbike, RoundRobin, Unreachable
+from redbike import Redbike, RoundRobin, Unreachable, __version__
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
 from redbike.state.store import Store
@@ -21,7 +21,7 @@ from tests.states import DUE, JOB, NOW, OLD, QUEUE, START
 from tests.verbs import set_job
 from tests.watching.test_health import sign
 
-LABELS = ("queue", "kind", "state", "outcome", "reason", "le")
+LABELS = ("version", "queue", "kind", "state", "outcome", "reason", "le")
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def read(store, now=NOW):
     }
 
 
-def remember(store, outcome=Outcome.OK, took=1.0, queue=QUEUE, jobid=JOB):
-    run = pack_run(900.0, 0.0, took, outcome, 1, "")
+def remember(store, outcome=Outcome.OK, took=1.0, queue=QUEUE, jobid=JOB, waited=0.0, attempt=1):
+    run = pack_run(900.0, waited, took, outcome, attempt, "")
     store.client.sadd(store.keys.queues, queue)
     store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, queue, 10, run)]))
 
@@ -48,6 +48,7 @@ def remember(store, outcome=Outcome.OK, took=1.0, queue=QUEUE, jobid=JOB):
 def test_an_empty_server(store):
     found = read(store)
     assert found.pop(("redbike_up",)) == 1
+    assert found.pop(("redbike_build_info", __version__)) == 1
     assert {name for name, *_ in found} == {
         "redbike_jobs",
         "redbike_timeline_jobs",
@@ -91,6 +92,39 @@ def test_jobs_queues_and_processes(store):
     assert (found["redbike_queue_paused", QUEUE], found["redbike_queue_paused", "work-B"]) == (0, 1)
     assert [found["redbike_processes", *labels] for labels in (("worker", "alive"), ("dispatcher", "lost"))] == [2, 1]
     assert found["redbike_processes", "dispatcher", "alive"] == 0
+
+
+def test_how_late_the_first_tries_of_occurrences_began(store):
+    delays = [0.0, 0.004, 0.3, 5.0, 5.1, 90000.0]
+    for waited in delays:
+        remember(store, waited=waited)
+    remember(store, Outcome.LOST, waited=0.3)
+    remember(store, waited=700.0, attempt=2)  # it waited for the first try
+    for _ in range(2):
+        found = read(store)
+        for bound in (*BUCKETS, math.inf):
+            name = "+Inf" if bound == math.inf else str(bound)
+            assert found["redbike_start_delay_seconds_bucket", QUEUE, name] == sum(
+                waited <= bound for waited in [*delays, 0.3]
+            ), bound
+        assert math.isclose(found["redbike_start_delay_seconds_sum", QUEUE], sum([*delays, 0.3]), rel_tol=1e-6)
+        for _ in store.archiver.archive():
+            pass
+
+
+def test_each_figure_has_its_prefix_so_that_those_of_two_can_be_told_apart(store, client, prefix):
+    other = Store(client, f"{prefix}other", states.queue_for)
+    for each in (store, other):
+        states.queue(each)
+        remember(each)
+    for given, shown in ((None, prefix), ("mine", "mine")):
+        for family in text_string_to_metric_families(Figures(lambda: store, given).format()):
+            assert {sample.labels["prefix"] for sample in family.samples} == {shown}, family
+    both = CollectorRegistry()
+    registered = [Figures(lambda: store), Figures(lambda: other)]
+    for figures in registered:
+        both.register(figures)
+    assert generate_latest(both).decode().count("\nredbike_jobs{") == 2
 
 
 def test_runs_by_outcome_and_how_long_they_took(store):
@@ -175,22 +209,22 @@ def test_a_server_that_goes_away_and_comes_back(store, caplog):
 
     figures = Figures(open_store)
     for _ in range(2):
-        assert figures.format().splitlines()[-1] == "redbike_up 0.0"
+        assert figures.format().splitlines()[-1] == 'redbike_up{prefix=""} 0.0'
     assert caplog.messages == ["there are no figures: it is away"], "said once"
-    assert "redbike_up 1.0" in figures.format()
+    assert f'redbike_up{{prefix="{store.keys.prefix}"}} 1.0' in figures.format()
     assert figures.problem == ""
     store.client.xadd(store.keys.schedules, {"wrong": "type"})
-    assert "redbike_up 0.0" in figures.format()
+    assert f'redbike_up{{prefix="{store.keys.prefix}"}} 0.0' in figures.format()
     assert "is a stream, not a hash" in figures.problem
     store.client.delete(store.keys.schedules)
-    assert "redbike_up 1.0" in figures.format()
+    assert f'redbike_up{{prefix="{store.keys.prefix}"}} 1.0' in figures.format()
     assert answers == []
 
 
 def test_the_facade_gives_the_text(client, prefix):
     bike = Redbike(RoundRobin("A"), prefix, client)
     bike.set(JOB, "EVERY:1h")
-    assert "\nredbike_jobs 1.0\n" in bike.metrics()
+    assert f'\nredbike_jobs{{prefix="{prefix}"}} 1.0\n' in bike.metrics()
 
 
 def test_the_page_has_every_figure(store):
@@ -206,5 +240,5 @@ def test_a_program_shows_them_beside_its_own(store):
     registry.register(Figures(lambda: store))
     Gauge("own", "A figure of the program.", registry=registry).set(7)
     text = generate_latest(registry).decode()
-    assert "redbike_up 1.0" in text
+    assert f'redbike_up{{prefix="{store.keys.prefix}"}} 1.0' in text
     assert "own 7.0" in text

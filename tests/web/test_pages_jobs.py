@@ -127,7 +127,7 @@ def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
     found = read(page.get("/"))
     assert "Something is wrong" in found.words or "Some things are wrong" in found.words
     assert "no dispatcher goes round (see)" in found.words
-    assert "work-A has 1 job and no worker (first running:A) (see)" in found.words
+    assert "work-A has 1 job and no worker (first queued:A) (see)" in found.words
     assert {"workers", "queues"} <= set(found.links)
 
 

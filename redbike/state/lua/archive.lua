@@ -7,7 +7,7 @@
 -- returns {'ok'}, or {'stale'} if somebody else has archived these, or is doing that, or they are not there any more;
 --         see archiving.py
 local HELD = 10  -- seconds for which others wait after a step
-local FIELDS = 20000  -- counts that are kept apart by queue
+local FIELDS = 40000  -- counts that are kept apart by queue
 local known = call('HMGET', counts, 'archived', 'archiver')
 local at, token = (known[2] or ''):match('^(%d+) (.+)$')
 local is_free = not at or math.abs(now - at) > HELD
