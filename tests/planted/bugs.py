@@ -186,8 +186,9 @@ BUGS = [
     Bug(
         "a call blocks the event loop",
         "asynchronous.py",
-        "        context = copy_context()\n        loop =",
-        "        return action(self._open())\n        context = copy_context()\n        loop =",
+        "        context = copy_context()\n\n        def run() -> T:\n            return context.run(",
+        "        return action(self._open())\n        context = copy_context()\n\n        def run() -> T:\n"
+        "            return context.run(",
         f"{ASYNCHRONOUS} -k does_not_answer",
     ),
     Bug(
