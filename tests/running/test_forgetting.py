@@ -144,7 +144,10 @@ def test_a_dispatcher_forgets_in_small_steps_and_says_so(bike, caplog):
     assert len(steps) == 3
     assert [jobid for jobid, _ in bike.store.questions.list_schedules()] == ["kept:A"]
     assert "forgot 120 one-offs that have ended, by forget-after" in caplog.text
-    assert "redbike_forgotten_jobs_total 120.0" in Figures(lambda: bike.store).format()
+    assert (
+        f'redbike_forgotten_jobs_total{{prefix="{bike.store.keys.prefix}"}} 120.0'
+        in Figures(lambda: bike.store).format()
+    )
     dispatcher.dispatch_due()
     assert not dispatcher._surveyed.is_ripe
 

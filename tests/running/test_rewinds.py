@@ -55,14 +55,14 @@ def test_what_the_server_has_forgotten_is_told_once_until_somebody_knows(bike, c
     assert caplog.text.count("the server went back by 7 s to 20") == 1
     assert [topic for topic in bike.health().topics if topic == "rewound"]
     figures = Figures(lambda: store).format()
-    assert "redbike_rewinds_total 1.0" in figures
-    assert "redbike_unacknowledged_rewinds 1.0" in figures
+    assert f'redbike_rewinds_total{{prefix="{bike.store.keys.prefix}"}} 1.0' in figures
+    assert f'redbike_unacknowledged_rewinds{{prefix="{bike.store.keys.prefix}"}} 1.0' in figures
     assert len(tell(store)) == 1
     assert [is_well for line, is_well in bike.repair() if "went back" in line] == [False]
     assert bike.acknowledge() == [rewind.describe()]
     assert (bike.acknowledge(), tell(store), store.rewinds.list_all()) == ([], [], [])
     assert [(entry.action, entry.who) for entry in bike.log()] == [("acknowledge", "me@here")]
-    assert "redbike_unacknowledged_rewinds 0.0" in Figures(lambda: store).format()
+    assert f'redbike_unacknowledged_rewinds{{prefix="{bike.store.keys.prefix}"}} 0.0' in Figures(lambda: store).format()
     for dispatcher in dispatchers:
         dispatcher.close()
 
