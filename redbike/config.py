@@ -48,7 +48,7 @@ class Settings:
     forget_after: float | str = 7 * 86400.0  #: seconds for which a one-off that has ended is kept, or never
     history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
     ping_url: str | None = None  #: a URL that is called after each run, see `redbike.ping_urls`
-    stop_within: float = 0.0  #: seconds for what runs when a worker is to stop; 0: until the deadlines
+    stop_within: float = 0.0  #: seconds that ``redbike work`` waits for runs when it stops; 0: to their deadlines
     failures_limit: int = 1000  #: the most failures that are kept
     log_level: str = "info"
     log_format: str = "text"  #: text, json

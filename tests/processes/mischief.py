@@ -1,7 +1,4 @@
-"""What jobs do that may keep their process from ending: functions by name, for workers, and for commands.
-
-usage: python mischief.py <KIND>
-"""
+"""What jobs do that may keep their process from ending, for workers and for commands: python mischief.py <KIND>."""
 
 import asyncio
 import atexit
@@ -13,135 +10,84 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
 
-KINDS: dict[str, Callable[[], Any]] = {}
-LONG = 1000.0  # seconds
-
-
-def kind(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Add it, and let it say that it has begun."""
-
-    def say() -> Any:
-        print("begun", function.__name__, flush=True)
-        return function()
-
-    KINDS[function.__name__] = say
-    return say
+sleep = partial(time.sleep, 1000.0)
 
 
-@kind
-def thread():
-    threading.Thread(target=time.sleep, args=(LONG,)).start()
-
-
-@kind
-def exit_in_thread():
-    threading.Thread(target=sys.exit).start()
-
-
-@kind
-def pool():
-    ThreadPoolExecutor(1).submit(time.sleep, LONG)
-
-
-@kind
-async def executor():
-    await asyncio.get_running_loop().run_in_executor(None, time.sleep, LONG)
-
-
-@kind
-async def swallowed():
+async def swallow_cancels():
     while True:
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(LONG)
+            await asyncio.sleep(1000.0)
 
 
-@kind
-async def blocking_finally():
+async def block_in_finally():
     try:
-        await asyncio.sleep(LONG)
+        await asyncio.sleep(1000.0)
     finally:
-        time.sleep(LONG)
+        sleep()
 
 
-@kind
-def deaf():
+async def wait_for_executor():
+    await asyncio.get_running_loop().run_in_executor(None, sleep)
+
+
+def swallow_all():
     while True:
         with contextlib.suppress(BaseException):
-            time.sleep(LONG)
+            sleep()
 
 
-def in_main(action: Callable[[], object]) -> None:
+def handle(handler):
     if threading.current_thread() is threading.main_thread():
-        action()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, handler)
+    sleep()
 
 
-@kind
-def ignored():
-    in_main(lambda: [signal.signal(each, signal.SIG_IGN) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)])
-    time.sleep(LONG)
-
-
-@kind
-def handler():
-    in_main(lambda: signal.signal(signal.SIGTERM, lambda *_: 1 / 0))
-    time.sleep(LONG)
-
-
-@kind
-def masked():
+def mask():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    time.sleep(LONG)
+    sleep()
 
 
-@kind
-def in_c():
+def hash_in_c():
     import hashlib
 
     hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
 
 
-@kind
-def gil():
-    sum(itertools.repeat(1, 10**15))
-
-
-@kind
-def fork():
-    if pid := os.fork():
-        os.waitpid(pid, 0)
-    else:
-        time.sleep(LONG)
-
-
-@kind
-def zombies():
-    for _ in range(9):
-        subprocess.Popen(["true"])
-
-
-@kind
-def closed():
-    os.closerange(3, 256)
-    time.sleep(LONG)
-
-
-@kind
-def at_exit():
-    atexit.register(time.sleep, LONG)
-
-
-@kind
-def child():
+def leave_child():
     import multiprocessing
 
-    multiprocessing.get_context("fork").Process(target=time.sleep, args=(LONG,)).start()
+    multiprocessing.get_context("fork").Process(target=sleep).start()
 
 
-if __name__ == "__main__":
-    result = KINDS[sys.argv[1]]()
-    if result is not None:
-        asyncio.run(result)
+ACTIONS = {
+    "thread": lambda: threading.Thread(target=sleep).start(),
+    "exit_in_thread": lambda: threading.Thread(target=sys.exit).start(),
+    "pool": lambda: ThreadPoolExecutor(1).submit(sleep) and None,
+    "executor": wait_for_executor,
+    "swallowed": swallow_cancels,
+    "blocking_finally": block_in_finally,
+    "deaf": swallow_all,
+    "ignored": lambda: handle(signal.SIG_IGN),
+    "handler": lambda: handle(lambda *_: 1 / 0),
+    "masked": mask,
+    "in_c": hash_in_c,
+    "gil": lambda: sum(itertools.repeat(1, 10**15)),
+    "fork": lambda: os.waitpid(pid, 0) and None if (pid := os.fork()) else sleep(),
+    "zombies": lambda: [subprocess.Popen(["true"]) for _ in range(9)] and None,
+    "closed": lambda: os.closerange(3, 256) or sleep(),
+    "at_exit": lambda: atexit.register(sleep) and None,
+    "child": leave_child,
+}
+
+
+def act(kind):
+    print("begun", kind, flush=True)
+    return ACTIONS[kind]()
+
+
+if __name__ == "__main__" and (result := act(sys.argv[1])) is not None:
+    asyncio.run(result)

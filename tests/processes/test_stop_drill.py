@@ -1,8 +1,6 @@
 """The stop drill: whatever jobs do, one SIGTERM ends their worker in time, and a line names what held it up."""
 
-import signal
 import sys
-import time
 
 import pytest
 
@@ -13,123 +11,98 @@ from tests.waiting import SLOWNESS, wait_until
 
 pytestmark = pytest.mark.acceptance
 
-TIMEOUT = 1.0  # seconds of each job
+KINDS = list(mischief.ACTIONS)
+ENDS_BY_ITSELF = {"zombies", "exit_in_thread", "handler"}
 IN_TIME = 15.0 * SLOWNESS  # seconds; the processes share the machine
 SHORT = set_lines(
-    leaving__LAST=0.5, leaving__CLOSING=1.5, leaving__MARGIN=3.0, run__LEASE=3.0, heartbeat__INTERVAL=0.3
-) + set_lines(dispatcher__LONGEST_SLEEP=0.5)
+    leaving__LAST=0.5,
+    leaving__CLOSING=1.5,
+    leaving__MARGIN=3.0,
+    run__LEASE=3.0,
+    heartbeat__INTERVAL=0.3,
+    dispatcher__LONGEST_SLEEP=0.5,
+)
 WORKER = f"""
+from functools import partial
 from redbike import Jobs, RoundRobin
 from redbike.commands import Commands
-from tests.processes.mischief import KINDS
+from tests.processes.mischief import ACTIONS, act
 {SHORT}
 class Worker(RoundRobin):
-    concurrency = 2
     def work(self, jobid):
-        return KINDS[jobid.partition(":")[0]]()
+        return act(jobid.partition(":")[0])
 
-class Single(Worker):
-    concurrency = 1
-
-for kind, function in KINDS.items():
-    jobs = globals()[f"jobs_{{kind}}"] = Jobs(concurrency=1)
-    jobs.job(kind)(function)
+for kind in ACTIONS:
+    jobs = globals()[f"jobs_{{kind}}"] = Jobs(concurrency=2)
+    jobs.job(kind)(partial(act, kind))
 """
-ENDS_BY_ITSELF = {"zombies", "exit_in_thread", "handler"}
-
-
-def start_all(jobs, name, spec, jobid):
-    """Start a worker for each kind of mischief; return them by kind."""
-    for kind in mischief.KINDS:
-        jobs.bike.set(jobid.format(kind), "NOW")
-    return {kind: jobs.start("work", spec.format(kind), log=f"{name}-{kind}") for kind in mischief.KINDS}
 
 
 @pytest.fixture
 def drill(jobs):
-    (jobs.folder / ".redbike.conf").write_text(
-        f"[redbike]\ndefault-timeout: {TIMEOUT}\nworker: jobs:Single('A')\nlog-level: info\n"
-    )
+    config = "[redbike]\ndefault-timeout: 1\nworker: jobs:Worker('A')\n"
+    (jobs.folder / ".redbike.conf").write_text(config)
     jobs.start("dispatch", log="dispatcher")
     return jobs
 
 
-def check(jobs, kind, process, log, jobid):
-    text = jobs.log(log)
-    assert process.poll() == (1 if kind == "gil" else 0), (kind, process.poll(), text)
-    told = jobs.log("dispatcher") if kind == "gil" else text
-    assert kind in ENDS_BY_ITSELF or names_it(told, jobid), (kind, told)
+def begin(jobs, jobid, *command, kinds=KINDS, log="log"):
+    """Set a job for each kind of mischief, and wait until it has begun in what `command` starts; return that."""
+    for kind in kinds:
+        jobs.bike.set(jobid.format(kind), "NOW")
+    process = jobs.start(*command, log=log)
+    wait_until(lambda: all(f"begun {kind}\n" in jobs.log(log) for kind in kinds), 60)
+    return process
 
 
-def names_it(log, jobid):
-    """Whether a line says that the job holds its process up."""
+def names(log, jobid):
+    """Tell whether a line says that the job holds its process up."""
     lines = [line for line in log.splitlines() if f" {jobid}: " in line]
     return any("this process ends without it" in line or "was lost" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("name", "spec", "jobid"),
-    [
-        ("single", "jobs:Single('{}')", "{0}:{0}"),
-        ("pool", "jobs:Worker('{}')", "{0}:{0}"),
-        ("jobs", "jobs:jobs_{}", "{0}"),
-    ],
-)
-def test_one_sigterm_ends_every_worker(drill, name, spec, jobid):
-    workers = start_all(drill, name, spec, jobid)
-    for kind, process in workers.items():
-        wait_until(lambda kind=kind: f"begun {kind}" in drill.log(f"{name}-{kind}"))
+@pytest.mark.parametrize(("spec", "jobid"), [("jobs:Worker('{0}')", "{0}:{0}"), ("jobs:jobs_{0}", "{0}")])
+def test_one_sigterm_ends_every_worker(drill, spec, jobid):
+    workers = {kind: begin(drill, jobid, "work", spec.format(kind), kinds=[kind], log=kind) for kind in KINDS}
+    for process in workers.values():
         process.terminate()
-    began = time.monotonic()
     wait_until(lambda: all(process.poll() is not None for process in workers.values()), IN_TIME)
-    wait_until(lambda: jobid.format("gil") + ": " in drill.log("dispatcher"))
-    for kind, process in workers.items():
-        check(drill, kind, process, f"{name}-{kind}", jobid.format(kind))
-    assert time.monotonic() - began < IN_TIME
+    wait_until(lambda: names(drill.log("dispatcher"), jobid.format("gil")))
+    assert {kind for kind, process in workers.items() if process.poll()} <= {"gil"}
+    unnamed = {kind for kind in KINDS if not names(drill.log(kind), jobid.format(kind))}
+    assert unnamed <= ENDS_BY_ITSELF | {"gil"}
 
 
 def test_one_sigterm_ends_up_with_all_its_workers(drill):
-    kinds = ["thread", "swallowed", "ignored", "in_c", "gil", "fork", "closed", "at_exit"]
-    for kind in kinds:
-        drill.bike.set(f"{kind}:A", "NOW")
-    up = drill.start("up", f"--processes={len(kinds)}")
-    wait_until(lambda: all(f"begun {kind}" in drill.log() for kind in kinds), 60)
+    kinds = ["thread", "swallowed", "ignored", "in_c", "gil", "closed", "at_exit"]
+    up = begin(drill, "{0}:A", "up", f"--processes={len(kinds)}", kinds=kinds)
     up.terminate()
     assert up.wait(IN_TIME) == 0, drill.log()
-    assert [kind for kind in kinds if not names_it(drill.log(), f"{kind}:A")] == ["gil"]
+    assert [kind for kind in kinds if not names(drill.log(), f"{kind}:A")] == ["gil"]
+
+
+def test_one_sigterm_ends_the_commands_too(drill):
+    lines = [f"{kind}: exec {sys.executable} -SE {mischief.__file__} {kind}\n" for kind in KINDS]
+    sections = [f"[{kind}]\nshell: /bin/sh\ntimeout: 6\n" for kind in KINDS]
+    (drill.folder / "commands.ini").write_text("[commands]\n" + "".join(lines + sections))
+    worker = begin(drill, "{0}:C", "work", "jobs:Commands('C', 'commands.ini')", f"--concurrency={len(KINDS)}")
+    worker.terminate()
+    assert worker.wait(IN_TIME) == 0
+    assert {kind for kind in KINDS if f"{kind}:C: its time is over" not in drill.log()} <= ENDS_BY_ITSELF
 
 
 def test_a_job_that_ignores_signals_does_not_outlive_up(drill):
-    drill.bike.set("ignored:A", "NOW")
-    up = drill.start("up")
-    wait_until(lambda: "begun ignored" in drill.log())
+    up = begin(drill, "{0}:A", "up", kinds=["ignored"])
     worker = worker_of(up.pid)
     up.kill()
     wait_until(lambda: is_gone(worker), IN_TIME)
 
 
 def test_what_runs_longer_than_stop_within_is_handed_back(drill):
-    config = drill.folder / ".redbike.conf"
-    config.write_text("[redbike]\ndefault-timeout: 1h\nstop-within: 0.5\nworker: jobs:Single('A')\n")
-    drill.bike.set("deaf:A", "NOW")
-    worker = drill.start("work")
-    wait_until(lambda: "begun deaf" in drill.log())
+    (drill.folder / ".redbike.conf").write_text("[redbike]\ndefault-timeout: 1h\nstop-within: 0.5\n")
+    worker = begin(drill, "{0}:A", "work", "jobs:Worker('A')", kinds=["deaf"])
     worker.terminate()
     assert worker.wait(IN_TIME) == 0
     assert "deaf:A: handed back" in drill.log()
     assert drill.bike.store.questions.inspect(["deaf:A"])[0].run is None
-    assert drill.bike.workers()[1:] == [], "only the dispatcher is there"
-
-
-def test_one_sigterm_ends_the_commands_too(drill):
-    lines = [f"{kind}: exec {{python}} -SE {mischief.__file__} {kind}\n" for kind in mischief.KINDS]
-    sections = [f"[{kind}]\nshell: /bin/sh\ntimeout: 6\n" for kind in mischief.KINDS]
-    text = "[commands]\n" + "".join(lines) + "".join(sections)
-    (drill.folder / "commands.ini").write_text(text.replace("{python}", sys.executable))
-    for kind in mischief.KINDS:
-        drill.bike.set(f"{kind}:C", "NOW")
-    worker = drill.start("work", "jobs:Commands('C', 'commands.ini')", f"--concurrency={len(mischief.KINDS)}")
-    wait_until(lambda: all(f"begun {kind}" in drill.log() for kind in mischief.KINDS))
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(IN_TIME) == 0
-    assert {kind for kind in mischief.KINDS if f"{kind}:C: its time is over" not in drill.log()} <= ENDS_BY_ITSELF
+    assert [each.kind for each in drill.bike.workers()] == ["dispatcher"]
