@@ -18,12 +18,14 @@ from redbike.options import COLUMNS
 from redbike.processes import streams
 from redbike.redbike import Redbike
 from redbike.syncing.changes import Change, describe_counts
+from redbike.texts import name_number
 from redbike.words import Difference
 from redbike.working.functions import Jobs
 from redbike.working.loader import quote_spec
 
 SHOWN = 50  # changes of a kind on a terminal
 NOTES = "notes"  # lines that say why no job was removed
+MOST_OWNERS = 5  # groups of which is said what was taken over
 FIELDS = ("difference", "jobid", "detail")
 
 
@@ -81,9 +83,35 @@ def set_schedules(bike: Redbike, spec: str) -> None:
     group = quote_spec(spec)
     pairs = ((jobid, text, {**defaults, **options}) for jobid, text, options in rows)
     changes = bike.sync(pairs, group=group, take=True)
+    taken = _Taken()
+    for jobid, owner in changes.taken.items():
+        taken.add(jobid, owner)
+    taken.complain(group)
     complain(f"{group}: {changes if rows else 'none of its functions has a schedule'}")
     for jobid, error in changes.bad.items():
         raise BadConfig(f"{group}: {jobid!r}: {error}")
+
+
+class _Taken:
+    """The jobs that were those of other groups: those may unset or change them again, and nobody would know why."""
+
+    def __init__(self) -> None:
+        self._numbers = Counter[str]()
+        self._samples = dict[str, str]()
+
+    def add(self, jobid: str, owner: str) -> None:
+        """Count a job that was one of the group `owner`, "" for none."""
+        if owner:
+            self._numbers[owner] += 1
+            self._samples.setdefault(owner, jobid)
+
+    def complain(self, name: str) -> None:
+        """Say of each group what was taken from it."""
+        for owner, number in self._numbers.most_common(MOST_OWNERS):
+            what = "the job" if number == 1 else f"{number:,} jobs, such as"
+            complain(f"{name}: took over {what} {self._samples[owner]!r} from the group {owner!r}")
+        if (more := len(self._numbers) - MOST_OWNERS) > 0:
+            complain(f"{name}: took over jobs from {name_number(more, 'more group')}")
 
 
 def _find_source(csvfilename: str) -> tuple[str, str | IO[bytes]]:

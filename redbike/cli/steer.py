@@ -11,10 +11,13 @@ from redbike.config import Config
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.options import fold
 from redbike.redbike import Redbike
+from redbike.schedule.forecast import Clock
 from redbike.steering.gates import Limits
 from redbike.steering.operator import check_reason, check_until
-from redbike.steering.patterns import Steered, expand, is_pattern
-from redbike.steering.rerunning import find_failed
+from redbike.steering.patterns import Steered, check_pattern, expand, is_pattern
+from redbike.steering.rerunning import find_failed, find_tries
+from redbike.texts import name_number
+from redbike.words import Event
 
 NO_LIMIT = "none"  # takes a limit back
 NOT_PAUSED = "it was not paused"
@@ -25,18 +28,39 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
     """Run jobs once now: those that are named, or those that have failed for good."""
     bike = open_bike(config, needs_queues=True)
     if not arguments["--failed"]:
-        return _steer_named(bike, arguments, bike.run)
+        return _run_named(bike, arguments)
     pattern = arguments["<PATTERN>"]
     wanted = "*" if pattern is None else pattern
     if arguments["--dry-run"]:
         failed = list(find_failed(bike.store.questions, wanted))
     else:
+        tries = find_tries(bike.store, find_failed(bike.store.questions, check_pattern(wanted)))
         failed = [jobid for jobid, _ in bike.run_failed(wanted)]
+        if number := sum(jobid in tries for jobid in failed):
+            complain(f"{name_number(number, 'job')}: a new try of the occurrence that failed")
+        if number := sum(jobid not in tries for jobid in failed):
+            complain(f"{name_number(number, 'job')}: a new run, as the failure is not kept")
     if pattern is not None and not failed:
         if not is_pattern(pattern):
             raise NoSuchJob(f"no such job that has failed for good: {pattern!r}")
         complain(f"no job that has failed for good matches {pattern!r}")
     return _print(failed)
+
+
+def _run_named(bike: Redbike, arguments: Arguments) -> int:
+    """Run jobs once now, and say of those that have failed whether that is a new try or a new run."""
+    named = [text for text in map(check_pattern, arguments["<JOBID>"]) if not is_pattern(text)]
+    states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
+    tries = find_tries(bike.store, states)
+    status = _steer_named(bike, arguments, bike.run)
+    clock = Clock(0.0, bike.settings.timezone)
+    for jobid, state in states.items():
+        if jobid in tries:
+            again = "its first try" if state.dropped is not None else "a new try"
+            complain(f"{jobid}: {again} of the occurrence of {clock.name(tries[jobid])}")
+        elif state.has_event(Event.DIE):
+            complain(f"{jobid}: a new run, as the failure is not kept")
+    return status
 
 
 def cancel_jobs(arguments: Arguments, config: Config) -> int:

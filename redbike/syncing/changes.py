@@ -41,6 +41,7 @@ class Change(NamedTuple):
     detail: str = ""  #: the schedule of a job that was added or removed, or what was changed
     line: int = 0  #: of its row in the file, or the number of its pair, from 1; 0 for a job that was removed
     error: ValueError | None = None  #: why its row was refused
+    taken_from: str = ""  #: the group of which it was a row before, if that is another one
 
     @property
     def is_note(self) -> bool:
@@ -57,9 +58,12 @@ class Changes:
     unchanged: int = 0
     removed: list[str] = field(default_factory=list)
     bad: dict[str, ValueError] = field(default_factory=dict)  #: job id → why it was refused
+    taken: dict[str, str] = field(default_factory=dict)  #: job id → the group whose job it was before
 
     def add(self, change: Change) -> None:
         """Count a change in."""
+        if change.taken_from:
+            self.taken[change.jobid] = change.taken_from
         match change.difference:
             case Difference.ADDED:
                 self.added.append(change.jobid)

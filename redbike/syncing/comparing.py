@@ -49,12 +49,14 @@ def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: fl
         is_kept = False
     is_set = bool(parts)
     owner = Membership.parse(stored.membership).group
-    if owner and wish.group not in (None, owner):
+    taken_from = owner if wish.group not in (None, owner) else ""
+    if taken_from:
         parts.append(f"group: {owner} -> {wish.group}")
     if pause:
         parts.append(describe_pause(pause.until, pause.to_dict()["reason"], "paused"))
     difference = Difference.CHANGED if parts else Difference.UNCHANGED
-    return Comparison(Change(difference, row.jobid, "; ".join(parts), row.line), schedule, is_kept, is_set, pause)
+    change = Change(difference, row.jobid, "; ".join(parts), row.line, taken_from=taken_from)
+    return Comparison(change, schedule, is_kept, is_set, pause)
 
 
 def _make_pause(row: Row, now: float) -> Pause | None:

@@ -12,7 +12,7 @@ from redbike.steering.gates import Limits
 from redbike.steering.operator import check_reason, check_until
 from redbike.web.forms import Form, read_back
 from redbike.web.selection import ALL, Selection
-from redbike.web.steering import GOES_ON
+from redbike.web.steering import GOES_ON, TRIED
 from redbike.words import Event
 
 NO_LIMIT = "none"  # takes a limit back
@@ -34,7 +34,12 @@ ACTIONS = {
         "Run",
         "Each runs once, now, whatever its schedule says; the schedule stays, and its last failure is forgotten. "
         "One that runs already runs once more after that.",
-        {"queued": "queued", "owed": "will run once more when the run in flight ends", "missing": "gone"},
+        {
+            "queued": "queued",
+            TRIED: "queued, for a new try of the old occurrence",
+            "owed": "will run once more when the run in flight ends",
+            "missing": "gone",
+        },
     ),
     "cancel": Action(
         "Cancel",

@@ -17,11 +17,12 @@ from redbike.steering.gates import Gatekeeper, Limits
 from redbike.steering.operator import check_reason, check_until
 from redbike.steering.patterns import Steered
 from redbike.steering.pausing import pause_found
-from redbike.steering.rerunning import run_jobs
+from redbike.steering.rerunning import find_tries, run_jobs
 from redbike.texts import escape
 
 BATCH = 500  # jobs between two looks at how it goes
 MAX_NAME = 100  # characters of what a proxy says who it is
+TRIED = "tried"  # what becomes of a job whose old occurrence is tried again
 GOES_ON = "told"  # what becomes of a job whose run was cancelled, and has not ended yet
 
 
@@ -71,12 +72,17 @@ class Steerer:
     @property
     def _verbs(self) -> dict[str, Callable[[Sequence[str]], list[Steered]]]:
         return {
-            "run": lambda jobids: run_jobs(self.store, jobids),
+            "run": self._run,
             "cancel": self._cancel,
             "pause": lambda jobids: pause_found(self.store, jobids, self._until, self._reason),
             "resume": self._resume,
             "unset": self._unset,
         }
+
+    def _run(self, jobids: Sequence[str]) -> list[Steered]:
+        tries = find_tries(self.store, jobids)
+        done = run_jobs(self.store, jobids)
+        return [Steered(jobid, TRIED if jobid in tries and word == "queued" else word) for jobid, word in done]
 
     def _cancel(self, jobids: Sequence[str]) -> list[Steered]:
         done = cancel_jobs(self.store, jobids, self.settings)

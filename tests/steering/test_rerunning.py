@@ -1,5 +1,7 @@
 """Explicit runs of several jobs: those that ids and patterns name, and those that have failed for good."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from redbike import BadJobId, NoSuchJob, Redbike, RoundRobin, Steered
@@ -120,3 +122,29 @@ def test_the_command_line_prints_what_a_pattern_matches(shell, bike):
     assert (unknown.returncode, unknown.stderr) == (1, "redbike: no job matches 'gone:*'\n")
     bad = shell.run("run", "nightly:[")
     assert (bad.returncode, bad.stderr) == (2, "redbike: bad pattern 'nightly:[': a [ has no ] behind it\n")
+
+
+@pytest.mark.acceptance
+def test_the_command_line_says_whether_it_is_a_new_try_or_a_new_run(shell, client):
+    bike = Redbike(RoundRobin("A:B"), redis_config=client)
+    for jobid in JOBS:
+        set_job(bike.store, jobid, "EVERY:1h@0", 1e10)
+        fail(bike, jobid)
+    client.zrem(bike.store.keys.failure_times, "hourly:A")
+    client.hdel(bike.store.keys.failures, "hourly:A")
+    [due] = [each["due"] for each in bike.failures() if each["jobid"] == "nightly:A"]
+    when = datetime.fromtimestamp(due, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    done = shell.run("run", "nightly:A", "hourly:A")
+    assert done.stderr.splitlines() == [
+        f"redbike: nightly:A: a new try of the occurrence of {when}",
+        "redbike: hourly:A: a new run, as the failure is not kept",
+    ]
+    run = take_one(bike.store, [("work-A", 100.0)], "tag")
+    assert (run.jobid, run.due, run.attempt) == ("nightly:A", due, 2)
+    assert shell.run("run", "nightly:A").stderr == "", "nothing has failed"
+    take_one(bike.store, [("work-A", 100.0)], "other")
+    done = shell.run("run", "--failed")
+    assert (done.stdout, done.stderr) == (
+        "nightly:B\n",
+        "redbike: 1 job: a new try of the occurrence that failed\n",
+    )

@@ -246,13 +246,13 @@ def test_what_has_failed_is_run(bike, browser, failing):
     page = browser.send(browser.get("/failures"), "Run all that match")
     assert "The first" not in page.text
     page = browser.send(page, "Run 2 jobs")
-    assert page.notes == ["Run 2 jobs: 2 queued."]
+    assert page.notes == ["Run 2 jobs: 2 queued, for a new try of the old occurrence."]
     assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"bad:A", "worse:B"}
 
 
 def test_only_failed_ones_of_those_that_are_named_are_run(bike, browser, failing):
     fields = [*keys(browser), ("action", "run-failed"), ("id", "bad:A"), ("id", "hourly:A")]
-    assert browser.post(fields).notes == ["bad:A: queued."]
+    assert browser.post(fields).notes == ["bad:A: queued, for a new try of the old occurrence."]
     assert [entry.jobid for entry in bike.log()] == ["bad:A"]
 
 

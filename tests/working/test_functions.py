@@ -322,6 +322,19 @@ def test_functions_without_a_schedule_are_no_missing_jobs(bike, jobs, capsys):
     assert capsys.readouterr().err == "redbike: app:jobs: none of its functions has a schedule\n"
 
 
+def test_what_is_started_says_which_jobs_it_takes_from_other_groups(client, prefix, jobs, capsys):
+    for name in ("one", "two", "three"):
+        jobs.job(name, every="1h")(lambda: None)
+    bike = Redbike(jobs, prefix=prefix, redis_config=client)
+    bike.sync([("one", "EVERY:1h"), ("two", "EVERY:1h")], group="old")
+    bike.set("three", "EVERY:1h")
+    set_schedules(bike, "app:jobs")
+    said = "redbike: app:jobs: took over 2 jobs, such as 'one' from the group 'old'\n"
+    assert said in capsys.readouterr().err
+    set_schedules(bike, "app:jobs")
+    assert "took over" not in capsys.readouterr().err
+
+
 def test_one_command_runs_a_program_and_sets_its_schedules(shell):
     (shell.folder / "app.py").write_text(PROGRAM)
     up = shell.start("up", "app:jobs")

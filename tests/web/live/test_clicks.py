@@ -157,7 +157,7 @@ def test_all_that_failed(steered, tab):
     press(tab, "Run all that match")
     expect(tab.locator(".named li")).to_have_text(["bad-1:A", "bad-2:A"])
     press(tab, "Run 2 jobs")
-    expect_note(tab, "Run 2 jobs: 2 queued.")
+    expect_note(tab, "Run 2 jobs: 2 queued, for a new try of the old occurrence.")
     assert count(bike, "ENQ") == ["bad-1:A", "bad-2:A"]
     assert sorted(read_log(bike)) == [("run", "bad-1:A"), ("run", "bad-2:A")]
 
