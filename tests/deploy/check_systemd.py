@@ -1,5 +1,7 @@
 """The units of deploy/systemd on a real systemd, installed as docs/deployment.rst says."""
 
+import itertools
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ UNITS = ROOT / "deploy" / "systemd"
 DISPATCHER, WORKER, COMMANDS = "redbike-dispatcher.service", "redbike-worker@1.service", "redbike-worker@2.service"
 REDBIKE = ("/opt/redbike/bin/redbike", "--config=/etc/redbike/redbike.conf")
 EXPOSURE = "15"  # of 100: what `systemd-analyze security` may find at most
+PERIOD, RESTARTS = 20, 5  # seconds, more than a restart takes
 WATCHDOG = 10  # seconds in place of 30: a healthy process needs 6
 INI = """[commands]
 sleep: sleep 12345
@@ -201,6 +204,34 @@ def test_a_worker_that_is_stopped_ends_its_job_first(farm):
     assert "ends long:slow" in farm.journal(WORKER)
     assert farm.show(WORKER, "Result") == "success"
     assert '"STP:' in redbike(farm, "tell", "long:slow")
+
+
+def test_restarts_of_all_units_miss_nothing_and_run_nothing_twice(farm):
+    began = int(farm.run("date", "+%s"))
+    jobs = {**{f"tick{n}:A": n / 2 for n in range(30)}, "long:slow": 3.0}
+    rows = [f"{jobid},EVERY:{PERIOD}s@{began + offset},none" for jobid, offset in jobs.items()]
+    farm.write("/etc/redbike/ticks.csv", "\n".join(["jobid,schedule,catchup", *rows, ""]))
+    redbike(farm, "load", "/etc/redbike/ticks.csv")
+
+    def list_runs() -> dict[str, list[float]]:
+        found = dict[str, list[float]]()
+        for run_of in json.loads(redbike(farm, "runs", "--format=json", "--limit=1000")):
+            found.setdefault(run_of["jobid"], []).insert(0, run_of["due"])
+        return found
+
+    for _ in range(RESTARTS):
+        ran = farm.journal(WORKER).count("begins ")
+        wait_until(lambda ran=ran: farm.journal(WORKER).count("begins ") > ran, timeout=60)
+        farm.run("systemctl", "restart", "redbike.target")
+        wait_until(lambda: state(farm, DISPATCHER) == state(farm, WORKER) == "active", timeout=60)
+    now = int(farm.run("date", "+%s"))
+    wait_until(lambda: len(runs := list_runs()) == len(jobs) and min(map(max, runs.values())) > now, timeout=90)
+    farm.run("systemctl", "stop", "redbike.target")
+    found = list_runs()
+    for jobid, dues in found.items():
+        assert {round(later - due) for due, later in itertools.pairwise(dues)} <= {PERIOD}, (jobid, dues)
+        assert "skipped" not in json.loads(redbike(farm, "tell", jobid)), jobid
+    assert sum(map(len, found.values())) == farm.journal(WORKER).count("begins ")
 
 
 def test_the_commands_of_a_killed_worker_are_killed_too(farm):
