@@ -87,7 +87,9 @@ def test_every_command_does_its_work_on_a_cluster(tmp_path, cluster, prefix):
     wait_until(lambda: event("fails:A") == "DIE", 30)
     assert json.loads(output("failures"))["jobid"] == "fails:A"
     (tmp_path / "mended").touch()
-    output("run", "fails:A")
+    done = shell.run("run", "fails:A")
+    assert (done.returncode, "fails:A: a new try of the occurrence" in done.stderr) == (0, True)
+    assert output("health", "job:*").startswith("OK: ")
     wait_until(lambda: event("fails:A") == "STP", 30)
     assert output("failures") == ""
     output("unset", "gone:A")
