@@ -108,8 +108,9 @@ class _Taken:
     def complain(self, name: str) -> None:
         """Say of each group what was taken from it."""
         for owner, number in self._numbers.most_common(MOST_OWNERS):
-            what = "the job" if number == 1 else f"{number:,} jobs, such as"
-            complain(f"{name}: took over {what} {self._samples[owner]!r} from the group {owner!r}")
+            sample = repr(self._samples[owner])
+            what = f"the job {sample}" if number == 1 else f"{number:,} jobs, such as {sample},"
+            complain(f"{name}: took over {what} from the group {owner!r}")
         if (more := len(self._numbers) - MOST_OWNERS) > 0:
             complain(f"{name}: took over jobs from {name_number(more, 'more group')}")
 

@@ -329,7 +329,7 @@ def test_what_is_started_says_which_jobs_it_takes_from_other_groups(client, pref
     bike.sync([("one", "EVERY:1h"), ("two", "EVERY:1h")], group="old")
     bike.set("three", "EVERY:1h")
     set_schedules(bike, "app:jobs")
-    said = "redbike: app:jobs: took over 2 jobs, such as 'one' from the group 'old'\n"
+    said = "redbike: app:jobs: took over 2 jobs, such as 'one', from the group 'old'\n"
     assert said in capsys.readouterr().err
     set_schedules(bike, "app:jobs")
     assert "took over" not in capsys.readouterr().err
