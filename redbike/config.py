@@ -31,7 +31,7 @@ class Settings:
     prefix: str = "redbike"  #: of all keys in Redis
     worker: str | None = None  #: package.module:Class('init string')
     timefile: str | None = None
-    group: str | None = None  #: of the rows that are loaded; None: the full path of their file
+    group: str | None = None  #: what the group of a file begins with: NAME:PATH; None: it is the path
     default_timeout: float = 10.0  #: seconds that a run may take
     timezone: str = "UTC"  #: of times without a zone
     catchup: str = "last"  #: which missed occurrences run: last, none, all

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import redis
 
-from redbike import AsyncRedbike, Redbike, RedbikeError, RoundRobin, Unreachable
+from redbike import Again, AsyncRedbike, Redbike, RedbikeError, RoundRobin, Unreachable, current_run
 from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import ROOT
 from tests.running import loops
@@ -47,6 +47,24 @@ def start(*calls):
 
 def join(threads):
     loops.join(*threads)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_run_hears_that_its_worker_is_to_stop(client, prefix, concurrency):
+    heard = []
+
+    def act(jobid):
+        heard.append(current_run().stopping)
+        wait_until(lambda: current_run().stopping)
+        raise Again
+
+    bike = Redbike(Acting(act, timeout=100.0), prefix, client)
+    bike.set("job:A", "NOW")
+    threads, raised = start(lambda: bike.work(concurrency))
+    wait_until(lambda: heard)
+    bike.stop()
+    join(threads)
+    assert (heard, raised, bike.tell("job:A")["status"][:3]) == ([False], [], "ENQ")
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

@@ -159,8 +159,8 @@ Options:
   --prune                  Unset the jobs that an earlier load of this file has set, and that are not in it any more.
   --prune-all              The same, also for all jobs of the file, or more than five that are over a tenth of them.
   --take                   Take over the jobs that another file or program has; without it these rows are refused.
-  --group=<NAME>           As the rows of what the jobs count for --prune [default is the setting group, or else the
-                           full path of the file].
+  --group=<NAME>           As the rows of what the jobs count for --prune [default is the full path of the file,
+                           after the setting group if that is given].
   --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   --acknowledge            Print how often the server went back in time, and do not tell it any more.

@@ -34,7 +34,9 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
     if not QUEUE.fullmatch(queue):
         raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
     name, text = _read(arguments["<FILE>"], arguments["--system"])
-    host = Host(find_local_time(), read_variables(), os.path.abspath(folder), _find_program(), name_host())
+    # A queue that is given may be that of a pool of hosts.
+    name_of_host = name_host() if arguments["--queue"] is None else ""
+    host = Host(find_local_time(), read_variables(), os.path.abspath(folder), _find_program(), name_of_host)
     if arguments["--system"]:
         _check_unit(host)
     imported = convert(text, host, queue, arguments["--system"])

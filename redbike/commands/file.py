@@ -107,6 +107,8 @@ def list_commands(filename: str) -> Iterator[Command | BadConfig]:
             yield BadConfig(f"{filename}: section {section!r:.80} has no command of that name in [commands]")
     for name, line in lines.items():
         try:
+            if "/" in name or " -" in name:
+                raise BadConfig("a name may have no '/' and no option: is a colon missing behind it?")
             yield make_command(name, line, get_options(parser, name), folder)
         except BadConfig as error:
             yield BadConfig(f"{filename}: command {name!r:.80}: {error}")
@@ -143,7 +145,8 @@ def parse_json(key: str, text: str) -> str:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, str):
-        raise BadConfig(f'bad {key} {text!r:.80}: a JSON string such as "a\\nb" is needed')
+        # It is not quoted: it may hold a secret, and the log is read by more people than this file.
+        raise BadConfig(f'bad {key}: a JSON string such as "a\\nb" is needed')
     return value
 
 
@@ -208,9 +211,9 @@ def split_command_line(line: str) -> tuple[bytes, ...]:
     try:
         argv = shlex.split(line)
     except ValueError as error:
-        raise BadConfig(f"bad command line {line!r:.200}: {error}") from None
+        raise BadConfig(f"bad command line: {error}") from None
     if not argv or not argv[0]:
-        raise BadConfig(f"bad command line {line!r:.200}: it names no program")
+        raise BadConfig("bad command line: it names no program")
     return tuple(encode(word) for word in argv)
 
 

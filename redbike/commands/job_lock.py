@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from redbike.commands.process_group import is_group_alive
-from redbike.errors import CommandFailed, Overrun
+from redbike.errors import Again, CommandFailed, Overrun
 
 log = logging.getLogger("redbike.commands")
 
@@ -62,14 +62,18 @@ class JobLock:
 
 @contextlib.contextmanager
 def hold_lock(
-    name: str, deadline: float, jobid: str, is_cancelled: Callable[[], bool] = lambda: False
+    name: str,
+    deadline: float,
+    jobid: str,
+    is_cancelled: Callable[[], bool] = lambda: False,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> Iterator[JobLock]:
     """Hold the lock `name`. Raise `Overrun` if it is not free by `deadline` (of the monotonic clock).
 
-    Raise `CommandFailed` if it is not free and the run is cancelled. If the system can lock no file, log that once, and
-    go on without a lock.
+    If it is not free, raise `CommandFailed` when the run is cancelled, and `Again` when the worker is to stop: the
+    command has not begun. If the system can lock no file, log that once, and go on without a lock.
     """
-    lock = _acquire(name, deadline, jobid, is_cancelled)
+    lock = _acquire(name, deadline, jobid, is_cancelled, is_stopping)
     try:
         yield lock
     finally:
@@ -81,7 +85,9 @@ def make_name(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def _acquire(name: str, deadline: float, jobid: str, is_cancelled: Callable[[], bool]) -> JobLock:
+def _acquire(
+    name: str, deadline: float, jobid: str, is_cancelled: Callable[[], bool], is_stopping: Callable[[], bool]
+) -> JobLock:
     has_warned = False
     while True:
         try:
@@ -96,6 +102,9 @@ def _acquire(name: str, deadline: float, jobid: str, is_cancelled: Callable[[], 
             raise Overrun(f"the command of its last run {REASON} has not ended")
         if is_cancelled():
             raise CommandFailed("cancelled before it was started")
+        if is_stopping():
+            log.warning("%s: the command of its last run %s goes on: left to another worker", jobid, REASON)
+            raise Again
         if not has_warned:
             has_warned = True
             log.warning("%s: waits until the command of its last run %s has ended", jobid, REASON)

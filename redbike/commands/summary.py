@@ -15,14 +15,15 @@ MOST = 160  # characters of one command
 MOST_TOGETHER = 8000  # characters of all, with their names
 
 PROGRAM = re.compile(r"[A-Za-z0-9_./+-]{1,80}", re.ASCII)
-PATH = re.compile(r"(?:/|\./|\.\./|~/)[A-Za-z0-9_./*?+-]*|\.\.?", re.ASCII)
+PATH = re.compile(r"(?:/|\./|\.\./|~/)[A-Za-z0-9_./*?-]*|\.\.?", re.ASCII)
+SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash"}
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 LONG_OPTION = re.compile(r"(--[A-Za-z][a-z-]*)(=.*)?", re.ASCII | re.DOTALL)
 SHORT_OPTION = re.compile(r"(-[A-Za-z])(.*)", re.ASCII | re.DOTALL)
 OPERATOR = re.compile(r"[();<>|&]+")
 STARTER = re.compile(r"[(;|&]+")  # what a program follows, unless it is a redirection such as >&
 # What could make a part of a text look like an operator.
-UNCLEAR = re.compile(r"\\|'[^']*[();<>|&][^']*'|\"[^\"]*[();<>|&][^\"]*\"|\$'|`")
+UNCLEAR = re.compile(r"\\|(?:^|[\s;&|()])#|'[^']*[();<>|&][^']*'|\"[^\"]*[();<>|&][^\"]*\"|\$'|`")
 
 
 def summarize_all(commands: Iterable[Command]) -> dict[str, str]:
@@ -41,7 +42,7 @@ def summarize_all(commands: Iterable[Command]) -> dict[str, str]:
 def summarize(command: Command) -> str:
     """Return what may be told of a command, in one line."""
     argv = [word.decode(errors="replace") for word in command.argv]
-    by_shell = len(argv) == 3 and argv[1] == "-c"
+    by_shell = len(argv) == 3 and argv[1] == "-c" and argv[0].rpartition("/")[2] in SHELLS
     kept: list[str] = []
     for word in _hide(_split(argv[2]) if by_shell else argv, by_shell):
         if word != HIDDEN or kept[-1:] != [HIDDEN]:
@@ -62,9 +63,10 @@ def _split(line: str) -> list[str]:
 
 def _hide(words: Iterable[str], by_shell: bool) -> Iterator[str]:
     begins = True  # a program comes next
+    after_option = False  # what comes next may be its value, and that a secret which looks like a path
     for word in words:
         if by_shell and OPERATOR.fullmatch(word):
-            begins = STARTER.fullmatch(word) is not None
+            begins, after_option = STARTER.fullmatch(word) is not None, False
             yield word
         elif begins and (found := ASSIGNMENT.match(word)):
             yield found[0] + HIDDEN
@@ -72,7 +74,9 @@ def _hide(words: Iterable[str], by_shell: bool) -> Iterator[str]:
             begins = False
             yield word if PROGRAM.fullmatch(word) else HIDDEN
         else:
-            yield _hide_word(word)
+            is_option = word.startswith("-")
+            yield HIDDEN if after_option and not is_option else _hide_word(word)
+            after_option = is_option
 
 
 def _hide_word(word: str) -> str:

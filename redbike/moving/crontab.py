@@ -45,7 +45,7 @@ class Host:
     variables: Mapping[str, str] = field(default_factory=dict)  # which cron gives to each command (pam_env)
     folder: str = "."  # where the files will be
     program: str = "redbike"  # what starts Redbike
-    name: str = ""  # "": whatever host it is, no other one uses the same server
+    name: str = ""  # "": it is one of a pool, or no other one uses the same server
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +84,12 @@ def convert(text: str, host: Host, queue: str = "cron", has_users: bool = False)
     files = {
         SCHEDULES: _write_schedules(jobs.values()),
         COMMANDS: _write_commands(lines, jobs, not text or text.endswith("\n")),
-        CONFIG: make_config(queue, list(users), host.local_time, MARK, _name_group(host)),
+        CONFIG: make_config(queue, list(users), host.local_time, MARK, escape(os.fsencode(host.name))),
         **make_units(queue, list(users), host.folder, host.program),
     }
     refused = tuple(line for line in lines if isinstance(line, Refused))
     decisions = sum(each.count(f"# {MARK} ") for each in files.values())
     return Imported(files, tuple(jobs.values()), refused, users, decisions)
-
-
-def _name_group(host: Host) -> str:
-    """Return of which group the jobs are: those of the same path on another host are of another one."""
-    path = os.path.join(host.folder, SCHEDULES)
-    return escape(os.fsencode(f"{host.name}:{path}")) if host.name else ""
 
 
 def _check(line: Line) -> Line:

@@ -22,7 +22,7 @@ def _list_settings(queue: str, users: Sequence[str], local_time: LocalTime, mark
     else:
         yield "# Each user has a worker of his own: see the units beside this file."
     if group:
-        yield "# load --prune removes only jobs of this group: another host may have a file of the same path."
+        yield "# The group of a file begins with this: another host may have a file of the same path."
         yield f"group: {group}"
     if local_time.doubt:
         yield f"# {mark} {local_time.doubt}. Cron ran its lines in the time of /etc/localtime."

@@ -26,6 +26,7 @@ from redbike.state.agreed import Naming
 from redbike.state.keys import TELLS
 from redbike.state.namespace import make_owner, make_tag
 from redbike.state.records import ProcessRecord
+from redbike.state.store import Store
 from redbike.state.workers import INTERVAL, REFRESH
 from redbike.texts import name_host
 
@@ -134,11 +135,11 @@ class Presence:
         except RedbikeError as problem:
             log.debug("the end of this process is not noted: %s", problem)
 
-    def sign_off(self) -> None:
-        """Remove this process, which ends though its loop has not."""
+    def sign_off(self, store: Store | None = None) -> None:
+        """Remove this process, which ends though its loop has not, perhaps over another connection."""
         self._over = True
         with contextlib.suppress(RedbikeError):
-            self._loop.store.workers.sign_off(self.owner)
+            (store or self._loop.store).workers.sign_off(self.owner)
 
     def hurry(self) -> None:
         """Register again soon: what is known of this process has changed."""

@@ -3,7 +3,7 @@
 import json
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -49,11 +49,17 @@ class Run:
     output: str | None = field(default=None, compare=False, repr=False)  #: the end of it, if the job keeps it
     ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
     thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
+    is_told_to_stop: Callable[[], bool] = field(default=bool, compare=False, repr=False)  # whether its worker is
 
     @property
     def data(self) -> Any:
         """The data of the job, a new copy each time; None if it has none."""
         return json.loads(self.stored_data) if self.stored_data else None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether its worker is to stop: a long run may end early, and raise `Again` to go on elsewhere."""
+        return self.is_told_to_stop()
 
     @property
     def attempt(self) -> int:

@@ -40,10 +40,10 @@ class Syncing:
         so does one with the id of an earlier row. A job that is the same already is not touched.
         `csvfilename` is a file's name, or an open text or binary file, which is read once and stays open; or pairs, as
         `sync` takes them. `group`, `prune`, `prune_all` and `take` are as with `sync`, but where that would raise at
-        the end, there is a last result without an id. Without `group`, that is the setting of this name, or else the
-        full path of a file that is given by its name. With `mark_bad`, a bad schedule of a job that is not there leaves
-        the status ``BAD``, as at the start of a dispatcher. Raises `BadConfig` for a file that cannot be read, or has
-        an unknown column.
+        the end, there is a last result without an id. Without `group`, that is the full path of a file that is given
+        by its name, after the setting of this name and a colon, if that is given. With `mark_bad`, a bad schedule of a
+        job that is not there leaves the status ``BAD``, as at the start of a dispatcher. Raises `BadConfig` for a file
+        that cannot be read, or has an unknown column.
         """
         make_wish = partial(Wish, prune=prune, prune_all=prune_all, take=take, mark_bad=mark_bad)
         changes = self._sync_file(csvfilename, after, tz, group, make_wish)
@@ -75,7 +75,8 @@ class Syncing:
             file = cast(Source, source)
             owner, subject, rows = name_group(file), get_name(file), _read_file(file, report)
             is_file = owner is not None
-        name = (self.settings.group or owner) if group is None else check_group(group)
+        own = f"{self.settings.group}:{owner}" if self.settings.group and owner else owner
+        name = own if group is None else check_group(group)
         wish = make_wish(name, after=read_instant("after", after), tz=zone)
         return self._syncer.sync(rows, wish, "load", f"{subject}: ", is_file)
 

@@ -41,7 +41,8 @@ def _explain_run(situation: Situation, clock: Clock) -> str:
     told = ", and is being told that it is cancelled" if job.run.cancelled else ""
     late = clock.now - job.run.deadline
     beyond = f", {format_length(late)} beyond its deadline" if late > 0 else ""
-    return f"It runs now: since {clock.name(job.run.start)}{where}{beyond}{told}."
+    refused = f" The server takes no changes: {situation.refusal}." if situation.refusal else ""
+    return f"It runs now: since {clock.name(job.run.start)}{where}{beyond}{told}.{refused}"
 
 
 def explain_pause(job: JobState, clock: Clock) -> str:
@@ -117,6 +118,9 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
         tried = Streak.parse(situation.job.streak)
         if tried.due is not None and (lack := _find_lack(situation)):
             waits = f"It has been due since {clock.name(tried.due)}, but {lack}"
+            return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
+        if not tried.tries and tried.due is not None:
+            waits = f"It has been due since {clock.name(tried.due)}; a worker without its command has left it to others"
             return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
         if tried.tries and tried.due is not None:
             return (

@@ -18,7 +18,7 @@ FAR = 10_000  # jobs before one in its queue, beyond which they are not counted
 
 ENDS = {
     Outcome.OK: "succeeded",
-    Outcome.RETRY: "failed, and was tried again",
+    Outcome.RETRY: "ended one try of several",
     Outcome.FAILED: "failed",
     Outcome.OVERRUN: "overran",
     Outcome.LOST: "was lost with its worker",

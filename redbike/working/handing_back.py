@@ -28,8 +28,13 @@ class Left:
     waiting: list[Run] = field(default_factory=list)  # taken, but not begun
 
 
-def hand_back(store: Store, left: Left, settings_for: Callable[[Run], Settings]) -> None:
-    """Tell the server what becomes of runs, over a connection of its own: what was interrupted may hold the others."""
+def hand_back(
+    store: Store, left: Left, settings_for: Callable[[Run], Settings], sign_off: Callable[[Store], object]
+) -> None:
+    """Tell the server what becomes of runs, over a connection of its own: what was interrupted may hold the others.
+
+    Then `sign_off` is called: a worker that has left nothing behind is not lost.
+    """
     with closing(connect(store.client)) as client:
         own = Store(client, store.keys.prefix, store.queue_for)
         try:
@@ -41,5 +46,6 @@ def hand_back(store: Store, left: Left, settings_for: Callable[[Run], Settings])
                     log.warning("%s: handed back, as its worker is ended", run.jobid)
             for tag in dict.fromkeys(run.tag for run in left.waiting):
                 own.runs.release([run for run in left.waiting if run.tag == tag])
+            sign_off(own)
         except RedbikeError as error:
             log.error("what ran cannot be handed back, so it counts as lost: %s", error)

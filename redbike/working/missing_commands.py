@@ -1,8 +1,9 @@
 """What a worker has no command for: it leaves such a job to the other workers of the queue, and nothing has failed.
 
-Each time the job waits on the timeline for a while, which grows: so workers with different commands can share a queue,
-and none takes the same job over and over. The occurrence keeps its due time and its tries; it is no run. If no other
-worker has the command either, the entry of this worker names the job, for ``health``.
+Each time the job waits on the timeline for a moment: an idle worker that has its command comes before this one then, as
+Redis serves those first that have waited longest. So workers with different commands can share a queue. If no worker
+has the command, these moments grow: none takes the same job over and over. The occurrence keeps its due time and its
+tries; it is no run. If no other worker has the command either, the entry of this worker names the job, for ``health``.
 """
 
 import logging
@@ -22,7 +23,8 @@ from redbike.working.naming import knows_commands
 
 log = logging.getLogger("redbike.worker")
 
-FIRST, LONGEST = 1.0, 20.0  # seconds until a job is offered again: twice as long each time
+SHORT = 0.5  # seconds until a job is offered again whose command another worker has
+FIRST, LONGEST = 1.0, 20.0  # those if no worker has it: twice as long each time
 FORGOTTEN = 3 * LONGEST  # seconds after which a job that did not come again is forgotten
 SURE = 2  # times that a job was left before it is said that nobody has its command: others may just be starting
 MOST, TOLD = 10_000, 20  # jobs that are remembered, and that the entry of the worker names
@@ -64,7 +66,7 @@ class MissingCommands:
             was, left.is_nobodys = left.is_nobodys, not self._takers.has_taker(run.jobid, run.queue)
             if left.is_nobodys and not was:
                 self._complain(run)
-        return place_left(run, min(LONGEST, FIRST * 2.0 ** (times - 1)))
+        return place_left(run, min(LONGEST, FIRST * 2.0 ** (times - 1)) if left.is_nobodys else SHORT)
 
     def list_lacking(self) -> dict[str, str]:
         """Return the queues of jobs for which no worker has a command, by job id, for the entry of this worker."""

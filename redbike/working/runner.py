@@ -75,6 +75,7 @@ class Runner:
         self._leave = leave
         self.settings = settings
         self._pings = pings
+        self.is_stopping: Callable[[], bool] = bool  # whether the worker is to stop
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
         self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
         self._cancel = getattr(worker, "cancel", None)
@@ -125,7 +126,7 @@ class Runner:
     def run(self, run: Run) -> Placement:
         """Call ``work`` for `run`; return where its job goes then."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
-        run.ping_url = settings.ping_url
+        run.ping_url, run.is_told_to_stop = settings.ping_url, self.is_stopping
         if run.cancelled:
             # Before it has begun.
             return place_cancelled(run, settings, run.now())

@@ -55,6 +55,7 @@ class Worker:
         self.pings = Pings()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
         self.runner = Runner(worker, settings, self.pings, self.missing.place if self.missing.is_wanted else None)
+        self.runner.is_stopping = self.loop.stopping.is_set
         self.teller = Teller(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)
@@ -103,7 +104,7 @@ class Worker:
             self.runner.abort()
             self.runner.cancel_all()
         finally:
-            hand_back(self.store, left, self.runner.settings_for)
+            hand_back(self.store, left, self.runner.settings_for, self.presence.sign_off)
 
     def _list_left(self) -> Left:
         begun = {(run.tag, run.jobid): run for run in self.heartbeat.list_runs()}

@@ -132,7 +132,7 @@ def test_two_hosts_with_the_same_path_do_not_prune_the_jobs_of_each_other(shell,
     assert crontab(TEXT).returncode == 0
     rows, conf = (path / "schedules.csv").read_text(), (path / ".redbike.conf").read_text()
     assert rows.strip().endswith(f":cron-{host},0 3 * * *")
-    assert f"\ngroup: {host}:{path}/schedules.csv\n" in conf
+    assert f"\ngroup: {host}\n" in conf
     assert f"worker: redbike.commands:Commands('cron-{host}', 'commands.ini')\n" in conf
     load = ("--config=jobs/.redbike.conf", "load", "jobs/schedules.csv", "--prune")
     assert shell.run(*load).returncode == 0
@@ -140,6 +140,10 @@ def test_two_hosts_with_the_same_path_do_not_prune_the_jobs_of_each_other(shell,
         (path / name).write_text(text.replace(f"cron-{host}", "cron-other").replace(f": {host}", ": other"))
     assert shell.run(*load).stdout.startswith("added,")
     assert len(shell.run("schedules").stdout.splitlines()) == 2
+    # Another file of the folder has another group.
+    (path / "more.csv").write_text("more:A,0 4 * * *\n")
+    assert shell.run(*load[:2], "jobs/more.csv", "--prune").stdout.startswith("added,")
+    assert len(shell.run("schedules").stdout.splitlines()) == 3
     # A name that is given is meant; and imported again, each job has the id that it had.
     assert crontab(TEXT, "--force", "--queue=cron").returncode == 0
     assert (path / "schedules.csv").read_text().strip().endswith(":cron,0 3 * * *")

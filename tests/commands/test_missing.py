@@ -57,14 +57,24 @@ def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike: R
     for _ in range(7):
         assert two.work_one() == "x:A"
         assert two.work_one() is None  # not at once again
+        assert "without its command has left it to others; it is offered again" in bike.why("x:A")
         pauses.append(dispatch(bike, "x:A"))
-    assert pauses == pytest.approx([1, 2, 4, 8, 16, 20, 20], abs=0.9)
+    assert pauses == pytest.approx([0.5] * 7, abs=0.4), "another worker has it"
     assert two.missing.list_lacking() == {}
     assert one.work_one() == "x:A"
     [run] = bike.runs()
     assert (run.due, run.attempt, run.outcome) == (due, 1, "ok")
     assert (bike.tell("x:A").get("failure"), list(bike.failures())) == (None, [])
     assert bike.store.questions.inspect(["x:A"])[0].streak == ""
+
+
+def test_what_nobody_has_is_offered_again_less_and_less_often(make, bike: Redbike) -> None:
+    worker, pauses = make("one", "y"), []
+    set_job(bike.store, "x:A", HOURLY, "now")
+    for _ in range(7):
+        assert worker.work_one() == "x:A"
+        pauses.append(dispatch(bike, "x:A"))
+    assert pauses == pytest.approx([0.5, 2, 4, 8, 16, 20, 20], abs=0.9)
 
 
 def test_a_failure_that_is_kept_stays(make, bike: Redbike) -> None:
@@ -80,6 +90,7 @@ def test_health_check_and_why_name_what_no_worker_has_until_one_has(
     make, bike: Redbike, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(missing_commands, "FIRST", 0.0)
+    monkeypatch.setattr(missing_commands, "SHORT", 0.0)
     worker = make("one", "y")
     set_job(bike.store, "x:A", HOURLY, "now")
 
@@ -102,6 +113,7 @@ def test_health_check_and_why_name_what_no_worker_has_until_one_has(
 
 def test_a_job_that_is_gone_is_no_problem(make, bike: Redbike, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_commands, "FIRST", 0.0)
+    monkeypatch.setattr(missing_commands, "SHORT", 0.0)
     worker = make("one", "y")
     set_job(bike.store, "x:A", HOURLY, "now")
     for _ in range(missing_commands.SURE):

@@ -186,10 +186,16 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs: S
     second = jobs.start("work", log="second")
     wait_until(lambda: "waits until the command of its last run" in jobs.log("second"))
     assert_alone(0.7, lambda: lines(started) == 1)
+    # A worker that is to stop does not wait for the command of another one.
+    second.terminate()
+    assert second.wait(timeout=10) == 0
+    assert "goes on: left to another worker" in jobs.log("second")
+    second = jobs.start("work", log="third")
+    wait_until(lambda: "waits until the command of its last run" in jobs.log("third"))
     open_gate(jobs)
     wait_until(lambda: lines(started) == 2)
     assert lines(ended) == 1
-    assert jobs.log("second").count("waits until") == 1
+    assert jobs.log("third").count("waits until") == 1
     open_gate(jobs)
     wait_until(lambda: lines(ended) == 2)
     second.terminate()

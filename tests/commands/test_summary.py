@@ -17,7 +17,7 @@ from tests.web.conftest import TestClient
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("backup-db --full /srv/backup >/dev/null 2>&1", "backup-db --full /srv/backup > /dev/null 2>&1"),
+        ("backup-db --full /srv/backup >/dev/null 2>&1", "backup-db --full … > /dev/null 2>&1"),
         ("PGPASSWORD=hunter2 psql -h db -phunter2", "PGPASSWORD=… psql -h … -p…"),
         ("cd /srv && ./run hunter2 | mail -s x a@b; ls", "cd /srv && ./run … | mail -s …; ls"),
         ("curl -u me:hunter2 --token=hunter2 https://h/hunter2", "curl -u … --token=… …"),
@@ -31,6 +31,9 @@ from tests.web.conftest import TestClient
         ("x=$(pass hunter2); 'hunter 2'", "x=… ( pass … ); …"),
         ("case $x in a) hunter2;; esac", "case … ) …;; esac"),
         ("run <<EOF\nhunter2", "run << …"),
+        # What follows an option may be a secret that looks like a path, and a comment is no command.
+        ("sshpass -p /hunter2 ssh /srv", "sshpass -p … /srv"),
+        ("run # login (admin/hunter2)", "run …"),
         ("run -- hunter2 \x1b[31m", "run …"),
     ],
 )
@@ -41,6 +44,10 @@ def test_only_what_is_no_secret_by_its_form_is_told(line: str, told: str) -> Non
 def test_words_without_a_shell_have_no_operators() -> None:
     argv = (b"/usr/bin/run", b"--password=hunter2", b";", b"hunter2", b"~/x")
     assert summarize(Command("x", argv)) == "/usr/bin/run --password=… … ~/x"
+
+
+def test_what_only_looks_like_a_shell_is_none() -> None:
+    assert summarize(Command("x", (b"mytool", b"-c", b"hunter2 | hunter3"))) == "mytool -c …"
 
 
 def test_it_is_of_limited_size() -> None:

@@ -71,6 +71,7 @@ def test_what_runs_is_handed_back_and_runs_again_however_often(jobs, end_at_once
         end_at_once(worker)
         assert jobs.bike.store.questions.inspect(["long:A"])[0].run is None, "no lease has to end first"
         assert jobs.log().count("long:A: handed back, as its worker is ended\n") == attempt
+        assert [each.kind for each in jobs.bike.workers()] == ["dispatcher"], "it is gone, and not lost"
         assert kind != "Async" or jobs.log().count("cleaned up long:A") == attempt
     (jobs.folder / "go").touch()
     worker = jobs.start(*command)

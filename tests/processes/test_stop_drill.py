@@ -78,7 +78,8 @@ def test_one_sigterm_ends_up_with_all_its_workers(drill):
     up = begin(drill, "{0}:A", "up", f"--processes={len(kinds)}", kinds=kinds)
     up.terminate()
     assert up.wait(IN_TIME) == 0, drill.log()
-    assert [kind for kind in kinds if not names(drill.log(), f"{kind}:A")] == ["gil"]
+    # Nobody can act in a process that holds Python's lock: a dispatcher may find it lost, if it is still there.
+    assert {kind for kind in kinds if not names(drill.log(), f"{kind}:A")} <= {"gil"}
 
 
 def test_one_sigterm_ends_the_commands_too(drill):

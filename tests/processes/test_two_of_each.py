@@ -86,7 +86,7 @@ def test_what_nobody_takes_is_named_within_a_minute(shell: Shell, host) -> None:
         lambda: (
             health()
             == [
-                "work-cron-three has 1 job and no worker",
+                "work-cron-three has 1 job and no worker (first both:cron-three)",
                 "new:cron-one waits, but no worker of work-cron-one has the command 'new'",
                 "typo:pool waits, but no worker of work-pool has the command 'typo'",
             ]

@@ -214,7 +214,7 @@ def test_the_last_run_of_a_job_that_is_named(staffed, outcome):
     remember(staffed, 900.0, outcome, "" if outcome is Outcome.OK else "it broke")
     told = {
         Outcome.OK: (),
-        Outcome.RETRY: (f"{JOB} failed, and was tried again at {at(901)}: it broke",),
+        Outcome.RETRY: (f"{JOB} ended one try of several at {at(901)}: it broke",),
         Outcome.FAILED: (f"{JOB} failed at {at(901)}: it broke",),
         Outcome.OVERRUN: (f"{JOB} overran at {at(901)}: it broke",),
         Outcome.LOST: (f"{JOB} was lost with its worker at {at(901)}: it broke",),
