@@ -36,7 +36,7 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.fixture(autouse=True)
 def _processes(request):
     """Each test's processes, and the servers that they have started, end with it."""
-    with surroundings.processes_of(request.node.nodeid):
+    with surroundings.processes_of(request.node.nodeid, lambda: request.node.funcargs.get("tmp_path")):
         yield
         FORK_SERVER.end_all()
 

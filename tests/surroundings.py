@@ -6,7 +6,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Variables of the user that would steer a test. PYTHONPATH stays: an editable copy may be found by it.
@@ -57,8 +57,11 @@ sys.addaudithook(_note)
 
 
 @contextlib.contextmanager
-def processes_of(test: str) -> Iterator[None]:
-    """Kill at the end of the block whatever it has started and left behind, so that no other test meets it."""
+def processes_of(test: str, find_folder: Callable[[], Path | None] = lambda: None) -> Iterator[None]:
+    """Kill at the end of the block whatever it has started and left behind, so that no other test meets it.
+
+    `find_folder` returns the folder of the test then.
+    """
     global _started
     before, _started = os.environ.get(MARK), False
     mark = f"{MARK}={os.getpid()} {test}"
@@ -71,6 +74,8 @@ def processes_of(test: str) -> Iterator[None]:
             os.environ[MARK] = before
         if _started:
             kill_marked(mark)
+            if folder := find_folder():
+                kill_within(folder)
 
 
 @contextlib.contextmanager
@@ -93,6 +98,14 @@ def kill_marked(mark: str) -> list[int]:
                 os.kill(pid, signal.SIGKILL)
         killed += found
     return killed
+
+
+def kill_within(folder: Path) -> None:
+    """Kill all processes that work in `folder` or below: a server that shows its name has no environment any more."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cwd").readlink().is_relative_to(folder) and int(process.name) != os.getpid():
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _list_marked(mark: bytes) -> Iterator[int]:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from redbike.serving.embedded import EmbeddedServer
 from tests import surroundings
 from tests.commandline import FORK_SERVER
 from tests.proc import is_gone
@@ -40,7 +41,11 @@ def test_a_forked_command_imports_from_its_folder_and_inherits_what_is_ignored(s
 def test_what_a_test_leaves_behind_is_killed(shell):
     script = "import os, time\nif os.fork() == 0:\n    os.setsid()\nprint(os.getpid(), flush=True)\ntime.sleep(1000)"
     pids = []
-    with surroundings.processes_of("another test"):
+    with surroundings.processes_of("another test", lambda: shell.folder):
+        # It shows its name where its environment was.
+        server = EmbeddedServer(shell.folder / "data")
+        server.start()
+        pids.append(server.status()["pid"])
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
         pids += [int(process.stdout.readline()), int(process.stdout.readline())]
         process.stdout.close()
