@@ -62,6 +62,7 @@ class EmbeddedServer:
         self.pidfile = self.folder / "server.pid"
         self._lockfile = self.folder / "lock"
         self._log_size = 0  # bytes of the log before the last start
+        self._spawned: subprocess.Popen[bytes] | None = None  # the process of the last start
         self._stop_marker = self.folder / "stopped"  # exists from `stop` to the next `start`
 
     @property
@@ -143,6 +144,8 @@ class EmbeddedServer:
 
         A client that was about to connect starts it again.
         """
+        if not self.folder.is_dir():
+            return self._end_without_folder()
         deadline = time.monotonic() + PATIENCE / 2
         while self._has_users():
             # The server may still list a client that has just ended.
@@ -202,7 +205,7 @@ class EmbeddedServer:
         with open(self.logfile, "ab") as log_file:
             self._log_size = log_file.tell()
             # A new session, so that Ctrl-C in the terminal does not reach the server.
-            return subprocess.Popen(
+            self._spawned = subprocess.Popen(
                 [binary, *arguments],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -211,6 +214,16 @@ class EmbeddedServer:
                 start_new_session=True,
                 pass_fds=[lock],
             )
+            return self._spawned
+
+    def _end_without_folder(self) -> bool:
+        """End the server that this object has started, and whose folder was deleted: nobody can reach it any more."""
+        if self._spawned is None or self._spawned.poll() is not None:
+            return False
+        log.error("the folder %s was deleted, and with it all that the embedded server has kept", self.folder)
+        self._spawned.kill()
+        self._spawned.wait()
+        return True
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[int | None]:

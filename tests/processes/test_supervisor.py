@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from redbike.serving.embedded import EmbeddedServer
 from tests.durations import AGAIN, set_lines
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
@@ -83,6 +84,23 @@ def test_in_a_deleted_folder_up_ends_with_one_line(jobs, is_gone_before):
     lines = [line for line in log.read_text().splitlines() if "folder" in line]
     assert len(lines) == 1, log.read_text()
     assert "started again in" not in log.read_text()
+
+
+def test_a_server_whose_folder_was_deleted_ends_with_up(jobs):
+    folder = jobs.folder / "gone"
+    folder.mkdir()
+    (folder / "jobs.py").write_text(WORKER)
+    environment = {name: text for name, text in jobs.environment.items() if name != "REDBIKE_URL"}
+    with open(jobs.folder / "log", "w") as file:
+        command = jobs.command(("up", "jobs:Worker('A')"))
+        up = subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=file)
+    wait_until(lambda: "works work-A" in jobs.log())
+    server = EmbeddedServer(folder / ".redbike").status()["pid"]
+    shutil.rmtree(folder)
+    up.terminate()
+    assert up.wait(60) == 0, jobs.log()
+    assert is_gone(server)
+    assert jobs.log().count("was deleted, and with it all") == 1
 
 
 def start_up(jobs, *more):
