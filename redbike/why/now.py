@@ -8,7 +8,7 @@ from redbike.state.keys import OWNER
 from redbike.state.records import ProcessRecord, Status, Streak
 from redbike.state.workers import Process
 from redbike.why.situation import ENDS, FAR, Situation, describe_drop
-from redbike.words import Event
+from redbike.words import Event, Skip
 
 SOON = 10.0  # seconds within which a free worker takes the next job
 
@@ -158,5 +158,6 @@ def _explain_stop(situation: Situation, clock: Clock) -> str:
             f"Its schedule is STOP{since}; its last run began at {clock.name(last.started)} and {ENDS[last.outcome]}."
         )
     if schedule is not None and schedule.never_runs:
-        return f"Its schedule is STOP{since}: somebody has stopped it, or it was to run once and has."
+        cancelled = ", or its run was cancelled" if situation.job.skipped.get(Skip.CANCELLED) else ""
+        return f"Its schedule is STOP{since}: somebody has stopped it, or it was to run once and has{cancelled}."
     return f"Its schedule has run out{since}: it has no further occurrence."

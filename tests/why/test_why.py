@@ -225,6 +225,9 @@ def test_it_is_stopped(store):
     assert (
         why(store) == f"Its schedule is STOP since {at(START)}: somebody has stopped it, or it was to run once and has."
     )
+    set_job(store.at(START), JOB, "NOW", "now")
+    cancel_jobs(store.at(START), [JOB], Settings())
+    assert why(store).endswith("or it was to run once and has, or its run was cancelled.")
     remember(store, START - 50, took=2.0)
     assert why(store) == (
         f"Its schedule is STOP since {at(START)}; its last run began at {at(START - 50)} and succeeded."
