@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from redbike.moving.crontab_lines import Entry
@@ -17,6 +18,8 @@ PARTS = re.compile(r"&&|\|\||[;|&(){}\n]")
 SUBSTITUTION = re.compile(r"\$\([^()]*\)")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 BEGINS = re.compile(r"[A-Za-z_/.~]", re.ASCII)
+PLAIN = re.compile(r"[A-Za-z_./~][A-Za-z_./~:-]*|\S*[/.]\S*", re.ASCII)  # what is hardly a password
+SPEAKS = {"echo", "printf"}  # what they are given may be one, for the next program
 OTHERS = re.compile(r"[^a-z0-9]+")
 
 
@@ -53,11 +56,26 @@ def _hash(*texts: str) -> str:
 
 
 def _find_words(command: str) -> list[str]:
-    """Return the program of a command line and its first arguments that are not options, as words of a name."""
+    """Return the program of a command line and its first plain argument, as words of a name.
+
+    A crontab may be readable by one user alone, and ids are shown to all. So what follows an option is left out, and so
+    is what has digits but is no path, and a URL: there may be a password in it.
+    """
     parts = [words for words in map(_read_part, PARTS.split(SUBSTITUTION.sub("$", command))) if words]
     best = next((words for words in parts if words[0] not in GUARDS), parts[0] if parts else [])
-    plain = (OTHERS.sub("-", PurePosixPath(word).name.lower()).strip("-") for word in best if BEGINS.match(word))
+    plain = (OTHERS.sub("-", PurePosixPath(word).name.lower()).strip("-") for word in _list_plain(best))
     return [word for word in plain if word][:MAX_WORDS]
+
+
+def _list_plain(words: list[str]) -> Iterator[str]:
+    for before, word in pairwise(["", *words]):
+        is_value = before.startswith("-") and not (before.startswith("--") and word.startswith("/"))
+        if not before:
+            is_shown = BEGINS.match(word) is not None
+        else:
+            is_shown = bool(PLAIN.fullmatch(word)) and "://" not in word and not is_value and before not in SPEAKS
+        if is_shown:
+            yield word
 
 
 def _read_part(part: str) -> list[str]:
