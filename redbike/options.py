@@ -65,7 +65,7 @@ class Option:
             return self.endless
         if self.kind == "count":
             return int(read_number(self.name, value, self.least, self.most, int))
-        seconds = read_number(self.name, value, self.least, MAX_SECONDS, float)
+        seconds = read_number(self.name, value, self.least, MAX_SECONDS, float, self.endless)
         return int(seconds) if seconds.is_integer() else seconds
 
 
@@ -286,8 +286,11 @@ def read_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return word
 
 
-def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type) -> Any:
-    """Return the number that `value`, a number or a text, means; a float may be a duration. Raise `BadConfig`."""
+def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type, other: str = "") -> Any:
+    """Return the number that `value`, a number or a text, means; a float may be a duration. Raise `BadConfig`.
+
+    The error names `other`, a word that is allowed too.
+    """
     try:
         number = _parse_number(value, kind) if isinstance(value, str) else value
         if isinstance(value, bool) or not (math.isfinite(number) and minimum <= number <= maximum):
@@ -296,7 +299,8 @@ def read_number(name: str, value: Any, minimum: float, maximum: float, kind: typ
             raise ValueError
     except (ValueError, TypeError, OverflowError):
         what = "a number" if kind is int else "seconds, or a duration such as 15m,"
-        raise BadConfig(f"bad {name} {quote(value)}: {what} from {minimum:g} to {maximum:g} is needed") from None
+        allowed = f"{f'{other!r}, or ' if other else ''}{what} from {minimum:g} to {maximum:g} is needed"
+        raise BadConfig(f"bad {name} {quote(value)}: {allowed}") from None
     return round(kind(number), 6)
 
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from redbike import Jobs, Redbike, RoundRobin, StopWork
+from redbike import BadConfig, Jobs, Redbike, RoundRobin, StopWork
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
 from redbike.running.dispatcher import Dispatcher
@@ -159,3 +159,8 @@ def test_functions_take_it_too(client, prefix):
     bike.set("greet", "NOW")
     run_all(bike)
     assert forget(bike, 0.01) == 1
+
+
+def test_a_bad_time_names_what_is_allowed():
+    with pytest.raises(BadConfig, match="bad forget-after 'x': 'never', or seconds"):
+        Settings(forget_after="x")
