@@ -18,7 +18,7 @@ PARTS = re.compile(r"&&|\|\||[;|&(){}\n]")
 SUBSTITUTION = re.compile(r"\$\([^()]*\)")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 BEGINS = re.compile(r"[A-Za-z_/.~]", re.ASCII)
-PLAIN = re.compile(r"[A-Za-z_./~][A-Za-z_./~:-]*|\S*[/.]\S*", re.ASCII)  # what is hardly a password
+PLAIN = re.compile(r"[A-Za-z_./~][A-Za-z_./~:-]*|[\w.~-]*/[\w./~:-]*", re.ASCII)  # hardly a password
 SPEAKS = {"echo", "printf"}  # what they are given may be one, for the next program
 OTHERS = re.compile(r"[^a-z0-9]+")
 
