@@ -132,6 +132,8 @@ def test_it_does_not_delay_the_end_of_the_run(works: Works, tmp_path: Path) -> N
 
 
 def test_not_too_many_run_at_once(works: Works, caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
+    # One of an earlier test would give back what it has not taken.
+    wait_until(lambda: not [each for each in threading.enumerate() if each.name == "redbike-on-failure"])
     monkeypatch.setattr(redbike.commands.on_failure, "_free", threading.BoundedSemaphore(1))
     redbike.commands.on_failure._free.acquire()
     works("false")
