@@ -19,7 +19,7 @@ found = os.uname()
 os.uname = lambda: os.uname_result((found[0], os.environ["TEST_HOST"], *found[2:]))
 from redbike.running import presence
 from redbike.working import missing_commands
-missing_commands.FIRST, missing_commands.LONGEST = 0.05, 0.2
+missing_commands.SHORT, missing_commands.FIRST, missing_commands.LONGEST = 0.05, 0.05, 0.2
 presence.INTERVAL = 0.6
 """
 MINUTE = 60.0
@@ -93,7 +93,7 @@ def test_what_nobody_takes_is_named_within_a_minute(shell: Shell, host) -> None:
         ),
         MINUTE,
     )
-    assert "has anything for 'typo'" in shell.run("why", "typo:pool").stdout
+    wait_until(lambda: "has anything for 'typo'" in shell.run("why", "typo:pool").stdout)  # but for a moment each time
     for jobid in ("both:cron-three", "typo:pool", "new:cron-one"):
         shell.run("unset", jobid)
     wait_until(lambda: health() == [], MINUTE)
