@@ -14,7 +14,7 @@ install: ## a virtual environment in .venv with all that development needs
 	python3 -m venv .venv
 	.venv/bin/pip install $(EDITABLE) '.[dev]'
 
-test: ## the first tier of the tests, on a server that it starts itself (five minutes)
+test: ## the first tier of the tests, on a server that it starts itself (three minutes)
 	$(PYTHON) -m pytest
 
 acceptance: ## the second tier (terminals, browsers, Sentinel, Cluster, TLS, documentation), and the scripts on Redis
