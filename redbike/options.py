@@ -299,7 +299,7 @@ def read_number(name: str, value: Any, minimum: float, maximum: float, kind: typ
             raise ValueError
     except (ValueError, TypeError, OverflowError):
         what = "a number" if kind is int else "seconds, or a duration such as 15m,"
-        allowed = f"{f'{other!r}, or ' if other else ''}{what} from {minimum:g} to {maximum:g} is needed"
+        allowed = f"{f'{other!r}, ' if other else ''}{what} from {minimum:g} to {maximum:g} is needed"
         raise BadConfig(f"bad {name} {quote(value)}: {allowed}") from None
     return round(kind(number), 6)
 

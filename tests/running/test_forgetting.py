@@ -162,5 +162,5 @@ def test_functions_take_it_too(client, prefix):
 
 
 def test_a_bad_time_names_what_is_allowed():
-    with pytest.raises(BadConfig, match="bad forget-after 'x': 'never', or seconds"):
+    with pytest.raises(BadConfig, match="bad forget-after 'x': 'never', seconds, or a duration"):
         Settings(forget_after="x")
