@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redbike.errors import RedbikeError
@@ -64,9 +64,11 @@ class Background:
         self._closing = threading.Event()
 
     def get(self, key: Hashable, compute: Callable[[Report], Any]) -> Task:
-        """Return the task `key` as it is, and compute it if it is not fresh.
+        """Return the task `key` as it is now, and compute it if it is not fresh.
 
-        `compute` is given what it must call now and then with how much of how much is done.
+        Return a copy, which does not change any more: if the task ended while a page reads it, the page would show
+        neither a result nor progress. `compute` is given a function to call now and then, with how much of how much
+        is done.
         """
         with self._lock:
             task = self._tasks.get(key)
@@ -81,7 +83,7 @@ class Background:
                     task.progress = 0.0
                     self._waiting.append((task, compute))
                     self._begin()
-        return task
+            return replace(task)
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -115,18 +117,20 @@ class Background:
 
     def _compute(self, task: Task, compute: Callable[[Report], Any]) -> None:
         began = time.monotonic()
+        result, problem = task.result, task.problem
         try:
-            task.result, task.problem = compute(self._make_report(task)), ""
+            result, problem = compute(self._make_report(task)), ""
         except Stopped:
             pass
         except RedbikeError as error:
-            task.problem = str(error)
+            problem = str(error)
         except Exception:
             log.exception("something cannot be computed")
-            task.problem = "it cannot be computed; the log of this page says why"
-        task._ended = time.monotonic()
-        task._took = task._ended - began
-        task.progress = None
+            problem = "it cannot be computed; the log of this page says why"
+        with self._lock:
+            task.result, task.problem, task.progress = result, problem, None
+            task._ended = time.monotonic()
+            task._took = task._ended - began
 
     def _make_report(self, task: Task) -> Report:
         last = time.monotonic()

@@ -27,29 +27,45 @@ class Counted:
         return f"result {self.times}"
 
 
+def get(background, key, compute):
+    """Ask for a task; return the one that goes on, in place of how it is now."""
+    background.get(key, compute)
+    return background._tasks[key]
+
+
 def is_done(task):
     return lambda: task.progress is None
 
 
 def test_it_is_computed_once_for_all_who_ask():
     background, counted = Background(), Counted(may_end=False)
-    tasks = [background.get("day", counted) for _ in range(50)]
+    tasks = [get(background, "day", counted) for _ in range(50)]
     wait_until(lambda: tasks[0].progress == 0.45)
     assert {id(task) for task in tasks} == {id(tasks[0])}
     assert tasks[0].age is None
     counted.may_end.set()
     wait_until(is_done(tasks[0]))
-    assert background.get("day", counted).result == "result 1"
+    assert get(background, "day", counted).result == "result 1"
     assert counted.times == 1
+
+
+def test_what_is_shown_does_not_end_while_a_page_is_written():
+    background, counted = Background(), Counted(may_end=False)
+    shown = background.get("day", counted)
+    counted.may_end.set()
+    wait_until(is_done(get(background, "day", counted)))
+    assert (shown.result, shown.progress) == (None, 0.0)
+    shown = background.get("day", counted)
+    assert (shown.result, shown.progress) == ("result 1", None)
 
 
 def test_it_is_computed_again_when_it_is_old_and_shown_meanwhile():
     background, counted = Background(), Counted()
-    task = background.get("day", counted)
+    task = get(background, "day", counted)
     wait_until(is_done(task))
     task._ended -= 3600
     counted.may_end.clear()
-    again = background.get("day", counted)
+    again = get(background, "day", counted)
     wait_until(lambda: again.progress == 0.45)
     assert (again.result, again.age > 3000) == ("result 1", True)
     counted.may_end.set()
@@ -59,12 +75,12 @@ def test_it_is_computed_again_when_it_is_old_and_shown_meanwhile():
 
 def test_what_took_long_is_kept_for_long():
     background, counted = Background(), Counted()
-    task = background.get("day", counted)
+    task = get(background, "day", counted)
     wait_until(is_done(task))
     task._took, task._ended = 100.0, task._ended - 900
-    assert background.get("day", counted).progress is None
+    assert get(background, "day", counted).progress is None
     task._ended -= 200
-    assert background.get("day", counted).progress is not None
+    assert get(background, "day", counted).progress is not None
 
 
 @pytest.mark.parametrize("error", [BadConfig("no such thing"), Unreachable("Redis is away"), ZeroDivisionError()])
@@ -73,26 +89,26 @@ def test_what_cannot_be_computed_says_why_and_is_tried_again(error):
         raise error
 
     background = Background()
-    task = background.get("day", fail)
+    task = get(background, "day", fail)
     wait_until(is_done(task))
     assert task.problem in (str(error), "it cannot be computed; the log of this page says why")
-    assert background.get("day", fail).progress is None  # not at once
+    assert get(background, "day", fail).progress is None  # not at once
     task._ended -= 60
     counted = Counted()
-    wait_until(is_done(background.get("day", counted)))
+    wait_until(is_done(get(background, "day", counted)))
     assert (task.result, task.problem) == ("result 1", "")
 
 
 def test_only_some_wait_and_only_some_are_kept():
     background, counted = Background(), Counted(may_end=False)
-    tasks = [background.get("first", counted)]
+    tasks = [get(background, "first", counted)]
     wait_until(lambda: tasks[0].progress == 0.45)  # it does not wait any more
-    tasks += [background.get(number, counted) for number in range(2 * MOST_RESULTS)]
+    tasks += [get(background, number, counted) for number in range(2 * MOST_RESULTS)]
     assert sum(task.progress is not None for task in tasks) <= MOST_WAITING + 1
     assert "too much else" in tasks[-1].problem
     counted.may_end.set()
     wait_until(lambda: all(task.progress is None for task in tasks))
-    wait_until(is_done(background.get("new", counted)))
+    wait_until(is_done(get(background, "new", counted)))
     assert len(background._tasks) <= MOST_RESULTS
 
 
@@ -105,7 +121,7 @@ def test_it_ends_with_its_site_and_leaves_no_thread():
             report(1, 2)
 
     with background.open():
-        task = background.get("day", go_on)
+        task = get(background, "day", go_on)
         assert has_begun.wait(60)
     wait_until(is_done(task))
     wait_until(lambda: set(threading.enumerate()) <= set(others))
