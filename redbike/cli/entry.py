@@ -39,7 +39,8 @@ Usage:
   redbike [options] resume [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
   redbike [options] limit [--at-once=<N>] [--rate=<RATE>] [--] <QUEUE>
   redbike [options] check [<WORKER>]
-  redbike [options] fsck [--repair] [--acknowledge]
+  redbike [options] fsck [--repair]
+  redbike [options] acknowledge
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
   redbike completion (bash | zsh | fish | words) [--] [<WORD>...]
@@ -92,7 +93,9 @@ Commands:
              It changes nothing.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
-             It also tells that the server went back in time, until somebody says --acknowledge.
+             It also says that the server went back in time, until somebody has acknowledged it.
+  acknowledge  Print each time that the server went back, as at a failover that lost writes; health and fsck do not
+             report it any more.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
   server     The embedded server in .redbike/ of the current folder.
   completion  Print a script by which a shell completes command lines, also ids of jobs and names of queues. The script
@@ -163,7 +166,6 @@ Options:
                            after the setting group if that is given].
   --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
-  --acknowledge            Print how often the server went back in time, and do not tell it any more.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.
   --concurrency=<N>        Jobs at once in each process [default is 1, with Commands 10].
   --processes=<N>          Worker processes [default is 1].

@@ -98,8 +98,8 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "fsck": [
         ("redbike fsck", "Nothing is printed if all is well."),
         ("redbike fsck --repair", "Mend what is wrong."),
-        ("redbike fsck --acknowledge", "Somebody has looked."),
     ],
+    "acknowledge": [("redbike acknowledge", "Somebody has looked: after a failover that lost writes.")],
     "control": [("redbike control HALT", "All dispatchers and workers end after their jobs.")],
     "server": [("redbike server status", "Does it run, and where?"), ("redbike server stop", "With all data on disk.")],
     "completion": [

@@ -40,6 +40,7 @@ COMMANDS = {
     "limit": "steer",
     "check": "check",
     "fsck": "keep",
+    "acknowledge": "keep",
     "control": "keep",
     "server": "keep",
 }

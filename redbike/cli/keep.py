@@ -1,27 +1,32 @@
-"""Run the commands that check and control: fsck, control, server."""
+"""Run the commands that check and control: fsck, acknowledge, control, server."""
 
 import json
 
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import find_embedded_server, open_bike
-from redbike.cli.messages import DONE, FAILED
+from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config import Config
 from redbike.errors import BadConfig
 
 
 def check_jobs(arguments: Arguments, config: Config) -> int:
-    """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left.
-
-    With ``--acknowledge``, print first how often the server went back, and do not tell it any more.
-    """
+    """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left."""
     bike = open_bike(config, needs_queues=arguments["--repair"])
     status = DONE
-    for line in bike.acknowledge() if arguments["--acknowledge"] else ():
-        print(f"{line} -- acknowledged")
     for line, is_repaired in bike.repair() if arguments["--repair"] else ((line, False) for line in bike.fsck()):
         print(line)
         status = status if is_repaired else FAILED
     return status
+
+
+def acknowledge(arguments: Arguments, config: Config) -> int:
+    """Print each time that the server went back, and do not report it any more."""
+    found = open_bike(config).acknowledge()
+    for line in found:
+        print(line)
+    if not found:
+        complain("there is nothing to acknowledge")
+    return DONE
 
 
 def send_signal(arguments: Arguments, config: Config) -> int:
@@ -46,4 +51,9 @@ def control_server(arguments: Arguments, config: Config) -> int:
     return DONE if status["running"] else FAILED
 
 
-COMMANDS: dict[str, Command] = {"fsck": check_jobs, "control": send_signal, "server": control_server}
+COMMANDS: dict[str, Command] = {
+    "fsck": check_jobs,
+    "acknowledge": acknowledge,
+    "control": send_signal,
+    "server": control_server,
+}

@@ -14,7 +14,7 @@ from redbike.state.records import REWIND, decode, format_time
 from redbike.state.timeline import CLOCKS_DIFFER
 
 # The commands by which one says that one knows, and brings back what a clock has put too late.
-MINE, REPAIR = "redbike fsck --acknowledge", "redbike fsck --repair"
+MINE, REPAIR = "redbike acknowledge", "redbike fsck --repair"
 
 
 @dataclass(frozen=True, slots=True)
