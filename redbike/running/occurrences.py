@@ -105,11 +105,11 @@ def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]
 
 
 def count_paused(run: Run, schedule: Schedule, after: float, until: float) -> int:
-    """Count the occurrences in (after, until] that came due while the queue of `run` was paused."""
+    """Count the occurrences in (after, until] that came due while the queue of `run` was paused, before that ended."""
     if run.queue_pause is None:
         return 0
     since, ended = run.queue_pause
-    return schedule.count(max(after, since), min(until, ended), COUNT_LIMIT)
+    return schedule.count(max(after, since), min(until, ended - JUST_BEFORE), COUNT_LIMIT)
 
 
 def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement | None:
@@ -120,7 +120,7 @@ def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float)
     if run.queue_pause is None or settings.catchup != "none" or run.tries or run.after is not None:
         return None
     since, ended = run.queue_pause
-    if schedule.runs_once or schedule.allows_pause or not since < run.due <= ended:
+    if schedule.runs_once or schedule.allows_pause or not since < run.due < ended:
         return None
     placed = place_next(run, schedule, settings, now, retried=True, outcome=None)
     return replace(placed, paused=placed.paused + 1)

@@ -1,6 +1,7 @@
 """Resume paused jobs: whoever asks for it, or the dispatcher when a pause is over.
 
-What came due while a job was paused was missed, so ``catchup`` decides. What waited in a queue when the job was paused,
+What came due while a job was paused was missed, so ``catchup`` decides. What is due when the pause ends by itself, or
+later, is only late. What waited in a queue when the job was paused,
 waits to be tried again or runs only once is run in any case. What was not in a queue yet, and is late by more than
 ``grace``, is not run.
 """
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 from redbike.config import Settings, override
 from redbike.errors import BadSchedule
-from redbike.running.occurrences import COUNT_LIMIT, pass_late_ones, pass_over
+from redbike.running.occurrences import COUNT_LIMIT, JUST_BEFORE, pass_late_ones, pass_over
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
 from redbike.state.inspected import JobState
@@ -75,7 +76,9 @@ def place_resumed(state: JobState, settings: Settings) -> Resumption:
             kept = Streak(due=due, after=due).format() if schedule.runs_once else ""
             return Resumption(spent=True, streak=kept, skipped={Skip.LATE: late})
         due = first
-    placed = _place_held(due, pause, streak, schedule, settings, state.now)
+    # A pause that ends by itself ends before that time, whenever somebody sees it.
+    last = state.now if state.alarm is None or state.alarm > state.now else state.alarm - JUST_BEFORE
+    placed = _place_held(due, pause, streak, schedule, settings, state.now, last)
     return replace(placed, skipped={Skip.LATE: late, **placed.skipped}) if late else placed
 
 
@@ -85,20 +88,24 @@ def _was_enqueued(state: JobState, streak: Streak) -> bool:
 
 
 def _place_held(
-    due: float, pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float
+    due: float, pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float, last: float
 ) -> Resumption:
-    """Place a job that is held for `due`, which is not late."""
+    """Place a job that is held for `due`, which is not late; `last` is the last instant of the pause."""
     if streak.due is not None or due <= pause.since:
         return _place_waiting(due, pause, streak, schedule, settings, now)
-    if due > now or schedule.runs_once or schedule.allows_pause:
+    if due > last or schedule.runs_once or schedule.allows_pause:
         return Resumption(due)
+    if settings.catchup == "none":
+        following = schedule.next(last)
+        missed = 1 + schedule.count(due, last, COUNT_LIMIT)
+        return Resumption(following, spent=following is None, skipped={Skip.PAUSED: missed})
     return _place_missed(due, streak, schedule, settings, now)
 
 
 def _place_missed(due: float, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:
     """Place a job that came due at `due` while it was paused, by ``catchup``."""
     total = 1 + schedule.count(due, now, COUNT_LIMIT)
-    first = None if settings.catchup == "none" else _find_first(due, total, schedule, settings)
+    first = _find_first(due, total, schedule, settings)
     if first is None or first > now:
         following = schedule.next(now)
         return Resumption(following, spent=following is None, skipped={Skip.PAUSED: total})

@@ -4,8 +4,10 @@ import pytest
 
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
+from redbike.running.occurrences import give_up_paused
 from redbike.running.policies import place_done, place_failed, place_suspect
 from redbike.running.resuming import resume, resume_over
+from redbike.schedule import parse
 from redbike.state.jobs import JobToSet
 from redbike.state.run import LEASE
 from redbike.state.store import Store
@@ -357,3 +359,38 @@ def test_what_changes_while_it_is_resumed_is_resumed_all_the_same(store, monkeyp
     assert resume(store, Settings(), [JOB]) == ["queue"]
     assert inspect(store).schedule == "EVERY:2h@0.0"
     assert inspect(store).pause is None
+
+
+@pytest.mark.parametrize("late", [0.0, 0.3, HOUR / 2])
+@pytest.mark.parametrize("catchup", ["none", "last", "all"])
+def test_what_is_due_when_a_pause_ends_by_itself_was_not_missed(store, catchup, late):
+    settings = Settings(catchup=catchup)
+    set_job(store.at(NOON - 60), JOB, HOURLY, NOON + HOUR)
+    assert pause(store, NOON, until=NOON + HOUR) == "held"
+    now = NOON + HOUR + late
+    assert resume_over(store.at(now), settings, [f"job:{JOB}"])
+    assert (run_all(store, settings, now), inspect(store).skipped) == ([NOON + HOUR], {})
+
+
+def test_no_more_than_what_came_due_in_a_pause_was_missed(store):
+    settings = Settings(catchup="none")
+    set_job(store.at(NOON - 60), JOB, HOURLY, NOON + HOUR)
+    pause(store, NOON, until=NOON + 3 * HOUR)
+    resume(store.at(NOON + 3 * HOUR), settings, [JOB])
+    assert run_all(store, settings, NOON + 3 * HOUR) == [NOON + 3 * HOUR]
+    assert inspect(store).skipped == {"paused": 2}
+
+
+def test_nor_when_the_pause_of_its_queue_ends_by_itself(store):
+    schedule = parse(HOURLY)
+    for number, is_missed in ((1, True), (2, False)):
+        due = NOON + number * HOUR
+        store.at(NOON).gates.pause(QUEUE, NOON + 2 * HOUR)
+        set_job(store.at(NOON), JOB, HOURLY, due)
+        move_due(store, due)
+        now = NOON + 2 * HOUR + 0.3
+        store.at(now).gates.open(QUEUE)
+        run = take_one(store.at(now), [(QUEUE, 1000.0)], "tag")
+        placed = give_up_paused(run, schedule, Settings(catchup="none"), now)
+        assert (run.due, placed is not None and placed.paused == 1) == (due, is_missed)
+        store.client.flushdb()
