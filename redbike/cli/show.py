@@ -77,7 +77,7 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
         print()
         tables.print_title("Last runs")
         tables.show_runs_of_a_job(bike.runs(jobid, limit=SHOWN), clock)
-    if "output" in job:
+    if job.get("output"):
         print()
         tables.print_title("Last output")
         for line in escape_lines(job["output"].encode(errors="replace")):

@@ -56,7 +56,10 @@ class EmbeddedServer:
     """The server of `folder`; `start` makes the folder if needed."""
 
     def __init__(self, folder: str | Path = ".redbike") -> None:
-        self.folder = Path(folder).absolute()
+        try:
+            self.folder = Path(folder).absolute()
+        except FileNotFoundError:
+            raise ServerError("the current folder does not exist any more") from None
         self.socket = find_short_path(self.folder) / "redis.sock"
         self.logfile = self.folder / "server.log"
         self.pidfile = self.folder / "server.pid"

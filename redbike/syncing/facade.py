@@ -92,16 +92,17 @@ class Syncing:
         `prune`, the jobs of this `group` that are not in `pairs` are unset: those that an earlier call with this group
         has set. Jobs of other groups stay, and so do jobs that were set by themselves. If one of `pairs` has a bad id,
         all stay. Without `group`, all programs under a prefix share one, and unset each other's jobs: so give each
-        program a group of its own. With `dry_run` nothing is changed. Raises `TypeError` for what is no pair, and
-        `BadConfig` for a bad group. It raises `BadConfig` too, once all `pairs` are set, if `prune` would unset all
-        jobs of the group, or more than five that are more than a tenth of it: then it unsets none; `prune_all` does.
+        program a group of its own. With `dry_run` nothing is changed, and `removed` has all that have no pair. Raises
+        `TypeError` for what is no pair, and `BadConfig` for a bad group. It raises `BadConfig` too, once all `pairs`
+        are set, if `prune` would unset all jobs of the group, or more than five that are more than a tenth of it: then
+        it unsets none; `prune_all` does.
         """
         wish = Wish(
             check_group(group), prune, dry_run, read_instant("after", after), read_zone(tz), prune_all, take
         )  # fmt: skip
         changes = Changes()
         for change in self._syncer.sync(_read_pairs(pairs, wish.tz), wish, "sync", f"{group}: "):
-            if isinstance(change.error, TooManyPruned):
+            if isinstance(change.error, TooManyPruned) and not dry_run:
                 raise change.error
             changes.add(change)
         return changes

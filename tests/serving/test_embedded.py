@@ -452,3 +452,13 @@ def test_a_command_that_starts_a_server_says_so(tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
     finally:
         assert EmbeddedServer(folder).stop()
+
+
+def test_there_is_none_in_a_deleted_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(ServerError, match="the current folder does not exist any more"):
+        EmbeddedServer()
+    monkeypatch.chdir(tmp_path)

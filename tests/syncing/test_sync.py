@@ -305,6 +305,8 @@ def test_too_many_jobs_are_not_pruned_unasked(bike, file, has, gone, is_refused)
     before = dump(bike.store)
     wished = list(bike.sync_file(rows, prune=True, dry_run=True))
     assert [change.difference for change in wished].count("removed") == gone
+    pairs = [(f"{n}:A", HOURLY) for n in range(gone, has)]
+    assert len(bike.sync(pairs, prune=True, group=rows, dry_run=True).removed) == gone
     if is_refused:
         why = (
             f"no job is removed: {gone} of the {has} jobs of the group '{rows}' have no row here;"
@@ -312,7 +314,7 @@ def test_too_many_jobs_are_not_pruned_unasked(bike, file, has, gone, is_refused)
         )
         assert str(wished[-1].error) == str(list(bike.sync_file(rows, prune=True))[-1].error) == why
         with pytest.raises(BadConfig, match="no job is removed"):
-            bike.sync([(f"{n}:A", HOURLY) for n in range(gone, has)], prune=True, group=rows)
+            bike.sync(pairs, prune=True, group=rows)
         assert dump(bike.store) == before
     found = list(bike.sync_file(rows, prune=not is_refused, prune_all=is_refused))
     assert [change.difference for change in found].count("removed") == gone
