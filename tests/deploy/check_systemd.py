@@ -211,13 +211,13 @@ def test_a_worker_that_is_stopped_ends_its_job_first(farm):
 def test_restarts_of_all_units_miss_nothing_and_run_nothing_twice(farm):
     began = int(farm.run("date", "+%s"))
     jobs = {**{f"tick{n}:A": n / 2 for n in range(30)}, "long:slow": 3.0}
-    rows = [f"{jobid},EVERY:{PERIOD}s@{began + offset},none" for jobid, offset in jobs.items()]
-    farm.write("/etc/redbike/ticks.csv", "\n".join(["jobid,schedule,catchup", *rows, ""]))
+    rows = [f"{jobid},EVERY:{PERIOD}s@{began + offset},none,1000" for jobid, offset in jobs.items()]
+    farm.write("/etc/redbike/ticks.csv", "\n".join(["jobid,schedule,catchup,history", *rows, ""]))
     redbike(farm, "load", "/etc/redbike/ticks.csv")
 
     def list_runs() -> dict[str, list[float]]:
         found = dict[str, list[float]]()
-        for run_of in json.loads(redbike(farm, "runs", "--format=json", "--limit=1000")):
+        for run_of in json.loads(redbike(farm, "runs", "--format=json", "--limit=10000")):
             found.setdefault(run_of["jobid"], []).insert(0, run_of["due"])
         return found
 
