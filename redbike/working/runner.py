@@ -26,6 +26,7 @@ from redbike.running.policies import (
     place_cancelled,
     place_done,
     place_failed,
+    place_handed_back,
     place_overrun,
     place_unwanted,
     refuse,
@@ -76,6 +77,7 @@ class Runner:
         self.settings = settings
         self._pings = pings
         self.is_stopping: Callable[[], bool] = bool  # whether the worker is to stop
+        self._is_aborted = False  # whether this process is about to end
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
         self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
         self._cancel = getattr(worker, "cancel", None)
@@ -95,6 +97,7 @@ class Runner:
 
     def abort(self) -> None:
         """Let the worker class end what it runs, if it can: this process is about to end."""
+        self._is_aborted = True
         if abort := getattr(self.worker, "abort", None):
             abort()
 
@@ -210,6 +213,9 @@ class Runner:
 
     def _place_raised(self, run: Run, error: BaseException, settings: Settings) -> Placement:
         """Return where the job goes after ``work`` has raised `error`."""
+        if self._is_aborted:
+            # It was interrupted, which is no failure. Who hands it back says so.
+            return place_handed_back(run)
         try:
             return self._place_by_error(run, error, settings)
         except BaseException as another:

@@ -82,6 +82,7 @@ def test_what_runs_is_handed_back_and_runs_again_however_often(jobs, end_at_once
     assert [(run.outcome, run.attempt) for run in runs] == [*(("retry", n) for n in range(1, 5)), ("ok", 5)]
     assert len({run.due for run in runs}) == 1
     assert runs[0].error == "its worker was stopped, and has handed it back"
+    assert "ERROR" not in jobs.log(), "nothing has failed"
 
 
 def test_short_jobs_that_were_taken_together_are_ended_begun_or_untouched(jobs, end_at_once):
@@ -108,6 +109,7 @@ def test_commands_are_ended_and_handed_back(jobs, end_at_once):
     wait_until((jobs.folder / "begun").exists)
     end_at_once(worker)
     assert "wait:A: handed back" in jobs.log()
+    assert "ERROR" not in jobs.log()
     assert jobs.bike.store.questions.inspect(["wait:A"])[0].run is None
 
 
