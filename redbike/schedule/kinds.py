@@ -191,6 +191,33 @@ class At(Keyword):
         return f"Once, on {format_moment(self.instant, timezone)}."
 
 
+class In(At):
+    """Run once, so long after it is set. Its complete text is that of `At`."""
+
+    keyword = "IN:"
+    is_command = True
+
+    @classmethod
+    def needs_anchor(cls, rest: str) -> bool:
+        """Return True: it counts from when it is set."""
+        return True
+
+    @classmethod
+    def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
+        """Make a schedule from a DURATION. Raise `BadSchedule`."""
+        instant = anchor + parse_duration(rest.strip())
+        if instant >= END_OF_TIME:
+            raise BadSchedule(f"bad schedule {quoted(f'IN:{rest}')}: that is after the year 9999")
+        return cls(f"{At.keyword}{instant:.6f}".rstrip("0").rstrip("."), instant)
+
+    def is_stored_as(self, text: str) -> bool:
+        """Tell whether `text` is an instant: it may have been set by the same text, which is not stored.
+
+        So a row of a file counts from when the file was loaded first.
+        """
+        return text.startswith(At.keyword)
+
+
 # Its anchor is before the end of time.
 _STORED_EVERY = re.compile(r"EVERY:([0-9a-z.]{1,50})@(\d{1,11}(?:\.\d{1,6})?)", re.ASCII)
 
@@ -324,4 +351,4 @@ class RecurrenceSchedule(Schedule):
 
 
 # How `redbike.schedule.parser` finds the class of a text that begins with a keyword.
-KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, Every)}
+KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every)}

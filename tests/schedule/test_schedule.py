@@ -54,6 +54,7 @@ BAD_LINES = """
 N | TOMORROW | NOW: | AT | AT: | AT:abc | AT:-1 | AT:nan | AT:inf | AT:1e400 | AT:٣ | AT:12345678901234567890
 AT:1e3 | AT:2026-13-01 | AT:2026-02-30T00:00 | AT:1969-12-31T23:59:59Z | EVERY: | EVERY:0 | EVERY:-5 | EVERY:m
 EVERY:15x | EVERY:1m1h | EVERY:.5s | EVERY:1.s | EVERY:0.0000001d | EVERY:0.0009s | EVERY:1.5e3s | EVERY:nan
+IN: | IN:soon | IN:-5 | IN:1e3 | IN:99999999999
 EVERY:15m@ | EVERY:15m@nan | EVERY:99999999999999999999d | EVERY:٣m | EVERY:15m@-1 | * * * * | * * * * * * * *
 60 * * * * | * 24 * * * | * * 0 * * | * * 32 * * | * * * 0 * | * * * 13 * | * * * * 9 | */0 * * * * | 5/0 * * * *
 1-2-3 * * * * | -1 * * * * | 1, * * * * | , * * * * | a * * * * | * * * foo * | * * * * mon#0 | * * * * mon#6
@@ -143,6 +144,8 @@ def test_what_is_stored_means_the_same_anywhere(text, timezone):
         ("now", "NOW"),
         ("at:2026-06-01T12:00", "AT:2026-06-01T10:00:00Z"),
         ("at:1780000000", "AT:1780000000"),
+        ("in:1h30M", "AT:1780320600"),
+        ("IN: 0.5", "AT:1780315200.5"),
         ("every:15M", "EVERY:15m@1780315200"),
         ("EVERY:1.5S", "EVERY:1.5s@1780315200"),
         ("EVERY:1d0.5h", "EVERY:1d0.5h@1780315200"),

@@ -93,10 +93,14 @@ def test_a_job_keeps_its_phase_its_place_its_pause_and_its_failure(bike, client)
 
 
 def test_a_one_off_that_has_had_its_run_does_not_run_again(bike):
-    pairs = [("now:A", "NOW"), ("past:A", "AT:2020-01-01T00:00:00Z"), ("later:A", "AT:4000000000")]
+    pairs = [("now:A", "NOW"), ("past:A", "AT:2020-01-01T00:00:00Z"), ("later:A", "AT:4000000000"), ("in:A", "IN:1h")]
     bike.sync(pairs)
     assert {bike.work_one(), bike.work_one(), bike.work_one()} == {"now:A", "past:A", None}
-    assert bike.sync(pairs) == Changes(unchanged=3)
+    instant = bike.tell("in:A")["next_run"]
+    assert bike.sync(pairs) == Changes(unchanged=4)
+    assert bike.tell("in:A")["next_run"] == instant, "a row counts from when it was set first"
+    assert bike.set("in:A", "IN:1h")
+    assert bike.tell("in:A")["next_run"] > instant
     assert bike.work_one() is None
     # Another instant is another occurrence.
     assert bike.sync([("past:A", "AT:2021-01-01T00:00:00Z")]).changed == {"past:A": "STOP -> AT:2021-01-01T00:00:00Z"}
