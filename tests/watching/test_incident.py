@@ -48,68 +48,68 @@ def sign(store, kind, since, seen):
     store.at(seen).workers.sign(owner, json.dumps(entry), f"{since:.6f}")
 
 
-def change(store, jobid, at, who="ann@host"):
-    set_job(store.noted_as(who).at(at), jobid, "EVERY:1h", at + 9e6)
+def change(store, jobid, at):
+    set_job(store.noted_as("ann@host").at(at), jobid, "EVERY:1h", at + 9e6)
+
+
+def fail(store, jobid, kept=None):
+    """Keep a failure, for which there need not be a run."""
+    failure = {"jobid": jobid, "due": AT - 1, "attempt": 1, "failed": AT, "error": "no luck"}
+    store.client.hset(store.keys.failures, jobid, kept or json.dumps(failure))
+    store.client.zadd(store.keys.failure_times, {jobid: AT})
 
 
 def look(store, since=SINCE, until=UNTIL, patience=math.inf):
     return gather(store.at(NOW), since, until, NOW, patience)
 
 
-def find_first(store):
-    return look(store).first
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = datetime(2026, 11, 23, 12, tzinfo=BERLIN)
+
+
+def read(text, now=NOON):
+    return parse_window(text, now.timestamp(), "Europe/Berlin")
 
 
 class TestWindow:
-    NOON = datetime(2026, 11, 23, 12, 0, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
-
-    def read(self, text, now=NOON):
-        return parse_window(text, now, "Europe/Berlin")
-
-    def at(self, text, now=NOON):
-        return datetime.fromtimestamp(self.read(text, now).at, ZoneInfo("Europe/Berlin")).isoformat()
-
-    def test_it_is_twenty_minutes_before_and_after_if_nobody_says(self):
-        found = self.read("03:05")
-        assert (found.at - found.since, found.until - found.at) == (1200, 1200)
-
-    @pytest.mark.parametrize("text", ["03:05±5m", "03:05+-5m", "03:05 ± 5m", "3:05±300"])
-    def test_a_width_is_a_duration(self, text):
-        found = self.read(text)
-        assert (found.until - found.since, found.width) == (600, 300)
-
-    def test_a_time_of_day_is_the_last_one(self):
-        assert self.at("03:05") == "2026-11-23T03:05:00+01:00"
-        assert self.at("12:00") == "2026-11-23T12:00:00+01:00"
-        assert self.at("12:00:01") == "2026-11-22T12:00:01+01:00"
-
     @pytest.mark.parametrize(
-        ("day", "found"),
+        ("text", "at", "before", "after"),
         [
-            ((2026, 10, 25, 12, 0, 0), "2026-10-25T02:30:00+01:00"),  # it was there twice: the second
-            ((2026, 3, 29, 12, 0, 0), "2026-03-28T02:30:00+01:00"),  # it was not there
+            ("03:05", "2026-11-23T03:05:00+01:00", 1200, 1200),
+            *((text, "2026-11-23T03:05:00+01:00", 300, 300) for text in ("03:05±5m", "03:05+-5m", "03:05 ± 5m")),
+            ("3:05±300", "2026-11-23T03:05:00+01:00", 300, 300),
+            # A time of day is the last one.
+            ("12:00", "2026-11-23T12:00:00+01:00", 1200, 0),
+            ("12:00:01", "2026-11-22T12:00:01+01:00", 1200, 1200),
+            ("2026-11-20T03:05±1h", "2026-11-20T03:05:00+01:00", 3600, 3600),
+            ("2026-11-20T03:05:00-02:00±1h", "2026-11-20T06:05:00+01:00", 3600, 3600),
+            ("2026-11-20T03:05:00+00:00+-1h", "2026-11-20T04:05:00+01:00", 3600, 3600),
+            ("1700000000.5", "2023-11-14T23:13:20.500000+01:00", 1200, 1200),
+            # Nothing is known of what is to come.
+            ("now", "2026-11-23T12:00:00+01:00", 1200, 0),
+            ("now±20m", "2026-11-23T12:00:00+01:00", 1200, 0),
         ],
     )
-    def test_a_day_on_which_clocks_change(self, day, found):
-        assert self.at("02:30", datetime(*day, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()) == found
+    def test_what_is_meant(self, text, at, before, after):
+        found = read(text)
+        assert datetime.fromtimestamp(found.at, BERLIN).isoformat() == at
+        assert (found.at - found.since, found.until - found.at, found.width) == (before, after, before)
 
-    def test_between_the_two_of_a_day(self):
-        """At 02:10 for the second time, the last 02:30 is the first one of this day."""
-        now = datetime(2026, 10, 25, 2, 10, fold=1, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
-        assert self.at("02:30", now) == "2026-10-25T02:30:00+02:00"
+    @pytest.mark.parametrize(
+        ("now", "found"),
+        [
+            (datetime(2026, 10, 25, 12), "2026-10-25T02:30:00+01:00"),  # it was there twice: the second
+            (datetime(2026, 10, 25, 2, 10, fold=1), "2026-10-25T02:30:00+02:00"),  # between the two
+            (datetime(2026, 3, 29, 12), "2026-03-28T02:30:00+01:00"),  # it was not there
+        ],
+    )
+    def test_a_day_on_which_clocks_change(self, now, found):
+        assert datetime.fromtimestamp(read("02:30", now.replace(tzinfo=BERLIN)).at, BERLIN).isoformat() == found
 
     @pytest.mark.parametrize(("text", "meant"), [("305", "03:05"), ("0305±20m", "03:05"), ("2400", "24:00")])
     def test_a_time_without_its_colon_is_no_instant_of_1970(self, text, meant):
         with pytest.raises(BadConfig, match=f"is {meant} meant"):
-            self.read(text)
-
-    def test_other_instants(self):
-        assert self.at("2026-11-20T03:05±1h") == "2026-11-20T03:05:00+01:00"
-        assert self.at("2026-11-20T03:05:00-02:00±1h") == "2026-11-20T06:05:00+01:00"
-        assert self.at("2026-11-20T03:05:00+00:00+-1h") == "2026-11-20T04:05:00+01:00"
-        assert self.read("1700000000.5").at == 1700000000.5
-        assert self.read("now").at == self.NOON
-        assert self.read("now±20m").until == self.NOON  # nothing is known of what is to come
+            read(text)
 
     @pytest.mark.parametrize(
         "text",
@@ -118,7 +118,7 @@ class TestWindow:
     )  # fmt: skip
     def test_a_bad_one_is_quoted(self, text):
         with pytest.raises(BadConfig) as raised:
-            self.read(text)
+            read(text)
         said = str(raised.value)
         assert text.partition("±")[0] in said
         assert "\n" not in said
@@ -151,9 +151,8 @@ class TestGather:
     def test_the_bounds_belong_to_it_and_nothing_beyond(self, store):
         for number, moment in enumerate((SINCE - 0.5, SINCE, UNTIL - 1200, UNTIL, UNTIL + 2)):
             remember(store, f"{number}:A", moment, took=0.25)
-        change(store, "0:A", SINCE - 1)
-        change(store, "1:A", SINCE)
-        change(store, "2:A", UNTIL - 1100)
+        for number, moment in enumerate((SINCE - 1, SINCE, UNTIL - 1100)):
+            change(store, f"{number}:A", moment)
         found = look(store, until=UNTIL - 1000)
         assert [moment.jobid for moment in found.moments] == ["1:A", "1:A", "2:A", "2:A"]
 
@@ -163,180 +162,167 @@ class TestGather:
         assert moment.time == SINCE
         assert "went on; it succeeded later, after 1 h 23 min" in moment.text
 
-    def test_of_a_failure_without_history_the_failure_is_told(self, store):
-        failure = {"jobid": "bad:A", "due": AT, "attempt": 1, "failed": AT + 1, "error": "no luck"}
-        store.client.hset(store.keys.failures, "bad:A", json.dumps(failure))
-        store.client.zadd(store.keys.failure_times, {"bad:A": AT + 1})
+    def test_a_failure_is_told_once_whether_its_run_is_kept_or_not(self, store):
+        fail(store, "bad:A")
         [moment] = look(store).moments
         assert (moment.lane, moment.text) == (Lane.FAILURES, "failed: no luck")
         assert look(store).first.because == "bad:A failed (no luck), and no run of it is kept"
-
-    def test_a_failure_whose_run_is_kept_is_told_once(self, store):
         remember(store, "bad:A", AT, outcome=Outcome.FAILED, error="no luck")
-        failure = {"jobid": "bad:A", "due": AT - 1, "attempt": 1, "failed": AT, "error": "no luck"}
-        store.client.hset(store.keys.failures, "bad:A", json.dumps(failure))
-        store.client.zadd(store.keys.failure_times, {"bad:A": AT})
         assert len(look(store).moments) == 1
 
     @pytest.mark.parametrize("kept", ["[]", "nonsense", '{"jobid": 1, "failed": 2}', '{"jobid": "a", "failed": "b"}'])
     def test_a_damaged_failure_is_passed_over(self, store, kept):
-        store.client.hset(store.keys.failures, "bad:A", kept)
-        store.client.zadd(store.keys.failure_times, {"bad:A": AT})
+        fail(store, "bad:A", kept)
         assert not look(store).moments
 
     def test_a_run_that_goes_on_now(self, store):
         set_job(store.at(AT), "slow:A", "NOW", "now")
         take_one(store.at(AT + 1), [(QUEUE, 60.0)], "Ownerw01abcdefgh")
         sign(store, "worker", AT, NOW)
-        found = look(store)
-        [moment] = [each for each in found.moments if each.lane is Lane.RUNS]
+        [moment] = [each for each in look(store).moments if each.lane is Lane.RUNS]
         assert (moment.jobid, moment.time) == ("slow:A", AT + 1)
         assert moment.text.startswith("runs still")
 
 
 class TestCuts:
-    def fill(self, store, jobs):
-        for number in range(jobs):
+    @pytest.fixture
+    def filled(self, store):
+        for number in range(50):
             remember(store, f"{number}:A", AT + number / 10)
         archive(store)
+        return store
 
-    def test_without_time_the_runs_of_most_jobs_are_not_read_and_that_is_told(self, store):
-        self.fill(store, 50)
-        found = look(store, patience=0.0)
-        assert found.looked_at == 1
-        assert found.jobs == 50
+    def test_without_time_the_runs_of_most_jobs_are_not_read_and_that_is_told(self, filled):
+        found = look(filled, patience=0.0)
+        assert (found.looked_at, found.jobs) == (1, 50)
         assert found.cuts == ["the kept runs of 1 of about 50 jobs were read"]
-        assert not look(store).cuts
-        assert len(look(store).moments) == 50
+        found = look(filled)
+        assert (len(found.moments), found.cuts) == (50, [])
 
-    def test_jobs_that_failed_or_were_changed_are_read_in_any_case(self, store):
-        self.fill(store, 50)
-        remember(store, "bad:A", AT, outcome=Outcome.FAILED, error="no luck")
-        archive(store)
-        failure = {"jobid": "bad:A", "due": AT - 1, "attempt": 1, "failed": AT, "error": "no luck"}
-        store.client.hset(store.keys.failures, "bad:A", json.dumps(failure))
-        store.client.zadd(store.keys.failure_times, {"bad:A": AT})
-        change(store, "7:A", AT)
-        found = look(store, patience=0.0)
+    def test_jobs_that_failed_or_were_changed_are_read_in_any_case(self, filled):
+        remember(filled, "bad:A", AT, outcome=Outcome.FAILED, error="no luck")
+        archive(filled)
+        fail(filled, "bad:A")
+        change(filled, "7:A", AT)
+        found = look(filled, patience=0.0)
         assert {"bad:A", "7:A"} == {moment.jobid for moment in found.moments if moment.lane is not Lane.CHANGES}
 
-    def test_more_runs_than_are_listed_are_counted(self, store, monkeypatch):
+    def test_more_runs_than_are_listed_are_counted_and_ordinary_ones_are_left_out_first(self, filled, monkeypatch):
         monkeypatch.setattr(incidents, "MOST_RUNS", 20)
-        self.fill(store, 50)
-        found = look(store)
-        assert len(found.moments) == 20
-        assert found.counts[Lane.RUNS] == 50
+        found = look(filled)
+        assert (len(found.moments), found.counts[Lane.RUNS]) == (20, 50)
         assert found.cuts == ["of 50 runs, 20 are listed"]
+        for moment in (AT - 3, AT + 1000):
+            remember(filled, "bad:A", moment, outcome=Outcome.FAILED)
+        listed = look(filled).list_first(10)
+        assert [moment.jobid for moment in listed] == ["bad:A", *(f"{number}:A" for number in range(8)), "bad:A"]
 
-    def test_of_runs_that_are_not_archived_yet_the_last_are_read(self, store, monkeypatch):
+    def test_of_runs_that_are_not_archived_yet_the_last_are_read(self, store):
         for number in range(incidents.MOST_ENTRIES + 1):
             remember(store, f"{number}:A", AT)
         found = look(store)
         assert found.cuts == ["of 5,001 entries of runs that are not archived yet, 5,000 were read"]
         assert len(found.moments) == 5000
 
-    def test_ordinary_runs_are_left_out_first(self, store):
-        self.fill(store, 50)
-        remember(store, "bad:A", AT - 3, outcome=Outcome.FAILED)
-        remember(store, "bad:A", AT + 1000, outcome=Outcome.FAILED)
-        listed = look(store).list_first(10)
-        assert [moment.jobid for moment in listed] == ["bad:A", *(f"{number}:A" for number in range(8)), "bad:A"]
-
     @pytest.mark.acceptance
     def test_what_is_read_is_bounded_by_the_time(self, store):
         """Jobs whose last run ended before the window are hardly looked at, and nothing is kept of them."""
+        run = pack_run(SINCE - 9e5, 0.0, 1.0, Outcome.OK, 1, "")
         for first in range(0, 20_000, 100):
-            runs = [
-                (f"{number}:A", QUEUE, 10, pack_run(SINCE - 9e5, 0.0, 1.0, Outcome.OK, 1, ""))
-                for number in range(first, first + 100)
-            ]
+            runs = [(f"{number}:A", QUEUE, 10, run) for number in range(first, first + 100)]
             store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", runs))
         archive(store)
         tracemalloc.start()
         found = look(store)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert found.looked_at == 20_000
-        assert not found.moments
+        assert (found.looked_at, len(found.moments)) == (20_000, 0)
         assert peak < 5e6
 
 
-class TestFirst:
-    def test_nothing(self, store):
-        remember(store, "ok:A", AT)
-        assert find_first(store) is None
+# What happens, for the table: each takes the store.
+def ran(jobid, ended, **more):
+    return lambda store: remember(store, jobid, ended, **more)
 
-    def test_a_lost_process(self, store):
-        sign(store, "worker", AT - 9000, AT)
-        remember(store, "bad:A", AT + 1, outcome=Outcome.FAILED)
-        first = find_first(store)
-        assert (first.time, first.rule, first.subject) == (AT, 0, "web1:7:Ownerw01")
 
-    def test_a_process_that_lives_is_nothing_unusual(self, store):
-        sign(store, "worker", AT, NOW)
-        assert find_first(store) is None
+def failed(jobid, ended, **more):
+    return ran(jobid, ended, outcome=Outcome.FAILED, **more)
 
-    def test_a_failure_after_a_success_and_not_one_more(self, store):
-        for moment in (SINCE - 9000, AT - 100, AT):
-            remember(store, "always:A", moment, outcome=Outcome.FAILED)
-        remember(store, "once:A", SINCE - 9000)
-        remember(store, "once:A", AT + 50, outcome=Outcome.FAILED, error="no luck")
-        first = find_first(store)
-        assert (first.time, first.rule, first.jobid) == (AT + 50, 1, "once:A")
-        assert first.because == "once:A failed (no luck), and its run before that had not"
 
-    def test_a_change_before_that(self, store):
-        remember(store, "bad:A", SINCE - 9000)
-        change(store, "bad:A", AT - 900)  # too long before
-        change(store, "bad:A", AT - 300)
-        change(store, "other:A", AT - 100)
-        remember(store, "bad:A", AT, outcome=Outcome.FAILED)
-        first = find_first(store)
-        assert (first.time, first.rule, first.subject) == (AT - 300, 2, "ann@host")
-        assert "5 min later bad:A failed" in first.because
+def changed(jobid, at):
+    return lambda store: change(store, jobid, at)
 
-    def test_a_change_long_before_is_nothing_unusual(self, store):
-        change(store, "bad:A", AT - 601)
-        remember(store, "bad:A", AT, outcome=Outcome.FAILED)
-        assert find_first(store).rule == 1
 
-    def test_a_change_without_a_failure_is_nothing_unusual(self, store):
-        change(store, "ok:A", AT)
-        assert find_first(store) is None
+def signed(since, seen):
+    return lambda store: sign(store, "worker", since, seen)
 
-    def test_a_slow_run(self, store):
-        for number in range(3):
-            remember(store, "slow:A", SINCE - 9000 + number * 100, took=10.0)
-        remember(store, "slow:A", AT + 600, took=600.0)
-        first = find_first(store)
-        assert (first.time, first.rule) == (AT + 30, 3)
-        assert first.because == "a run of slow:A took 10 min, and its other runs 10.00 s (median)"
 
-    @pytest.mark.parametrize(("others", "took"), [(2, 600.0), (3, 29.0)])
-    def test_too_few_others_or_too_little(self, store, others, took):
-        for number in range(others):
-            remember(store, "slow:A", SINCE - 9000 + number * 100, took=10.0)
-        remember(store, "slow:A", AT + 600, took=took)
-        assert find_first(store) is None
+def tens(number):
+    """Earlier runs of 10 s each."""
+    return [ran("slow:A", SINCE - 9000 + each * 100, took=10.0) for each in range(number)]
 
-    def test_a_late_start(self, store):
-        remember(store, "late:A", AT, late=61.0)
-        first = find_first(store)
-        assert (first.time, first.rule, first.because) == (
-            AT - 1,
-            4,
-            "a run of late:A began 1 min 1 s after it was due",
-        )
 
-    def test_a_further_try_is_not_late(self, store):
-        remember(store, "late:A", AT, late=61.0, attempt=2)
-        assert find_first(store) is None
+WORKER = "the worker web1:7:Ownerw01 was last seen then, and has not ended in order"
+AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it is kept"
 
-    def test_the_earliest_of_all(self, store):
-        remember(store, "late:A", AT, late=61.0)
-        remember(store, "bad:A", AT - 50, outcome=Outcome.OVERRUN)
-        sign(store, "worker", AT - 9000, AT + 1)
-        assert find_first(store).jobid == "bad:A"
+
+@pytest.mark.parametrize(
+    ("happened", "first"),
+    [
+        ([ran("ok:A", AT)], None),
+        # A process that is lost, and one that lives.
+        ([signed(AT - 9000, AT), failed("bad:A", AT + 1)], (0, 0, WORKER, "", "web1:7:Ownerw01")),
+        ([signed(AT, NOW)], None),
+        # A failure after a success, and not one more.
+        (
+            [
+                *(failed("always:A", moment) for moment in (SINCE - 9000, AT - 100, AT)),
+                ran("once:A", SINCE - 9000),
+                failed("once:A", AT + 50, error="no luck"),
+            ],
+            (50, 1, f"once:A failed (no luck){AFTER_WELL}", "once:A", ""),
+        ),
+        # A change before that, which is not too long before, and of that job.
+        (
+            [
+                ran("bad:A", SINCE - 9000),
+                changed("bad:A", AT - 900),
+                changed("bad:A", AT - 300),
+                changed("other:A", AT - 100),
+                failed("bad:A", AT),
+            ],
+            (-300, 2, f"ann@host used set on bad:A, and 5 min later bad:A failed{AFTER_WELL}", "bad:A", "ann@host"),
+        ),
+        ([changed("bad:A", AT - 601), failed("bad:A", AT)], (0, 1, f"bad:A failed{ALONE}", "bad:A", "")),
+        ([changed("ok:A", AT)], None),
+        # A slow run: too few others, or too little.
+        (
+            [*tens(3), ran("slow:A", AT + 600, took=600.0)],
+            (30, 3, "a run of slow:A took 10 min, and its other runs 10.00 s (median)", "slow:A", ""),
+        ),
+        ([*tens(2), ran("slow:A", AT + 600, took=600.0)], None),
+        ([*tens(3), ran("slow:A", AT + 600, took=29.0)], None),
+        # A late start, and a further try, which is not late.
+        ([ran("late:A", AT, late=61.0)], (-1, 4, "a run of late:A began 1 min 1 s after it was due", "late:A", "")),
+        ([ran("late:A", AT, late=61.0, attempt=2)], None),
+        # The earliest of all.
+        (
+            [
+                ran("late:A", AT, late=61.0),
+                ran("bad:A", AT - 50, outcome=Outcome.OVERRUN),
+                signed(AT - 9000, AT + 1),
+            ],
+            (-50, 1, f"bad:A overran its timeout{ALONE}", "bad:A", ""),
+        ),
+    ],
+)
+def test_the_first_unusual_thing(store, happened, first):
+    for happen in happened:
+        happen(store)
+    found = look(store).first
+    if found is not None:
+        found = (found.time - AT, found.rule, found.because, found.jobid, found.subject)
+    assert found == first
 
 
 def test_the_text_for_a_report(store):
