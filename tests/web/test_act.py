@@ -101,12 +101,17 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
 
 
 def test_a_job_is_unset_after_a_confirmation(bike, browser):
-    page = browser.send(browser.get("/job?id=hourly:A"), "Unset")
+    opened = browser.get("/job?id=hourly:A")
+    asked, late = (browser.send(opened, "Unset") for _ in range(2))
+    assert "forgotten, with its schedule, options and data" in asked.text
+    assert re.search(r'href="[^"]*job\?id=hourly(:|%3A)A">\s*Go back and change nothing', asked.html)
     assert "hourly:A" in names(bike)
-    page = browser.send(page, "Unset the job hourly:A")
-    assert page.notes == ["hourly:A: unset."]
-    assert page.status == 200
+    page = browser.send(asked, "Unset the job hourly:A")
+    assert (page.notes, page.status, page.url.path) == (["hourly:A: unset."], 200, "/jobs")
     assert names(bike) == {"nightly:A", "nightly:B"}
+    # Others had its page, or the question, still open.
+    for page, button in ((late, "Unset the job hourly:A"), (opened, "Run now")):
+        assert browser.send(page, button).notes == ["No job fits any more, so nothing was done."]
     assert read_log(bike) == [("unset", "hourly:A", HOURLY)]
 
 

@@ -199,6 +199,27 @@ def test_a_chart_shows_the_runs_of_the_last_hour(bike, page):
     assert label == "600 runs in 60 minutes, at most 10 a minute"
 
 
+@pytest.mark.parametrize("path", ["/", "/queues"])
+def test_a_chart_shows_the_calls_of_work_that_have_ended(bike, page, monkeypatch, path):
+    # A sample is taken each time that somebody looks.
+    for name in ("samples.STEP", "samples.EARLY", "snapshot.FRESH"):
+        monkeypatch.setattr(f"redbike.web.{name}", 0.0)
+    for jobid, error in (("good:A", None), ("bad:A", "no"), ("other:B", None)):
+        bike.set(jobid, "EVERY:1d@0", data={"error": error} if error else None, on_error="reschedule")
+
+    def work(*jobids):
+        for jobid in jobids:
+            bike.run(jobid)
+            assert bike.work_one() == jobid
+        page.app.routes[0].endpoint.args[0].drop_seen()
+        return [attributes["aria-label"] for tag, attributes in read(page.get(path)).tags if tag == "svg"]
+
+    work("good:A", "other:B")
+    labels = work("good:A", "bad:A", "good:A", "other:B")
+    for said in ("3 runs in less than", "1 run in less than"):
+        assert [label for label in labels if label.startswith(said)], labels
+
+
 def test_flags_have_their_boxes(page):
     found = read(page.get("/jobs"))
     assert [a["name"] for tag, a in found.tags if a.get("type") == "checkbox"] == list(FLAGS)

@@ -190,6 +190,12 @@ def test_the_path_of_a_proxy(is_stripped):
                 assert shown == f"/red/bike /red/bike{expected.replace('%2F', '/')} /red/bike{expected}"
 
 
+def test_a_proxy_is_known_however_its_address_is_written():
+    assert server.list_proxies("127.0.0.1, ::1") == ["127.0.0.1", "::1", "::ffff:127.0.0.1"]
+    assert server.list_proxies("10.0.0.0/8,fd00::/8") == ["10.0.0.0/8", "fd00::/8", "::ffff:10.0.0.0/104"]
+    assert server.list_proxies("*") == ["*"]
+
+
 @pytest.mark.parametrize(("text", "path"), [("", ""), ("/", ""), ("/red", "/red"), ("/red/bike/", "/red/bike")])
 def test_paths_that_a_proxy_may_have(text, path):
     assert server.check_root_path(text) == path

@@ -191,19 +191,12 @@ def test_keys_are_letters_where_one_types(busy, visit):
     expect(tab.get_by_role("dialog", name="Keys")).to_be_hidden()
 
 
-def test_the_palette_shows_hostile_ids_as_text(busy, visit):
+def test_hostile_ids_are_text_in_the_palette_and_in_a_live_update(busy, visit):
     tab = visit(busy.url)
     tab.keyboard.press("/")
     tab.keyboard.type("<img")
-    option = tab.get_by_role("option").first
-    expect(option).to_contain_text("</script><script>alert(1)</script><img")
+    expect(tab.get_by_role("option").first).to_contain_text("</script><script>alert(1)</script><img")
     tab.keyboard.press("Enter")
-    expect(tab.get_by_role("heading", level=1)).to_contain_text("</script><script>alert(1)</script><img")
-
-
-def test_hostile_ids_are_text_in_a_live_update(busy, visit):
-    tab = visit(f"{busy.url}jobs")
-    tab.get_by_role("link", name="alert").first.click()
     expect(tab.get_by_role("heading", level=1)).to_contain_text("<img src=x onerror=alert(2)>")
     wait_for_stream(busy)
     busy.bike.pause(HOSTILE, reason="<img src=x onerror=alert(3)>")
@@ -223,18 +216,6 @@ def test_a_wrong_token_and_the_right_one(bike, visit):
         assert tab.url.endswith("jobs?pattern=a*")
         tab.goto(page.url)
         wait_for_stream(page)
-
-
-def test_two_users_at_once_see_the_same(busy, visit):
-    first, second = visit(f"{busy.url}queues"), visit(f"{busy.url}queues")
-    wait_for_stream(busy, 2)
-    busy.bike.set("more:C", "NOW")
-    for tab in (first, second):
-        expect(tab.get_by_role("row", name="work-C")).to_be_visible()
-    first.close()
-    wait_for_stream(busy, 1)
-    busy.bike.set("more:D", "NOW")
-    expect(second.get_by_role("row", name="work-D")).to_be_visible()
 
 
 def test_redis_goes_away_and_comes_back_while_a_page_is_open(page_on_node, node, visit):

@@ -78,24 +78,6 @@ def test_one_job(several, tab):
     assert read_log(bike) == [(action, "other:B") for action in ("run", "cancel", "pause", "resume")]
 
 
-def test_a_job_is_unset_only_when_it_is_confirmed(several, tab):
-    bike = several.bike
-    tab.goto(f"{several.url}job?id=other:B")
-    press(tab, "Unset")
-    expect_title(tab, "Unset the job other:B?")
-    expect(tab.locator("main")).to_contain_text("forgotten, with its schedule, options and data")
-    tab.get_by_role("link", name="Go back and change nothing").click()
-    expect_title(tab, "other:B")
-    assert (tab.locator(".note").count(), read_log(bike)) == (0, [])
-    press(tab, "Unset")
-    press(tab, "Unset the job other:B")
-    expect_note(tab, "other:B: unset.")
-    expect_title(tab, "Jobs")
-    expect(tab.get_by_role("link", name="other:B")).to_have_count(0)
-    assert dict(bike.get_schedules()).keys() == {"some-1:A", "some-2:A"}
-    assert read_log(bike) == [("unset", "other:B")]
-
-
 @WITH_AND_WITHOUT_SCRIPT
 def test_jobs_that_are_ticked(several, tab, has_script):
     bike = several.bike
@@ -127,39 +109,6 @@ def test_jobs_that_are_ticked(several, tab, has_script):
         expect_note(tab, f"{verb} 2 jobs: 2 {said}.")
         assert sorted(read_log(bike)[len(done) :]) == [(action, "some-1:A"), (action, "some-2:A")]
     assert dict(bike.get_schedules()).keys() - {"came:A"} == {"other:B"}
-
-
-def test_all_that_match(several, tab):
-    bike = several.bike
-    tab.goto(f"{several.url}jobs")
-    tab.get_by_label("Id, part of it, or pattern").fill("some-*")
-    press(tab, "Show")
-    tab.locator("summary", has_text="all jobs that match").click()
-    press(tab, "Pause all")
-    expect_title(tab, "Pause 2 jobs?")
-    tab.get_by_label("Reason").fill("holiday")
-    press(tab, "Pause 2 jobs")
-    expect_note(tab, "Pause 2 jobs: 2 paused.")
-    # The filter is still there, and the rows say it.
-    expect(tab.get_by_label("Id, part of it, or pattern")).to_have_value("some-*")
-    expect(tab.get_by_role("row", name="some-1:A")).to_contain_text("holiday")
-    assert sorted(job.jobid for job in bike.jobs(paused=True)) == ["some-1:A", "some-2:A"]
-    assert sorted(read_log(bike)) == [("pause", "some-1:A"), ("pause", "some-2:A")]
-
-
-def test_all_that_failed(steered, tab):
-    bike = steered.bike
-    for jobid in ("bad-1:A", "bad-2:A", "good:A"):
-        bike.set(jobid, YEARLY)
-        bike.run(jobid)
-        bike.work_one()
-    tab.goto(f"{steered.url}failures")
-    press(tab, "Run all that match")
-    expect(tab.locator(".named li")).to_have_text(["bad-1:A", "bad-2:A"])
-    press(tab, "Run 2 jobs")
-    expect_note(tab, "Run 2 jobs: 2 queued, for a new try of the old occurrence.")
-    assert count(bike, "ENQ") == ["bad-1:A", "bad-2:A"]
-    assert sorted(read_log(bike)) == [("run", "bad-1:A"), ("run", "bad-2:A")]
 
 
 @WITH_AND_WITHOUT_SCRIPT
