@@ -34,52 +34,54 @@ def names(bike):
     return {jobid for jobid, _ in bike.get_schedules()}
 
 
-def test_a_job_is_run_at_once(bike, browser):
-    page = browser.send(browser.get("/job?id=hourly:A"), "Run now")
-    assert page.notes == ["hourly:A: queued."]
-    assert str(page.url) == "http://localhost/job?id=hourly:A"
-    assert bike.tell("hourly:A")["status"].startswith("ENQ")
-    assert [(entry.who, entry.action, entry.jobid) for entry in bike.log()] == [(WHO, "run", "hourly:A")]
+def press(browser, path, *buttons, **typed):
+    """The page that comes of pressing one button after another, the last one with what is `typed`."""
+    page = browser.get(path)
+    for button in buttons[:-1]:
+        page = browser.send(page, button)
+    return browser.send(page, buttons[-1], **typed)
+
+
+def find_rehearsal(page):
+    """The address of the rehearsal to which a page leads."""
+    [place] = re.findall(r'href="(rehearse[^"]*)"', page.html)
+    return f"/{html.unescape(place)}"
 
 
 def test_a_note_is_shown_once_and_to_that_browser_alone(bike, browser):
     other = Browser(browser.client.app)
-    page = browser.get("/job?id=hourly:A")
-    form = page.find("Run now")
-    browser.client.post("/do", data=dict(form.fill("Run now")), follow_redirects=False)
+    form = browser.get("/job?id=hourly:A").find("Run now")
+    answer = browser.client.post("/do", data=dict(form.fill("Run now")), follow_redirects=False)
+    assert answer.headers["location"] == "./job?id=hourly:A"
+    assert bike.tell("hourly:A")["status"].startswith("ENQ")
+    assert [(entry.who, entry.action, entry.jobid) for entry in bike.log()] == [(WHO, "run", "hourly:A")]
     assert other.get("/jobs").notes == []
     # Nor is it lost to what loads pages in the background.
     assert "queued" not in browser.client.get("/log", headers={"accept": "*/*"}).text
-    assert browser.get("/job?id=nightly:A").notes == ["hourly:A: queued."]
-    assert browser.get("/job?id=nightly:A").notes == []
+    assert [browser.get("/job?id=nightly:A").notes for _ in range(2)] == [["hourly:A: queued."], []]
 
 
 def test_a_job_is_paused_and_resumed(bike, browser):
-    page = browser.get("/job?id=hourly:A")
-    page = browser.send(page, "Pause this job", until="2090-01-02 03:04", reason='"moving" <b>house</b>')
-    assert page.notes == ["hourly:A: paused."]
+    typed = {"until": "2090-01-02 03:04", "reason": '"moving" <b>house</b>'}
+    page = press(browser, "/job?id=hourly:A", "Pause this job", **typed)
     pause = bike.tell("hourly:A")["paused"]
-    assert (pause["by"], pause["reason"], pause["until"]) == (
-        WHO,
-        '"moving" <b>house</b>',
-        datetime(2090, 1, 2, 3, 4, tzinfo=UTC).timestamp(),
-    )
-    page = browser.send(page, "Pause this job")
-    assert page.notes == ["hourly:A: paused already."]
-    page = browser.send(page, "Resume")
-    assert page.notes == ["hourly:A: resumed."]
+    until = datetime(2090, 1, 2, 3, 4, tzinfo=UTC).timestamp()
+    assert (pause["by"], pause["reason"], pause["until"]) == (WHO, typed["reason"], until)
+    said = [page.notes]
+    for button in ("Pause this job", "Resume", "Resume"):
+        page = browser.send(page, button)
+        said.append(page.notes)
+    assert said == [[f"hourly:A: {text}."] for text in ("paused", "paused already", "resumed", "not paused")]
     assert "paused" not in bike.tell("hourly:A")
-    assert browser.send(page, "Resume").notes == ["hourly:A: not paused."]
     assert [action for action, _, _ in read_log(bike)] == ["pause", "resume"]
 
 
 def test_a_job_is_cancelled_after_a_confirmation(bike, browser):
     bike.run("hourly:A")
-    page = browser.send(browser.get("/job?id=hourly:A"), "Cancel its run")
+    page = press(browser, "/job?id=hourly:A", "Cancel its run")
     assert "Cancel the job hourly:A?" in page.text
     assert bike.tell("hourly:A")["status"].startswith("ENQ")
-    page = browser.send(page, "Cancel the job hourly:A")
-    assert page.notes == ["hourly:A: cancelled."]
+    assert browser.send(page, "Cancel the job hourly:A").notes == ["hourly:A: cancelled."]
     assert bike.tell("hourly:A")["skipped"] == {"cancelled": 1}
     assert read_log(bike) == [("cancel", "hourly:A", "")]
 
@@ -88,12 +90,11 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
     for jobid in ("hourly:A", "nightly:A"):
         bike.run(jobid)
     run = take_one(bike.store, [("work-A", 500.0)], "tag")
-    page = browser.send(browser.get(f"/job?id={run.jobid}"), "Cancel its run")
-    page = browser.send(page, f"Cancel the job {run.jobid}")
+    page = press(browser, f"/job?id={run.jobid}", "Cancel its run", f"Cancel the job {run.jobid}")
     assert page.notes == [f"{run.jobid}: being told, as its run still goes on."]
     assert page.kinds == ["note open"], "it does not look as if all was done"
     assert "and is being told that it is cancelled" in page.text
-    page = browser.send(browser.get("/jobs?queue=A"), "Cancel", tick=("nightly:A", "hourly:A"))
+    page = press(browser, "/jobs?queue=A", "Cancel", tick=("nightly:A", "hourly:A"))
     page = browser.send(page, "Cancel 2 jobs")
     assert page.notes == ["Cancel 2 jobs: 1 cancelled, 1 told before, and its run still goes on."]
     end(bike.store, run, place_cancelled(run, bike.settings, bike.store.timeline.read_clock()))
@@ -116,65 +117,62 @@ def test_a_job_is_unset_after_a_confirmation(bike, browser):
 
 
 @pytest.mark.parametrize(
-    ("button", "verb", "said", "action"),
+    ("verb", "said", "action"),
     [
-        ("Run", "Run", "2 queued", "run"),
-        ("Cancel", "Cancel", "2 without anything that waits or runs", None),
-        ("Pause", "Pause", "2 paused", "pause"),
-        ("Resume", "Resume", "2 not paused", None),
-        ("Unset", "Unset", "2 unset", "unset"),
+        ("Run", "2 queued", "run"),
+        ("Cancel", "2 without anything that waits or runs", None),
+        ("Pause", "2 paused", "pause"),
+        ("Resume", "2 not paused", None),
+        ("Unset", "2 unset", "unset"),
     ],
 )
-def test_several_jobs_that_are_ticked(bike, browser, button, verb, said, action):
+def test_several_jobs_that_are_ticked(bike, browser, verb, said, action):
     before = dump(bike.store)
-    page = browser.send(browser.get("/jobs?pattern=*&queue=A"), button, tick=("nightly:A", "hourly:A"))
+    page = press(browser, "/jobs?pattern=*&queue=A", verb, tick=("nightly:A", "hourly:A"))
     assert f"{verb} 2 jobs?" in page.text
     assert dump(bike.store) == before
     page = browser.send(page, f"{verb} 2 jobs")
     assert page.notes == [f"{verb} 2 jobs: {said}."]
     assert page.url.query == b"pattern=*&queue=A"
-    assert {(done, jobid) for done, jobid, _ in read_log(bike)} == (
-        {(action, "nightly:A"), (action, "hourly:A")} if action else set()
-    )
+    logged = {(action, "nightly:A"), (action, "hourly:A")} if action else set()
+    assert {entry[:2] for entry in read_log(bike)} == logged
     assert bike.tell("nightly:B")["next_run"] == 4e9
 
 
 def test_all_jobs_that_match(bike, browser):
     for number in range(120):
         set_job(bike.store, f"many-{number:03}:A", HOURLY, 4e9)
-    page = browser.send(browser.get("/jobs?pattern=many-*"), "Pause all")
+    page = press(browser, "/jobs?pattern=many-*", "Pause all")
     assert "The first 50 of 120 jobs" in page.text
-    assert "many-049:A" in page.text
-    assert "many-050:A" not in page.text
+    assert [jobid in page.text for jobid in ("many-049:A", "many-050:A")] == [True, False]
     page = browser.send(page, "Pause 120 jobs", reason="holiday", until="4000000000")
     assert page.notes == ["Pause 120 jobs: 120 paused."]
     assert len(list(bike.jobs(paused=True))) == 120
     assert bike.tell("many-119:A")["paused"]["until"] == 4e9
     assert {entry.who for entry in bike.log()} == {WHO}
     # The filters of the list are those of the form.
-    page = browser.send(browser.get("/jobs?paused=1&queue=A"), "Resume all")
-    page = browser.send(page, "Resume 120 jobs")
+    page = press(browser, "/jobs?paused=1&queue=A", "Resume all", "Resume 120 jobs")
     assert page.notes == ["Resume 120 jobs: 120 resumed."]
-    page = browser.send(browser.get("/jobs"), "Unset all")
-    assert browser.send(page, "Unset 123 jobs").notes == ["Unset 123 jobs: 123 unset."]
+    assert press(browser, "/jobs", "Unset all", "Unset 123 jobs").notes == ["Unset 123 jobs: 123 unset."]
     assert names(bike) == set()
 
 
 def test_all_that_match_are_those_that_the_list_shows(bike, browser):
-    page = browser.send(browser.get("/jobs?pattern=ight"), "Pause all")
+    page = press(browser, "/jobs?pattern=ight", "Pause all")
     assert {"nightly:A", "nightly:B"} <= set(page.text.split())
     assert browser.send(page, "Pause 2 jobs").notes == ["Pause 2 jobs: 2 paused."]
     set_job(bike.store, "hourly:A:A", HOURLY, 4e9)
     # Of the job that is shown alone, not of those that have its id in theirs.
-    assert browser.send(browser.get("/jobs?pattern=hourly:A"), "Run all").notes == ["hourly:A: queued."]
+    assert press(browser, "/jobs?pattern=hourly:A", "Run all").notes == ["hourly:A: queued."]
     assert bike.tell("hourly:A:A")["status"].startswith("TML")
 
 
-def test_a_confirmation_leads_to_the_rehearsal_of_the_same_jobs(bike, browser):
+def test_a_confirmation_leads_to_the_rehearsal_of_the_same(bike, browser):
     bike.pause("nightly:A", "nightly:B")
-    page = browser.send(browser.get("/jobs?pattern=ight&paused=1"), "Resume all")
-    [place] = re.findall(r'href="(rehearse[^"]*)"', page.html)
-    assert "Resume exactly these 2" in browser.get(f"/{html.unescape(place)}").text
+    page = press(browser, "/jobs?pattern=ight&paused=1", "Resume all")
+    assert "Resume exactly these 2" in browser.get(find_rehearsal(page)).text
+    page = press(browser, "/", "Pause everything")
+    assert "Rehearsal: Pause everything" in browser.get(find_rehearsal(page)).text
 
 
 def test_a_rehearsal_is_of_exactly_the_jobs_that_are_confirmed(bike, browser):
@@ -189,44 +187,46 @@ def test_a_rehearsal_is_of_exactly_the_jobs_that_are_confirmed(bike, browser):
 
 @pytest.mark.parametrize(("query", "subject"), [("of=queue&name=A", "the queue work-A"), ("of=all", "everything")])
 def test_a_rehearsed_resume_is_confirmed_as_it_was_shown(bike, browser, query, subject):
-    gate = bike.pause_queue if "queue" in query else lambda *name, **more: bike.pause_all(**more)
+    gate = {"queue": "A"} if "queue" in query else {}
+    pause, resume = (bike.pause_queue, bike.resume_queue) if gate else (bike.pause_all, bike.resume_all)
     bike.run("nightly:A")
-    gate("A", reason="holiday")
+    pause(**gate, reason="holiday")
     rehearsal = browser.get(f"/rehearse?action=resume&{query}")
-    _ = bike.resume_queue("A") if "queue" in query else bike.resume_all()
-    gate("A", reason="disk is full")
+    resume(**gate)
+    pause(**gate, reason="disk is full")
     page = browser.send(rehearsal, f"Resume {subject}")
     assert page.status == 409
     assert "The pause has changed since it was shown, so nothing was done." in page.text
     assert "disk is full" in page.text
     assert [each.pause.reason for each in bike.gates() if each.pause] == ["disk is full"]
     assert browser.send(page, f"Resume {subject}").notes == [f"{subject[0].upper()}{subject[1:]} goes on."]
-    rehearsal = browser.get(f"/rehearse?action=pause&{query}&reason=holiday")
-    assert browser.send(rehearsal, f"Pause {subject}").notes == [f"{subject[0].upper()}{subject[1:]} is paused."]
+    page = press(browser, f"/rehearse?action=pause&{query}&reason=holiday", f"Pause {subject}")
+    assert page.notes == [f"{subject[0].upper()}{subject[1:]} is paused."]
     assert [each.pause.reason for each in bike.gates() if each.pause] == ["holiday"]
 
 
-@pytest.mark.parametrize("query", ["action=pause&of=queue&name=A", "action=pause&of=all", "action=pause&pattern=*"])
-def test_a_rehearsed_action_that_is_sent_twice_is_done_once_and_that_is_said(bike, browser, query):
-    rehearsal = browser.get(f"/rehearse?{query}")
-    [button] = [text for form in rehearsal.forms for _, _, text in form.buttons if text.startswith("Pause ")]
-    browser.send(rehearsal, button)
-    logged = list(bike.log())
-    page = browser.send(rehearsal, button)
+@pytest.mark.parametrize(
+    ("path", "button"),
+    [
+        ("job?id=hourly:A", "Run now"),
+        ("rehearse?action=pause&of=queue&name=A", "Pause the queue work-A"),
+        ("rehearse?action=pause&of=all", "Pause everything"),
+        ("rehearse?action=pause&pattern=*", "Pause exactly these 3"),
+    ],
+)
+def test_a_form_that_is_sent_twice_acts_once_and_that_is_said(bike, browser, path, button):
+    page = browser.get(f"/{path}")
+    browser.send(page, button)
+    take_one(bike.store, [("work-A", 1e9)], "tag")
+    before = dump(bike.store)
+    page = browser.send(page, button)
     assert page.notes == ["This form was sent before: what it asks for was done once, not twice."]
-    assert list(bike.log()) == logged
-
-
-def test_the_confirmation_for_everything_leads_to_its_rehearsal(bike, browser):
-    page = browser.send(browser.get("/"), "Pause everything")
-    [place] = re.findall(r'href="(rehearse[^"]*)"', page.html)
-    assert "Rehearsal: Pause everything" in browser.get(f"/{html.unescape(place)}").text
+    assert dump(bike.store) == before
 
 
 def test_a_selection_without_a_job_is_no_selection_of_all(bike, browser):
     before = dump(bike.store)
-    page = browser.send(browser.get("/jobs"), "Unset")
-    assert page.notes == ["No job fits any more, so nothing was done."]
+    assert press(browser, "/jobs", "Unset").notes == ["No job fits any more, so nothing was done."]
     assert dump(bike.store) == before
 
 
@@ -246,9 +246,9 @@ def failing(bike):
 
 
 def test_what_has_failed_is_run(bike, browser, failing):
-    page = browser.send(browser.get("/failures"), "Run all that match", pattern="w*")
+    page = press(browser, "/failures", "Run all that match", pattern="w*")
     assert "Run the job worse:B?" in page.text
-    page = browser.send(browser.get("/failures"), "Run all that match")
+    page = press(browser, "/failures", "Run all that match")
     assert "The first" not in page.text
     page = browser.send(page, "Run 2 jobs")
     assert page.notes == ["Run 2 jobs: 2 queued, for a new try of the old occurrence."]
@@ -268,116 +268,90 @@ def keys(browser):
 
 def test_a_queue_is_paused_resumed_and_limited(bike, browser):
     bike.run("hourly:A")
-    page = browser.send(browser.get("/queues"), "Pause it", until="4000000000", reason="full")
+    page = press(browser, "/queues", "Pause it", until="4000000000", reason="full")
     assert page.notes == ["The queue work-A is paused."]
     assert "full" in page.text, "the table shows it at once"
     [gate] = bike.gates()
     assert (gate.queue, gate.pause.until, gate.pause.reason, gate.pause.by) == ("work-A", 4e9, "full", WHO)
-    page = browser.send(page, "Pause it")
-    assert page.notes == ["The queue work-A was paused already."]
-    page = browser.send(page, "Resume it")
-    assert page.notes == ["The queue work-A goes on."]
-    assert bike.gates() == []
-    page = browser.send(page, "Resume it")
-    assert page.notes == ["The queue work-A was not paused."]
-    page = browser.send(page, "Limit it", at_once="5", rate="100/m")
-    assert page.notes == ["The queue work-A has these limits now: at once 5, rate 100/m."]
-    page = browser.send(page, "Limit it", rate="none")
-    assert page.notes == ["The queue work-A has these limits now: at once 5, rate none."]
-    page = browser.send(page, "Take back its limits")
-    assert page.notes == ["The queue work-A has these limits now: at once none, rate none."]
-    assert bike.gates() == []
+    for button, typed, said, gates in (
+        ("Pause it", {}, "was paused already", 1),
+        ("Resume it", {}, "goes on", 0),
+        ("Resume it", {}, "was not paused", 0),
+        ("Limit it", {"at_once": "5", "rate": "100/m"}, "has these limits now: at once 5, rate 100/m", 1),
+        ("Limit it", {"rate": "none"}, "has these limits now: at once 5, rate none", 1),
+        ("Take back its limits", {}, "has these limits now: at once none, rate none", 0),
+    ):
+        page = browser.send(page, button, **typed)
+        assert (page.notes, len(bike.gates())) == ([f"The queue work-A {said}."], gates)
     assert [action for action, _, _ in read_log(bike)] == ["pause", "resume", "limit", "limit", "limit"]
     assert {entry.who for entry in bike.log()} == {WHO}
 
 
 def test_everything_is_paused_and_resumed_after_a_confirmation(bike, browser):
-    page = browser.send(browser.get("/"), "Pause everything")
-    assert "Pause everything?" in page.text
-    assert bike.gates() == []
+    page = press(browser, "/", "Pause everything")
+    assert ("Pause everything?" in page.text, bike.gates()) == (True, [])
     page = browser.send(page, "Pause everything", reason="flood")
     assert page.notes == ["Everything is paused."]
     assert [(gate.queue, gate.pause.reason) for gate in bike.gates()] == [("", "flood")]
-    page = browser.send(browser.send(page, "Resume everything"), "Resume everything")
-    assert page.notes == ["Everything goes on."]
+    assert press(browser, "/", "Resume everything", "Resume everything").notes == ["Everything goes on."]
     assert bike.gates() == []
     assert [action for action, _, _ in read_log(bike)] == ["pause", "resume"]
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        ({"until": "yesterday"}, "bad timestamp 'yesterday'"),
-        ({"until": "2001-01-01"}, "bad until '2001-01-01'"),
-        ({"reason": "x\x1b[2J"}, "bad reason"),
-        ({"reason": "x" * 501}, "up to 500 characters"),
-    ],
-)
-def test_what_is_wrong_is_said_beside_the_field_and_what_was_typed_stays(bike, browser, typed, message):
-    before = dump(bike.store)
-    page = browser.send(browser.get("/job?id=hourly:A"), "Pause this job", **typed)
-    assert page.status == 400
-    assert message in page.text
-    assert dict(page.find("Pause the job hourly:A").fields).items() >= typed.items()
-    assert dump(bike.store) == before
-    page = browser.send(page, "Pause the job hourly:A", until="", reason="as it should be")
-    assert page.notes == ["hourly:A: paused."]
+PAUSE = ("/job?id=hourly:A", "Pause this job", "Pause the job hourly:A")
+LIMIT = ("/queues", "Limit it", "Limit the queue work-A")
+PAUSED, LIMITED = "hourly:A: paused.", "The queue work-A has these limits now: at once 7, rate none."
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"),
+    ("form", "typed", "message", "right", "said"),
     [
-        ({"at_once": "many"}, "bad at-once 'many'"),
-        ({"at_once": "0"}, "bad at-once 0"),
-        ({"rate": "5"}, "bad rate '5'"),
-        ({}, "neither"),
+        (PAUSE, {"until": "yesterday"}, "bad timestamp 'yesterday'", {"until": ""}, PAUSED),
+        (PAUSE, {"until": "2001-01-01"}, "bad until '2001-01-01'", {"until": ""}, PAUSED),
+        (PAUSE, {"reason": "x\x1b[2J"}, "bad reason", {"reason": "as it should be"}, PAUSED),
+        (PAUSE, {"reason": "x" * 501}, "up to 500 characters", {"reason": ""}, PAUSED),
+        (LIMIT, {"at_once": "many"}, "bad at-once 'many'", {"at_once": "7"}, LIMITED),
+        (LIMIT, {"at_once": "0"}, "bad at-once 0", {"at_once": "7"}, LIMITED),
+        (LIMIT, {"rate": "5"}, "bad rate '5'", {"at_once": "7", "rate": ""}, LIMITED),
+        (LIMIT, {}, "neither", {"at_once": "7"}, LIMITED),
     ],
 )
-def test_wrong_limits(bike, browser, typed, message):
+def test_what_is_wrong_is_said_beside_the_field_and_what_was_typed_stays(
+    bike, browser, form, typed, message, right, said
+):
     bike.run("hourly:A")
-    before = dump(bike.store)
-    page = browser.send(browser.get("/queues"), "Limit it", **typed)
-    assert page.status == 400
-    assert message in page.text
+    before, (path, button, again) = dump(bike.store), form
+    page = press(browser, path, button, **typed)
+    assert (page.status, message in page.text) == (400, True)
+    assert dict(page.find(again).fields).items() >= typed.items()
     assert dump(bike.store) == before
-    page = browser.send(page, "Limit the queue work-A", at_once="7", rate="")
-    assert page.notes == ["The queue work-A has these limits now: at once 7, rate none."]
+    assert browser.send(page, again, **right).notes == [said]
 
 
 def test_a_set_that_has_changed_is_not_touched(bike, browser):
-    page = browser.send(browser.get("/jobs?pattern=nightly:*"), "Unset all")
+    page = press(browser, "/jobs?pattern=nightly:*", "Unset all")
     set_job(bike.store, "nightly:C", HOURLY, 4e9)
     bike.unset("nightly:A")
     before = dump(bike.store)
     page = browser.send(page, "Unset 2 jobs")
     assert page.status == 409
-    assert "have changed since they were shown, so nothing was done" in page.text
-    assert "It was about 2 jobs, and is now about 2 jobs." in page.text
-    assert "1 new: nightly:C" in page.text
-    assert "1 gone, or not fitting any more: nightly:A" in page.text
+    for said in (
+        "have changed since they were shown, so nothing was done",
+        "It was about 2 jobs, and is now about 2 jobs.",
+        "1 new: nightly:C",
+        "1 gone, or not fitting any more: nightly:A",
+    ):
+        assert said in page.text
     assert dump(bike.store) == before
-    page = browser.send(page, "Unset 2 jobs")
-    assert page.notes == ["Unset 2 jobs: 2 unset."]
+    assert browser.send(page, "Unset 2 jobs").notes == ["Unset 2 jobs: 2 unset."]
     assert names(bike) == {"hourly:A"}
 
 
 def test_a_confirmation_without_a_set_confirms_nothing(bike, browser):
     before = dump(bike.store)
-    page = browser.post([*keys(browser), ("action", "unset"), ("pattern", "*"), ("confirmed", "1")])
-    assert "Unset 3 jobs?" in page.text
-    page = browser.post(
-        [*keys(browser), ("action", "unset"), ("pattern", "*"), ("confirmed", "1"), ("digest", "0" * 64)]
-    )
-    assert page.status == 409
-    assert dump(bike.store) == before
-
-
-def test_a_form_that_is_sent_twice_acts_once(bike, browser):
-    form = browser.get("/job?id=hourly:A").find("Run now").fill("Run now")
-    assert browser.post(form).notes == ["hourly:A: queued."]
-    take_one(bike.store, [("work-A", 1e9)], "tag")
-    before = dump(bike.store)
-    assert browser.post(form).notes == ["This form was sent before: what it asks for was done once, not twice."]
+    fields = [("action", "unset"), ("pattern", "*"), ("confirmed", "1")]
+    assert "Unset 3 jobs?" in browser.post([*keys(browser), *fields]).text
+    assert browser.post([*keys(browser), *fields, ("digest", "0" * 64)]).status == 409
     assert dump(bike.store) == before
 
 
@@ -390,25 +364,25 @@ def test_only_forms_of_this_process_are_done(bike, browser):
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "message"),
+    ("fields", "message"),
     [
-        ([("action", "drop")], 400, "bad action 'drop'"),
-        ([], 400, "bad action ''"),
-        ([("action", "limit")], 400, "bad action 'limit'"),
-        ([("action", "cancel"), ("of", "all")], 400, "bad action 'cancel'"),
-        ([("action", "run"), ("of", "me")], 400, "bad of 'me'"),
-        ([("action", "run"), ("id", "x\x00")], 400, "control characters"),
-        ([("action", "run"), ("id", "x" * 513)], 400, "513 bytes"),
-        ([("action", "run"), ("pattern", "[")], 400, "has no ]"),
-        ([("action", "run"), ("status", "ABC")], 400, "bad status"),
-        ([("action", "pause"), ("of", "queue"), ("name", "")], 400, "bad queue name"),
-        ([("action", "pause"), ("of", "queue"), ("name", "inflight-x")], 400, "bad queue name"),
+        ({"action": "drop"}, "bad action 'drop'"),
+        ({}, "bad action ''"),
+        ({"action": "limit"}, "bad action 'limit'"),
+        ({"action": "cancel", "of": "all"}, "bad action 'cancel'"),
+        ({"action": "run", "of": "me"}, "bad of 'me'"),
+        ({"action": "run", "id": "x\x00"}, "control characters"),
+        ({"action": "run", "id": "x" * 513}, "513 bytes"),
+        ({"action": "run", "pattern": "["}, "has no ]"),
+        ({"action": "run", "status": "ABC"}, "bad status"),
+        ({"action": "pause", "of": "queue", "name": ""}, "bad queue name"),
+        ({"action": "pause", "of": "queue", "name": "inflight-x"}, "bad queue name"),
     ],
 )
-def test_what_is_no_order_is_quoted(bike, browser, fields, status, message):
+def test_what_is_no_order_is_quoted(bike, browser, fields, message):
     before = dump(bike.store)
-    page = browser.post([*keys(browser), *fields])
-    assert (page.status, message in page.text) == (status, True), page.text
+    page = browser.post([*keys(browser), *fields.items()])
+    assert (page.status, message in page.text) == (400, True), page.text
     assert dump(bike.store) == before
 
 
@@ -423,9 +397,7 @@ def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client,
     monkeypatch.setattr("redbike.web.steering.BATCH", 1)
     other = Browser(app(Redbike(Picky("A:B"), prefix, client), write=True))
     before = dump(bike.store)
-    page = other.send(other.get("/jobs"), "Run all")
-    page = other.send(page, "Run 3 jobs")
-    assert "nothing was done" in page.notes[0]
+    assert "nothing was done" in press(other, "/jobs", "Run all", "Run 3 jobs").notes[0]
     assert dump(bike.store) == before
 
 
