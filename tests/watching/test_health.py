@@ -19,10 +19,11 @@ from redbike.watching.glance import read_view
 from redbike.watching.health import MOST, RECENT, check_health
 from redbike.words import Outcome
 from tests import states
-from tests.states import DUE, JOB, NOW, OLD, QUEUE, START
+from tests.states import DUE, JOB, NOW, OLD, QUEUE, START, TIMEOUT
 from tests.verbs import run_job, set_job, take_one
 
 MINUTE = 60.0
+LATE = START + TIMEOUT + MINUTE
 
 
 def at(moment):
@@ -57,19 +58,16 @@ def check(store, *patterns, now=NOW, max_lag=MINUTE):
 
 
 def test_all_is_well(staffed):
-    health = check(staffed)
-    assert health.is_well
-    assert health.format_line() == (
-        "OK: 1 dispatcher, 1 worker, 0 waiting, 0 running | lag=0.000s;60 overdue=0 waiting=0 in_flight=0 failing=0 "
-        "dead=0 dispatchers=1 workers=1 lost=0"
+    line = (
+        "OK: 1 dispatcher, 1 worker, {1} waiting, {1} running | lag={0}.000s;60 overdue=0 waiting={1} in_flight={1} "
+        "failing=0 dead=0 dispatchers=1 workers=1 lost=0"
     )
+    health = check(staffed)
+    assert (health.is_well, health.format_line()) == (True, line.format(0, 0))
     states.queue(staffed)
     states.take(staffed, now=NOW)
     set_job(staffed.at(NOW), "other:A", OLD, NOW)
-    assert check(staffed, now=NOW + 2).format_line() == (
-        "OK: 1 dispatcher, 1 worker, 1 waiting, 1 running | lag=2.000s;60 overdue=0 waiting=1 in_flight=1 failing=0 "
-        "dead=0 dispatchers=1 workers=1 lost=0"
-    )
+    assert check(staffed, now=NOW + 2).format_line() == line.format(2, 1)
 
 
 def test_no_dispatcher_goes_round(store):
@@ -134,13 +132,11 @@ def test_a_pause_that_is_over_hides_nothing_though_no_dispatcher_ends_it(staffed
 
 def test_of_many_paused_queues_some_are_named(staffed):
     for number in range(7):
-        queue = f"work-{number}"
         set_job(staffed.at(START), f"job:{number}", OLD, START)
-        staffed.client.sadd(staffed.keys.queues, queue)
-        staffed.gates.pause(queue)
-    assert (
-        "; paused: work-0, work-1, work-2, work-3, work-4, and 2 more of that kind | " in check(staffed).format_line()
-    )
+        staffed.client.sadd(staffed.keys.queues, f"work-{number}")
+        staffed.gates.pause(f"work-{number}")
+    line = check(staffed).format_line()
+    assert "; paused: work-0, work-1, work-2, work-3, work-4, and 2 more of that kind | " in line
 
 
 def test_jobs_wait_for_too_long(staffed):
@@ -150,16 +146,12 @@ def test_jobs_wait_for_too_long(staffed):
     assert check(staffed, now=START + 60).is_well
     said = f"{QUEUE} has 1 job, the first of which has waited for 1 min 1 s"
     assert check(staffed, now=START + 61).problems == (said,)
-    staffed.gates.pause(QUEUE)
-    health = check(staffed, now=START + 61)
-    assert health.is_well, "somebody wants it so"
-    assert health.paused == (QUEUE,)
-    assert f"1 waiting, 0 running; paused: {QUEUE} | " in health.format_line()
-    staffed.gates.open(QUEUE, resume=True)
-    staffed.gates.pause("")
-    health = check(staffed, now=START + 61)
-    assert health.is_well
-    assert "0 running; paused: everything | " in health.format_line()
+    for gate, name in ((QUEUE, QUEUE), ("", "everything")):
+        staffed.gates.pause(gate)
+        health = check(staffed, now=START + 61)
+        assert (health.is_well, health.paused) == (True, (name,)), "somebody wants it so"
+        assert f"1 waiting, 0 running; paused: {name} | " in health.format_line()
+        staffed.gates.open(gate, resume=True)
 
 
 def test_a_queue_has_jobs_and_no_worker(store):
@@ -193,6 +185,10 @@ def test_processes_are_lost(staffed):
         (states.timeline, DUE + MINUTE - 1, ""),
         (states.queue, START + MINUTE, f"{JOB} has been due since {at(START)} and does not run"),
         (states.flight, NOW, ""),
+        (states.flight, LATE - 1, ""),
+        (states.flight, LATE, f"{JOB} still runs, since {at(START)}, beyond its deadline"),
+        (states.held, DUE + MINUTE - 1, ""),
+        (states.held, DUE + MINUTE, f"{JOB} is paused, though it was due at {at(DUE)}"),
         (states.stopped, NOW, ""),
     ],
 )
@@ -207,20 +203,22 @@ def test_a_job_that_is_named(store, make, now, said):
     assert others == (problems if make is states.dead else [])
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
-def test_the_last_run_of_a_job_that_is_named(staffed, outcome):
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (Outcome.OK, ""),
+        (Outcome.RETRY, "ended one try of several"),
+        (Outcome.FAILED, "failed"),
+        (Outcome.OVERRUN, "overran"),
+        (Outcome.LOST, "was lost with its worker"),
+        (Outcome.CANCELLED, "was cancelled"),
+    ],
+)
+def test_the_last_run_of_a_job_that_is_named(staffed, outcome, told):
     set_job(staffed.at(START), JOB, OLD, 2000.0)
     remember(staffed, 800.0, Outcome.FAILED, "at first")
-    remember(staffed, 900.0, outcome, "" if outcome is Outcome.OK else "it broke")
-    told = {
-        Outcome.OK: (),
-        Outcome.RETRY: (f"{JOB} ended one try of several at {at(901)}: it broke",),
-        Outcome.FAILED: (f"{JOB} failed at {at(901)}: it broke",),
-        Outcome.OVERRUN: (f"{JOB} overran at {at(901)}: it broke",),
-        Outcome.LOST: (f"{JOB} was lost with its worker at {at(901)}: it broke",),
-        Outcome.CANCELLED: (f"{JOB} was cancelled at {at(901)}: it broke",),
-    }
-    assert check(staffed, JOB).problems == told[outcome]
+    remember(staffed, 900.0, outcome, "it broke" if told else "")
+    assert check(staffed, JOB).problems == ((f"{JOB} {told} at {at(901)}: it broke",) if told else ())
 
 
 def test_the_failure_of_a_job_of_which_no_run_is_kept(staffed):
@@ -228,22 +226,6 @@ def test_the_failure_of_a_job_of_which_no_run_is_kept(staffed):
     staffed.client.delete(staffed.keys.journal)
     set_job(staffed.at(START), JOB, OLD, 2000.0)
     assert check(staffed, JOB).problems == (f"{JOB} failed",)
-
-
-def test_a_job_that_runs_beyond_its_deadline(staffed):
-    run = states.flight(staffed)
-    late = run.deadline + MINUTE
-    for kind in ("dispatcher", "worker"):
-        sign(staffed, kind, queues=[QUEUE], now=late)
-    assert check(staffed, JOB, now=late - 1).is_well
-    assert check(staffed, JOB, now=late).problems == (f"{JOB} still runs, since {at(START)}, beyond its deadline",)
-
-
-def test_a_paused_job_of_which_an_occurrence_is_held(staffed):
-    states.held(staffed)
-    assert check(staffed, JOB, now=DUE + MINUTE - 1).is_well
-    said = f"{JOB} is paused, though it was due at {at(DUE)}"
-    assert check(staffed, JOB, now=DUE + MINUTE).problems == (said,)
 
 
 def test_a_job_whose_last_occurrence_was_skipped(staffed):
@@ -334,11 +316,8 @@ def test_very_many_jobs_are_looked_at_in_few_round_trips(staffed):
 
 def test_a_job_that_is_not_there(staffed):
     states.dead(staffed)
-    assert check(staffed, "other:A", "x*", JOB).problems == (
-        f"{JOB} has failed for good, and its schedule does not go on: it broke",
-        "no such job: 'other:A'",
-        "no job matches 'x*'",
-    )
+    dead = f"{JOB} has failed for good, and its schedule does not go on: it broke"
+    assert check(staffed, "other:A", "x*", JOB).problems == (dead, "no such job: 'other:A'", "no job matches 'x*'")
 
 
 def test_one_line_however_ids_and_errors_look(staffed):

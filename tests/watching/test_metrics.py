@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from redbike import Redbike, RoundRobin, Unreachable, __version__
@@ -49,21 +49,9 @@ def test_an_empty_server(store):
     found = read(store)
     assert found.pop(("redbike_up",)) == 1
     assert found.pop(("redbike_build_info", __version__)) == 1
-    assert {name for name, *_ in found} == {
-        "redbike_jobs",
-        "redbike_timeline_jobs",
-        "redbike_due_jobs",
-        "redbike_dispatch_lag_seconds",
-        "redbike_paused_jobs",
-        "redbike_failing_jobs",
-        "redbike_dead_jobs",
-        "redbike_unarchived_entries",
-        "redbike_skipped_total",
-        "redbike_forgotten_jobs_total",
-        "redbike_rewinds_total",
-        "redbike_unacknowledged_rewinds",
-        "redbike_processes",
-    }
+    names = """jobs timeline_jobs due_jobs dispatch_lag_seconds paused_jobs failing_jobs dead_jobs unarchived_entries
+        skipped_total forgotten_jobs_total rewinds_total unacknowledged_rewinds processes"""
+    assert {name for name, *_ in found} == {f"redbike_{name}" for name in names.split()}
     assert set(found.values()) == {0}
 
 
@@ -83,33 +71,41 @@ def test_jobs_queues_and_processes(store):
     assert (found["redbike_timeline_jobs",], found["redbike_due_jobs",]) == (1, 1)
     assert found["redbike_dispatch_lag_seconds",] == NOW - DUE
     assert found["redbike_paused_jobs",] == 1
-    assert [found[f"redbike_queue_{name}", QUEUE] for name in ("waiting_jobs", "lag_seconds", "in_flight_jobs")] == [
-        1,
-        NOW - START,
-        0,
-    ]
+    names = ("waiting_jobs", "lag_seconds", "in_flight_jobs")
+    assert [found[f"redbike_queue_{name}", QUEUE] for name in names] == [1, NOW - START, 0]
     assert found["redbike_queue_in_flight_jobs", "work-B"] == 1
     assert (found["redbike_queue_paused", QUEUE], found["redbike_queue_paused", "work-B"]) == (0, 1)
     assert [found["redbike_processes", *labels] for labels in (("worker", "alive"), ("dispatcher", "lost"))] == [2, 1]
     assert found["redbike_processes", "dispatcher", "alive"] == 0
 
 
+def read_histogram(found, name):
+    """The counts of a histogram by their bounds."""
+    bounds = [*map(str, BUCKETS), "+Inf"]
+    return [found[f"redbike_{name}_seconds_bucket", QUEUE, bound] for bound in bounds]
+
+
+def count_within(values):
+    return [sum(value <= bound for value in values) for bound in (*BUCKETS, math.inf)]
+
+
+def archive(store):
+    for _ in store.archiver.archive():
+        pass
+
+
 def test_how_late_the_first_tries_of_occurrences_began(store):
     delays = [0.0, 0.004, 0.3, 5.0, 5.1, 90000.0]
     for waited in delays:
         remember(store, waited=waited)
+    delays.append(0.3)
     remember(store, Outcome.LOST, waited=0.3)
     remember(store, waited=700.0, attempt=2)  # it waited for the first try
     for _ in range(2):
         found = read(store)
-        for bound in (*BUCKETS, math.inf):
-            name = "+Inf" if bound == math.inf else str(bound)
-            assert found["redbike_start_delay_seconds_bucket", QUEUE, name] == sum(
-                waited <= bound for waited in [*delays, 0.3]
-            ), bound
-        assert math.isclose(found["redbike_start_delay_seconds_sum", QUEUE], sum([*delays, 0.3]), rel_tol=1e-6)
-        for _ in store.archiver.archive():
-            pass
+        assert read_histogram(found, "start_delay") == count_within(delays)
+        assert math.isclose(found["redbike_start_delay_seconds_sum", QUEUE], sum(delays), rel_tol=1e-6)
+        archive(store)
 
 
 def test_each_figure_has_its_prefix_so_that_those_of_two_can_be_told_apart(store, client, prefix):
@@ -131,22 +127,17 @@ def test_runs_by_outcome_and_how_long_they_took(store):
     took = [0.001, 0.02, 1.0, 1.5, 1e5]
     for seconds in took:
         remember(store, took=seconds)
+    took.append(0.02)
     remember(store, Outcome.FAILED, 0.02)
-    remember(store, Outcome.LOST, 1e6)
+    remember(store, Outcome.LOST, 1e6)  # nobody knows how long it took
     for _ in range(2):
         found = read(store)
         runs = {outcome: found["redbike_runs_total", QUEUE, outcome] for outcome in Outcome}
         assert runs == dict.fromkeys(Outcome, 0) | {Outcome.OK: 5, Outcome.FAILED: 1, Outcome.LOST: 1}
-        took = [0.001, 0.02, 0.02, 1.0, 1.5, 1e5]  # nobody knows how long the lost one took
-        for bound in BUCKETS:
-            assert found["redbike_run_duration_seconds_bucket", QUEUE, str(bound)] == sum(
-                seconds <= bound for seconds in took
-            ), bound
-        assert found["redbike_run_duration_seconds_bucket", QUEUE, "+Inf"] == 6
+        assert read_histogram(found, "run_duration") == count_within(took)
         assert found["redbike_run_duration_seconds_count", QUEUE] == 6
         assert math.isclose(found["redbike_run_duration_seconds_sum", QUEUE], sum(took), rel_tol=1e-6)
-        for _ in store.archiver.archive():
-            pass
+        archive(store)
     assert found["redbike_unarchived_entries",] == 0
 
 
@@ -167,12 +158,8 @@ def test_no_job_is_named_and_many_queues_share_figures(store, monkeypatch):
     assert "secret" not in text
     assert "work-D" not in text
     found = read(store)
-    assert [found["redbike_queue_waiting_jobs", name] for name in ("work-A", "work-B", "work-C", OTHERS)] == [
-        1,
-        1,
-        1,
-        2,
-    ]
+    shown = {name: found["redbike_queue_waiting_jobs", name] for name in ("work-A", "work-B", "work-C", OTHERS)}
+    assert list(shown.values()) == [1, 1, 1, 2]
     assert found["redbike_queue_lag_seconds", OTHERS] == NOW - START + 200 - ord("D"), "the first of both"
     assert found["redbike_queue_paused", OTHERS] == 0, "one of them is not"
     assert found["redbike_runs_total", OTHERS, "ok"] == 2
@@ -233,12 +220,3 @@ def test_the_page_has_every_figure(store):
     shown = set(re.findall(r"^``(redbike_\w+)", page, re.MULTILINE))
     exported = set(re.findall(r"^# TYPE (\w+)", Figures(lambda: store).format(), re.MULTILINE))
     assert shown == exported
-
-
-def test_a_program_shows_them_beside_its_own(store):
-    registry = CollectorRegistry()
-    registry.register(Figures(lambda: store))
-    Gauge("own", "A figure of the program.", registry=registry).set(7)
-    text = generate_latest(registry).decode()
-    assert f'redbike_up{{prefix="{store.keys.prefix}"}} 1.0' in text
-    assert "own 7.0" in text
