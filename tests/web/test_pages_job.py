@@ -1,5 +1,7 @@
 """The page of a job."""
 
+import re
+
 import pytest
 
 from redbike import Redbike, RoundRobin
@@ -19,31 +21,32 @@ def show(page, jobid, status=200):
 
 def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
     bike.set("nightly:A", "30 3 * * *", tz="Europe/Berlin", retries=5, spread="10m")
+    bike.client.hset(bike.store.keys.skipped, mapping={"late:nightly:A": 3, "running:nightly:A": 12})
     found = show(page, "nightly:A")
-    assert "At 03:30" in found.words
-    assert "Europe/Berlin; it is" in found.words
-    assert "work-A" in found.words
-    assert "waits for its time; last change " in found.words
-    assert "It is not due until" in found.words
+    for words in (
+        "At 03:30",
+        "Europe/Berlin; it is",
+        "work-A",
+        "waits for its time; last change ",
+        "It is not due until",
+        "Runs on each of the next days, Europe/Berlin",
+        "12 running, 3 late",
+    ):
+        assert words in found.words
     [coming] = [number for number, (tag, a) in enumerate(found.tags) if a.get("id") == "coming"]
     assert [tag for tag, _ in found.tags[coming + 1 :]][:5] == ["h2", "ol", "li", "time", "span"]
     assert found.words.count("Europe/Berlin") > 10
-    assert "Runs on each of the next days, Europe/Berlin" in found.words
     assert found.words.count("1 run") >= 28
     assert {"log?id=nightly%3AA", "runs?id=nightly%3AA", "jobs?queue=work-A"} <= set(found.links)
 
 
-def test_it_shows_options_beside_the_settings(client, server_url, prefix):
-    bike = Redbike(
-        RoundRobin("A"), prefix=prefix, redis_config=server_url, retries=7, ping_url="https://example.org/secret"
-    )
+def test_it_shows_options_beside_the_settings(client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, client, retries=7, ping_url="https://example.org/secret")
     bike.set("a:A", "EVERY:1h", backoff="5m", ping_url="https://example.org/hidden?key=1")
-    page = TestClient(app(bike), base_url=BASE)
-    found = show(page, "a:A")
+    found = show(TestClient(app(bike), base_url=BASE), "a:A")
     assert "backoff 300 1 The pause before the first retry" in found.words
     assert "retries 7 How often" in found.words
-    assert "secret" not in found.words
-    assert "hidden" not in found.words
+    assert not re.search("secret|hidden", found.words)
 
 
 def test_data_and_tracebacks_are_for_those_alone_who_may_see_them(page, page_with_data, bike):
@@ -60,10 +63,9 @@ def test_data_and_tracebacks_are_for_those_alone_who_may_see_them(page, page_wit
 
 
 def test_the_last_runs_have_a_chart_and_a_table(page, bike):
-    bike.set("a:A", "NOW")
-    assert bike.work_one() == "a:A"
-    bike.set("a:A", "NOW", data={"error": "no luck"})
-    assert bike.work_one() == "a:A"
+    for data in (None, {"error": "no luck"}):
+        bike.set("a:A", "NOW", data=data)
+        assert bike.work_one() == "a:A"
     found = show(page, "a:A")
     [label] = [a["aria-label"] for tag, a in found.tags if tag == "svg"]
     assert label.startswith("The last 2 runs, the newest on the right: 1 ok, 1 failed")
@@ -73,9 +75,8 @@ def test_the_last_runs_have_a_chart_and_a_table(page, bike):
 
 def test_a_run_that_took_unusually_long_is_marked(page, bike):
     bike.set("a:A", "EVERY:1h")
-    runs = [
-        ("a:A", "work-A", 10, pack_run(1000.0 + n, 0.5, 60.0 if n == 3 else 2.0, Outcome.OK, 1, "")) for n in range(8)
-    ]
+    took = [60.0 if number == 3 else 2.0 for number in range(8)]
+    runs = [("a:A", "work-A", 10, pack_run(1000.0 + n, 0.5, each, Outcome.OK, 1, "")) for n, each in enumerate(took)]
     bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", runs))
     found = show(page, "a:A")
     assert "1 took unusually long" in found.words
@@ -99,18 +100,13 @@ def test_a_paused_job_says_who_and_why_and_has_nothing_to_come(page, bike):
         ("AT:2099-01-01T00:00", "It is not due until"),
         ("CONTINUE", "It "),
         ("NOW", "It has been due"),
+        ("EVERY:1s", "86,400 runs"),
+        ("* * * * * *", "100+ runs"),
     ],
 )
 def test_other_kinds_of_schedules_have_a_page(page, bike, schedule, words):
     bike.set("a:A", schedule)
     assert words in show(page, "a:A").words
-
-
-def test_a_schedule_with_very_many_runs_has_a_calendar_at_once(page, bike):
-    bike.set("fast:A", "EVERY:1s")
-    bike.set("cron:A", "* * * * * *")
-    assert "86,400 runs" in show(page, "fast:A").words
-    assert "100+ runs" in show(page, "cron:A").words
 
 
 def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
@@ -128,13 +124,6 @@ def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
     assert "Its schedule cannot be read" in found.words
     bike.client.hset(keys.running, "ghost:A", "x 1.000000 2.000000 3.000000 0 0 - work-A")
     show(page, "ghost:A")
-
-
-def test_skipped_occurrences_are_counted_by_reason(page, bike):
-    bike.set("a:A", "EVERY:1h")
-    bike.client.hset(bike.store.keys.skipped, "late:a:A", 3)
-    bike.client.hset(bike.store.keys.skipped, "running:a:A", 12)
-    assert "12 running, 3 late" in show(page, "a:A").words
 
 
 def test_a_job_that_is_not_there_is_a_404_in_words(page, bike):

@@ -23,29 +23,31 @@ def add_runs(bike, *runs):
     bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", packed))
 
 
-def archive(bike):
-    for _ in bike.store.archiver.archive():
-        pass
-
-
 def test_runs_are_shown_the_newest_first_and_filtered(page, bike):
     add_runs(bike, ("old:A", 1000.0, ""), ("bad:A", 2000.0, "KeyError: <b>"), ("new:A", 3000.0, ""))
-    assert listed(read(page.get("/runs"))) == ["new:A", "bad:A", "old:A"]
-    assert listed(read(page.get("/runs?failed=1"))) == ["bad:A"]
-    assert listed(read(page.get("/runs?since=1500"))) == ["new:A", "bad:A"]
-    assert listed(read(page.get("/runs?since=1970-01-01T00:40"))) == ["new:A"]
-    assert listed(read(page.get("/runs?pattern=ol"))) == ["old:A"]
+    for query, jobs in (
+        ("", ["new:A", "bad:A", "old:A"]),
+        ("failed=1", ["bad:A"]),
+        ("since=1500", ["new:A", "bad:A"]),
+        ("since=1970-01-01T00:40", ["new:A"]),
+        ("pattern=ol", ["old:A"]),
+    ):
+        assert listed(read(page.get(f"/runs?{query}"))) == jobs, query
     assert "old:A" in read(page.get("/runs?id=old:A")).words
     assert "KeyError: <b>" in read(page.get("/runs")).words
     assert "bad timestamp" in read(page.get("/runs?since=yesterday"), 400).words
 
 
+def list_all(page, address, mark):
+    """The jobs of all pages that follow one another, and these pages."""
+    pages = follow(page, address, mark)
+    return [jobid for each in pages for jobid in listed(each)], pages
+
+
 def test_older_runs_are_on_the_next_pages(page, bike):
     add_runs(bike, *((f"j{number:03}:A", 1000.0 + number // 7, "") for number in range(250)))
-    pages = follow(page, "/runs", "before=")
-    assert [jobid for each in pages for jobid in listed(each)] == [
-        f"j{number:03}:A" for number in sorted(range(250), key=lambda n: (-(n // 7), -n))
-    ]
+    found, pages = list_all(page, "/runs", "before=")
+    assert found == [f"j{number:03}:A" for number in sorted(range(250), key=lambda n: (-(n // 7), -n))]
     assert len(pages) == 3
 
 
@@ -54,52 +56,39 @@ def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike, monkeypatc
         monkeypatch.setattr(f"redbike.state.{module}.FEW", 100)
     number = 700
     add_runs(bike, *((f"j{n:04}:A", 1000.0 + n, "no luck" if n % 100 == 0 else "") for n in range(number)))
-    archive(bike)
+    list(bike.store.archiver.archive())
     add_runs(bike, ("new:A", 9000.0, ""))
-    first = read(page.get("/runs"))
-    assert listed(first) == ["new:A"]
-    assert f"are kept with their {number:,} jobs" in first.words
-    found = [jobid for each in follow(page, "/runs", "cursor=") for jobid in listed(each)]
+    found, pages = list_all(page, "/runs", "cursor=")
+    assert listed(pages[0]) == ["new:A"]
+    assert f"are kept with their {number:,} jobs" in pages[0].words
     assert sorted(found) == sorted([*(f"j{n:04}:A" for n in range(number)), "new:A"])
-    failed = follow(page, "/runs?failed=1", "cursor=")
-    assert sorted(jobid for each in failed for jobid in listed(each)) == [f"j{n:04}:A" for n in range(0, number, 100)]
-    assert f"The runs of all {number:,} jobs were looked at; those" in failed[-1].words
+    found, pages = list_all(page, "/runs?failed=1", "cursor=")
+    assert sorted(found) == [f"j{n:04}:A" for n in range(0, number, 100)]
+    assert f"The runs of all {number:,} jobs were looked at; those" in pages[-1].words
+
+
+def keep_failure(bike, jobid, failed, error):
+    kept = {"jobid": jobid, "failed": failed, "error": error, "attempt": 2, "traceback": "x" * 9}
+    bike.client.hset(bike.store.keys.failures, jobid, json.dumps(kept))
+    bike.client.zadd(bike.store.keys.failure_times, {jobid: failed})
 
 
 @pytest.fixture
 def failures(bike):
-    keys = bike.store.keys
     for number in range(250):
         error = f"ValueError: row {number} <b>" if number % 5 else "OSError: no disk"
-        kept = {
-            "jobid": f"j{number:03}:A",
-            "failed": 1000.0 + number // 3,
-            "error": error,
-            "attempt": 2,
-            "traceback": "x" * 9,
-        }
-        bike.client.hset(keys.failures, f"j{number:03}:A", json.dumps(kept))
-        bike.client.zadd(keys.failure_times, {f"j{number:03}:A": 1000.0 + number // 3})
+        keep_failure(bike, f"j{number:03}:A", 1000.0 + number // 3, error)
     return bike
 
 
 def test_failures_are_grouped_by_what_went_wrong(page, failures):
     found = read(page.get("/failures"))
-    assert "All 250 are grouped" in found.words
-    assert "200 ValueError: row N <b>" in found.words
-    assert "50 OSError: no disk" in found.words
+    for words in ("All 250 are grouped", "200 ValueError: row N <b>", "50 OSError: no disk"):
+        assert words in found.words
     group = next(link for link in found.links if "group=" in link)
-    pages = follow(page, f"/{group}", "cursor=")
-    assert len({jobid for each in pages for jobid in listed(each)}) == 200
+    jobids, pages = list_all(page, f"/{group}", "cursor=")
+    assert len(set(jobids)) == 200
     assert "Those like this: ValueError: row N <b>" in pages[0].words
-
-
-def test_failures_are_listed_one_by_one_the_newest_first(page, failures):
-    pages = follow(page, "/failures?as=list", "cursor=")
-    found = [jobid for each in pages for jobid in listed(each)]
-    assert found == [f"j{number:03}:A" for number in reversed(range(250))]
-    assert len(pages) == 3
-    assert "xxxxxxxxx" not in page.get("/failures?as=list").text
 
 
 def test_the_window_of_the_groups_is_stated(page, failures, monkeypatch):
@@ -108,9 +97,15 @@ def test_the_window_of_the_groups_is_stated(page, failures, monkeypatch):
     assert "The newest 100 of 250 are grouped" in read(page.get("/failures")).words
 
 
+def test_failures_are_listed_one_by_one_the_newest_first(page, failures):
+    found, pages = list_all(page, "/failures?as=list", "cursor=")
+    assert found == [f"j{number:03}:A" for number in reversed(range(250))]
+    assert len(pages) == 3
+    assert "xxxxxxxxx" not in page.get("/failures?as=list").text
+
+
 def test_a_single_failure_is_not_called_all_of_them(page, bike):
-    bike.client.hset(bike.store.keys.failures, "one:A", json.dumps({"jobid": "one:A", "error": "OSError: no disk"}))
-    bike.client.zadd(bike.store.keys.failure_times, {"one:A": 1000.0})
+    keep_failure(bike, "one:A", 1000.0, "OSError: no disk")
     assert "There is one, of" in read(page.get("/failures")).words
 
 
@@ -131,68 +126,52 @@ def test_queues_show_limits_pauses_and_what_waits(page, bike):
 
 def test_workers_are_shown_lost_ones_first_and_dispatchers_apart(page, bike):
     now = bike.store.timeline.read_clock()
+    keys, queues = bike.store.keys, [f"q{n}" for n in range(30)]
     for number in range(20):
-        owner = f"worker{number:02}"
-        kind = "dispatcher" if number == 5 else "worker"
-        entry = {
-            "kind": kind,
-            "host": f"<b>host{number}",
-            "pid": number,
-            "queues": [f"q{n}" for n in range(30)],
-            "version": "1",
-        }
-        bike.client.hset(bike.store.keys.workers, owner, f"{now - 100:.6f} {json.dumps(entry)}")
-        bike.client.zadd(bike.store.keys.seen, {owner: now - 60 if number == 7 else now})
-    bike.client.hset(bike.store.keys.batches, "worker031", "\n" + "\n".join(f"job{n}:A" for n in range(9)) + "\n")
+        owner, kind = f"worker{number:02}", "dispatcher" if number == 5 else "worker"
+        entry = {"kind": kind, "host": f"<b>host{number}", "pid": number, "queues": queues, "version": "1"}
+        bike.client.hset(keys.workers, owner, f"{now - 100:.6f} {json.dumps(entry)}")
+        bike.client.zadd(keys.seen, {owner: now - 60 if number == 7 else now})
+    bike.client.hset(keys.batches, "worker031", "\n" + "\n".join(f"job{n}:A" for n in range(9)) + "\n")
     found = read(page.get("/workers"))
-    assert "Lost (1)" in found.words
-    assert "lost worker" in found.words
-    assert "Dispatchers (1)" in found.words
-    assert "Workers (18)" in found.words
+    for words in ("Lost (1)", "lost worker", "Dispatchers (1)", "Workers (18)", "and 20 more", "and 4 more"):
+        assert words in found.words
     assert found.words.index("<b>host7") < found.words.index("<b>host5") < found.words.index("<b>host0")
-    assert "and 20 more" in found.words
     assert listed(found) == [f"job{n}:A" for n in range(5)]
-    assert "and 4 more" in found.words
 
 
-def test_the_log_says_who_did_what(page, client, server_url, bike):
-    noted = Redbike(RoundRobin("A"), prefix=bike.prefix, redis_config=server_url, noted_as="ann@example.org")
+def test_the_log_says_who_did_what(page, client, bike):
+    noted = Redbike(RoundRobin("A"), bike.prefix, client, noted_as="ann@example.org")
     noted.set("one:A", "EVERY:1h")
     noted.set("two:A", "EVERY:1h")
     list(noted.pause("one:A", reason="no <b>disk</b>"))
     found = read(page.get("/log"))
     assert found.words.count("ann@example.org") == 3
     assert "no <b>disk</b>" in found.words
-    of_one = read(page.get("/log?id=one:A"))
-    assert of_one.words.count("ann@example.org") == 2
+    assert read(page.get("/log?id=one:A")).words.count("ann@example.org") == 2
     assert "Nothing yet" in read(page.get("/log?id=other:A")).words
 
 
-def test_all_times_of_the_log_are_in_the_zone_that_is_set(client, server_url, prefix):
-    more = {"prefix": prefix, "redis_config": server_url, "timezone": "Asia/Kolkata", "noted_as": "ann@example.org"}
-    with Redbike(RoundRobin("A"), **more) as bike:
-        bike.set("one:A", "EVERY:1h")
-        until, said = 1893456000.0, "until 2030-01-01 05:30:00 Asia/Kolkata"
-        bike.pause("one:A", until=until, reason="until then")
-        bike.pause_queue("A", until=until)
-        bike.pause_all(until=until)
-        page = TestClient(app(bike), base_url="http://localhost")
-        found = read(page.get("/log")).words
-        assert [found.count(said), found.count("+00:00")] == [3, 0]
-        assert f"{said}: until then" in found
-        assert "Times are in Asia/Kolkata." in found
-        assert said in page.get("/at/now").text
+def test_all_times_of_the_log_are_in_the_zone_that_is_set(client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, client, timezone="Asia/Kolkata", noted_as="ann@example.org")
+    bike.set("one:A", "EVERY:1h")
+    until, said = 1893456000.0, "until 2030-01-01 05:30:00 Asia/Kolkata"
+    bike.pause("one:A", until=until, reason="until then")
+    bike.pause_queue("A", until=until)
+    bike.pause_all(until=until)
+    page = TestClient(app(bike), base_url="http://localhost")
+    found = read(page.get("/log")).words
+    assert [found.count(said), found.count("+00:00")] == [3, 0]
+    assert f"{said}: until then" in found
+    assert "Times are in Asia/Kolkata." in found
+    assert said in page.get("/at/now").text
 
 
 def test_older_changes_are_on_the_next_pages(page, bike):
-    entries = [
-        json.dumps(
-            [f"{1000 + number // 4}.000000", "ann", "set", f"change {number}", f"j{number:03}:A", f"k{number:03}:A"]
-        )
-        for number in range(130)
-    ]
-    bike.client.lpush(bike.store.keys.log, *entries)
-    found = [jobid for each in follow(page, "/log", "until=") for jobid in listed(each)]
+    for n in range(130):
+        entry = [f"{1000 + n // 4}.000000", "ann", "set", f"change {n}", f"j{n:03}:A", f"k{n:03}:A"]
+        bike.client.lpush(bike.store.keys.log, json.dumps(entry))
+    found, _ = list_all(page, "/log", "until=")
     assert found == [f"{kind}{number:03}:A" for number in reversed(range(130)) for kind in "kj"]
 
 
