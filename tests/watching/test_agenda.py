@@ -15,30 +15,11 @@ from redbike.watching.counting import MINUTE, QUARTER
 from tests.verbs import Quiet, dispatch, take_one
 
 NOW = 2_000_000_000.25  # to come, so that all that is set is; a quarter and a minute have begun before
-SCHEDULES = [
-    "0 0 * * *",
-    "0 0 * * *",
-    "30 */2 * * *",
-    "*/5 * * * *",
-    "H H * * *",
-    "15 3 * * 1",
-    "*/20 * * * * *",
-    "CRON_TZ=Asia/Kathmandu 0 9 * * *",
-    "EVERY:1h",
-    "EVERY:1h",
-    "EVERY:5m@1000",
-    "EVERY:7s",
-    "EVERY:12s",
-    "EVERY:90s",
-    "EVERY:30d",
-    "AT:2000020000.5",
-    "AT:2100000000",
-    "CONTINUE",
-    "STOP",
-    "NOW",
-    "RRULE:FREQ=DAILY;BYHOUR=3,9",
-    "DTSTART:20330518T040000Z\nRRULE:FREQ=MINUTELY;INTERVAL=25;COUNT=30",
-]
+SCHEDULES = ["0 0 * * *", "0 0 * * *", "30 */2 * * *", "*/5 * * * *", "H H * * *", "15 3 * * 1", "*/20 * * * * *",
+             "CRON_TZ=Asia/Kathmandu 0 9 * * *", "EVERY:1h", "EVERY:1h", "EVERY:5m@1000", "EVERY:7s", "EVERY:12s",
+             "EVERY:90s", "EVERY:30d", "AT:2000020000.5", "AT:2100000000", "CONTINUE", "STOP", "NOW",
+             "RRULE:FREQ=DAILY;BYHOUR=3,9",
+             "DTSTART:20330518T040000Z\nRRULE:FREQ=MINUTELY;INTERVAL=25;COUNT=30"]  # fmt: skip
 
 
 @pytest.fixture
@@ -54,6 +35,12 @@ def look(bike, *patterns, now=NOW, **more):
         return bike.agenda(*patterns, **more)
     finally:
         bike.store = before
+
+
+def set_some(bike, number, schedule, name="", queue="A", **more):
+    """Set jobs alike."""
+    for n in range(number):
+        bike.set(f"{name}{n}:{queue}", schedule, after=NOW, **more)
 
 
 def count_one_by_one(bike, start, end, now):
@@ -122,15 +109,16 @@ def test_it_counts_what_each_job_will_run(bike, seed, ahead, hours):
 
 
 def test_with_very_many_groups_it_counts_the_same(bike, monkeypatch):
+    def count():
+        found = look(bike)
+        return found.quarters, found.jobs, found.runs, found.continuous, [(e.start, e.runs) for e in found.densest]
+
     fill(bike, 150, 7)
-    before = look(bike)
+    before = count()
     monkeypatch.setattr(counting, "MOST_GROUPS", 10)
     monkeypatch.setattr(counting, "KEPT_GROUPS", 3)
     monkeypatch.setattr(counting, "MOST_MINUTES", 3000)
-    after = look(bike)
-    assert after.quarters == before.quarters
-    assert (after.jobs, after.runs, after.continuous) == (before.jobs, before.runs, before.continuous)
-    assert [(each.start, each.runs) for each in after.densest] == [(each.start, each.runs) for each in before.densest]
+    assert count() == before
 
 
 @pytest.mark.parametrize("options", [{}, {"spread": "1s"}])
@@ -155,15 +143,10 @@ def test_pages_leave_out_no_job_and_no_job_comes_twice(bike, monkeypatch):
 
 @pytest.mark.parametrize("apart", [0, 1])
 @pytest.mark.parametrize(
-    "change",
-    [
-        lambda bike, last: bike.set(f"new{last}:A", "AT:2000000100"),
-        lambda bike, last: bike.set(f"new{last}:A", "AT:2000003800"),
-        lambda bike, last: bike.set(f"{last}:A", "AT:2000003800"),
-        lambda bike, last: bike.unset(f"{last}:A"),
-    ],
+    ("jobid", "schedule"),
+    [("new{}:A", "AT:2000000100"), ("new{}:A", "AT:2000003800"), ("{}:A", "AT:2000003800"), ("{}:A", None)],
 )
-def test_what_changes_while_it_is_read_hides_nothing_and_comes_once(bike, monkeypatch, change, apart):
+def test_what_changes_while_it_is_read_hides_nothing_and_comes_once(bike, monkeypatch, jobid, schedule, apart):
     monkeypatch.setattr("redbike.state.coming.PAGE", 10)
     for n in range(30):
         bike.set(f"{n}:A", f"AT:{2000003600 + n * apart}")
@@ -172,7 +155,8 @@ def test_what_changes_while_it_is_read_hides_nothing_and_comes_once(bike, monkey
         seen += [job.jobid for job in page]
         if page[0].jobid[0].isdigit():
             # Before and behind what was read, and that itself.
-            change(bike, int(page[0].jobid.partition(":")[0]))
+            changed = jobid.format(page[0].jobid.partition(":")[0])
+            _ = bike.set(changed, schedule) if schedule else bike.unset(changed)
     old = [jobid for jobid in seen if jobid[0].isdigit()]
     assert sorted(old) == sorted(f"{n}:A" for n in range(30))
 
@@ -180,16 +164,17 @@ def test_what_changes_while_it_is_read_hides_nothing_and_comes_once(bike, monkey
 def test_patterns_and_single_jobs(bike):
     for jobid in ("one:A", "two:A", "other:B"):
         bike.set(jobid, "EVERY:1h@2000000000", after=NOW)
-    assert (look(bike, hours=2).jobs, look(bike, hours=2).runs) == (3, 6)
-    assert look(bike, "*:A", hours=2).jobs == 2
+    found = look(bike, hours=2)
+    assert (found.jobs, found.runs, look(bike, "*:A", hours=2).jobs) == (3, 6, 2)
     assert {each.queue for each in look(bike, "other:B", hours=2)} == {"work-B"}
-    with pytest.raises(NoSuchJob):
-        look(bike, "nobody:A")
-    with pytest.raises(BadJobId):
-        look(bike, "[")
+    for pattern, error in (("nobody:A", NoSuchJob), ("[", BadJobId)):
+        with pytest.raises(error):
+            look(bike, pattern)
 
 
 def test_jobs_that_run_all_the_time_and_paused_ones_are_only_named(bike):
+    found = look(bike)
+    assert (found.jobs, found.runs, list(found), found.relief) == (0, 0, [], None), "nothing is there"
     bike.set("on:A", "CONTINUE")
     bike.set("held:A", "EVERY:1h")
     bike.pause("held:A")
@@ -197,30 +182,24 @@ def test_jobs_that_run_all_the_time_and_paused_ones_are_only_named(bike):
     assert (found.jobs, found.continuous, found.paused, found.quarters, found.densest) == (0, 1, 1, (), ())
 
 
-def test_nothing_is_there(bike):
-    found = look(bike)
-    assert (found.jobs, found.runs, list(found), found.relief) == (0, 0, [], None)
-
-
-@pytest.mark.parametrize("hours", [0, -1, 168.01, math.nan, math.inf, True, "24", None])
-def test_bad_hours_are_quoted(bike, hours):
-    with pytest.raises(BadConfig, match="bad hours "):
-        look(bike, hours=hours)
+PAST = r"bad after \d+.*: \d{4}-\d\d-\d\d .* UTC is past; runs and why tell of it"
 
 
 @pytest.mark.parametrize(
-    ("after", "error"),
-    [(-1, BadConfig), (math.nan, BadConfig), (math.inf, BadConfig), (True, TypeError), ("1800000000", TypeError)],
+    ("given", "error", "said"),
+    [
+        *(
+            ({"hours": hours}, BadConfig, "bad hours ")
+            for hours in (0, -1, 168.01, math.nan, math.inf, True, "24", None)
+        ),
+        *(({"after": after}, BadConfig, "bad after ") for after in (-1, math.nan, math.inf)),
+        *(({"after": after}, TypeError, "bad after ") for after in (True, "1800000000")),
+        *(({"after": after}, BadConfig, PAST) for after in (NOW - 1, 0)),
+    ],
 )
-def test_what_is_no_instant_is_refused(bike, after, error):
-    with pytest.raises(error, match="bad after "):
-        look(bike, after=after)
-
-
-@pytest.mark.parametrize("after", [NOW - 1, 0])
-def test_an_instant_that_is_past_is_refused(bike, after):
-    with pytest.raises(BadConfig, match=r"bad after \d+.*: \d{4}-\d\d-\d\d .* UTC is past; runs and why tell of it"):
-        look(bike, after=after)
+def test_what_is_bad_is_quoted(bike, given, error, said):
+    with pytest.raises(error, match=said):
+        look(bike, **given)
 
 
 # The schedules
@@ -230,8 +209,7 @@ def test_each_schedule_says_when_it_runs_first_and_how_often(bike):
     # NOW is at a minute of no hour.
     for n in range(30):
         bike.set(f"{n}:A", f"{n} * * * *", after=NOW)
-    for n in range(4):
-        bike.set(f"more{n}:A", "0 2,3 * * *", after=NOW)
+    set_some(bike, 4, "0 2,3 * * *", "more")
     found = look(bike)
     assert found.schedules == 31
     assert len(found.plans) == 20
@@ -255,13 +233,10 @@ def test_jobs_with_the_same_period_are_one_schedule_from_their_first_run_on(bike
 
 
 def test_the_densest_minutes_name_their_schedules_and_some_jobs(bike):
-    for n in range(20):
-        bike.set(f"night{n}:A", "0 0 * * *", after=NOW)
-    for n in range(3):
-        bike.set(f"each{n}:B", "EVERY:1h@0", after=NOW)
-    densest = look(bike).densest
+    set_some(bike, 20, "0 0 * * *", "night")
+    set_some(bike, 3, "EVERY:1h@0", "each", "B")
+    first, second, *_ = densest = look(bike).densest
     assert len(densest) == 5
-    first, second = densest[:2]
     assert (first.start, first.runs) == (2000073600, 23)
     assert [(share.schedule, share.jobs) for share in first.shares] == [("0 0 * * *", 20), ("EVERY:1h", 3)]
     assert len(first.shares[0].samples) == 3
@@ -280,34 +255,23 @@ def test_the_densest_minutes_name_their_schedules_and_some_jobs(bike):
     ],
 )
 def test_what_it_would_be_if_they_were_spread(bike, schedule, hashed, seconds, left):
-    for n in range(60):
-        bike.set(f"{n}:A", schedule, after=NOW)
+    set_some(bike, 60, schedule)
     relief = look(bike).relief
     assert (relief.hashed, relief.seconds, relief.runs, relief.most) == (hashed, seconds, left, left)
     assert relief.share.jobs == 60
 
 
 def test_what_it_says_of_a_spread_comes_true(bike):
-    for n in range(600):
-        bike.set(f"{n}:A", "0 0 * * *", after=NOW)
+    set_some(bike, 600, "0 0 * * *")
     relief = look(bike).relief
-    for n in range(600):
-        bike.set(f"{n}:A", "0 0 * * *", after=NOW, spread=relief.seconds)
-    densest = look(bike).densest[0]
+    set_some(bike, 600, "0 0 * * *", spread=relief.seconds)
     assert relief.most == 10
-    assert densest.runs < 3 * relief.most
+    assert look(bike).densest[0].runs < 3 * relief.most
 
 
-@pytest.mark.parametrize("schedule", ["* * * * *", "EVERY:30s"])
-def test_what_runs_each_minute_is_not_worth_spreading(bike, schedule):
-    for n in range(60):
-        bike.set(f"{n}:A", schedule, after=NOW)
-    assert look(bike).relief is None
-
-
-def test_a_few_jobs_are_not_worth_spreading(bike):
-    for n in range(9):
-        bike.set(f"{n}:A", "0 0 * * *", after=NOW)
+@pytest.mark.parametrize(("number", "schedule"), [(60, "* * * * *"), (60, "EVERY:30s"), (9, "0 0 * * *")])
+def test_what_runs_each_minute_and_a_few_jobs_are_not_worth_spreading(bike, number, schedule):
+    set_some(bike, number, schedule)
     assert look(bike).relief is None
 
 
@@ -318,17 +282,13 @@ def test_the_load_is_that_of_the_runs_that_are_kept(bike):
     lengths = {"long:A": 450.0, "short:A": 90.0, "other:B": 9.0}
     for jobid in (*lengths, "new:A", "new:B"):
         bike.set(jobid, "EVERY:15m@0", after=NOW, timeout=1000)
+    assert {each.busy for each in look(bike)} == {None}, "no run is kept"
     keep(bike, lengths)
     busy = defaultdict(set)
     for each in look(bike, "*", hours=2, after=NOW + 7200):
         busy[each.queue].add(round(each.busy, 6))
     # Of new:A nothing is known: as much as the others of its queue take on average.
     assert busy == {"work-A": {0.9}, "work-B": {0.02}}
-
-
-def test_nobody_knows_how_long_runs_take_of_which_none_is_kept(bike):
-    bike.set("new:A", "EVERY:15m@0", after=NOW)
-    assert {each.busy for each in look(bike)} == {None}
 
 
 def keep(bike, lengths):

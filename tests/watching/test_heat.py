@@ -28,21 +28,15 @@ def read(grid):
 
 
 def test_a_day_has_a_row_for_each_hour():
-    agenda = make(
-        "2026-05-07T12:20",
-        24,
-        ("2026-05-07T12:15", "A", 1),
-        ("2026-05-08T03:00", "A", 70),
-        ("2026-05-08T03:00", "B", 30),
-    )
+    night = "2026-05-08T03:00"
+    agenda = make("2026-05-07T12:20", 24, ("2026-05-07T12:15", "A", 1), (night, "A", 70), (night, "B", 30))
     grid = make_grid(agenda, "day", BERLIN)
     assert grid.columns == (":00", ":15", ":30", ":45")
     assert read(grid) == {("Thu 12:00 +0200", ":15"): (1, 1), ("Fri 03:00 +0200", ":00"): (100, LEVELS)}
     assert grid.most == 100
     first, *_, last = grid.rows
     assert first[1][0] is None  # it is past
-    assert last[0] == "Fri 12:00 +0200"
-    assert len(grid.rows) == 25
+    assert (last[0], len(grid.rows)) == ("Fri 12:00 +0200", 25)
 
 
 def test_a_week_has_a_row_for_each_day():
@@ -65,17 +59,11 @@ def test_the_hour_that_comes_twice_has_two_rows_and_the_one_that_is_left_out_has
 
 
 def test_strips_have_all_queues_first_and_then_each():
-    agenda = make(
-        "2026-05-07T12:00",
-        24,
-        ("2026-05-07T12:00", "A", 10),
-        ("2026-05-07T12:15", "A", 30),
-        ("2026-05-07T12:15", "B", 10),
-    )
+    noon, later = "2026-05-07T12:00", "2026-05-07T12:15"
+    agenda = make(noon, 24, (noon, "A", 10), (later, "A", 30), (later, "B", 10))
     whole, first, second = list_strips(agenda, "day")
-    assert (whole.queue, whole.runs, whole.most, whole.peak) == (None, 50, 40, at("2026-05-07T12:15"))
-    assert whole.levels[:3] == (4, LEVELS, 0)
-    assert len(whole.levels) == 96
+    assert (whole.queue, whole.runs, whole.most, whole.peak) == (None, 50, 40, at(later))
+    assert (whole.levels[:3], len(whole.levels)) == ((4, LEVELS, 0), 96)
     assert (first.queue, first.levels[:3]) == ("A", (4, 7, 0))
     assert (second.queue, second.runs, second.levels[:3]) == ("B", 10, (0, 4, 0))
     assert len(list_strips(agenda, "week")[0].levels) == 24

@@ -100,7 +100,7 @@ def test_what_people_change_and_runs_that_end_are_heard(page, monkeypatch, clien
         wait_for(events, lambda parts: "because &lt;i&gt;so&lt;/i&gt;" in parts.get("why", ""))
 
 
-def test_what_is_no_event_is_seen_a_little_later(page):
+def test_what_happens_arrives_and_what_is_no_event_is_seen_a_little_later(page):
     page.bike.set("hello:A", "NOW")
     with watch(page, "queues") as events:
         wait_for(events, lambda parts: "work-A" in parts["queues"])
