@@ -1,6 +1,5 @@
 """The jobs that a request of the page is about."""
 
-import time
 from urllib.parse import parse_qsl
 
 import pytest
@@ -101,21 +100,17 @@ def test_there_may_be_more_than_are_asked_for(bike, query):
     for number in range(9):
         set_job(bike.store, f"{number}:A", "EVERY:1h@0", 4e9)
     selection = Selection.read(QueryParams(query))
-    found = selection.find(bike, 5)
+    found, whole = selection.find(bike, 5), selection.find(bike, 100)
     assert (len(found.jobids), found.is_more) == (5, True)
-    number = len(selection.find(bike, 100).jobids)
-    assert selection.find(bike, number) == selection.find(bike, 100) == Found(selection.find(bike, 100).jobids)
+    assert selection.find(bike, len(whole.jobids)) == whole == Found(whole.jobids)
 
 
-def test_looking_for_jobs_ends_when_patience_does(bike, client):
+@pytest.mark.parametrize("query", ["pattern=*", "never_ran=1", "failed=1"])
+def test_looking_for_jobs_ends_when_patience_does(bike, query):
     for number in range(300):
         set_job(bike.store, f"{number}:A", "EVERY:1h@0", 4e9)
-    for query in ("pattern=*", "never_ran=1", "failed=1"):
-        start = time.monotonic()
-        found = Selection.read(QueryParams(query)).find(bike, 10_000, patience=0.0)
-        assert found.is_more
-        assert len(found.jobids) <= 300
-        assert time.monotonic() - start < 10
+    found = Selection.read(QueryParams(query)).find(bike, 10_000, patience=0.0)
+    assert (found.is_more, len(found.jobids) <= 300) == (True, True)
 
 
 def test_a_digest_says_which_set_it_is():
