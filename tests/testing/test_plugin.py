@@ -85,38 +85,27 @@ def urls(done):
     return re.findall(r"^URL (\S+) (\S+)", done.stdout, re.MULTILINE)
 
 
-def test_each_test_has_the_server_of_its_process_and_a_prefix_of_its_own(suite):
-    done = suite()
+@pytest.mark.parametrize(
+    ("options", "servers"), [((), 1), pytest.param(("-p", "xdist", "-n2"), 2, marks=pytest.mark.acceptance)]
+)
+def test_each_test_has_the_server_of_its_process_and_a_prefix_of_its_own(suite, options, servers):
+    done = suite(*options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 passed" in done.stdout
     assert "warning" not in done.stdout.lower(), done.stdout
     found = urls(done)
-    assert len({url for url, _ in found}) == 1
-    assert len({prefix for _, prefix in found}) == 6
+    assert [len(set(each)) for each in zip(*found, strict=True)] == [servers, 6]
     assert folders(suite) == []
 
 
 @pytest.mark.acceptance
-def test_with_xdist_each_process_has_its_own_server(suite):
-    done = suite("-p", "xdist", "-n2")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 passed" in done.stdout
-    assert len({url for url, _ in urls(done)}) == 2
-    assert folders(suite) == []
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize(
-    "number",
-    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.acceptance) for each in (signal.SIGTERM, signal.SIGINT))],
-)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_server_ends_with_its_process_however_that_ends(suite, number):
     (suite.folder / "test_jobs.py").write_text(SLOW)
     command = [sys.executable, "-m", "pytest", *PLUGIN, *OPTIONS, "-s"]
     with open(suite.folder / "log", "w") as log:
-        process = subprocess.Popen(
-            command, cwd=suite.folder, env=suite.environment, stdout=log, stderr=log, start_new_session=True
-        )
+        more = {"stdout": log, "stderr": log, "start_new_session": True}
+        process = subprocess.Popen(command, cwd=suite.folder, env=suite.environment, **more)
     wait_until(lambda: "URL" in (suite.folder / "log").read_text(), 60)
     [folder] = folders(suite)
     server = int((folder / "server.pid").read_text())
@@ -147,14 +136,18 @@ def test_a_server_that_cannot_be_reached_is_one_clear_line(suite):
         assert "hunter2" not in done.stdout
 
 
+FAILING = """
+from redbike import RoundRobin
+
+def test_it(redbike):
+    bike = redbike(RoundRobin("A"))
+    bike.set("job:A", "NOW")
+    bike.run_due()
+"""
+
+
 def test_no_failure_shows_the_password_of_the_server(suite, client, server_url):
-    (suite.folder / "test_jobs.py").write_text(
-        "from redbike import RoundRobin\n"
-        "def test_it(redbike):\n"
-        "    bike = redbike(RoundRobin('A'))\n"
-        "    bike.set('job:A', 'NOW')\n"
-        "    bike.run_due()\n"
-    )
+    (suite.folder / "test_jobs.py").write_text(FAILING)
     client.acl_setuser("tester", enabled=True, passwords=["+hunter2"], keys=["*"], channels=["*"], commands=["+@all"])
     try:
         done = suite("-l", REDBIKE_TEST_URL=server_url.replace("unix://", "unix://tester:hunter2@"))
@@ -198,7 +191,6 @@ def test_redbike_is_imported_without_pytest():
 @pytest.mark.nightly
 def test_tests_pass_a_strict_type_check(suite):
     options = ("--strict", "--cache-dir", str(suite.folder / "cache"))
-    done = run_python(
-        "-m", "mypy", *options, "test_jobs.py", cwd=suite.folder, env={"MYPYPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
-    )
+    environment = {"MYPYPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = run_python("-m", "mypy", *options, "test_jobs.py", cwd=suite.folder, env=environment)
     assert done.returncode == 0, done.stdout

@@ -38,13 +38,6 @@ def test_pages_queues_and_jobs_are_found_the_nearest_first(page):
     assert found["is_more"] is False
 
 
-def test_without_a_text_there_are_the_pages(page):
-    page.bike.set("hello:A", "NOW")
-    found = ask(page, "  ")
-    assert {each["kind"] for each in found["found"]} == {"page"}
-    assert len(found["found"]) == len(names(found, "page")) == 8
-
-
 def test_any_text_stands_for_itself(page):
     page.bike.set(HOSTILE, "EVERY:1h")
     page.bike.set("abc:A", "EVERY:1h")
