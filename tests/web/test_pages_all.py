@@ -37,9 +37,7 @@ def plant(bike, text):
     """Put a text everywhere where one can be, straight into Redis."""
     client, keys = bike.client, bike.store.keys
     raw = text.encode(errors="surrogatepass") if "\ud800" in text else text.encode(errors="surrogateescape")
-    dumped = json.dumps(
-        {"jobid": text, "error": text, "traceback": text, "output": text, "failed": text, "attempt": text}
-    )
+    dumped = json.dumps(dict.fromkeys(("jobid", "error", "traceback", "output", "failed", "attempt"), text))
     for key in (keys.schedules, keys.statuses, keys.options, keys.data, keys.groups, keys.pauses, keys.streaks):
         client.hset(key, mapping={raw: raw, "known:A": raw})
     for key in (keys.queued, keys.running, keys.history, keys.outputs):
@@ -59,17 +57,8 @@ def plant(bike, text):
     client.lpush(keys.log, json.dumps(["1000.000000", text, text, text, "known:A"]), raw, b"[" * 5000)
 
 
-VIEWS = [
-    *LIST_PAGES,
-    "jobs?failed=1",
-    "jobs?paused=1",
-    "jobs?overdue=1",
-    "jobs?sort=next",
-    "runs?failed=1",
-    "failures?as=list",
-    "job?id=known:A",
-    "log?id=known:A",
-]
+VIEWS = [*LIST_PAGES, "jobs?failed=1", "jobs?paused=1", "jobs?overdue=1", "jobs?sort=next", "runs?failed=1",
+         "failures?as=list", "job?id=known:A", "log?id=known:A"]  # fmt: skip
 
 
 def check(answer, *statuses):
