@@ -4,6 +4,7 @@ import json
 import math
 import tracemalloc
 from datetime import datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -240,28 +241,14 @@ class TestCuts:
         assert peak < 5e6
 
 
-# What happens, for the table: each takes the store.
 def ran(jobid, ended, **more):
-    return lambda store: remember(store, jobid, ended, **more)
+    """What happens, for the table: it is to be called with the store."""
+    return partial(remember, jobid=jobid, ended=ended, **more)
 
 
-def failed(jobid, ended, **more):
-    return ran(jobid, ended, outcome=Outcome.FAILED, **more)
-
-
-def changed(jobid, at):
-    return lambda store: change(store, jobid, at)
-
-
-def signed(since, seen):
-    return lambda store: sign(store, "worker", since, seen)
-
-
-def tens(number):
-    """Earlier runs of 10 s each."""
-    return [ran("slow:A", SINCE - 9000 + each * 100, took=10.0) for each in range(number)]
-
-
+TENS = [ran("slow:A", SINCE - 9000 + number * 100, took=10.0) for number in range(3)]
+failed = partial(ran, outcome=Outcome.FAILED)
+changed, signed = partial(partial, change), partial(partial, sign, kind="worker")
 WORKER = "the worker web1:7:Ownerw01 was last seen then, and has not ended in order"
 AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it is kept"
 
@@ -271,8 +258,8 @@ AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it
     [
         ([ran("ok:A", AT)], None),
         # A process that is lost, and one that lives.
-        ([signed(AT - 9000, AT), failed("bad:A", AT + 1)], (0, 0, WORKER, "", "web1:7:Ownerw01")),
-        ([signed(AT, NOW)], None),
+        ([signed(since=AT - 9000, seen=AT), failed("bad:A", AT + 1)], (0, 0, WORKER, "", "web1:7:Ownerw01")),
+        ([signed(since=AT, seen=NOW)], None),
         # A failure after a success, and not one more.
         (
             [
@@ -286,22 +273,22 @@ AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it
         (
             [
                 ran("bad:A", SINCE - 9000),
-                changed("bad:A", AT - 900),
-                changed("bad:A", AT - 300),
-                changed("other:A", AT - 100),
+                changed(jobid="bad:A", at=AT - 900),
+                changed(jobid="bad:A", at=AT - 300),
+                changed(jobid="other:A", at=AT - 100),
                 failed("bad:A", AT),
             ],
             (-300, 2, f"ann@host used set on bad:A, and 5 min later bad:A failed{AFTER_WELL}", "bad:A", "ann@host"),
         ),
-        ([changed("bad:A", AT - 601), failed("bad:A", AT)], (0, 1, f"bad:A failed{ALONE}", "bad:A", "")),
-        ([changed("ok:A", AT)], None),
+        ([changed(jobid="bad:A", at=AT - 601), failed("bad:A", AT)], (0, 1, f"bad:A failed{ALONE}", "bad:A", "")),
+        ([changed(jobid="ok:A", at=AT)], None),
         # A slow run: too few others, or too little.
         (
-            [*tens(3), ran("slow:A", AT + 600, took=600.0)],
+            [*TENS, ran("slow:A", AT + 600, took=600.0)],
             (30, 3, "a run of slow:A took 10 min, and its other runs 10.00 s (median)", "slow:A", ""),
         ),
-        ([*tens(2), ran("slow:A", AT + 600, took=600.0)], None),
-        ([*tens(3), ran("slow:A", AT + 600, took=29.0)], None),
+        ([*TENS[:2], ran("slow:A", AT + 600, took=600.0)], None),
+        ([*TENS, ran("slow:A", AT + 600, took=29.0)], None),
         # A late start, and a further try, which is not late.
         ([ran("late:A", AT, late=61.0)], (-1, 4, "a run of late:A began 1 min 1 s after it was due", "late:A", "")),
         ([ran("late:A", AT, late=61.0, attempt=2)], None),
@@ -310,7 +297,7 @@ AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it
             [
                 ran("late:A", AT, late=61.0),
                 ran("bad:A", AT - 50, outcome=Outcome.OVERRUN),
-                signed(AT - 9000, AT + 1),
+                signed(since=AT - 9000, seen=AT + 1),
             ],
             (-50, 1, f"bad:A overran its timeout{ALONE}", "bad:A", ""),
         ),
