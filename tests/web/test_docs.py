@@ -55,18 +55,13 @@ def test_the_page_starts_as_shown(shell):
 
 def test_the_page_starts_with_a_token_as_shown(shell):
     first, second = find_block("page", "$ export REDBIKE_WEB_TOKEN").splitlines()
-    made = subprocess.run(
-        ["sh", "-c", first.removeprefix("$ ") + "; printf %s $REDBIKE_WEB_TOKEN"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert re.fullmatch(r"\w{48}", made.stdout)
-    shell.environment["REDBIKE_WEB_TOKEN"] = made.stdout
-    listen = second.split()[-1]
-    url = start(shell, listen.replace(":8080", ":0"))
+    command = ["sh", "-c", first.removeprefix("$ ") + "; printf %s $REDBIKE_WEB_TOKEN"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert re.fullmatch(r"\w{48}", made)
+    shell.environment["REDBIKE_WEB_TOKEN"] = made
+    url = start(shell, second.split()[-1].replace(":8080", ":0"))
     port = int(url.rstrip("/").rpartition(":")[2])
-    assert get(port, "/", Authorization=f"Bearer {made.stdout}")[0] == 200
+    assert get(port, "/", Authorization=f"Bearer {made}")[0] == 200
 
 
 @pytest.fixture
@@ -80,9 +75,8 @@ def proxied(shell):
         url = start(shell, "--listen=127.0.0.1:0", "--root-path=/redbike")
         port = take_port()
         write(port, int(url.split("/")[2].rpartition(":")[2]))
-        started.append(
-            subprocess.Popen(arguments, cwd=shell.folder, env={**shell.environment, "HOME": str(shell.folder)})
-        )
+        environment = shell.environment | {"HOME": str(shell.folder)}
+        started.append(subprocess.Popen(arguments, cwd=shell.folder, env=environment))
 
         def answers():
             try:
@@ -167,12 +161,8 @@ def test_the_page_is_behind_caddy(shell, proxied, is_stripped):
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 def test_the_unit_of_the_page_is_right(shell):
-    install, make, add, *_ = [
-        command
-        for command, _ in next(
-            block for block in list_blocks("deployment") if block.text.startswith("$ /opt/redbike/bin/pip")
-        ).commands()
-    ]
+    block = next(each for each in list_blocks("deployment") if each.text.startswith("$ /opt/redbike/bin/pip"))
+    install, make, add, *_ = [command for command, _ in block.commands()]
     assert install.endswith("pip install '.[web]'")
     (shell.folder / "redbike.env").write_text("REDBIKE_URL=x\n")
     for line in (make.replace("deploy/", f"{ROOT}/deploy/"), add):
@@ -218,7 +208,7 @@ def test_a_user_who_only_reads_can_open_every_page(client, server_url, reader):
             assert refused == [], (path, query)
             assert answer.status_code in (200, 400, 404), (path, query, answer.text)
     before = {key: client.dump(key) for key in client.keys("*")}
-    for change in (lambda: reader.set("job:A", "NOW"), lambda: reader.unset("job:A"), lambda: reader.run("job:A")):
+    for change, *more in ((reader.set, "NOW"), (reader.unset,), (reader.run,)):
         with pytest.raises(ServerError):
-            change()
+            change("job:A", *more)
     assert {key: client.dump(key) for key in client.keys("*")} == before

@@ -69,27 +69,6 @@ def test_a_whole_action_by_keyboard(steered, visit, has_script):
     assert dict(bike.get_schedules()).keys() == {"other:A"}
 
 
-def test_by_the_palette_to_a_job_and_its_run(steered, visit):
-    bike = steered.bike
-    for jobid in ("other:A", "some:A"):
-        bike.set(jobid, YEARLY)
-    tab = visit(steered.url)
-    tab.keyboard.press("/")
-    tab.keyboard.type("some")
-    chosen = tab.locator("#palette [aria-selected=true]")
-    expect(chosen).to_contain_text("some:A")
-    tab.keyboard.press("Enter")
-    expect_title(tab, "some:A")
-    tab.get_by_role("link", name="To the content").focus()
-    tab.keyboard.press("Enter")
-    tab_to(tab, tab.get_by_role("button", name="Run now"), 10)
-    tab.keyboard.press("Enter")
-    expect_note(tab, "some:A: queued.")
-    expect(tab.locator(".note")).to_be_focused()
-    assert bike.tell("some:A")["status"].startswith("ENQ")
-    assert read_log(bike) == [("run", "some:A")]
-
-
 def test_another_one_has_unset_it_first(steered, visit):
     bike = steered.bike
     for jobid in ("some-1:A", "some-2:A"):
