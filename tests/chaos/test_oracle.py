@@ -1,6 +1,7 @@
 """The oracle, fed with made-up histories: it must acquit what is well and convict what is not."""
 
 import json
+import re
 
 import pytest
 
@@ -13,6 +14,8 @@ from tests.chaos.report import failures, summary, table
 EPOCH = 1_800_000_000.0  # of the monotonic clock; a full minute
 JOB = "fast.still.1:A"
 CRON = "* * * * * */10"
+ALL = "10 20 30 40 50 60"
+RUN = re.compile(r"([\d.]+)(?:@([\d.]+))?(?:\+([\d.]+))?(?:/(\d))?([!?]?)")
 HELD = ("schedules", "statuses", "queued", "running", "skipped", "failures", "streaks", "timeline")
 
 
@@ -37,17 +40,35 @@ class Story:
         if took is not None:
             self.lines.append(f"E {start + took} {pid} {tag} {how} {job}")
 
-    def runs(self, *dues):
-        for due in dues:
-            self.run(due)
+    def runs(self, text):
+        """Runs by their due times: ``30@33+2/2`` began at 33 s, took 2, on worker 2; ``!`` failed, ``?`` has no end."""
+        for word in text.split():
+            due, start, took, pid, end = RUN.fullmatch(word).groups()
+            took = None if end == "?" else float(took or 0.1)
+            self.run(float(due), start and float(start), int(pid or 1), took=took, how="raised" if end else "done")
 
     def fault(self, name, began, ended, **more):
         self.faults.note("fault", name=name, began=began, ended=ended, **more)
 
-    def change(self, kind, began, schedule=CRON, answer="ok", job=JOB):
-        self.operations.note(
-            kind, job=job, schedule=schedule, began=began, ended=began + 0.01, answer=answer, skipped=0
-        )
+    def died(self, pid, at):
+        self.faults.note("exit", name=f"w{pid}", role="worker", pid=pid, at=at, status=-9)
+
+    def change(self, kind, began, schedule=CRON, answer="ok", job=JOB, **more):
+        told = {"job": job, "schedule": schedule, "answer": answer, "skipped": 0, **more}
+        self.operations.note(kind, **told, began=began, ended=began + 0.01)
+
+    def taken_over(self, pending=40, until=35.1):
+        """A master goes at 35 s; the next one has what was acknowledged up to 34 s, and is there at 37 s."""
+        self.snapshot("before", 37, timeline=pending)
+        self.fault("master-kill", 35, 38, since=34, until=until)
+        self.snapshot("after", 37, timeline=pending)
+
+    def remember(self, *runs):
+        """What `redbike runs` prints: due times, and maybe outcomes and processes."""
+        rows = [(due, "ok", 1) if isinstance(due, int) else due for due in runs]
+        lines = [f"{JOB},{EPOCH + due},{EPOCH + due},0.1,{how},1,,web1:{pid}:x7Kd9QaZ\n" for due, how, pid in rows]
+        header = "jobid,due,started,took,outcome,attempt,error,worker\n"
+        (self.folder / "remembered.csv").write_text(header + "".join(lines))
 
     def snapshot(self, when, at, job=JOB, schedule=CRON, timeline=None, skipped=0, **more):
         held = {name: {} for name in HELD}
@@ -69,361 +90,203 @@ class Story:
         return judge(read(self.folder))
 
 
+def case(runs, expected=None, steps=lambda story: None, **end):
+    """What ran, what the oracle is to find, what else happened, and what the last snapshot has."""
+    return runs, expected or {}, steps, end
+
+
+def judged(story, runs, expected, steps, end):
+    story.runs(runs)
+    steps(story)
+    verdict = story.verdict(**end)
+    assert {kind: len(found) for kind, found in verdict.wrong.items() if found} == expected
+    return verdict
+
+
 @pytest.fixture
 def story(tmp_path):
     return Story(tmp_path)
 
 
-def wrong(verdict):
-    return {kind: len(cases) for kind, cases in verdict.wrong.items() if cases}
+def given_up(story):
+    for began in (20.1, 33, 46):
+        story.fault("worker-kill", began + 0.1, began + 0.2, pid=1)
+    story.died(1, 46.1)
 
 
-def remember(story, *runs):
-    """What `redbike runs` prints: due times, and maybe outcomes and processes."""
-    rows = [(due, "ok", 1) if isinstance(due, int) else due for due in runs]
-    lines = [f"{JOB},{EPOCH + due},{EPOCH + due},0.1,{outcome},1,,web1:{pid}:x7Kd9QaZ\n" for due, outcome, pid in rows]
-    header = "jobid,due,started,took,outcome,attempt,error,worker\n"
-    (story.folder / "remembered.csv").write_text(header + "".join(lines))
-
-
-def test_it_acquits_what_is_remembered_as_it_ran(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    remember(story, 60, 50, 40)
-    verdict = story.verdict()
-    assert wrong(verdict) == {}
-    assert verdict.occurrences["remembered"] == 3
-
-
-def test_it_acquits_a_run_that_is_remembered_as_lost(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    remember(story, (60, "lost", 1), (50, "lost", 7), 40)
-    assert wrong(story.verdict()) == {}
-
-
-def test_it_convicts_when_a_run_is_forgotten(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    remember(story, 60, 40, 30, 20)
-    assert wrong(story.verdict()) == {"forgotten": 1}
-
-
-@pytest.mark.parametrize("run", [(55, "ok", 1), (50, "ok", 2), (50, "overrun", 2)])
-def test_it_convicts_when_a_run_is_remembered_that_never_was(story, run):
-    story.runs(10, 20, 30, 40, 50, 60)
-    remember(story, 60, 50, 40, run)
-    assert wrong(story.verdict()) == {"misremembered": 1}
-
-
-def test_it_acquits_a_retry_for_the_same_due_time(story):
-    story.run(10, how="raised")
-    story.run(10, start=15)
-    story.runs(20, 30, 40, 50, 60)
-    assert wrong(story.verdict()) == {}
-
-
-def test_it_convicts_a_retry_with_another_due_time(story):
-    story.run(10, how="raised")
-    story.run(15, start=15)
-    story.runs(20, 30, 40, 50, 60)
-    assert wrong(story.verdict())["unexplained"] == 1
-
-
-def test_it_convicts_a_retry_that_drops_another_occurrence(story):
-    story.run(10, how="raised")
-    story.run(10, start=25)
-    story.runs(30, 40, 50, 60)
-    assert wrong(story.verdict()) == {"lost": 1}
-
-
-def test_what_waits_to_be_tried_again_is_pending_for_its_due_time(story):
-    story.runs(10, 20, 30, 40, 50)
-    story.run(60, how="raised")
-    assert wrong(story.verdict(pending=66, streaks={JOB: f"1 0 1 {EPOCH + 60:.6f} -"})) == {}
-
-
-def test_it_convicts_when_a_one_off_that_was_past_did_not_run(story):
-    story.runs(10, 20, 30)
-    story.change("set", began=35, schedule=f"AT:{EPOCH + 34}")
-    assert wrong(story.verdict(pending=None, schedule="STOP"))["lost"] == 1
-
-
-def test_it_acquits_when_all_ran(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    verdict = story.verdict()
-    assert wrong(verdict) == {}
-    assert verdict.occurrences["run once"] == 6
-
-
-def test_it_acquits_what_was_counted(story):
-    story.runs(10, 40, 50, 60)
-    verdict = story.verdict(skipped=2)
-    assert wrong(verdict) == {}
-    assert verdict.occurrences["counted as skipped"] == 2
-
-
-def test_it_finds_what_was_lost(story):
-    story.runs(10, 20, 40, 50, 60)
-    verdict = story.verdict()
-    assert wrong(verdict) == {"lost": 1}
-    assert f"{EPOCH + 30}" in verdict.wrong["lost"][0]
-
-
-def test_a_run_that_never_ended_does_not_count(story):
-    story.runs(10, 20, 30, 40, 50)
-    story.run(60, took=None)
-    assert wrong(story.verdict()) == {"lost": 1}
-
-
-def test_it_finds_a_job_that_is_nowhere(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    assert wrong(story.verdict(pending=None)) == {"lost": 1}
-
-
-def test_a_job_that_was_given_up_with_a_record_is_not_lost(story):
-    story.runs(10)
-    for start in (20.1, 33, 46):
-        story.run(20, start=start, took=None)
-        story.fault("worker-kill", start + 0.1, start + 0.2, pid=1)
-    story.faults.note("exit", name="w1", role="worker", pid=1, at=46.1, status=-9)
-    given_up = {JOB: json.dumps({"due": EPOCH + 20})}
-    verdict = story.verdict(pending=None, statuses={JOB: "DIE:1800000050"}, failures=given_up)
-    assert "lost" not in wrong(verdict)
-
-
-def test_it_finds_counts_of_what_was_run(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    assert wrong(story.verdict(skipped=1)) == {"unexplained": 1}
-
-
-def test_it_finds_a_run_of_no_occurrence(story):
-    story.runs(10, 20, 25, 30, 40, 50, 60)
-    assert wrong(story.verdict()) == {"unexplained": 1}
-
-
-def test_it_finds_a_repeated_run(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.run(30, start=33)
-    assert wrong(story.verdict()) == {"unexplained": 1}
-
-
-@pytest.mark.parametrize(
-    ("reason", "fault", "exit_at"),
-    [("killed", "worker-kill", 30.05), ("paused", "worker-pause", None), ("forgotten", "aof-tail", None)],
-)
-def test_a_fault_explains_a_repeated_run(story, reason, fault, exit_at):
-    story.runs(10, 20, 50, 60)
-    story.run(30, took=None if exit_at else 0.1, pid=2)
-    story.run(30, start=42.1)
-    story.fault(fault, 30, 42, pid=2, **({"since": 29} if reason == "forgotten" else {}))
-    if exit_at:
-        story.faults.note("exit", name="w2", role="worker", pid=2, at=exit_at, status=-9)
-    verdict = story.verdict(skipped=1)
-    assert wrong(verdict) == {}
-    assert [run.pid for run in verdict.repeats[reason]] == [2]
-
-
-@pytest.mark.parametrize(("stalled", "expected"), [((30.1, 34, 38), {}), ((30.1, 40), {"unexplained": 1})])
-def test_a_worker_that_is_cut_off_explains_it_only_if_it_could_not_tell_in_time(story, stalled, expected):
-    story.runs(10, 20, 50, 60)
-    story.run(30, pid=2)
-    for began in stalled:
-        story.fault("stall", began, began + 2, pid=2)
-    story.run(30, start=42.1)
-    assert wrong(story.verdict(skipped=1)) == expected
-
-
-def test_a_lost_run_is_not_repeated_before_its_lease_has_run_out(story):
-    story.runs(10, 20, 40, 50, 60)
-    story.run(30, took=None, pid=2)
-    story.faults.note("exit", name="w2", role="worker", pid=2, at=30.05, status=-9)
-    story.run(30, start=41.5)
-    assert wrong(story.verdict()) == {"unexplained": 1}
-
-
-def test_a_fault_of_another_worker_explains_nothing(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.run(30, start=33)
-    story.fault("worker-pause", 29, 45, pid=2)
-    assert wrong(story.verdict()) == {"unexplained": 1}
-
-
-def test_nor_does_one_after_the_worker_took_the_next_job(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.run(30, start=33, pid=2)
-    story.run(30, start=30.2, job="fast.shared.1:A")
-    story.fault("worker-pause", 30.5, 32, pid=1)
-    verdict = story.verdict()
-    assert any("run again" in case for case in verdict.wrong["unexplained"])
-
-
-def test_it_finds_runs_that_overlap(story):
-    story.runs(10, 20, 40, 50, 60)
-    story.run(30, took=3)
-    story.run(30, start=31, pid=2)
-    assert wrong(story.verdict()) == {"unexplained": 1, "overlapping": 1}
-
-
-def test_a_worker_that_is_killed_later_does_not_excuse_that(story):
-    story.runs(10, 20, 40, 50, 60)
-    story.run(30, pid=2, took=None)
-    story.run(30, start=31)
-    story.fault("worker-kill", 33, 33, pid=2)
-    story.faults.note("exit", name="w2", role="worker", pid=2, at=33, status=-9)
-    assert wrong(story.verdict()) == {"overlapping": 1, "unexplained": 1}
-
-
-def test_it_finds_a_run_that_is_early(story):
-    story.runs(10, 20, 40, 50, 60)
-    story.run(30, start=29.9)
-    assert wrong(story.verdict()) == {"early": 1}
-
-
-def test_it_finds_a_job_that_is_stuck(story):
-    story.runs(10, 20, 30, 40)
-    assert wrong(story.verdict(pending=50)) == {"stuck": 1}
-
-
-def test_a_job_is_judged_from_its_last_change_on(story):
-    story.change("set", 41, "EVERY:5s@1800000000")
-    story.runs(10, 20, 30, 40, 45, 55, 60)
-    verdict = story.verdict(pending=65, schedule="EVERY:5s@1800000000")
-    assert wrong(verdict) == {"lost": 1}
-    assert f"{EPOCH + 50}" in verdict.wrong["lost"][0]
-
-
-def test_it_finds_a_request_that_came_to_nothing(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.change("rerun", 41, "RERUN")
-    verdict = story.verdict()
-    assert wrong(verdict) == {"lost": 1}
-    assert "asked for" in verdict.wrong["lost"][0]
-
-
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        (None, {"unexplained": 2}),
-        ({"name": "aof-tail", "began": 31, "ended": 32, "since": 30}, {}),
-        ({"name": "worker-pause", "began": 29, "ended": 50, "pid": 2}, {"unexplained": 1}),
-    ],
-)
-def test_it_finds_who_goes_on_after_a_halt(story, fault, expected):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.change("halt", 31, job="")
-    if fault:
-        story.fault(**fault)
-    assert wrong(story.verdict()) == expected
-
-
-@pytest.mark.parametrize("schedule", [CRON, "AT:1800000090"])
-def test_it_finds_a_job_that_was_set_and_is_nowhere(story, schedule):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.change("set", 61, schedule)
-    verdict = story.verdict(pending=None, schedule=None)
-    assert any("it is nowhere" in case for case in verdict.wrong["lost"])
-
-
-def test_a_request_that_was_met_is_well(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.change("rerun", 61, "RERUN")
-    story.run(61.005)
-    assert wrong(story.verdict()) == {}
-
-
-def test_it_finds_a_run_after_a_stop(story):
-    story.change("set", 41, "STOP")
-    story.runs(10, 20, 30, 40, 50)
-    assert wrong(story.verdict(pending=None, schedule="STOP")) == {"unexplained": 1}
-
-
-def test_what_was_forgotten_counts_from_what_the_server_still_knew(story):
-    story.runs(10, 20, 30)
+def forgotten(story):
+    """The occurrence at 30 was run, but Redis does not know that any more: it must be run again."""
     story.snapshot("before", 35, timeline=40)
     story.fault("aof-tail", 35, 35.5, since=29)
     story.snapshot("after", 35.5, timeline=30)
-    story.runs(40, 50, 60)
-    # The occurrence at 30 was run, but Redis does not know that any more: it must be run again.
-    assert wrong(story.verdict()) == {"lost": 1}
 
 
-def taken_over(story, pending=40, until=35.1):
-    """A master goes at 35 s; the next one has all that was acknowledged up to 34 s, and is there at 37 s."""
-    story.snapshot("before", 37, timeline=pending)
-    story.fault("master-kill", 35, 38, since=34, until=until)
-    story.snapshot("after", 37, timeline=pending)
+def cut_off(*stalls):
+    return lambda story: [story.fault("stall", began, began + 2, pid=2) for began in stalls]
+
+
+def halted(*fault, **more):
+    """After a HALT, which no process hears."""
+    return lambda story: (story.change("halt", 31, job=""), fault and story.fault(*fault, **more))
+
+
+def changed(*change):
+    return lambda story: story.change(*change)
+
+
+def asked_before_takeover(at):
+    return lambda story: (story.change("rerun", at, "RERUN"), story.taken_over())
+
+
+def suspended_after_the_next_job(story):
+    story.run(30, start=30.2, job="fast.shared.1:A")
+    story.fault("worker-pause", 30.5, 32, pid=1)
+
+
+LOST, UNEXPLAINED = {"lost": 1}, {"unexplained": 1}
+CASES = {
+    "a retry for the same due time": case("10! 10@15 20 30 40 50 60"),
+    "a retry with another due time": case("10! 15@15 20 30 40 50 60", UNEXPLAINED),
+    "a retry that drops another occurrence": case("10! 10@25 30 40 50 60", LOST),
+    "what waits to be tried again is pending for its due time": case(
+        "10 20 30 40 50 60!", pending=66, streaks={JOB: f"1 0 1 {EPOCH + 60:.6f} -"}
+    ),
+    "a one-off that was past did not run": case(
+        "10 20 30", LOST, changed("set", 35, f"AT:{EPOCH + 34}"), pending=None, schedule="STOP"
+    ),
+    "a run that never ended does not count": case("10 20 30 40 50 60?", LOST),
+    "a job that is nowhere": case(ALL, LOST, pending=None),
+    "a job that was given up with a record": case(
+        "10 20@20.1? 20@33? 20@46?",
+        {},
+        given_up,
+        pending=None,
+        statuses={JOB: "DIE:1800000050"},
+        failures={JOB: json.dumps({"due": EPOCH + 20})},
+    ),
+    "counts of what was run": case(ALL, UNEXPLAINED, skipped=1),
+    "a run of no occurrence": case("10 20 25 30 40 50 60", UNEXPLAINED),
+    "a repeated run": case(f"{ALL} 30@33", UNEXPLAINED),
+    "a worker that could not tell in time": case("10 20 50 60 30/2 30@42.1", {}, cut_off(30.1, 34, 38), skipped=1),
+    "one that could": case("10 20 50 60 30/2 30@42.1", UNEXPLAINED, cut_off(30.1, 40), skipped=1),
+    "a lost run that is repeated before its lease has run out": case(
+        "10 20 40 50 60 30/2? 30@41.5", UNEXPLAINED, lambda story: story.died(2, 30.05)
+    ),
+    "a fault of another worker": case(
+        f"{ALL} 30@33", UNEXPLAINED, lambda story: story.fault("worker-pause", 29, 45, pid=2)
+    ),
+    "runs that overlap": case("10 20 40 50 60 30+3 30@31/2", {"unexplained": 1, "overlapping": 1}),
+    "that a worker is killed later is no excuse": case(
+        "10 20 40 50 60 30/2? 30@31",
+        {"unexplained": 1, "overlapping": 1},
+        lambda story: (story.fault("worker-kill", 33, 33, pid=2), story.died(2, 33)),
+    ),
+    "a run that is early": case("10 20 40 50 60 30@29.9", {"early": 1}),
+    "a job that is stuck": case("10 20 30 40", {"stuck": 1}, pending=50),
+    "nobody goes on after a halt": case(ALL, {"unexplained": 2}, halted()),
+    "unless it was forgotten": case(ALL, {}, halted("aof-tail", 31, 32, since=30)),
+    "or one was suspended": case(ALL, UNEXPLAINED, halted("worker-pause", 29, 50, pid=2)),
+    "a request that was met": case(f"{ALL} 61.005", {}, changed("rerun", 61, "RERUN")),
+    "a run after a stop": case(
+        "10 20 30 40 50", UNEXPLAINED, changed("set", 41, "STOP"), pending=None, schedule="STOP"
+    ),
+    "what was forgotten counts from what the server still knew": case(ALL, LOST, forgotten),
+    "what a replaced master has acknowledged last must be repeated": case(
+        "10 20 30@34.5 40 50 60", LOST, lambda story: story.taken_over(pending=30)
+    ),
+    "a replaced master had passed the run on before": case(f"{ALL} 30@38", UNEXPLAINED, Story.taken_over),
+    "the run is of the next master": case(f"{ALL} 40@42", UNEXPLAINED, Story.taken_over),
+    "a loss before a takeover": case("10 30 40 50 60", LOST, Story.taken_over),
+    "a loss after a takeover": case("10 20 30 40 60", LOST, Story.taken_over),
+    "a request before a takeover that the next master knows": case(ALL, LOST, asked_before_takeover(33)),
+    "one that may come to nothing": case(ALL, {}, asked_before_takeover(34.5)),
+    "one of the next master": case(ALL, LOST, asked_before_takeover(37.5)),
+    "a run of a master that does not know that it was replaced may count as skipped too": case(
+        "10 20 30@38 40 50 60", {}, lambda story: story.taken_over(pending=30, until=39), skipped=1
+    ),
+    "one of the next master may not": case(
+        "10 20 30@39.5 40 50 60", UNEXPLAINED, lambda story: story.taken_over(pending=30, until=39), skipped=1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_acquits_what_is_well_and_convicts_what_is_not(story, name):
+    judged(story, *CASES[name])
+
+
+EVERY = "EVERY:5s@1800000000"
+
+
+@pytest.mark.parametrize(
+    ("told", "row"),
+    [
+        (f"{EPOCH + 30}", case("10 20 40 50 60", LOST)),
+        ("asked for", case(ALL, LOST, changed("rerun", 41, "RERUN"))),
+        # A job is judged from its last change on.
+        (f"{EPOCH + 50}", case("10 20 30 40 45 55 60", LOST, changed("set", 41, EVERY), pending=65, schedule=EVERY)),
+        ("it is nowhere", case(ALL, LOST, changed("set", 61, CRON), pending=None, schedule=None)),
+        ("it is nowhere", case(ALL, LOST, changed("set", 61, "AT:1800000090"), pending=None, schedule=None)),
+        ("run again", case(f"{ALL} 30@33/2", {"unexplained": 2}, suspended_after_the_next_job)),
+    ],
+)
+def test_it_tells_what_is_wrong(story, told, row):
+    wrong = judged(story, *row).wrong
+    assert any(told in line for line in wrong["lost"] + wrong["unexplained"])
+
+
+@pytest.mark.parametrize(
+    ("counted", "row"), [({"run once": 6}, case(ALL)), ({"counted as skipped": 2}, case("10 40 50 60", skipped=2))]
+)
+def test_it_counts_what_it_acquits(story, counted, row):
+    assert counted.items() <= judged(story, *row).occurrences.items()
+
+
+@pytest.mark.parametrize(
+    ("remembered", "expected"),
+    [
+        ((60, 50, 40), {}),
+        (((60, "lost", 1), (50, "lost", 7), 40), {}),
+        ((60, 40, 30, 20), {"forgotten": 1}),
+        *(((60, 50, 40, run), {"misremembered": 1}) for run in ((55, "ok", 1), (50, "ok", 2), (50, "overrun", 2))),
+    ],
+)
+def test_what_is_remembered_is_what_ran(story, remembered, expected):
+    verdict = judged(story, *case(ALL, expected, lambda story: story.remember(*remembered)))
+    assert expected or verdict.occurrences["remembered"] == 3
+
+
+@pytest.mark.parametrize(
+    ("reason", "end", "fault", "more"),
+    [
+        ("killed", "?", "worker-kill", {}),
+        ("paused", "", "worker-pause", {}),
+        ("forgotten", "", "aof-tail", {"since": 29}),
+    ],
+)
+def test_a_fault_explains_a_repeated_run(story, reason, end, fault, more):
+    def strike(story):
+        story.fault(fault, 30, 42, pid=2, **more)
+        if end:
+            story.died(2, 30.05)
+
+    verdict = judged(story, *case(f"10 20 50 60 30/2{end} 30@42.1", {}, strike, skipped=1))
+    assert [run.pid for run in verdict.repeats[reason]] == [2]
 
 
 def test_what_a_replaced_master_has_acknowledged_last_may_be_repeated(story):
-    story.runs(10, 20)
-    story.run(30, start=34.5)
-    taken_over(story, pending=30)
-    story.run(30, start=38)
-    story.runs(40, 50, 60)
-    verdict = story.verdict()
-    assert wrong(verdict) == {}
-    assert len(verdict.repeats["forgotten"]) == 1
-
-
-def test_but_it_must_be_repeated(story):
-    story.runs(10, 20)
-    story.run(30, start=34.5)
-    taken_over(story, pending=30)
-    story.runs(40, 50, 60)
-    assert wrong(story.verdict()) == {"lost": 1}
-
-
-def test_a_replaced_master_explains_no_repeated_run_that_it_had_passed_on_before(story):
-    story.runs(10, 20, 30)
-    taken_over(story)
-    story.run(30, start=38)
-    story.runs(40, 50, 60)
-    assert wrong(story.verdict()) == {"unexplained": 1}
-
-
-def test_nor_one_of_the_next_master(story):
-    story.runs(10, 20, 30)
-    taken_over(story)
-    story.run(40, start=40.01)
-    story.run(40, start=42)
-    story.runs(50, 60)
-    assert wrong(story.verdict()) == {"unexplained": 1}
-
-
-@pytest.mark.parametrize("missing", [20, 50])
-def test_a_takeover_excuses_no_loss(story, missing):
-    story.runs(*(due for due in (10, 20, 30, 40, 50, 60) if due != missing))
-    taken_over(story)
-    assert wrong(story.verdict()) == {"lost": 1}
-
-
-@pytest.mark.parametrize(("asked", "expected"), [(33, {"lost": 1}), (34.5, {}), (37.5, {"lost": 1})])
-def test_only_what_was_asked_of_the_old_master_at_last_may_come_to_nothing(story, asked, expected):
-    story.change("rerun", asked, "RERUN")
-    taken_over(story)
-    story.runs(10, 20, 30, 40, 50, 60)
-    assert wrong(story.verdict()) == expected
-
-
-@pytest.mark.parametrize(("start", "expected"), [(38, {}), (39.5, {"unexplained": 1})])
-def test_only_a_run_of_a_master_that_does_not_know_that_it_was_replaced_may_count_as_skipped_too(
-    story, start, expected
-):
-    story.runs(10, 20)
-    taken_over(story, pending=30, until=39)
-    story.run(30, start=start)
-    story.runs(40, 50, 60)
-    assert wrong(story.verdict(skipped=1)) == expected
+    runs = "10 20 30@34.5 30@38 40 50 60"
+    assert len(judged(story, *case(runs, {}, lambda story: story.taken_over(pending=30))).repeats["forgotten"]) == 1
 
 
 def test_strictly_a_killed_worker_repeats_one_run_and_what_took_no_time(story):
-    story.runs(10, 20, 50, 60)
+    story.runs("10 20 50 60 30 40")
     for number, took in enumerate((0.00001, 0.00001, 0.2, None)):
         job = f"fast.shared.{number}:A"
         story.run(29, start=30 + number / 4, pid=2, tag="batch", took=took, job=job)
         story.run(29, start=42.1 + number, job=job)
         story.change("set", 28.995, "NOW", job=job)
-    story.faults.note("exit", name="w2", role="worker", pid=2, at=30.8, status=-9)
-    story.run(30)
-    story.run(40)
+    story.died(2, 30.8)
     verdict = story.verdict()
     found = summary(read(story.folder), verdict)
     assert failures(found, strict_repeats=False) == []
@@ -431,7 +294,7 @@ def test_strictly_a_killed_worker_repeats_one_run_and_what_took_no_time(story):
 
 
 def test_the_table_names_what_is_wrong(story):
-    story.runs(10, 20, 40, 50, 60)
+    story.runs("10 20 40 50 60")
     verdict = story.verdict()
     found = summary(read(story.folder), verdict)
     assert failures(found, strict_repeats=True) == ["1 lost"]

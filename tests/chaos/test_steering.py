@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.test_oracle import EPOCH, Story, wrong
+from tests.chaos.test_oracle import ALL, EPOCH, Story, case, judged
 
 JOB = "fast.steered.0-2:A"
 LIMITED = "fast.steered.0-1:L"
@@ -17,10 +17,8 @@ class Steered(Story):
     def run(self, due, start=None, pid=1, job=JOB, **more):
         super().run(due, start, pid, job=job, **more)
 
-    def steer(self, kind, began, more="", answer="ok", word="", job=JOB):
-        self.operations.note(
-            kind, job=job, schedule=more, began=began, ended=began + 0.01, answer=answer, skipped=0, word=word
-        )
+    def steer(self, kind, began, more="", word="", job=JOB):
+        self.change(kind, began, more, job=job, word=word)
 
 
 @pytest.fixture
@@ -28,129 +26,90 @@ def story(tmp_path):
     return Steered(tmp_path)
 
 
-def test_it_acquits_what_came_due_during_a_pause_and_is_counted(story):
-    story.runs(10, 20)
-    story.steer("pause", 25, word="held")
-    story.steer("resume", 55)
-    story.run(30, start=55.1)
-    story.run(60)
-    assert wrong(story.verdict(skipped={"paused": 2})) == {}
+def steered(*steps):
+    """Operations, in the order of time."""
+    return lambda story: [story.steer(*step) for step in steps]
 
 
-def test_it_convicts_when_that_is_not_counted(story):
-    story.runs(10, 20)
-    story.steer("pause", 25, word="held")
-    story.steer("resume", 55)
-    story.runs(60)
-    assert wrong(story.verdict(skipped={"paused": 2})) == {"lost": 1}
+def paused(began, *steps, until=""):
+    return steered(("pause", began, until, "held"), *steps)
 
 
-def test_what_is_held_is_pending(story):
-    story.runs(10, 20)
-    story.steer("pause", 25, word="held")
-    held = {"pauses": {JOB: f"{EPOCH + 30:.6f} {EPOCH + 25:.6f} - {{}}"}}
-    assert wrong(story.verdict(pending=None, **held)) == {}
+def held(until="-"):
+    return {"pauses": {JOB: f"{EPOCH + 30:.6f} {EPOCH + 25:.6f} {until} {{}}"}}
 
 
-def test_it_convicts_a_run_while_its_job_is_paused(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.steer("pause", 25, word="held")
-    story.steer("resume", 35)
-    assert wrong(story.verdict()) == {"paused": 1}
+def crowd(number, *steps):
+    """So many runs of the queue with a limit at once, which no schedule explains, beside those of the job."""
+
+    def act(story):
+        for n in range(number):
+            job = f"fast.steered.0-{2 * n + 1}:L"
+            story.run(10, start=10.1 + n / 10, took=5, pid=1 + n % 2, job=job, tag=f"t{n}")
+        steered(*steps)(story)
+
+    return act
 
 
-@pytest.mark.parametrize("kind", ["rerun", "resume"])
-def test_it_acquits_a_run_that_somebody_has_asked_for(story, kind):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.steer("pause", 25, word="held")
-    story.steer(kind, 28)
-    assert wrong(story.verdict()) == {}
+RAISED = "10 20 30+3!"
+CASES = {
+    "what came due during a pause and is counted": case(
+        "10 20 30@55.1 60", {}, paused(25, ("resume", 55)), skipped={"paused": 2}
+    ),
+    "what is not counted": case("10 20 60", {"lost": 1}, paused(25, ("resume", 55)), skipped={"paused": 2}),
+    "what is held is pending": case("10 20", {}, paused(25), pending=None, **held()),
+    "a run while its job is paused": case(ALL, {"paused": 1}, paused(25, ("resume", 35))),
+    "an explicit run while it is paused": case(ALL, {}, paused(25, ("rerun", 28))),
+    "a run after it was resumed": case(ALL, {}, paused(25, ("resume", 28))),
+    "a run after the pause has ended by itself": case(ALL, {}, paused(22, until="5")),
+    "a run before the pause has ended by itself": case(ALL, {"paused": 1}, paused(22, until="12")),
+    "a pause that goes on after its end": case(
+        "10 20", {"stuck": 1}, paused(25, until="5"), pending=None, **held(f"{EPOCH + 30:.6f}")
+    ),
+    "what was cancelled and counted": case(
+        "10 20 30 50 60", {}, steered(("cancel", 40.5, "", "cancelled")), skipped={"cancelled": 1}
+    ),
+    "a run that is tried again after it was cancelled": case(
+        f"{RAISED} 30@34 40 50 60",
+        {"cancelled": 1},
+        steered(("cancel", 31, "", "cancelled")),
+        skipped={"cancelled": 1},
+    ),
+    "a run that was asked for after it was cancelled": case(
+        f"{RAISED} 30@34 40 50 60",
+        {},
+        steered(("cancel", 31, "", "cancelled"), ("rerun", 33.5)),
+        skipped={"cancelled": 1},
+    ),
+    "more are begun than the limit allows": case(ALL, {"exceeded": 1, "unexplained": 4}, crowd(4)),
+    "as many as the limit allows": case(ALL, {"unexplained": 3}, crowd(3)),
+    "more than a limit that was changed": case(
+        ALL, {"exceeded": 1, "unexplained": 5}, crowd(5, ("limit", 5, "4", "", ""))
+    ),
+}
 
 
-def test_it_acquits_a_run_after_the_pause_has_ended_by_itself(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.steer("pause", 22, "5", word="held")
-    assert wrong(story.verdict()) == {}
-
-
-def test_it_convicts_a_run_before_the_pause_has_ended_by_itself(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.steer("pause", 22, "12", word="held")
-    assert wrong(story.verdict()) == {"paused": 1}
-
-
-def test_it_convicts_a_pause_that_goes_on_after_its_end(story):
-    story.runs(10, 20)
-    story.steer("pause", 25, "5", word="held")
-    held = {"pauses": {JOB: f"{EPOCH + 30:.6f} {EPOCH + 25:.6f} {EPOCH + 30:.6f} {{}}"}}
-    assert wrong(story.verdict(pending=None, **held)) == {"stuck": 1}
-
-
-def test_it_acquits_what_was_cancelled_and_counted(story):
-    story.runs(10, 20, 30, 50, 60)
-    story.steer("cancel", 40.5, word="cancelled")
-    assert wrong(story.verdict(skipped={"cancelled": 1})) == {}
-
-
-def test_it_convicts_a_run_that_is_tried_again_after_it_was_cancelled(story):
-    story.runs(10, 20)
-    story.run(30, took=3, how="raised")
-    story.steer("cancel", 31, word="cancelled")
-    story.run(30, start=34)
-    story.runs(40, 50, 60)
-    assert wrong(story.verdict(skipped={"cancelled": 1})) == {"cancelled": 1}
-
-
-def test_it_acquits_a_run_that_was_asked_for_after_it_was_cancelled(story):
-    story.runs(10, 20)
-    story.run(30, took=3, how="raised")
-    story.steer("cancel", 31, word="cancelled")
-    story.steer("rerun", 33.5)
-    story.run(30, start=34)
-    story.runs(40, 50, 60)
-    assert wrong(story.verdict(skipped={"cancelled": 1})) == {}
-
-
-def crowd(story, number, took=5):
-    for n in range(number):
-        story.run(10, start=10.1 + n / 10, took=took, pid=1 + n % 2, job=f"fast.steered.0-{2 * n + 1}:L", tag=f"t{n}")
-
-
-def test_it_convicts_when_more_are_begun_than_the_limit_allows(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    crowd(story, 4)
-    assert wrong(story.verdict())["exceeded"] == 1
-
-
-def test_it_acquits_as_many_as_the_limit_allows(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    crowd(story, 3)
-    assert "exceeded" not in wrong(story.verdict())
-
-
-def test_a_limit_that_was_changed_counts(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    story.steer("limit", 5, "4", job="")
-    crowd(story, 5)
-    assert wrong(story.verdict())["exceeded"] == 1
+@pytest.mark.parametrize("name", CASES)
+def test_it_acquits_what_is_well_and_convicts_what_is_not(story, name):
+    judged(story, *CASES[name])
 
 
 def test_it_names_runs_that_were_lost_and_go_on(story):
-    story.runs(10, 20, 30, 40, 50, 60)
-    crowd(story, 4)
-    story.fault("worker-pause", 10.15, 10.35, pid=1)
-    verdict = story.verdict()
-    assert "exceeded" not in wrong(verdict)
+    def strike(story):
+        crowd(4)(story)
+        story.fault("worker-pause", 10.15, 10.35, pid=1)
+
+    verdict = judged(story, *case(ALL, {"unexplained": 4}, strike))
     assert verdict.occurrences["begun beyond a limit, beside runs that were lost and go on"] == 1
 
 
 def test_what_was_counted_when_a_job_was_resumed_is_not_counted_again(story):
-    story.run(10, start=36)
-    story.runs(40, 50, 60)
-    after = {"streaks": {JOB: f"0 0 0 - {EPOCH + 35:.6f}"}, "queued": {JOB: f"{EPOCH + 10:.6f} work-A"}}
-    story.snapshot("before", 34, timeline=10)
-    story.snapshot("after", 35, **after)
-    assert wrong(story.verdict()) == {}
+    def resume(story):
+        after = {"streaks": {JOB: f"0 0 0 - {EPOCH + 35:.6f}"}, "queued": {JOB: f"{EPOCH + 10:.6f} work-A"}}
+        story.snapshot("before", 34, timeline=10)
+        story.snapshot("after", 35, **after)
+
+    judged(story, *case("10@36 40 50 60", {}, resume))
 
 
 @pytest.mark.parametrize(
@@ -158,5 +117,5 @@ def test_what_was_counted_when_a_job_was_resumed_is_not_counted_again(story):
 )
 def test_a_queue_with_a_limit_may_take_longer_until_nothing_is_overdue(story, job, due, stuck):
     # A one-off, because nothing else is to be judged.
-    story.snapshot("after", 2, job=job, schedule=f"AT:{EPOCH + due}", timeline=due)
-    assert wrong(story.verdict(pending=due, job=job, schedule=f"AT:{EPOCH + due}")) == stuck
+    last = {"job": job, "schedule": f"AT:{EPOCH + due}"}
+    judged(story, *case("", stuck, lambda story: story.snapshot("after", 2, timeline=due, **last), pending=due, **last))
