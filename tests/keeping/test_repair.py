@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import itertools
 import random
+import re
 import shlex
 
 import pytest
@@ -180,140 +181,94 @@ def what_is_wanted_is_well(found, correction):
         assert wanted.running.split()[:3] == found.running.split()[:3]
 
 
-# Damage of each kind. {p} is the prefix; every command is one that anybody could give.
-
-# For each kind: how the job was set, the commands, what is said to have been done, and how often it runs after that.
+# How a job was set, and how often it runs after the repair; for each kind of damage, the commands that anybody could
+# give, and what is said to have been done.
 DAMAGE = {
-    # Nowhere
-    "gone from the timeline": ("EVERY:1h", ["ZREM {p}-timeline job:A"], "put on the timeline", 1),
-    "gone from its queue": ("NOW", ["LREM {p}-work-A 0 job:A"], "put into the queue 'work-A'", 1),
-    "gone from its queue, and its record": ("NOW", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
-    "CONTINUE gone from its queue": ("CONTINUE", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
-    "gone with its worker": (
-        "EVERY:1h",
-        ["DEL {p}-timeline", "HSET {p}-statuses job:A WRK:1"],
-        "put into the queue",
-        1,
-    ),
-    "AT gone from the timeline": ("AT:{later}", ["DEL {p}-timeline"], "put on the timeline", 1),
-    "AT gone from its queue": ("AT:{past}", ["DEL {p}-work-A {p}-queued"], "put into the queue 'work-A'", 1),
-    "a schedule alone": ("NOW", ["DEL {p}-work-A {p}-queued {p}-statuses"], "put into the queue 'work-A'", 1),
-    "a schedule alone, for later": ("EVERY:2h", ["DEL {p}-timeline {p}-statuses"], "put on the timeline", 1),
-    "stopped, without a status": ("STOP", ["DEL {p}-statuses"], "status STP", 0),
-    "stopped, but queued by its status": ("STOP", ["HSET {p}-statuses job:A ENQ:1"], "status STP", 0),
-    "due for ever": ("EVERY:1h", ["ZADD {p}-timeline inf job:A"], "put on the timeline", 1),
-    "an unknown status": ("EVERY:1h", ["HSET {p}-statuses job:A XXX:1", "DEL {p}-timeline"], "put on the timeline", 1),
-    # In more than one place
-    "queue and timeline": ("NOW", ["ZADD {p}-timeline {later} job:A"], "taken off the timeline", 1),
-    "twice in the list": ("NOW", ["RPUSH {p}-work-A job:A"], "left in the queue 'work-A' once", 1),
-    "three times in the list": ("NOW", ["LPUSH {p}-work-A job:A job:A"], "left in the queue 'work-A' once", 1),
-    "in two lists": ("NOW", ["LPUSH {p}-work-B job:A", "SADD {p}-queues work-B"], "taken out of the queue 'work-B'", 1),
-    "timeline and list": (
-        "EVERY:1h",
-        ["LPUSH {p}-work-A job:A", "SADD {p}-queues work-A"],
-        "taken out of the queue",
-        1,
-    ),
-    "stopped and in the list": (
-        "STOP",
-        ["LPUSH {p}-work-A job:A", "SADD {p}-queues work-A"],
-        "taken out of the queue",
-        0,
-    ),
-    # Records and statuses
-    "in the list without a record": ("NOW", ["DEL {p}-queued"], "recorded as queued", 1),
-    "three times without a record": ("NOW", ["DEL {p}-queued", "LPUSH {p}-work-A job:A job:A"], "'work-A' once", 1),
-    "a malformed queued record": ("NOW", ["HSET {p}-queued job:A garbage"], "recorded as queued", 1),
-    "a record with a forbidden queue": ("NOW", ["HSET {p}-queued job:A '1.000000 schedules'"], "recorded as queued", 1),
-    "a malformed running record": ("EVERY:1h", ["HSET {p}-running job:A garbage"], "its running record removed", 1),
-    "no status on the timeline": ("EVERY:1h", ["DEL {p}-statuses"], "status TML", 1),
-    "no status in the queue": ("NOW", ["HDEL {p}-statuses job:A"], "status ENQ", 1),
-    "a malformed status": ("NOW", ["HSET {p}-statuses job:A ENQ"], "status ENQ", 1),
-    "a wrong status": ("NOW", ["HSET {p}-statuses job:A STP:1"], "status ENQ", 1),
-    # What cannot be read
-    "a malformed streak": ("NOW", ["HSET {p}-streaks job:A often"], "its streak removed", 1),
-    "a malformed failure": ("NOW", ["HSET {p}-failures job:A 'it broke'"], "its failure removed", 1),
-    "a malformed count": ("NOW", ["HSET {p}-skipped missed:job:A many"], "its missed removed", 1),
-    # Left of a job that was unset
-    "on the timeline unset": ("EVERY:1h", ["DEL {p}-schedules"], "taken off the timeline, its status removed", 0),
-    "in the queue unset": (
-        "NOW",
-        ["DEL {p}-schedules"],
-        "taken out of the queue 'work-A', its queued record removed",
-        0,
-    ),
-    "in the list unset": ("NOW", ["DEL {p}-schedules {p}-statuses {p}-queued"], "taken out of the queue 'work-A'", 0),
-    "its failure unset": (
-        "STOP",
-        ["DEL {p}-schedules {p}-statuses", "HSET {p}-failures job:A {{}}"],
-        "failure removed",
-        0,
-    ),
-    "its streak unset": (
-        "STOP",
-        ["DEL {p}-schedules {p}-statuses", "HSET {p}-streaks job:A '1 0'"],
-        "streak removed",
-        0,
-    ),
-    "its counts unset": (
-        "STOP",
-        ["DEL {p}-schedules {p}-statuses", "HSET {p}-skipped missed:job:A 1"],
-        "skipped removed",
-        0,
-    ),
-    # Tombstones
-    "a tombstone while it waits": (
-        "NOW",
-        ["SADD {p}-tombstones-work-A job:A"],
-        "without a tombstone in the queue 'work-A'",
-        1,
-    ),
-    "a tombstone alone": ("EVERY:1h", ["SADD {p}-tombstones-work-A job:A"], "without a tombstone in the queue", 1),
-    "a tombstone and no list": (
-        "NOW",
-        ["DEL {p}-work-A", "SADD {p}-tombstones-work-A job:A other:A"],
-        "put into the queue 'work-A', without a tombstone in the queue 'work-A'",
-        1,
-    ),
-    # Tags without a run
-    "a lease without a run": ("EVERY:1h", ["ZADD {p}-leases 1 tag"], "it has a lease, but no run", 1),
-    "a lease for ever without a run": ("EVERY:1h", ["ZADD {p}-leases inf tag"], "it has a lease, but no run", 1),
-    "a lease of an idle job": ("EVERY:1h", ["ZADD {p}-leases 1 job:A"], "the tag 'job:A': it has a lease", 1),
-    "a lease of a job in a queue": ("NOW", ["ZADD {p}-leases inf job:A"], "the tag 'job:A': it has a lease", 1),
-    "an in-flight key without a run": ("EVERY:1h", ["SET {p}-inflight-tag job:A EX 100"], "it has an in-flight key", 1),
-    "an in-flight key for ever": ("EVERY:1h", ["SET {p}-inflight-tag job:A"], "it has an in-flight key, but no run", 1),
-    "an in-flight key of another type": ("EVERY:1h", ["LPUSH {p}-inflight-tag job:A"], "it has an in-flight key", 1),
-    "an empty in-flight key": ("EVERY:1h", ["SET {p}-inflight-tag ''"], "it has an in-flight key, but no run", 1),
-    "a list without a run": ("EVERY:1h", ["HSET {p}-batches tag '\njob:A\n'"], "it has a list of jobs, but no run", 1),
-    "a list of a job in a queue": ("NOW", ["HSET {p}-batches tag job:A"], "it has a list of jobs, but no run", 1),
-    "a list of nobody": ("EVERY:1h", ["HSET {p}-batches tag 'x y\nz'"], "it has a list of jobs, but no run", 1),
-    "an empty list": ("EVERY:1h", ["HSET {p}-batches tag ''"], "it has a list of jobs, but no run", 1),
-    "all of a tag without a run": (
-        "EVERY:1h",
-        ["HSET {p}-batches tag job:A", "ZADD {p}-leases 1 tag", "SET {p}-inflight-tag job:A EX 100"],
-        "it has a lease and a list of jobs and an in-flight key, but no run is in flight under it -- repaired: nothing",
-        1,
-    ),
-    # Keys
-    "the set of queues": ("NOW", ["DEL {p}-queues"], "it is there again", 1),
-    "the set of queues, and the records": ("NOW", ["DEL {p}-queues {p}-queued"], "recorded as queued", 1),
-    "schedules that expire": ("NOW", ["EXPIRE {p}-schedules 100"], "repaired: not any more", 1),
+    ("EVERY:1h", 1): {
+        "gone from the timeline": ("ZREM .timeline job:A", "put on the timeline"),
+        "gone with its worker": ("DEL .timeline; HSET .statuses job:A WRK:1", "put into the queue"),
+        "due for ever": ("ZADD .timeline inf job:A", "put on the timeline"),
+        "an unknown status": ("HSET .statuses job:A XXX:1; DEL .timeline", "put on the timeline"),
+        "timeline and list": ("LPUSH .work-A job:A; SADD .queues work-A", "taken out of the queue"),
+        "a malformed running record": ("HSET .running job:A garbage", "its running record removed"),
+        "no status on the timeline": ("DEL .statuses", "status TML"),
+        "a lease without a run": ("ZADD .leases 1 tag", "it has a lease, but no run"),
+        "a lease for ever without a run": ("ZADD .leases inf tag", "it has a lease, but no run"),
+        "a lease of an idle job": ("ZADD .leases 1 job:A", "the tag 'job:A': it has a lease"),
+        "an in-flight key without a run": ("SET .inflight-tag job:A EX 100", "it has an in-flight key"),
+        "an in-flight key for ever": ("SET .inflight-tag job:A", "it has an in-flight key, but no run"),
+        "an in-flight key of another type": ("LPUSH .inflight-tag job:A", "it has an in-flight key"),
+        "an empty in-flight key": ("SET .inflight-tag ''", "it has an in-flight key, but no run"),
+        "a list without a run": ("HSET .batches tag '\njob:A\n'", "it has a list of jobs, but no run"),
+        "a list of nobody": ("HSET .batches tag 'x y\nz'", "it has a list of jobs, but no run"),
+        "an empty list": ("HSET .batches tag ''", "it has a list of jobs, but no run"),
+        "all of a tag without a run": (
+            "HSET .batches tag job:A; ZADD .leases 1 tag; SET .inflight-tag job:A EX 100",
+            "it has a lease and a list of jobs and an in-flight key, but no run is in flight under it -- repaired: no",
+        ),
+    },
+    ("NOW", 1): {
+        "gone from its queue": ("LREM .work-A 0 job:A", "put into the queue 'work-A'"),
+        "gone from its queue, and its record": ("DEL .work-A .queued", "put into the queue 'work-A'"),
+        "a schedule alone": ("DEL .work-A .queued .statuses", "put into the queue 'work-A'"),
+        "queue and timeline": ("ZADD .timeline {later} job:A", "taken off the timeline"),
+        "twice in the list": ("RPUSH .work-A job:A", "left in the queue 'work-A' once"),
+        "three times in the list": ("LPUSH .work-A job:A job:A", "left in the queue 'work-A' once"),
+        "in two lists": ("LPUSH .work-B job:A; SADD .queues work-B", "taken out of the queue 'work-B'"),
+        "in the list without a record": ("DEL .queued", "recorded as queued"),
+        "three times without a record": ("DEL .queued; LPUSH .work-A job:A job:A", "'work-A' once"),
+        "a malformed queued record": ("HSET .queued job:A garbage", "recorded as queued"),
+        "a record with a forbidden queue": ("HSET .queued job:A '1.000000 schedules'", "recorded as queued"),
+        "no status in the queue": ("HDEL .statuses job:A", "status ENQ"),
+        "a malformed status": ("HSET .statuses job:A ENQ", "status ENQ"),
+        "a wrong status": ("HSET .statuses job:A STP:1", "status ENQ"),
+        "a malformed streak": ("HSET .streaks job:A often", "its streak removed"),
+        "a malformed failure": ("HSET .failures job:A 'it broke'", "its failure removed"),
+        "a malformed count": ("HSET .skipped missed:job:A many", "its missed removed"),
+        "a tombstone and no list": (
+            "DEL .work-A; SADD .tombstones-work-A job:A other:A",
+            "put into the queue 'work-A', without a tombstone in the queue 'work-A'",
+        ),
+        "a lease of a job in a queue": ("ZADD .leases inf job:A", "the tag 'job:A': it has a lease"),
+        "a list of a job in a queue": ("HSET .batches tag job:A", "it has a list of jobs, but no run"),
+        "the set of queues": ("DEL .queues", "it is there again"),
+        "the set of queues, and the records": ("DEL .queues .queued", "recorded as queued"),
+        "schedules that expire": ("EXPIRE .schedules 100", "repaired: not any more"),
+    },
+    ("CONTINUE", 1): {"CONTINUE gone from its queue": ("DEL .work-A .queued", "put into the queue 'work-A'")},
+    ("AT:{later}", 1): {"AT gone from the timeline": ("DEL .timeline", "put on the timeline")},
+    ("AT:{past}", 1): {"AT gone from its queue": ("DEL .work-A .queued", "put into the queue 'work-A'")},
+    ("EVERY:2h", 1): {"a schedule alone, for later": ("DEL .timeline .statuses", "put on the timeline")},
+    ("STOP", 0): {
+        "stopped, without a status": ("DEL .statuses", "status STP"),
+        "stopped, but queued by its status": ("HSET .statuses job:A ENQ:1", "status STP"),
+        "stopped and in the list": ("LPUSH .work-A job:A; SADD .queues work-A", "taken out of the queue"),
+        "its failure unset": ("DEL .schedules .statuses; HSET .failures job:A {}", "failure removed"),
+        "its streak unset": ("DEL .schedules .statuses; HSET .streaks job:A '1 0'", "streak removed"),
+        "its counts unset": ("DEL .schedules .statuses; HSET .skipped missed:job:A 1", "skipped removed"),
+    },
+    ("EVERY:1h", 0): {"on the timeline unset": ("DEL .schedules", "taken off the timeline, its status removed")},
+    ("NOW", 0): {
+        "in the queue unset": ("DEL .schedules", "taken out of the queue 'work-A', its queued record removed"),
+        "in the list unset": ("DEL .schedules .statuses .queued", "taken out of the queue 'work-A'"),
+    },
 }
+KINDS = [pytest.param(*given, *kind, id=name) for given, kinds in DAMAGE.items() for name, kind in kinds.items()]
 
 
-def give(bike, commands, **names):
-    for command in commands:
-        bike.client.execute_command(*shlex.split(command.format(p=bike.store.keys.prefix, **names)))
+def give(bike, commands):
+    """Give commands; what begins with a dot is a key."""
+    for command in commands.split("; "):
+        words = (re.sub(r"^\.", f"{bike.prefix}-", word) for word in shlex.split(command))
+        bike.client.execute_command(*words)
 
 
 @pytest.mark.acceptance
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_of_each_kind_is_repaired(bike, kind):
-    schedule, commands, done, times = DAMAGE[kind]
+@pytest.mark.parametrize(("schedule", "times", "commands", "done"), KINDS)
+def test_damage_of_each_kind_is_repaired(bike, schedule, times, commands, done):
     now = clock(bike)
-    moments = {"later": now + 1000, "past": now - 1000}
-    assert bike.set("job:A", schedule.format(**moments), after=now - 2000)
-    give(bike, commands, **moments)
+    assert bike.set("job:A", schedule.format(later=now + 1000, past=now - 1000), after=now - 2000)
+    give(bike, commands.replace("{later}", str(now + 1000)))
     assert list(bike.fsck()) != []
     assert done in "\n".join(repaired(bike))
     assert runs_of(bike) == ["job:A"] * times
@@ -325,50 +280,41 @@ def test_damage_of_each_kind_is_repaired(bike, kind):
 NEEDS = "it has what its runs need"
 ANEW = "its running record made anew"
 OF_TAG = {
-    "no lease": (["ZREM {p}-leases tag"], "it has no lease: nobody would notice if its worker died"),
-    "a lease for ever": (["ZADD {p}-leases inf tag"], "its lease goes on after the deadline"),
-    "a lease of each job": (
-        ["ZADD {p}-leases 1 job:A", "ZADD {p}-leases inf job:A"],
-        "the tag 'job:A': it has a lease",
-    ),
-    "a lease of the job in place of that": (["DEL {p}-leases", "ZADD {p}-leases inf job:A"], "it has no lease"),
-    "no in-flight key": (["DEL {p}-inflight-tag"], "its in-flight key is gone before the deadline"),
-    "an in-flight key for ever": (["PERSIST {p}-inflight-tag"], "its in-flight key does not expire"),
-    "an in-flight key of another type": (
-        ["DEL {p}-inflight-tag", "SADD {p}-inflight-tag x"],
-        "its in-flight key is a set",
-    ),
-    "an in-flight key of another job": (["SET {p}-inflight-tag x:A EX 50"], "its in-flight key does not name 'job:A'"),
-    "an empty in-flight key": (["SET {p}-inflight-tag '' EX 50"], "its in-flight key does not name 'job:A'"),
-    "no list": (["HDEL {p}-batches tag"], "it does not list its run of 'job:A'"),
-    "no lists": (["DEL {p}-batches"], "it does not list its run of 'job:A'"),
-    "an empty list": (["HSET {p}-batches tag ''"], "it does not list its run of 'job:A'"),
-    "a list of nobody": (["HSET {p}-batches tag 'x y'"], "it lists 'x y', which is not in flight under it"),
-    "a list of another job": (["HSET {p}-batches tag '\nx:A\n'"], "it does not list its run of 'job:A'"),
-    "a list with a stray": (["APPEND_TO tag x:A"], "it lists 'x:A', which is not in flight under it"),
-    "a list with an idle job": (["APPEND_TO tag idle:A"], "it lists 'idle:A', which is not in flight under it"),
-    "a list that has the job twice": (["APPEND_TO tag job:A"], "it lists 'job:A' more than once"),
-    "no list, no lease": (["DEL {p}-batches {p}-leases"], "it has no lease"),
-    "the records alone": (["DEL {p}-batches {p}-leases {p}-inflight-tag"], "its in-flight key is gone"),
+    "no lease": ("ZREM .leases tag", "it has no lease: nobody would notice if its worker died"),
+    "a lease for ever": ("ZADD .leases inf tag", "its lease goes on after the deadline"),
+    "a lease of each job": ("ZADD .leases 1 job:A; ZADD .leases inf job:A", "the tag 'job:A': it has a lease"),
+    "a lease of the job in place of that": ("DEL .leases; ZADD .leases inf job:A", "it has no lease"),
+    "no in-flight key": ("DEL .inflight-tag", "its in-flight key is gone before the deadline"),
+    "an in-flight key for ever": ("PERSIST .inflight-tag", "its in-flight key does not expire"),
+    "an in-flight key of another type": ("DEL .inflight-tag; SADD .inflight-tag x", "its in-flight key is a set"),
+    "an in-flight key of another job": ("SET .inflight-tag x:A EX 50", "its in-flight key does not name 'job:A'"),
+    "an empty in-flight key": ("SET .inflight-tag '' EX 50", "its in-flight key does not name 'job:A'"),
+    "no list": ("HDEL .batches tag", "it does not list its run of 'job:A'"),
+    "no lists": ("DEL .batches", "it does not list its run of 'job:A'"),
+    "an empty list": ("HSET .batches tag ''", "it does not list its run of 'job:A'"),
+    "a list of nobody": ("HSET .batches tag 'x y'", "it lists 'x y', which is not in flight under it"),
+    "a list of another job": ("HSET .batches tag '\nx:A\n'", "it does not list its run of 'job:A'"),
+    "a list with a stray": ("APPEND_TO tag x:A", "it lists 'x:A', which is not in flight under it"),
+    "a list with an idle job": ("APPEND_TO tag idle:A", "it lists 'idle:A', which is not in flight under it"),
+    "a list that has the job twice": ("APPEND_TO tag job:A", "it lists 'job:A' more than once"),
+    "no list, no lease": ("DEL .batches .leases", "it has no lease"),
+    "the records alone": ("DEL .batches .leases .inflight-tag", "its in-flight key is gone"),
 }
 OF_RECORD = {
-    "no record": (["HDEL {p}-running job:A"], ANEW),
-    "no record, no lease": (["HDEL {p}-running job:A", "DEL {p}-leases"], ANEW),
-    "no record, no status": (["HDEL {p}-running job:A", "DEL {p}-statuses"], ANEW),
-    "no record, no list": (["HDEL {p}-running job:A", "DEL {p}-batches"], ANEW),
-    "no record, and an empty in-flight key": (["HDEL {p}-running job:A", "SET {p}-inflight-tag x EX 50"], ANEW),
-    "no records": (["DEL {p}-running"], ANEW),
-    "a malformed record": (["HSET {p}-running job:A 'x y'"], ANEW),
-    "a record that scripts can read": (["HSET {p}-running job:A 'tag 1.0 2.0 3.0 0 0 - work-A'"], ANEW),
-    "a record of a queue that cannot be": (
-        ["HSET {p}-running job:A 'tag 1.000000 2.000000 3.000000 0 0 - queues'"],
-        ANEW,
-    ),
-    "the key alone": (["DEL {p}-running {p}-statuses {p}-leases {p}-streaks {p}-batches"], ANEW),
-    "in its queue too": (["LPUSH {p}-work-A job:A"], "taken out of the queue 'work-A'"),
-    "on the timeline too": (["ZADD {p}-timeline 1 job:A"], "taken off the timeline"),
-    "a wrong status": (["HSET {p}-statuses job:A STP:1"], "status WRK"),
-    "a tombstone": (["SADD {p}-tombstones-work-A job:A"], "without a tombstone in the queue 'work-A'"),
+    "no record": ("HDEL .running job:A", ANEW),
+    "no record, no lease": ("HDEL .running job:A; DEL .leases", ANEW),
+    "no record, no status": ("HDEL .running job:A; DEL .statuses", ANEW),
+    "no record, no list": ("HDEL .running job:A; DEL .batches", ANEW),
+    "no record, and an empty in-flight key": ("HDEL .running job:A; SET .inflight-tag x EX 50", ANEW),
+    "no records": ("DEL .running", ANEW),
+    "a malformed record": ("HSET .running job:A 'x y'", ANEW),
+    "a record that scripts can read": ("HSET .running job:A 'tag 1.0 2.0 3.0 0 0 - work-A'", ANEW),
+    "a record of a queue that cannot be": ("HSET .running job:A 'tag 1.000000 2.000000 3.000000 0 0 - queues'", ANEW),
+    "the key alone": ("DEL .running .statuses .leases .streaks .batches", ANEW),
+    "in its queue too": ("LPUSH .work-A job:A", "taken out of the queue 'work-A'"),
+    "on the timeline too": ("ZADD .timeline 1 job:A", "taken off the timeline"),
+    "a wrong status": ("HSET .statuses job:A STP:1", "status WRK"),
+    "a tombstone": ("SADD .tombstones-work-A job:A", "without a tombstone in the queue 'work-A'"),
 }
 IN_FLIGHT = OF_TAG | OF_RECORD
 OTHERS = {"alone": [], "first of three": ["two:A", "three:A"]}
@@ -393,14 +339,13 @@ def flights(bike, others, timeout=100.0):
     return runs
 
 
-def damage(bike, commands):
-    keys = bike.store.keys
-    for command in commands:
-        if command.startswith("APPEND_TO "):
-            _, tag, jobid = command.split()
-            bike.client.hset(keys.batches, tag, bike.client.hget(keys.batches, tag).decode() + f"\n{jobid}\n")
-        else:
-            give(bike, [command])
+def damage(bike, command):
+    if command.startswith("APPEND_TO "):
+        _, tag, jobid = command.split()
+        batches = bike.store.keys.batches
+        bike.client.hset(batches, tag, bike.client.hget(batches, tag).decode() + f"\n{jobid}\n")
+    else:
+        give(bike, command)
     assert list(bike.fsck()) != []
 
 
@@ -612,38 +557,29 @@ def every_whole_record_goes_on(bike, records, tags):
 def test_a_run_past_its_deadline_is_left_to_the_dispatcher(bike):
     run = flight(bike, timeout=0.01)
     wait_until(lambda: clock(bike) > run.deadline)
-    give(bike, ["SET {p}-inflight-tag other", "DEL {p}-leases"])
+    give(bike, "SET .inflight-tag other; DEL .leases")
     repaired(bike)
     state = state_of(bike)
     assert (state.inflight_ms, state.lease) == (-2, run.deadline + GRACE)
 
 
-def test_a_run_that_waits_in_a_queue_beside_the_one_in_flight_is_owed(bike):
+@pytest.mark.parametrize("is_the_same", [True, False])
+def test_a_run_that_waits_in_a_queue_beside_the_one_in_flight_is_owed_unless_it_is_the_same(bike, is_the_same):
     run = flight(bike)
-    queued = f"{clock(bike):.6f} {QUEUE}"
-    bike.client.lpush(bike.store.keys.queue(QUEUE), "job:A")
-    bike.client.hset(bike.store.keys.queued, "job:A", queued)
+    due = f"{run.due if is_the_same else clock(bike):.6f}"
+    give(bike, f"LPUSH .work-A job:A; HSET .queued job:A '{due} {QUEUE}'")
     repaired(bike)
-    assert state_of(bike).run.next == f"due:{queued.split()[0]}"
-    assert end(bike.store, run, Placement("next", clock(bike) + 100), clock(bike))[:2] == ("ok", "queue")
-    assert bike.work_one() == "job:A"
-    assert bike.work_one() is None
-
-
-def test_the_same_run_in_the_queue_and_in_flight_is_one(bike):
-    run = flight(bike)
-    bike.client.lpush(bike.store.keys.queue(QUEUE), "job:A")
-    bike.client.hset(bike.store.keys.queued, "job:A", f"{run.due:.6f} {QUEUE}")
-    repaired(bike)
-    assert bike.store.runs.end(run, Placement("next", clock(bike) + 100))[:2] == ("ok", "timeline")
-    assert bike.work_one() is None
+    assert state_of(bike).run.next == ("-" if is_the_same else f"due:{due}")
+    word = "timeline" if is_the_same else "queue"
+    assert end(bike.store, run, Placement("next", clock(bike) + 100), clock(bike))[:2] == ("ok", word)
+    assert drained(bike) == ([] if is_the_same else ["job:A"])
 
 
 def test_what_was_set_during_a_run_stays_set(bike):
     run = flight(bike)
     due = clock(bike) + 1000
     bike.set("job:A", f"AT:{due:.0f}")
-    give(bike, ["DEL {p}-running"])
+    give(bike, "DEL .running")
     repaired(bike)
     assert state_of(bike).timeline == float(f"{due:.0f}")
     assert end(bike.store, run, Placement("stop"), clock(bike))[:2] == ("ok", "timeline")
@@ -653,7 +589,7 @@ def test_what_was_set_during_a_run_stays_set(bike):
 def test_the_run_of_an_unset_job_completes(bike):
     run = flight(bike)
     bike.unset("job:A")
-    give(bike, ["HSET {p}-statuses job:A WRK:1", "HSET {p}-streaks job:A '1 0'"])
+    give(bike, "HSET .statuses job:A WRK:1; HSET .streaks job:A '1 0'")
     repaired(bike)
     assert bike.store.runs.heartbeat([run]) == ["ok"]
     assert bike.store.runs.end(run, Placement("next"))[:2] == ("ok", "unset")
@@ -666,31 +602,24 @@ def test_the_run_of_an_unset_job_completes(bike):
 @pytest.mark.parametrize("event", ["STP", "DIE", "BAD"])
 def test_a_job_that_was_stopped_stays_so(bike, event):
     bike.set("job:A", "EVERY:1h")
-    give(bike, ["DEL {p}-timeline", "HSET {p}-statuses job:A " + event + ":1", "ZADD {p}-leases 1 job:A"])
+    give(bike, f"DEL .timeline; HSET .statuses job:A {event}:1; ZADD .leases 1 job:A")
     repaired(bike)
     assert state_of(bike).status == f"{event}:1"
     assert runs_of(bike) == []
 
 
-def test_an_occurrence_that_came_due_while_it_was_nowhere_is_run_at_once(bike):
+# Due at -550; -450 to -50 were missed.
+@pytest.mark.parametrize(("catchup", "missed", "ran"), [("last", 5, ["job:A"]), ("none", 6, [])])
+def test_what_came_due_while_it_was_nowhere_is_for_catchup(server_url, client, prefix, catchup, missed, ran):
+    bike = Redbike(Once("A"), prefix, server_url, catchup=catchup)
     now = clock(bike)
     bike.set("job:A", f"EVERY:100@{now - 1050:.0f}")
-    give(bike, ["DEL {p}-timeline", f"HSET {{p}}-statuses job:A TML:{now - 620:.0f}"])
+    give(bike, f"DEL .timeline; HSET .statuses job:A TML:{now - 620:.0f}")
     bike.store.timeline.advance(now)
-    repaired(bike)
-    assert bike.work_one() == "job:A"
-    assert bike.work_one() is None
-    # Due at -550; -450 to -50 were missed.
-    assert state_of(bike).skipped == {"missed": 5}
-
-
-def test_missed_occurrences_are_counted_and_not_run_if_that_is_the_policy(server_url, client, prefix):
-    bike = Redbike(Once("A"), prefix, server_url, catchup="none")
-    now = clock(bike)
-    bike.set("job:A", f"EVERY:100@{now - 1050:.0f}")
-    give(bike, ["DEL {p}-timeline", f"HSET {{p}}-statuses job:A TML:{now - 620:.0f}"])
-    assert "6 occurrences counted as missed" in repaired(bike)[0]
-    assert state_of(bike).skipped == {"missed": 6}
+    [line] = repaired(bike)
+    assert ("6 occurrences counted as missed" in line) == (catchup == "none")
+    assert drained(bike) == ran
+    assert state_of(bike).skipped == {"missed": missed}
     assert runs_of(bike) == ["job:A"]
 
 
@@ -699,7 +628,7 @@ def test_a_job_that_waited_to_be_tried_again_is(bike):
     bike.set("job:A", f"AT:{now - 100:.0f}", after=now - 200)
     run = take_one(bike.store, [(QUEUE, 100.0)], "tag")
     bike.store.runs.end(run, Placement("due", "+50", streak=f"1 0 1 {run.due:.6f} -"))
-    give(bike, ["DEL {p}-timeline"])
+    give(bike, "DEL .timeline")
     repaired(bike)
     again = take_one(bike.store, [(QUEUE, 100.0)], "again")
     assert (again.due, again.attempt) == (run.due, 2)
@@ -724,7 +653,7 @@ def test_a_job_without_a_queue_waits_on_the_timeline(server_url, client, prefix)
     bike = Redbike(Fussy("A"), prefix, server_url)
     bike.set("job:A", "NOW")
     bike.worker.worked.append("broken")
-    give(bike, ["DEL {p}-work-A {p}-queued"])
+    give(bike, "DEL .work-A .queued")
     repaired(bike)
     assert state_of(bike).timeline is not None
 
@@ -732,8 +661,8 @@ def test_a_job_without_a_queue_waits_on_the_timeline(server_url, client, prefix)
 def test_what_cannot_be_repaired_is_said_and_the_rest_is_repaired(bike):
     bike.set("job:A", "NOW")
     bike.set("lost:A", "NOW")
-    give(bike, ["HSET {p}-schedules job:A nonsense lost:A nonsense", "LPUSH {p}-work-A job:A", "SET {p}-mine x"])
-    give(bike, ["LREM {p}-work-A 0 lost:A", "HDEL {p}-queued lost:A"])
+    give(bike, "HSET .schedules job:A nonsense lost:A nonsense; LPUSH .work-A job:A; SET .mine x")
+    give(bike, "LREM .work-A 0 lost:A; HDEL .queued lost:A")
     lines = dict(line.split(":A'" if ":A'" in line else "'", 1) for line, well in bike.repair() if not well)
     assert "left in the queue 'work-A' once -- not repaired: its schedule cannot be read" in lines["'job"]
     assert "repaired:" not in lines["'lost"].replace("not repaired: its status is ENQ", "")
@@ -743,13 +672,13 @@ def test_what_cannot_be_repaired_is_said_and_the_rest_is_repaired(bike):
 
 def test_a_key_of_another_type_is_named_and_nothing_is_touched(bike):
     bike.set("job:A", "NOW")
-    give(bike, ["DEL {p}-timeline {p}-queued", "SET {p}-timeline x"])
+    give(bike, "DEL .timeline .queued; SET .timeline x")
     before = dump(bike.store)
     [(line, well)] = bike.repair()
     assert line == f"the key '{bike.store.keys.timeline}' is a string, not a zset: nothing can be said of the jobs"
     assert (well, dump(bike.store)) == (False, before)
     assert list(bike.fsck()) == [line]
-    give(bike, ["DEL {p}-timeline"])
+    give(bike, "DEL .timeline")
     repaired(bike)
     assert runs_of(bike) == ["job:A"]
 
@@ -768,7 +697,7 @@ def test_queues_that_an_older_version_filled_are_known_again(bike):
 
 def test_a_repair_is_committed_only_if_nothing_has_changed(bike):
     bike.set("job:A", "NOW")
-    give(bike, ["DEL {p}-work-A"])
+    give(bike, "DEL .work-A")
     found = state_of(bike)
     wanted = Correction(bike.store, 0.0, bike._setter.compute_first_due).apply(found)
     assert bike.store.upkeep.repair([(found, wanted)])[0] is True
@@ -783,13 +712,12 @@ def test_a_repair_is_committed_only_if_nothing_has_changed(bike):
 
 def test_a_repair_is_not_committed_if_a_tombstone_has_changed(bike):
     bike.set("job:A", "NOW")
-    give(bike, ["DEL {p}-statuses"])
+    give(bike, "DEL .statuses")
     found = state_of(bike)
     wanted = dataclasses.replace(found, status="ENQ:1", entries={QUEUE: 0})
     for command in ("SADD", "SREM"):
-        give(bike, [f"{command} {{p}}-tombstones-work-A job:A"])
-        done = bike.store.upkeep.repair([(found, wanted)])
-        assert done == [command == "SREM"]
+        give(bike, f"{command} .tombstones-work-A job:A")
+        assert bike.store.upkeep.repair([(found, wanted)]) == [command == "SREM"]
 
 
 def test_an_entry_becomes_no_tombstone_and_a_tombstone_no_entry(bike):
@@ -797,7 +725,7 @@ def test_an_entry_becomes_no_tombstone_and_a_tombstone_no_entry(bike):
     bike.set("job:A", "NOW")
     bike.set("gone:A", "NOW")
     bike.unset("gone:A")
-    give(bike, ["LPUSH {p}-work-A job:A gone:A", "SADD {p}-tombstones-work-A job:A"])
+    give(bike, "LPUSH .work-A job:A gone:A; SADD .tombstones-work-A job:A")
     repaired(bike)
     keys = bike.store.keys
     assert sorted(bike.client.lrange(keys.queue(QUEUE), 0, -1)) == [b"gone:A", b"job:A"]
@@ -807,10 +735,10 @@ def test_an_entry_becomes_no_tombstone_and_a_tombstone_no_entry(bike):
 
 def test_an_entry_that_is_gone_meanwhile_is_not_recorded(bike):
     bike.set("job:A", "NOW")
-    give(bike, ["DEL {p}-queued"])
+    give(bike, "DEL .queued")
     found = state_of(bike)
     wanted = Correction(bike.store, 0.0, bike._setter.compute_first_due).apply(found)
-    give(bike, ["DEL {p}-work-A"])
+    give(bike, "DEL .work-A")
     assert bike.store.upkeep.repair([(found, wanted)]) == [False]
     repaired(bike)
     assert runs_of(bike) == ["job:A"]
@@ -819,7 +747,7 @@ def test_an_entry_that_is_gone_meanwhile_is_not_recorded(bike):
 def test_of_several_entries_the_oldest_keeps_its_turn(bike):
     bike.set("job:A", "NOW")
     bike.set("other:A", "NOW")
-    give(bike, ["LPUSH {p}-work-A job:A"])
+    give(bike, "LPUSH .work-A job:A")
     repaired(bike)
     assert [bike.work_one(), bike.work_one(), bike.work_one()] == ["job:A", "other:A", None]
 
@@ -828,7 +756,7 @@ def test_nothing_is_left_of_the_failure_of_an_unset_job(bike):
     bike.set("job:A", "NOW")
     run = take_one(bike.store, [(QUEUE, 100.0)], "tag")
     bike.store.runs.end(run, Placement("die", failure={"error": "it broke"}))
-    give(bike, ["DEL {p}-schedules"])
+    give(bike, "DEL .schedules")
     repaired(bike)
     for _ in bike.store.archiver.archive():
         pass
@@ -841,7 +769,7 @@ def test_nothing_is_left_of_the_failure_of_an_unset_job(bike):
 def test_an_idle_dispatcher_and_an_idle_worker_are_woken(bike):
     bike.set("job:A", "NOW")
     bike.set("later:A", "EVERY:1h")
-    give(bike, ["DEL {p}-work-A {p}-timeline {p}-wakeup {p}-wake-work-A"])
+    give(bike, "DEL .work-A .timeline .wakeup .wake-work-A")
     repaired(bike)
     assert bike.client.llen(bike.store.keys.wakeup) == 1
     assert bike.client.llen(bike.store.keys.wake(QUEUE)) == 1
