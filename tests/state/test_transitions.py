@@ -15,6 +15,7 @@ from redbike.running.resuming import resume
 from redbike.serving.connection import aim_at, connect
 from redbike.state.entries import pack_entry, read_entry
 from redbike.state.history import pack_run
+from redbike.state.inspected import JobState
 from redbike.state.jobs import JobToSet
 from redbike.state.keys import TELLS
 from redbike.state.rewinds import Rewind
@@ -52,6 +53,10 @@ PAST = pack_run(START, 1.0, 2.0, Outcome.OK, 1, "")
 ME = "me@here"
 
 Verb = Callable[[Store, Run], Any]
+
+
+def inspect(store: Store) -> JobState:
+    return store.questions.inspect([JOB])[0]
 
 
 def due_jobs(store: Store) -> list[tuple[str, str, str]]:
@@ -278,7 +283,7 @@ def test_each_verb_does_all_that_it_can_do_on_a_cluster(store, sent):
 
 def move(store: Store, sent: list[Call], state: str, verb: str, expected: str) -> None:
     with cell(store, state, verb) as run:
-        before, untouched = place(store.questions.inspect([JOB])[0]), dump(store)
+        before, untouched = place(inspect(store)), dump(store)
         sent.clear()
         if expected == "!":
             with pytest.raises(NoSuchJob):
@@ -286,8 +291,7 @@ def move(store: Store, sent: list[Call], state: str, verb: str, expected: str) -
             assert dump(store) == untouched
             return
         VERBS[verb](store, run)
-        after = store.questions.inspect([JOB])[0]
-        assert place(after) == (before if expected == "=" else expected)
+        assert place(inspect(store)) == (before if expected == "=" else expected)
         settled = dump(store)
         assert settled == untouched or list_problems(store) == []
 
@@ -398,33 +402,19 @@ def restore_all(store: Store, kept: dict[str, bytes], wrong: str) -> None:
         pipeline.execute()
 
 
-def test_a_take_that_is_repeated_gives_the_same_run(store):
-    STATES["queue"](store)
-    set_job(store.at(START), "second:A", OLD, START)
-    first = take(store, "mine")
-    again = take(store, "mine", repeated=True)
-    assert again == first
-    assert take(store, "other").jobid == "second:A"
-
-
-def test_a_run_carries_everything_that_its_worker_needs(store):
+def test_a_run_carries_everything_that_its_worker_needs_also_if_it_is_taken_again(store, client):
     set_job(store.at(START), JOB, OLD, DUE - 100)
-    run = take(store, "mine", now=NOW)
-    assert run == Run(JOB, DUE - 100, "mine", NOW, NOW + TIMEOUT, 0, 0, OLD, QUEUE)
+    set_job(store.at(START), "second:A", OLD, START)
+    run = take(store, "mine")
+    assert run == Run(JOB, DUE - 100, "mine", START, START + TIMEOUT, 0, 0, OLD, QUEUE)
     assert run.attempt == 1
-
-
-def test_the_inflight_key_names_its_jobs_and_expires_at_the_deadline(store, client):
-    run = STATES["flight"](store)
+    assert take(store, "mine", repeated=True) == run
+    assert take(store, "other").jobid == "second:A"
     key = store.keys.inflight(run.tag)
     assert client.get(key).split() == [JOB.encode()]
     assert TIMEOUT * 1000 - 5000 < client.pttl(key) <= TIMEOUT * 1000
-
-
-def test_a_run_whose_inflight_key_is_gone_is_over(store, client):
-    run = STATES["flight"](store)
-    client.delete(store.keys.inflight(run.tag))
-    assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("overrun", "")
+    client.delete(key)
+    assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("overrun", ""), "without it the run is over"
 
 
 def test_a_live_run_is_not_taken_for_lost(store):
@@ -439,28 +429,19 @@ def test_a_live_run_is_not_taken_for_lost(store):
 
 def test_no_heartbeat_carries_a_run_past_its_deadline(store):
     run = STATES["flight"](store)
-    assert store.at(START + TIMEOUT - 0.001).runs.heartbeat([run]) == ["ok"]
-    assert store.questions.inspect([JOB])[0].lease == START + TIMEOUT + GRACE
-    assert store.at(START + TIMEOUT).runs.heartbeat([run]) == ["overrun"]
-    assert store.questions.inspect([JOB])[0].lease == START + TIMEOUT + GRACE
+    for now, word in ((START + TIMEOUT - 0.001, "ok"), (START + TIMEOUT, "overrun")):
+        assert store.at(now).runs.heartbeat([run]) == [word]
+        assert inspect(store).lease == START + TIMEOUT + GRACE
 
 
 def test_a_place_computed_from_an_old_schedule_is_refused(store):
     run = STATES["flight"](store)
     set_job(store.at(NOW), JOB, NEW, START)
-    assert store.at(NOW).runs.end(run, Placement("next", LATER))[:2] == ("changed", NEW)
-    assert store.at(NOW).runs.end(run, Placement("stop"))[:2] == ("changed", NEW)
-    assert place(store.questions.inspect([JOB])[0]) == "flight+missed"
-
-
-def test_a_place_computed_from_a_schedule_that_was_set_anew_since_is_refused(store):
-    run = STATES["flight"](store)
-    set_job(store.at(NOW), JOB, NEW, LATER)
     first = store.at(NOW).runs.end(run, Placement("next", LATER))
-    assert first.word == "changed"
-    set_job(store.at(NOW), JOB, "EVERY:9@0.0", LATER)
-    run = replace(run, schedule=first.detail)
-    again = store.at(NOW).runs.end(run, Placement("next", LATER, left=first.left))
+    assert first[:2] == store.at(NOW).runs.end(run, Placement("stop"))[:2] == ("changed", NEW)
+    assert place(inspect(store)) == "flight+missed"
+    set_job(store.at(NOW), JOB, "EVERY:9@0.0", START)
+    again = store.at(NOW).runs.end(replace(run, schedule=first.detail), Placement("next", LATER, left=first.left))
     assert again == ("changed", "EVERY:9@0.0", first.left, "")
 
 
@@ -469,7 +450,7 @@ def test_a_schedule_set_during_the_run_counts_and_not_how_the_run_ends(store):
     store.jobs.unset(JOB)
     set_job(store.at(NOW), JOB, OLD, LATER)
     assert end(store, run, Placement("unset"), now=NOW)[:2] == ("ok", "timeline")
-    assert store.questions.inspect([JOB])[0].schedule == OLD
+    assert inspect(store).schedule == OLD
 
 
 @pytest.mark.parametrize(
@@ -483,11 +464,19 @@ def test_a_schedule_set_during_the_run_counts_and_not_how_the_run_ends(store):
         ("flight", "cancel", "cancelled"),
     ],
 )
-def test_an_occurrence_that_is_not_run_is_counted(store, state, verb, reason):
-    run = STATES[state](store)
-    VERBS[verb](store, run or NOBODY)
-    assert store.questions.inspect([JOB])[0].skipped == {reason: 1}
-    assert store.counts.read()[f"skipped:{reason}:"] == 1
+def test_an_occurrence_that_is_not_run_is_counted_and_a_count_that_is_none_changes_nothing(
+    store, client, state, verb, reason
+):
+    with cell(store, state, verb) as run:
+        VERBS[verb](store, run)
+        assert inspect(store).skipped == {reason: 1}
+        assert store.counts.read()[f"skipped:{reason}:"] == 1
+    with cell(store, state, verb) as run:
+        client.hset(store.keys.skipped, f"{reason}:{JOB}", "many")
+        before = dump(store)
+        with pytest.raises(ServerError):
+            VERBS[verb](store, run)
+        assert dump(store) == before
 
 
 def test_a_queue_whose_turn_it_is_not_is_left_alone(store, client):
@@ -513,7 +502,7 @@ def test_a_job_without_a_queue_does_not_hold_up_the_others(store):
     STATES["timeline"](store)
     set_job(store.at(START), "other:A", OLD, DUE)
     assert dispatch(store.at(NOW), [(JOB, "1050", ""), ("other:A", "1050", QUEUE)]) == 1
-    assert place(store.questions.inspect([JOB])[0]) == "timeline"
+    assert place(inspect(store)) == "timeline"
     assert list_problems(store) == []
     # It is tried again a little later, for its own due time.
     assert dispatch(store.at(NOW), due_jobs(store)) == 0
@@ -522,22 +511,22 @@ def test_a_job_without_a_queue_does_not_hold_up_the_others(store):
     assert runs == {JOB: DUE, "other:A": DUE}
 
 
-def test_entries_of_an_older_version_are_adopted_once(store, client):
+def test_entries_of_an_older_version_are_adopted_once_and_those_of_no_job_thrown_away(store, client):
     # redbike 0.13.1 pushed ids without a record of them.
     client.hset(store.keys.schedules, JOB, "CONTINUE")
-    client.hset(store.keys.statuses, JOB, "ENQ:1381720578")
-    client.lpush(store.keys.queue(QUEUE), JOB, JOB, "gone:A")
+    client.hset(store.keys.statuses, mapping={JOB: "ENQ:1381720578", "nobody:A": "ENQ:1381720578"})
+    client.lpush(store.keys.queue(QUEUE), JOB, JOB, "gone:A", "nobody:A")
     run = take(store, "mine", now=NOW)
     assert (run.jobid, run.due) == (JOB, NOW)
     assert take(store, "other", now=NOW) == "empty"
-    assert place(store.questions.inspect([JOB])[0]) == "flight"
+    assert [place(state) for state in store.questions.inspect([JOB, "nobody:A"])] == ["flight", "nothing"]
 
 
 def test_an_entry_that_is_adopted_is_the_run_for_which_the_job_was_on_the_timeline(store, client):
     STATES["timeline"](store)
     client.lpush(store.keys.queue(QUEUE), JOB)
     assert take(store).jobid == JOB
-    assert place(store.questions.inspect([JOB])[0]) == "flight"
+    assert place(inspect(store)) == "flight"
 
 
 def test_a_queue_full_of_ids_that_are_gone_is_worked_off_in_bounded_steps(store, client):
@@ -546,33 +535,16 @@ def test_a_queue_full_of_ids_that_are_gone_is_worked_off_in_bounded_steps(store,
     assert take(store, "mine", now=NOW).jobid == JOB
 
 
-def test_a_job_waiting_under_another_queue_name_is_found(client, prefix):
+@pytest.mark.parametrize(("verb", "expected"), [("set later", "timeline"), ("set stop", "STP"), ("unset", "nothing")])
+def test_a_job_that_waits_under_another_queue_name_is_found_and_its_entry_left_there(client, prefix, verb, expected):
     STATES["queue"](Store(client, prefix, lambda jobid: "elsewhere"))
     store = Store(client, prefix, queue_for)
-    assert place(store.questions.inspect([JOB])[0]) == "queue"
-    set_job(store.at(NOW), JOB, NEW, LATER)
-    assert place(store.questions.inspect([JOB])[0]) == "timeline"
-    STATES["queue"](Store(client, f"{prefix}b", lambda jobid: "elsewhere"))
-    other = Store(client, f"{prefix}b", queue_for)
-    other.jobs.unset(JOB)
-    assert place(other.questions.inspect([JOB])[0]) == "nothing"
-    assert take(other, "mine", queues=[("elsewhere", TIMEOUT)], now=NOW) == "empty"
-
-
-@pytest.mark.parametrize("verb", ["set later", "set stop", "unset"])
-def test_what_is_withdrawn_from_another_queue_is_left_there(client, prefix, verb):
-    STATES["queue"](Store(client, prefix, lambda jobid: "elsewhere"))
-    store = Store(client, prefix, queue_for)
+    assert place(inspect(store)) == "queue"
     VERBS[verb](store, NOBODY)
+    assert place(inspect(store)) == expected
     assert store.questions.inspect([JOB], {JOB: ["elsewhere", QUEUE]})[0].tombstones == {"elsewhere"}
     assert list_problems(store) == []
-
-
-def test_nothing_is_left_of_an_id_that_nobody_knows(store, client):
-    client.hset(store.keys.statuses, JOB, "ENQ:1381720578")
-    client.lpush(store.keys.queue(QUEUE), JOB)
-    assert take(store) == "empty"
-    assert place(store.questions.inspect([JOB])[0]) == "nothing"
+    assert take(store, "mine", queues=[("elsewhere", TIMEOUT)], now=NOW) == "empty"
 
 
 def test_a_halt_is_seen_by_those_that_were_there_before_it(store):
@@ -591,22 +563,13 @@ def test_failures_are_bounded_and_the_oldest_go_first(client, prefix):
         run = take(store, f"t{n}", now=NOW + n)
         store.at(NOW + n).runs.end(run, Placement("die", failure={"jobid": jobid}))
         assert client.hlen(store.keys.failures) == client.zcard(store.keys.failure_times) == min(n + 1, 3)
-    assert [failure["jobid"] for failure in store.questions.list_failures()] == ["2:A", "3:A", "4:A"]
+    assert list_failures(store) == ["2:A", "3:A", "4:A"]
 
 
 def test_requests_that_are_remembered_are_bounded(client, store):
     client.zadd(store.keys.requests, {f"r{n}": n for n in range(10_500)})
     STATES["queue"](store)
     assert client.zcard(store.keys.requests) == 10_000
-
-
-def test_a_count_that_is_none_leaves_no_half_of_a_change(store, client):
-    STATES["queue"](store)
-    client.hset(store.keys.skipped, f"cancelled:{JOB}", "many")
-    before = dump(store)
-    with pytest.raises(ServerError):
-        cancel_jobs(store.at(NOW), [JOB], Settings())
-    assert dump(store) == before
 
 
 def test_a_job_whose_first_occurrence_has_passed_on_the_way_is_not_set(store):
@@ -618,25 +581,21 @@ def test_a_job_whose_first_occurrence_has_passed_on_the_way_is_not_set(store):
 
 
 @pytest.mark.timeout(20)
-def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client):
-    STATES["queue"](store)
-    client.hset(store.keys.queued, JOB, "garbage")
-    set_job(store.at(NOW), JOB, NEW, LATER)
-    assert store.questions.inspect([JOB])[0].timeline == LATER
-    client.hset(store.keys.queued, JOB, "garbage")
-    store.jobs.unset(JOB)
-    assert place(store.questions.inspect([JOB])[0]) == "nothing"
-
-
 @pytest.mark.parametrize("record", ["garbage", "soon work-A", "1050", "", " "])
-def test_a_job_with_a_damaged_record_of_its_queue_is_taken_all_the_same(store, client, record):
+def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client, record):
     STATES["queue"](store)
-    client.hset(store.keys.queued, JOB, record)
-    client.hset(store.keys.streaks, JOB, record)
+    for key in (store.keys.queued, store.keys.streaks):
+        client.hset(key, JOB, record)
     run = take(store, "other", now=NOW)
     assert (run.jobid, run.due, run.failures, run.losses) == (JOB, NOW, 0, 0)
     assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("ok", "timeline")
     assert list_problems(store) == []
+    client.hset(store.keys.queued, JOB, record)
+    set_job(store.at(NOW), JOB, NEW, LATER)
+    assert inspect(store).timeline == LATER
+    client.hset(store.keys.queued, JOB, record)
+    store.jobs.unset(JOB)
+    assert place(inspect(store)) == "nothing"
 
 
 @pytest.mark.timeout(20)
@@ -648,7 +607,7 @@ def test_a_damaged_record_of_a_run_holds_nobody_up(store, client, record):
     set_job(store.at(NOW), JOB, NEW, LATER)
     run_job(store.at(NOW), JOB)
     store.jobs.unset(JOB)
-    assert store.questions.inspect([JOB])[0].schedule is None
+    assert inspect(store).schedule is None
 
 
 @pytest.mark.parametrize("why", ["", "overrun", "lost"])
@@ -660,8 +619,7 @@ def test_a_tag_that_is_not_the_runs_any_more_changes_nothing(store, why):
     untouched = dump(store)
     for how in ("next", "stop", "die", "unset"):
         assert end(store, old, Placement(how, LATER, why), now=NOW + 2 * TIMEOUT)[:2] == ("stale", "")
-    assert store.at(NOW).runs.heartbeat([old]) == ["stale"]
-    assert store.at(NOW).runs.release([old]) == ["stale"]
+    assert store.at(NOW).runs.heartbeat([old]) == store.at(NOW).runs.release([old]) == ["stale"]
     assert dump(store) == untouched
 
 
@@ -676,19 +634,7 @@ def test_a_request_that_comes_once_more_after_its_run_starts_no_other(store, sen
     assert dump(store) == settled
 
 
-def test_an_explicit_run_of_what_is_overdue_runs_that_so_that_what_came_since_is_counted(store):
-    STATES["timeline"](store)
-    run_job(store.at(NOW), JOB)
-    assert store.questions.inspect([JOB])[0].queued == f"1050.000000 {QUEUE}"
-
-
-@pytest.mark.parametrize("why", ["lost", "overrun"])
-def test_a_run_that_happens_again_is_also_the_one_that_was_asked_for(store, why):
-    """It keeps its due time, from which what came due since is counted."""
-    run = STATES["flight"](store)
-    run_job(store.at(NOW), JOB)
-    assert end(store, run, Placement("due", run.due, why), now=START + max(LEASE, TIMEOUT))[:2] == ("ok", "queue")
-    assert store.questions.inspect([JOB])[0].queued == f"{run.due:.6f} {QUEUE}"
+# A job that is set again
 
 
 @pytest.mark.parametrize("state", ["timeline", "queue", "flight", "waiting_to_retry"])
@@ -704,9 +650,9 @@ def test_a_job_that_is_set_again_unchanged_is_not_touched(store, state):
 @pytest.mark.parametrize("verb", ["set later", "set now", "set again"])
 def test_a_job_that_is_set_anew_is_not_tried_again(store, verb):
     STATES["waiting_to_retry"](store)
-    assert store.questions.inspect([JOB])[0].streak
+    assert inspect(store).streak
     VERBS[verb](store, NOBODY)
-    assert store.questions.inspect([JOB])[0].streak == ""
+    assert inspect(store).streak == ""
 
 
 def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
@@ -715,7 +661,7 @@ def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
     set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True, rests=True))
     assert dump(store) == settled
     set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True))
-    assert place(store.questions.inspect([JOB])[0]) == "timeline"
+    assert place(inspect(store)) == "timeline"
 
 
 @pytest.mark.parametrize(
@@ -724,35 +670,48 @@ def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
 def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span):
     STATES["timeline"](store)
     set_one(store.at(NOW), JobToSet(JOB, text, LATER, False, QUEUE, keeps=True, anchor_span=span))
-    state = store.questions.inspect([JOB])[0]
-    assert (state.schedule, state.timeline) == (text, LATER)
+    assert (inspect(store).schedule, inspect(store).timeline) == (text, LATER)
 
 
 @pytest.mark.parametrize("text", ["NOW", f"AT:{START}"])
 @pytest.mark.parametrize(
-    "outcome",
+    ("placed", "why", "after", "kept"),
     [
-        Placement("next"),
-        Placement("die"),
-        Placement("stop"),
-        Placement("die", why="lost"),
-        Placement("die", why="overrun"),
+        ("next", "", 1, "STOP"),
+        ("stop", "", 1, "STOP"),
+        ("die", "", 1, "STOP"),
+        ("die", "lost", LEASE, "STOP"),
+        ("die", "overrun", TIMEOUT, "STOP"),
+        ("due", "", 1, None),
+        ("next+", "", 1, None),
     ],
 )
-def test_a_one_off_whose_run_has_ended_is_stored_as_stop(store, text, outcome):
+def test_a_one_off_is_stored_as_stop_when_its_last_run_has_ended(store, text, placed, why, after, kept):
     set_job(store.at(START), JOB, text, START, once=True)
     run = take(store, "mine")
-    assert store.questions.inspect([JOB])[0].schedule == text, "while it runs it keeps its text"
-    late = {"lost": LEASE, "overrun": TIMEOUT}.get(outcome.why, 1)
-    assert end(store, run, outcome, now=START + late)[:2] == ("ok", "stopped")
-    assert store.questions.inspect([JOB])[0].schedule == "STOP"
+    assert inspect(store).schedule == text, "while it runs it keeps its text"
+    outcome = Placement(placed.rstrip("+"), None if kept else LATER, why)
+    word = "stopped" if kept else "timeline"
+    assert end(store, run, outcome, now=START + after)[:2] == ("ok", word)
+    assert inspect(store).schedule == (kept or text)
 
 
-@pytest.mark.parametrize("place", ["due", "next"])
-def test_a_one_off_that_runs_again_keeps_its_text(store, place):
-    set_job(store.at(START), JOB, f"AT:{START}", START, once=True)
-    store.at(START + 1).runs.end(take(store, "mine"), Placement(place, LATER))
-    assert store.questions.inspect([JOB])[0].schedule == f"AT:{START}"
+# Explicit runs and retries
+
+
+def test_an_explicit_run_of_what_is_overdue_runs_that_so_that_what_came_since_is_counted(store):
+    STATES["timeline"](store)
+    run_job(store.at(NOW), JOB)
+    assert inspect(store).queued == f"1050.000000 {QUEUE}"
+
+
+@pytest.mark.parametrize("why", ["lost", "overrun"])
+def test_a_run_that_happens_again_is_also_the_one_that_was_asked_for(store, why):
+    """It keeps its due time, from which what came due since is counted."""
+    run = STATES["flight"](store)
+    run_job(store.at(NOW), JOB)
+    assert end(store, run, Placement("due", run.due, why), now=START + max(LEASE, TIMEOUT))[:2] == ("ok", "queue")
+    assert inspect(store).queued == f"{run.due:.6f} {QUEUE}"
 
 
 def test_a_retry_is_dispatched_for_the_due_time_of_its_occurrence(store):
@@ -765,31 +724,32 @@ def test_a_retry_is_dispatched_for_the_due_time_of_its_occurrence(store):
     assert (lost.due, lost.attempt, lost.failures) == (START, 2, 1)
 
 
-@pytest.mark.parametrize("state", ["waiting_to_retry", "dead"])
-def test_an_explicit_run_takes_what_failed_for_its_own_due_time(store, state):
-    STATES[state](store)
+def failed(attempt, due=START):
+    return {"jobid": JOB, "due": due, "attempt": attempt, "error": "it broke"}
+
+
+@pytest.mark.parametrize(
+    ("prepare", "due", "attempt", "goes_on"),
+    [
+        (STATES["waiting_to_retry"], START, 2, START),
+        (STATES["dead"], START, 2, START),
+        # What failed for good, with its next occurrence on the timeline.
+        (
+            lambda store: end(store, STATES["flight"](store), Placement("next", LATER, failure=failed(3))),
+            START,
+            4,
+            LATER,
+        ),
+        # In between.
+        (lambda store: set_job(store.at(START), JOB, OLD, LATER), NOW, 1, LATER),
+    ],
+)
+def test_an_explicit_run_takes_what_failed_and_leaves_the_place_of_the_schedule(store, prepare, due, attempt, goes_on):
+    prepare(store)
     run_job(store.at(NOW), JOB)
     run = take(store, "again", now=NOW)
-    assert (run.due, run.attempt, run.failures, run.goes_on_after) == (START, 2, 0, START)
-
-
-def test_an_explicit_run_of_what_failed_leaves_the_place_of_the_schedule(store):
-    run = STATES["flight"](store)
-    failure = {"jobid": JOB, "due": run.due, "attempt": 3, "error": "it broke"}
-    store.at(NOW).runs.end(run, Placement("next", LATER, failure=failure))
-    run_job(store.at(NOW), JOB)
-    again = take(store, "again", now=NOW)
-    assert (again.due, again.attempt) == (START, 4)
-    assert again.goes_on_after == pytest.approx(LATER, abs=1e-5)
-    assert again.goes_on_after < LATER
-
-
-def test_an_explicit_run_in_between_leaves_the_place_of_the_schedule(store):
-    set_job(store.at(START), JOB, OLD, LATER)
-    run_job(store.at(NOW), JOB)
-    run = take(store, "between", now=NOW)
-    assert (run.due, run.attempt) == (NOW, 1)
-    assert LATER - 1e-5 < run.goes_on_after < LATER
+    assert (run.due, run.attempt, run.failures) == (due, attempt, 0)
+    assert run.goes_on_after == goes_on or LATER - 1e-5 < run.goes_on_after < goes_on == LATER
 
 
 @pytest.mark.parametrize(
@@ -818,58 +778,66 @@ def test_a_retry_that_is_asked_for_too_happens_once_and_at_once(store):
     assert (again.due, again.attempt, again.failures) == (START, 2, 1)
 
 
-@pytest.mark.parametrize("kept", ["garbage", "[]", '{"due": "soon"}', '{"due": -5}', '{"due": 1e300}', '{"due": null}'])
-def test_a_failure_that_cannot_be_read_does_not_matter_to_an_explicit_run(store, client, kept):
+# Failures
+
+
+@pytest.mark.parametrize(
+    ("kept", "due", "attempt"),
+    [
+        *(
+            (kept, NOW, 1)
+            for kept in ("garbage", "[]", *(f'{{"due": {due}}}' for due in ('"soon"', -5, 1e300, "null")))
+        ),
+        *((f'{{"due": {START}, "attempt": {tries}}}', START, 2) for tries in ("1e300", "-1", "0", "null", '"many"')),
+    ],
+)
+def test_a_failure_that_cannot_be_read_does_not_matter_to_an_explicit_run(store, client, kept, due, attempt):
     STATES["dead"](store)
     client.hset(store.keys.failures, JOB, kept)
     run_job(store.at(NOW), JOB)
-    assert take(store, "mine", now=NOW).due == NOW
     assert list_problems(store) == []
+    run = take(store, "mine", now=NOW)
+    assert (run.due, run.attempt) == (due, attempt)
 
 
-def test_a_damaged_number_of_tries_counts_as_one(store, client):
-    for attempt in ("1e300", "-1", "0", "null", '"many"'):
-        STATES["dead"](store)
-        client.hset(store.keys.failures, JOB, f'{{"due": {START}, "attempt": {attempt}}}')
-        run_job(store.at(NOW), JOB)
-        assert list_problems(store) == []
-        run = take(store, f"tag{attempt}", now=NOW)
-        assert (run.due, run.attempt) == (START, 2)
-        store.jobs.unset(JOB)
-        store.at(NOW).runs.end(run, Placement("next"))
+def list_failures(store):
+    return [failure["jobid"] for failure in store.questions.list_failures()]
 
 
-@pytest.mark.parametrize("outcome", [Placement("next", LATER), Placement("stop"), Placement("next")])
-def test_a_success_forgets_the_failure(store, outcome):
+@pytest.mark.parametrize(
+    ("outcome", "left"),
+    [
+        (Placement("next", LATER), []),
+        (Placement("stop"), []),
+        (Placement("next"), []),
+        # The failure is of an earlier occurrence.
+        (Placement("due", "+5", streak=f"1 0 1 {NOW:.6f} -", retried=True), [JOB]),
+    ],
+)
+def test_a_success_forgets_the_failure_and_a_retry_does_not(store, outcome, left):
     run = STATES["flight"](store)
-    store.at(NOW).runs.end(run, Placement("next", NOW, failure={"jobid": JOB, "due": START, "attempt": 1}))
-    assert [failure["jobid"] for failure in store.questions.list_failures()] == [JOB]
+    store.at(NOW).runs.end(run, Placement("next", NOW, failure=failed(1)))
+    assert list_failures(store) == [JOB]
     store.at(NOW).runs.end(take(store, "other", now=NOW), outcome)
-    assert list(store.questions.list_failures()) == []
+    assert list_failures(store) == left
     assert list_problems(store) == []
-
-
-def test_a_retry_does_not_forget_the_failure_of_an_earlier_occurrence(store):
-    run = STATES["flight"](store)
-    store.at(NOW).runs.end(run, Placement("next", NOW, failure={"jobid": JOB, "due": START, "attempt": 1}))
-    store.at(NOW).runs.end(
-        take(store, "other", now=NOW), Placement("due", "+5", streak=f"1 0 1 {NOW:.6f} -", retried=True)
-    )
-    assert [failure["jobid"] for failure in store.questions.list_failures()] == [JOB]
 
 
 def test_an_explicit_run_forgets_the_failure(store):
     STATES["dead"](store)
-    assert store.questions.inspect([JOB])[0].failure
+    assert inspect(store).failure
     run_job(store.at(NOW), JOB)
-    assert store.questions.inspect([JOB])[0].failure is None
-    assert list(store.questions.list_failures()) == []
+    assert inspect(store).failure is None
+    assert list_failures(store) == []
+
+
+# What has changed since a dispatcher looked
 
 
 def test_a_skip_of_the_last_occurrence_stops_the_job(store):
     STATES["timeline"](store)
     assert store.at(NOW).timeline.skip(JOB, "1050", OLD, None, 1)
-    assert place(store.questions.inspect([JOB])[0]) == "STP"
+    assert place(inspect(store)) == "STP"
     assert list_problems(store) == []
 
 
@@ -887,7 +855,7 @@ def test_a_job_that_was_postponed_since_the_survey_is_not_moved(store):
     due = due_jobs(store)
     set_job(store.at(NOW), JOB, OLD, LATER)
     assert dispatch(store.at(NOW), due) == 0
-    assert place(store.questions.inspect([JOB])[0]) == "timeline"
+    assert place(inspect(store)) == "timeline"
 
 
 def test_a_queued_job_that_another_hand_put_on_the_timeline_is_not_queued_twice(store, client):
@@ -895,6 +863,9 @@ def test_a_queued_job_that_another_hand_put_on_the_timeline_is_not_queued_twice(
     client.zadd(store.keys.timeline, {JOB: DUE})
     assert dispatch(store.at(NOW), due_jobs(store)) == 0
     assert list_problems(store) == []
+
+
+# Who is woken
 
 
 @pytest.mark.parametrize(
@@ -925,15 +896,13 @@ def test_a_worker_that_leaves_jobs_behind_wakes_the_next_one(store, client):
 
 
 @pytest.mark.parametrize(("state", "verb"), [("unknown", "set later"), ("flight", "end")])
-@pytest.mark.parametrize("earlier", [False, True])
-def test_a_job_that_is_due_before_all_others_wakes_a_dispatcher(store, client, state, verb, earlier):
+@pytest.mark.parametrize("other", [LATER + 1, LATER - 1])
+def test_a_job_that_is_due_before_all_others_wakes_a_dispatcher(store, client, state, verb, other):
     run = STATES[state](store)
-    set_job(store.at(START), "other:A", OLD, LATER + 1)
-    if earlier:
-        set_job(store.at(START), "other:A", OLD, LATER - 1)
+    set_job(store.at(START), "other:A", OLD, other)
     client.delete(store.keys.wakeup)
     VERBS[verb](store, run or NOBODY)
-    assert client.llen(store.keys.wakeup) == (0 if earlier else 1)
+    assert client.llen(store.keys.wakeup) == (other > LATER)
 
 
 def test_the_soonest_of_several_that_are_set_together_wakes_a_dispatcher(store, client):
@@ -950,20 +919,3 @@ def test_there_is_one_token_however_much_there_is_to_wake_for(store, client):
         set_job(store.at(START), f"later{n}:A", OLD, LATER - n)
         store.at(START).halt()
     assert [client.llen(key) for key in (store.keys.wake(QUEUE), store.keys.wakeup, store.keys.halt)] == [1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("state", "verb", "reason"),
-    [
-        ("queue", "set later", "withdrawn"),
-        ("flight_and_timeline", "dispatch", "running"),
-        ("timeline", "skip", "missed"),
-    ],
-)
-def test_a_count_that_is_no_number_is_found_before_anything_is_written(store, client, state, verb, reason):
-    run = STATES[state](store)
-    client.hset(store.keys.skipped, f"{reason}:{JOB}", "many")
-    before = dump(store)
-    with pytest.raises(ServerError):
-        VERBS[verb](store, run or NOBODY)
-    assert dump(store) == before
