@@ -67,17 +67,12 @@ def test_to_pause_what_is_paused_changes_nothing(store, client):
     assert not store.at(NOW).gates.open("work-B", resume=True)
 
 
-def test_a_pause_ends_by_itself_also_without_a_dispatcher(store):
-    fill(store, 1)
-    store.at(NOW).gates.pause(QUEUE, until=LATER)
-    assert take_all(store, LATER - 0.001) == []
-    assert take_all(store, LATER) == ["0000:A"]
-
-
-def test_the_dispatcher_is_told_when_a_pause_ends_and_wakes_a_worker(store):
+def test_a_pause_ends_by_itself_and_the_dispatcher_wakes_a_worker(store):
     fill(store, 1)
     store.at(NOW).gates.pause(QUEUE, until=LATER)
     has_token(store)
+    store.at(LATER - 1).gates.open(QUEUE)
+    assert take_all(store, LATER - 0.001) == [], "no alarm ends it before"
     before, after = survey(store.at(LATER - 1)), survey(store.at(LATER))
     assert (before.alarms, before.next_alarm) == ([], LATER)
     assert after.alarms == [f"queue:{QUEUE}"]
@@ -90,12 +85,10 @@ def test_the_dispatcher_is_told_when_a_pause_ends_and_wakes_a_worker(store):
     assert store.client.exists(store.keys.gates, store.keys.alarms) == 0
 
 
-def test_a_pause_that_goes_on_is_not_ended_by_an_alarm(store):
+def test_a_pause_ends_without_a_dispatcher_too(store):
     fill(store, 1)
     store.at(NOW).gates.pause(QUEUE, until=LATER)
-    store.at(LATER - 1).gates.open(QUEUE)
-    assert take_all(store, LATER - 1) == []
-    assert survey(store.at(NOW)).next_alarm == LATER
+    assert take_all(store, LATER) == ["0000:A"]
 
 
 def test_nothing_wakes_a_worker_for_a_paused_queue(store):
@@ -147,25 +140,18 @@ def test_a_run_in_flight_completes_while_all_is_paused(store):
 # Limits
 
 
-def test_as_many_are_in_flight_as_the_limit_says(store):
+def test_as_many_are_in_flight_as_the_limit_says_and_an_end_wakes_a_worker(store):
     fill(store, 5)
     assert store.at(NOW).gates.limit(QUEUE, at_once=2)
-    runs = take_runs(store, NOW)
-    assert [run.jobid for run in runs] == ["0000:A", "0001:A"]
-    assert take_all(store, NOW + 1) == []
-    end_all(store, runs[:1], NOW + 2)
-    assert take_all(store, NOW + 3) == ["0002:A"]
-    assert list(fsck(store)) == []
-
-
-def test_an_end_wakes_a_worker_for_the_slot_that_it_frees(store):
-    fill(store, 3)
-    store.at(NOW).gates.limit(QUEUE, at_once=2)
     has_token(store)
     runs = take_runs(store, NOW)
+    assert [run.jobid for run in runs] == ["0000:A", "0001:A"]
     assert not has_token(store), "there is no room"
-    end_all(store, runs[1:], NOW + 1)
+    assert take_all(store, NOW + 1) == []
+    end_all(store, runs[:1], NOW + 2)
     assert has_token(store)
+    assert take_all(store, NOW + 3) == ["0002:A"]
+    assert list(fsck(store)) == []
 
 
 def test_a_lost_run_gives_its_slot_back(store):
@@ -201,14 +187,16 @@ def test_runs_that_are_in_flight_when_the_limit_is_set_count(store):
     assert take_all(store, NOW + 3) == [], "two go on"
 
 
-def test_a_limit_is_taken_back(store, client):
+def test_a_limit_is_taken_back_with_its_alarm(store, client):
     fill(store, 5)
-    store.at(NOW).gates.limit(QUEUE, at_once=1, rate=(1, 3600))
+    store.at(NOW).gates.limit(QUEUE, at_once=2, rate=(1, 3600))
     assert len(take_all(store, NOW)) == 1
+    assert client.zcard(store.keys.alarms) == 1
     store.at(NOW).gates.limit(QUEUE, rate=False)
-    assert store.gates.read(QUEUE) == Gate(QUEUE, at_once=1)
+    assert store.gates.read(QUEUE) == Gate(QUEUE, at_once=2)
     store.at(NOW).gates.limit(QUEUE, at_once=False)
     assert client.exists(store.keys.gates, store.keys.slots) == 0
+    assert list(fsck(store)) == []
     assert len(take_all(store, NOW + 1)) == 4
 
 
@@ -264,56 +252,33 @@ def test_the_rate_goes_on_when_the_clock_was_set_back(store):
     assert len(take_all(store, NOW + 31)) == 1
 
 
-def test_a_rate_that_is_set_again_does_not_fill_the_bucket(store):
+@pytest.mark.parametrize(("rate", "again", "least"), [((2, 60), (2, 60), 29), ((1, 60), (2, 10), 5)])
+def test_a_rate_that_is_set_again_or_with_a_shorter_time_does_not_fill_the_bucket(store, rate, again, least):
     fill(store, 9)
-    store.at(NOW).gates.limit(QUEUE, rate=(2, 60))
-    assert len(take_all(store, NOW)) == 2
-    store.at(NOW).gates.limit(QUEUE, rate=(2, 60))
-    assert take_all(store, NOW) == []
+    store.at(NOW).gates.limit(QUEUE, rate=rate)
+    assert len(take_all(store, NOW)) == rate[0]
+    store.at(NOW).gates.limit(QUEUE, rate=again)
+    assert take_all(store, NOW + least - 1) == []
+    assert len(take_all(store, NOW + least + 2)) == 1
 
 
-def test_a_dispatcher_wakes_a_worker_when_the_rate_allows_the_next(store, client):
+@pytest.mark.parametrize("is_waiting", [True, False])
+def test_a_dispatcher_wakes_a_worker_when_the_rate_allows_the_next(store, client, is_waiting):
     store.at(NOW).gates.limit(QUEUE, rate=(1, 60))
-    fill(store, 2, now=NOW)
+    fill(store, 1 + is_waiting, now=NOW)
     assert has_token(store)
     client.delete(store.keys.wakeup)
     assert len(take_all(store, NOW)) == 1
+    if not is_waiting:
+        # A job that comes when the bucket is empty sets the alarm.
+        assert survey(store.at(NOW)).next_alarm is None
+        set_job(store.at(NOW + 1), JOB, OLD, NOW)
     assert not has_token(store)
     assert client.llen(store.keys.wakeup) == 1, "it may sleep until later"
     assert survey(store.at(NOW)).next_alarm == NOW + 60
     store.at(NOW + 60).gates.open(QUEUE)
     assert has_token(store)
     assert client.exists(store.keys.alarms) == 0
-
-
-def test_a_job_that_comes_when_the_bucket_is_empty_sets_the_alarm(store):
-    store.at(NOW).gates.limit(QUEUE, rate=(1, 60))
-    fill(store, 1, now=NOW)
-    assert len(take_all(store, NOW)) == 1
-    has_token(store)
-    assert survey(store.at(NOW)).next_alarm is None
-    set_job(store.at(NOW + 1), JOB, OLD, NOW)
-    assert not has_token(store)
-    assert survey(store.at(NOW)).next_alarm == NOW + 60
-
-
-def test_a_rate_with_a_shorter_time_does_not_fill_the_bucket(store):
-    store.at(NOW).gates.limit(QUEUE, False, (1, 60))
-    fill(store, 9, now=NOW)
-    assert take_all(store, NOW) == ["0000:A"]
-    store.at(NOW + 1).gates.limit(QUEUE, False, (2, 10))
-    assert take_all(store, NOW + 1) == []
-    assert take_all(store, NOW + 6) == ["0001:A"]
-
-
-def test_a_limit_that_is_taken_back_leaves_no_alarm(store, client):
-    store.at(NOW).gates.limit(QUEUE, False, (1, 60))
-    fill(store, 2, now=NOW)
-    assert take_all(store, NOW) == ["0000:A"]
-    assert client.zcard(store.keys.alarms) == 1
-    store.at(NOW + 1).gates.limit(QUEUE, False, False)
-    assert list(fsck(store)) == []
-    assert take_all(store, NOW + 1) == ["0001:A"]
 
 
 def test_an_operator_outweighs_the_code(store):

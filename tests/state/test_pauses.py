@@ -43,18 +43,15 @@ def test_what_waits_is_held_and_the_status_stays(store, state, word, due, event)
     assert found.to_dict().get("held_for") == due
 
 
-@pytest.mark.parametrize("state", ["unknown", "bad", "flight_of_unset"])
-def test_a_job_without_a_schedule_is_not_paused(store, state):
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [("unknown", "missing"), ("bad", "missing"), ("flight_of_unset", "missing"), ("held", "unchanged")],
+)
+def test_a_job_that_is_paused_already_or_has_no_schedule_stays_as_it_is(store, state, word):
     STATES[state](store)
-    assert pause(store, NOW) == "missing"
-    assert inspect(store).paused == ""
-
-
-def test_a_job_that_is_paused_already_stays_as_it_is(store):
-    STATES["held"](store)
-    before = inspect(store)
-    assert pause(store, NOW, LATER) == "unchanged"
-    assert inspect(store) == before
+    before = dump(store)
+    assert pause(store, NOW, LATER) == word
+    assert dump(store) == before
 
 
 def test_what_was_held_from_a_queue_is_there_again_with_its_due_time(store, client):
@@ -68,29 +65,23 @@ def test_what_was_held_from_a_queue_is_there_again_with_its_due_time(store, clie
 
 
 @pytest.mark.parametrize(
-    ("state", "now", "status"),
+    ("state", "now", "catchup", "status"),
     [
-        ("timeline", DUE - 1, f"TML:{START:.0f}"),
-        ("timeline", NOW, f"ENQ:{NOW:.0f}"),
-        ("queue", NOW, f"ENQ:{START:.0f}"),
-        ("waiting_to_retry", DUE - 1, f"TML:{START + 1:.0f}"),
-        ("flight", NOW, f"WRK:{START:.0f}"),
-        ("stopped", NOW, f"STP:{START:.0f}"),
+        ("timeline", DUE - 1, "last", f"TML:{START:.0f}"),
+        ("timeline", NOW, "last", f"ENQ:{NOW:.0f}"),
+        ("timeline", NOW, "none", f"TML:{START:.0f}"),
+        ("queue", NOW, "last", f"ENQ:{START:.0f}"),
+        ("waiting_to_retry", DUE - 1, "last", f"TML:{START + 1:.0f}"),
+        ("flight", NOW, "last", f"WRK:{START:.0f}"),
+        ("stopped", NOW, "last", f"STP:{START:.0f}"),
     ],
 )
-def test_a_status_stays_when_a_job_is_resumed_where_it_was(store, state, now, status):
+def test_a_status_stays_when_a_job_is_resumed_where_it_was(store, state, now, catchup, status):
     STATES[state](store)
     pause(store, START + 1)
-    resume(store.at(now), Settings(), [JOB])
+    resume(store.at(now), Settings(catchup=catchup), [JOB])
     assert inspect(store).status == status
     assert list(fsck(store)) == []
-
-
-def test_a_job_that_is_resumed_at_its_next_occurrence_keeps_its_status(store):
-    STATES["timeline"](store)
-    pause(store, START + 1)
-    assert resume(store.at(NOW), Settings(catchup="none"), [JOB]) == ["timeline"]
-    assert inspect(store).status == f"TML:{START:.0f}"
 
 
 def test_a_job_that_waits_elsewhere_is_paused_there(client, prefix, store):
@@ -131,21 +122,18 @@ def test_what_was_asked_for_before_the_pause_is_held_and_what_since_is_run(store
     assert end(store, run, Placement("next", LATER))[:2] == ("ok", word)
 
 
-def test_a_retry_of_a_paused_job_is_held_for_its_own_time(store):
-    run = STATES["flight"](store)
-    pause(store, START + 1)
-    retry = Placement("due", "+50", streak=f"1 0 1 {START:.6f} -", retried=True)
-    assert end(store, run, retry, now=NOW)[:2] == ("ok", "held")
-    assert inspect(store).held == NOW + 50
+def test_a_retry_of_a_paused_job_is_held_for_its_own_time_also_if_it_was_asked_for(store):
+    for run, after in ((STATES["flight"](store), "-"), (None, f"{DUE:.6f}")):
+        if run is None:
+            store.jobs.unset(JOB)
+            STATES["queue_and_paused"](store)
+            run = take(store, now=START + 2)
+        pause(store, START + 1)
+        retry = Placement("due", "+50", streak=f"1 0 1 {run.due:.6f} {after}", retried=True)
+        assert end(store, run, retry, now=NOW)[:2] == ("ok", "held")
+        assert inspect(store).held == NOW + 50
     assert resume(store.at(NOW), Settings(), [JOB]) == ["timeline"]
     assert inspect(store).timeline == NOW + 50
-
-
-def test_a_retry_of_a_run_that_was_asked_for_is_held_if_it_has_to_wait(store):
-    STATES["queue_and_paused"](store)
-    run = take(store, now=START + 2)
-    retry = Placement("due", "+50", streak=f"1 0 1 {run.due:.6f} {run.after:.6f}", retried=True)
-    assert end(store, run, retry, now=NOW)[:2] == ("ok", "held")
 
 
 def test_an_explicit_run_leaves_the_pause_and_the_place_of_the_schedule(store):
@@ -215,13 +203,19 @@ def test_what_is_set_unchanged_while_it_is_paused_keeps_its_place(store):
 
 
 @pytest.mark.parametrize(
-    ("state", "paused", "counted"),
-    [("queue", START, True), ("timeline", START, True), ("timeline", NOW, True), ("stopped", START, False)],
+    ("state", "paused", "now", "counted"),
+    [
+        ("queue", START, NOW, True),
+        ("timeline", START, NOW, True),
+        ("timeline", NOW, NOW, True),
+        ("timeline", START, START + 1, False),
+        ("stopped", START, NOW, False),
+    ],
 )
-def test_what_is_held_and_due_counts_when_another_schedule_is_set(store, state, paused, counted):
+def test_what_is_held_and_due_counts_when_another_schedule_is_set(store, state, paused, now, counted):
     STATES[state](store)
     pause(store, paused)
-    set_job(store.at(NOW), JOB, NEW, LATER)
+    set_job(store.at(now), JOB, NEW, LATER)
     assert inspect(store).skipped == ({"withdrawn": 1} if counted else {})
     assert (inspect(store).held, inspect(store).has_event("TML")) == (LATER, True)
 
@@ -238,28 +232,19 @@ def test_what_is_held_goes_on_from_the_first_occurrence_of_another_schedule_if_t
 
 @pytest.mark.parametrize("is_paused", [False, True])
 @pytest.mark.parametrize(
-    ("schedule", "once", "due"), [(NEW, False, NOW - 10), ("AT:1090", True, NOW - 10), ("NOW", True, "now")]
+    ("schedule", "due", "expected"),
+    [(NEW, NOW - 10, NOW - 10), ("AT:1090", NOW - 10, NOW - 10), ("NOW", "now", NOW), (OLD, NOW - 10, START)],
 )
-def test_what_waits_or_was_held_from_a_queue_takes_the_due_time_of_its_new_schedule(
-    store, schedule, once, due, is_paused
+def test_what_waits_or_was_held_from_a_queue_takes_the_due_time_of_another_schedule(
+    store, schedule, due, expected, is_paused
 ):
     STATES["queue"](store)
     if is_paused:
         pause(store, START)
-    set_job(store.at(NOW), JOB, schedule, due, once)
+    set_job(store.at(NOW), JOB, schedule, due, once=schedule not in (OLD, NEW))
     found = inspect(store)
-    assert (found.held if is_paused else found.waiting.due) == (NOW if due == "now" else due)
-    assert found.skipped == {"withdrawn": 1}
-
-
-@pytest.mark.parametrize("is_paused", [False, True])
-def test_what_waits_or_was_held_from_a_queue_stays_as_it_is_when_it_is_set_unchanged(store, is_paused):
-    STATES["queue"](store)
-    if is_paused:
-        pause(store, START)
-    set_job(store.at(NOW), JOB, OLD, NOW - 10)
-    found = inspect(store)
-    assert (found.held if is_paused else found.waiting.due, found.skipped) == (START, {})
+    assert (found.held if is_paused else found.waiting.due) == expected
+    assert found.skipped == ({} if schedule == OLD else {"withdrawn": 1})
 
 
 @pytest.mark.parametrize("verb", ["now", "run"])
@@ -307,25 +292,16 @@ def test_a_schedule_that_is_due_already_when_it_is_set_during_a_run_comes_when_t
     assert inspect(store).streak == ""
 
 
-def test_what_is_held_and_not_yet_due_does_not_count_when_another_schedule_is_set(store):
-    STATES["held"](store)
-    set_job(store.at(START + 1), JOB, NEW, LATER)
-    assert inspect(store).skipped == {}
-
-
-def test_now_is_held_for_a_paused_job_in_flight_and_owed_when_it_is_resumed(store):
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_now_is_held_for_a_paused_job_in_flight_and_owed_when_it_is_resumed(store, is_asked):
     run = STATES["flight_and_paused"](store)
+    if is_asked:
+        store.at(NOW).jobs.run([JOB])
     set_job(store.at(NOW), JOB, "NOW", "now", once=True)
-    assert (inspect(store).held, inspect(store).run.next) == (NOW, "once")
+    assert (inspect(store).held, inspect(store).skipped) == (NOW, {"withdrawn": 1} if is_asked else {})
+    assert inspect(store).run.next == "once"
     assert resume(store.at(NOW), Settings(), [JOB]) == ["flight"]
     assert end(store, run, Placement("next", LATER))[:2] == ("ok", "queue")
-
-
-def test_a_job_of_which_a_run_was_asked_for_is_set_to_now_while_it_is_paused(store):
-    STATES["flight_and_paused"](store)
-    store.at(NOW).jobs.run([JOB])
-    set_job(store.at(NOW), JOB, "NOW", "now", once=True)
-    assert (inspect(store).held, inspect(store).skipped) == (NOW, {"withdrawn": 1})
 
 
 def test_an_entry_that_somebody_pushed_is_not_taken_while_the_job_is_paused(store, client):
@@ -362,14 +338,14 @@ def test_a_resumption_that_is_repeated_counts_nothing_twice(store):
 
 
 def test_unset_forgets_a_pause_and_so_does_a_run_that_unsets_its_job(store, client):
-    STATES["timeline"](store)
-    pause(store, START, LATER)
-    store.jobs.unset(JOB)
-    assert client.exists(store.keys.pauses, store.keys.alarms) == 0
-    run = STATES["flight"](store)
-    pause(store, START, LATER)
-    assert end(store, run, Placement("unset"))[:2] == ("ok", "unset")
-    assert client.exists(store.keys.pauses, store.keys.alarms) == 0
+    for state in ("timeline", "flight"):
+        run = STATES[state](store)
+        pause(store, START, LATER)
+        if run:
+            assert end(store, run, Placement("unset"))[:2] == ("ok", "unset")
+        else:
+            store.jobs.unset(JOB)
+        assert client.exists(store.keys.pauses, store.keys.alarms) == 0
 
 
 def test_a_dispatcher_is_woken_by_the_first_alarm_alone(store, client):
