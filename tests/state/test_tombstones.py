@@ -4,19 +4,13 @@ import itertools
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike
 from redbike.keeping.fsck import fsck
 from redbike.state.namespace import PAGE, make_tag
 from redbike.state.run import Look, Placement
 from redbike.state.store import Store
 from tests.states import NEW, NOW, OLD, QUEUE, START, dump, take
-from tests.verbs import dispatch, run_job, set_job, take_many
-
-
-class Quiet(RoundRobin):
-    def work(self, jobid):
-        pass
-
+from tests.verbs import Quiet, dispatch, run_job, set_job, take_many
 
 LOOK = 64  # entries that one take looks at where there are tombstones
 
@@ -30,8 +24,18 @@ def enqueued(store, number):
 
 
 @pytest.fixture
+def bike(store, client):
+    return Redbike(Quiet("A"), store.keys.prefix, client)
+
+
+@pytest.fixture
 def jobids(store):
     return enqueued(store, 70)
+
+
+def elsewhere(store, name="other"):
+    """What puts jobs into another queue."""
+    return Store(store.client, store.keys.prefix, lambda jobid: name)
 
 
 def left(store, queue=QUEUE):
@@ -70,24 +74,17 @@ def test_what_is_withdrawn_is_not_looked_for_and_not_run(store, client, number):
     assert list(fsck(store)) == []
 
 
-def test_the_only_job_of_a_queue_is_withdrawn(store, client):
-    enqueued(store, 1)
-    store.jobs.unset("0:A")
-    assert (left(store), waiting(store)) == ({"0:A"}, ["0:A"])
-    assert list(fsck(store)) == []
-    assert take(store) == "empty"
-    assert (left(store), waiting(store)) == (set(), [])
-    assert client.exists(*store.keys.of_queue(QUEUE)[::2]) == 0
-    assert list(fsck(store)) == []
-
-
-def test_a_queue_of_nothing_but_tombstones_keeps_no_worker_from_another_queue(store):
-    enqueued(store, 3)
-    for n in range(3):
-        store.jobs.unset(f"{n}:A")
-    set_job(Store(store.client, store.keys.prefix, lambda jobid: "other").at(START), "job:B", OLD, START)
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_queue_of_nothing_but_tombstones_keeps_no_worker_from_another_queue(store, client, number):
+    jobids = enqueued(store, number)
+    for jobid in jobids:
+        store.jobs.unset(jobid)
+    assert (left(store), waiting(store)) == ({*jobids}, jobids)
+    set_job(elsewhere(store).at(START), "job:B", OLD, START)
     runs = take_many(store.at(NOW), [(QUEUE, 500.0), ("other", 500.0)], [1, 2], "tag", 1)
     assert [run.jobid for run in runs] == ["job:B"]
+    assert take(store, "empty") == "empty"
+    assert client.exists(*store.keys.of_queue(QUEUE)[::2]) == 0
     assert list(fsck(store)) == []
 
 
@@ -110,8 +107,7 @@ def test_a_job_that_is_enqueued_again_has_its_place_again(store, jobids):
     assert runs[49].due == START
 
 
-def test_many_that_are_set_anew_at_once_are_not_looked_for(store, client):
-    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+def test_many_that_are_set_anew_at_once_are_not_looked_for(store, client, bike):
     pairs = [(f"{n}:A", "NOW") for n in range(500)]
     assert all(ok is True for _, ok in bike.set_many(pairs))
     client.config_resetstat()
@@ -127,9 +123,9 @@ def test_many_that_are_set_anew_at_once_are_not_looked_for(store, client):
     assert drained(store) == [jobid for jobid, _ in pairs]
 
 
-def test_a_job_that_now_waits_in_another_queue_is_run_there(store, jobids, client):
+def test_a_job_that_now_waits_in_another_queue_is_run_there(store, jobids):
     store.jobs.unset("50:A")
-    other = Store(client, store.keys.prefix, lambda jobid: "other")
+    other = elsewhere(store)
     set_job(other.at(START), "50:A", OLD, START)
     assert list(fsck(other)) == []
     assert (left(store), left(store, "other")) == ({"50:A"}, set())
@@ -139,38 +135,30 @@ def test_a_job_that_now_waits_in_another_queue_is_run_there(store, jobids, clien
     assert drained(store, [("other", 500.0)]) == ["50:A"]
 
 
-def test_both_entries_of_a_job_in_one_take(store, jobids, client):
-    store.jobs.unset("0:A")
-    set_job(Store(client, store.keys.prefix, lambda jobid: "other").at(START), "0:A", OLD, START)
-    queues = [(QUEUE, 500.0), ("other", 500.0)]
-    assert sorted(drained(store, queues)) == sorted(jobids)
-    assert left(store) == set()
-
-
-def test_a_job_may_have_tombstones_in_several_queues(store, jobids, client):
-    for name in ("other", "third"):
+@pytest.mark.parametrize("names", [["other"], ["other", "third"]])
+def test_a_job_may_have_entries_in_several_queues_and_tombstones_in_all_but_the_last(store, jobids, names):
+    for name in names:
         store.jobs.unset("0:A")
-        set_job(Store(client, store.keys.prefix, lambda jobid, name=name: name).at(START), "0:A", OLD, START)
-        store = Store(client, store.keys.prefix, lambda jobid, name=name: name)
-    assert [left(store, name) for name in (QUEUE, "other", "third")] == [{"0:A"}, {"0:A"}, set()]
+        store = elsewhere(store, name)
+        set_job(store.at(START), "0:A", OLD, START)
+    queues = [QUEUE, *names]
+    assert [left(store, name) for name in queues] == [{"0:A"}] * len(names) + [set()]
     assert list(fsck(store)) == []
-    queues = [(QUEUE, 500.0), ("other", 500.0), ("third", 500.0)]
-    assert sorted(drained(store, queues)) == sorted(jobids)
-    assert [left(store, name) for name in (QUEUE, "other", "third")] == [set()] * 3
+    assert sorted(drained(store, [(name, 500.0) for name in queues])) == sorted(jobids)
+    assert [left(store, name) for name in queues] == [set()] * len(queues)
 
 
 def test_an_entry_that_was_left_behind_does_not_keep_the_job_from_running_elsewhere(store, jobids):
     """The record of a job that waits in one queue is not touched by its old entry in another."""
     store.jobs.unset("0:A")
-    other = Store(store.client, store.keys.prefix, lambda jobid: "other")
+    other = elsewhere(store)
     set_job(other.at(START), "0:A", OLD, START)
     assert take(store).jobid == "1:A"
     assert other.questions.inspect(["0:A"], {"0:A": ["other", QUEUE]})[0].entries == {"other": 1, QUEUE: 0}
     assert other.questions.inspect(["0:A"])[0].queued == f"{START:.6f} other"
 
 
-def test_thousands_that_wait_for_nothing_are_thrown_away_in_bounded_steps(store, client):
-    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+def test_thousands_that_wait_for_nothing_are_thrown_away_in_bounded_steps(store, client, bike):
     list(bike.set_many((f"{n}:A", "NOW") for n in range(2500)))
     list(bike.set_many((f"{n}:A", "STOP") for n in range(2499)))
     assert client.scard(store.keys.tombstones(QUEUE)) == 2499
@@ -187,9 +175,8 @@ def test_thousands_that_wait_for_nothing_are_thrown_away_in_bounded_steps(store,
     assert list(bike.fsck()) == []
 
 
-def test_what_waits_for_nothing_is_thrown_away_many_at_a_time(store, client):
+def test_what_waits_for_nothing_is_thrown_away_many_at_a_time(store, client, bike):
     """Also by a worker that takes one job: or else each would be as much work for the server as a job."""
-    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
     list(bike.set_many((f"{n}:A", "NOW") for n in range(900)))
     list(bike.set_many((f"{n}:A", None) for n in range(899)))
     client.config_resetstat()
@@ -199,7 +186,7 @@ def test_what_waits_for_nothing_is_thrown_away_many_at_a_time(store, client):
 
 @pytest.mark.parametrize("number", [1, 5, 70])
 @pytest.mark.parametrize("again", ["set", "run", "dispatch", "end", "release", "take", "repair"])
-def test_no_job_is_lost_when_somebody_has_deleted_the_list_of_a_queue(store, client, number, again):
+def test_no_job_is_lost_when_somebody_has_deleted_the_list_of_a_queue(store, client, bike, number, again):
     """Its tombstones stand for entries that are there no more, whichever way jobs come back into it."""
     set_job(store.at(START), "flying:A", OLD, START)
     run = take(store)
@@ -220,7 +207,6 @@ def test_no_job_is_lost_when_somebody_has_deleted_the_list_of_a_queue(store, cli
     elif again == "take":
         assert take(store, "other") == "empty"
     elif again == "repair":
-        bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
         assert all(well for _, well in bike.repair())
         assert left(store) == set()
     if again == "dispatch":
@@ -238,9 +224,8 @@ def test_no_job_is_lost_when_somebody_has_deleted_the_list_of_a_queue(store, cli
     assert sorted(drained(store)) == expected
 
 
-def test_a_job_that_changes_while_it_is_repaired_is_left_as_it_is(store, client):
+def test_a_job_that_changes_while_it_is_repaired_is_left_as_it_is(store, client, bike):
     """Whether an entry is a tombstone is seen at the same instant as all else."""
-    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
     jobids = [f"{n}:A" for n in range(3 * PAGE)]
     list(bike.set_many((jobid, "NOW") for jobid in jobids))
     for jobid in jobids[200:300]:
@@ -277,59 +262,39 @@ def test_flush_leaves_nothing_of_it(store, jobids, client):
     assert client.keys(f"{store.keys.prefix}-*") == []
 
 
+NO_ENTRY = "it has a tombstone in the queue '{}', but is not in it"
+BESIDE = "it is in the queue 'work-A' beside a tombstone that it has there"
+NOT_RECORDED = "it is in the queue 'work-A' without a record; a worker will"
+WITHOUT, ONCE, TAKEN_OUT = (
+    "without a tombstone in the queue 'work-A'",
+    "left in the queue 'work-A' once",
+    "taken out of",
+)
+# By the command that damages: what is said of which job, and what is done.
 DAMAGE = {
-    "a tombstone, but no entry": (
-        lambda client, keys: client.sadd(keys.tombstones(QUEUE), "stopped:A"),
-        "'stopped:A': it has a tombstone in the queue 'work-A', but is not in it",
-        "without a tombstone in the queue 'work-A'",
-    ),
-    "a tombstone while it waits": (
-        lambda client, keys: client.sadd(keys.tombstones(QUEUE), "60:A"),
-        "'60:A': it is recorded as queued, but is not in the queue 'work-A'",
-        "without a tombstone in the queue 'work-A'",
-    ),
-    "in the queue once more": (
-        lambda client, keys: client.lpush(keys.queue(QUEUE), "50:A"),
-        "'50:A': it is in the queue 'work-A' beside a tombstone that it has there",
-        "left in the queue 'work-A' once",
-    ),
-    "no tombstone": (
-        lambda client, keys: client.srem(keys.tombstones(QUEUE), "50:A"),
-        "'50:A': it is in the queue 'work-A' without a record; a worker will throw it away",
-        "taken out of the queue 'work-A'",
-    ),
-    "no tombstone of a job that is known": (
-        lambda client, keys: client.srem(keys.tombstones(QUEUE), "51:A"),
-        "'51:A': it is in the queue 'work-A' without a record; a worker will adopt it",
-        "taken out of the queue 'work-A'",
-    ),
-    "no tombstones at all": (
-        lambda client, keys: client.delete(keys.tombstones(QUEUE)),
-        "without a record",
-        "taken out of the queue 'work-A'",
-    ),
-    "a tombstone of a job that was never set": (
-        lambda client, keys: client.sadd(keys.tombstones(QUEUE), "nobody:A"),
-        "'nobody:A': it has a tombstone in the queue 'work-A', but is not in it",
-        "without a tombstone in the queue 'work-A'",
-    ),
-    "in a queue that was never used": (
-        lambda client, keys: client.sadd(keys.tombstones("work-Z"), "60:A"),
-        "'60:A': it has a tombstone in the queue 'work-Z', but is not in it",
+    "SADD tombstones-work-A stopped:A": (f"'stopped:A': {NO_ENTRY.format(QUEUE)}", WITHOUT),
+    "SADD tombstones-work-A 60:A": ("'60:A': it is recorded as queued, but is not in the queue 'work-A'", WITHOUT),
+    "LPUSH work-A 50:A": (f"'50:A': {BESIDE}", ONCE),
+    "SREM tombstones-work-A 50:A": (f"'50:A': {NOT_RECORDED} throw it away", f"{TAKEN_OUT} the queue 'work-A'"),
+    "SREM tombstones-work-A 51:A": (f"'51:A': {NOT_RECORDED} adopt it", f"{TAKEN_OUT} the queue 'work-A'"),
+    "DEL tombstones-work-A": ("without a record", f"{TAKEN_OUT} the queue 'work-A'"),
+    "SADD tombstones-work-A nobody:A": (f"'nobody:A': {NO_ENTRY.format(QUEUE)}", WITHOUT),
+    "SADD tombstones-work-Z 60:A": (
+        f"'60:A': {NO_ENTRY.format('work-Z')}",
         "without a tombstone in the queue 'work-Z'",
     ),
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_found_and_repaired(store, jobids, client, kind):
-    bike = Redbike(RoundRobin("A"), prefix=store.keys.prefix, redis_config=client)
+@pytest.mark.parametrize("command", DAMAGE)
+def test_damage_is_found_and_repaired(store, bike, jobids, client, command):
     set_job(store.at(NOW), "stopped:A", "STOP", None)
     store.jobs.unset("50:A")
     set_job(store.at(NOW), "51:A", "STOP", None)
-    damage, problem, done = DAMAGE[kind]
-    damage(client, store.keys)
-    affected = 2 if kind == "no tombstones at all" else 1
+    verb, name, *member = command.split()
+    client.execute_command(verb, f"{store.keys.prefix}-{name}", *member)
+    problem, done = DAMAGE[command]
+    affected = 1 if member else 2
     found = list(bike.fsck())
     assert len(found) == affected
     assert all(problem in line for line in found)
@@ -343,8 +308,7 @@ def test_damage_is_found_and_repaired(store, jobids, client, kind):
 
 
 @pytest.mark.parametrize("name", ["statuses", "wake-x", "a\nb", "mine"])
-def test_tombstones_of_what_cannot_be_a_queue_are_reported_and_left_alone(store, client, name):
-    bike = Redbike(Quiet("A"), prefix=store.keys.prefix, redis_config=client)
+def test_tombstones_of_what_cannot_be_a_queue_are_reported_and_left_alone(store, client, bike, name):
     assert bike.set("job:A", "NOW")
     client.set(store.keys.queue("mine"), "no list")
     client.sadd(store.keys.tombstones(name), "job:A")
@@ -355,8 +319,7 @@ def test_tombstones_of_what_cannot_be_a_queue_are_reported_and_left_alone(store,
     assert bike.work_one() == "job:A"
 
 
-def test_another_prefix_that_begins_like_our_tombstones_is_left_alone(store, client):
-    bike = Redbike(Quiet("A"), prefix=store.keys.prefix, redis_config=client)
+def test_another_prefix_that_begins_like_our_tombstones_is_left_alone(store, client, bike):
     other = Redbike(Quiet("A"), prefix=store.keys.tombstones("x"), redis_config=client)
     assert other.set("job:A", "NOW")
     assert other.set("gone:A", "NOW")
@@ -370,8 +333,7 @@ def test_another_prefix_that_begins_like_our_tombstones_is_left_alone(store, cli
 
 
 @pytest.mark.parametrize("member", ["nothing", "job:A\n", "\nwork-A", "job:A\nschedules", "job:A\nwork-A\nwork-B"])
-def test_what_an_older_version_left_and_names_no_job_and_queue_is_reported_and_removed(store, client, member):
-    bike = Redbike(Quiet("A"), prefix=store.keys.prefix, redis_config=client)
+def test_what_an_older_version_left_and_names_no_job_and_queue_is_reported_and_removed(store, client, bike, member):
     assert bike.set("job:A", "NOW")
     client.sadd(store.keys.withdrawn, member)
     [line] = bike.fsck()
