@@ -18,8 +18,14 @@ def set_as(store, jobid=JOB, schedule=OLD, now=NOW, who=ME, **more):
     set_one(store.at(now).noted_as(who), JobToSet(jobid, schedule, LATER, False, QUEUE, keeps=True, **more))
 
 
-def details(store, jobid=None):
-    return [entry.detail for entry in store.log.list_entries(jobid)]
+def details(store):
+    return [entry.detail for entry in store.log.list_entries()]
+
+
+def push_old(store, number):
+    """So many entries, whose times are 0, 1, 2, …"""
+    rows = (json.dumps([f"{each}.000000", ME, "unset", "", "old:A"]) for each in range(number))
+    store.client.lpush(store.keys.log, *rows)
 
 
 def test_setting_says_what_the_schedule_was_and_which_options_changed(store):
@@ -119,10 +125,7 @@ def test_a_long_schedule_is_cut_between_characters(store, letter):
 
 
 def test_the_list_is_bounded_and_keeps_the_newest(store):
-    with store.client.pipeline() as pipeline:
-        for number in range(10_005):
-            pipeline.lpush(store.keys.log, json.dumps([f"{number}.000000", ME, "unset", "", "old:A"]))
-        pipeline.execute()
+    push_old(store, 10_005)
     store.noted_as(ME).halt()
     assert store.client.llen(store.keys.log) == 10_000
     rows = list(store.log.list_entries())
@@ -131,25 +134,18 @@ def test_the_list_is_bounded_and_keeps_the_newest(store):
     assert store.client.llen(store.keys.log) == 10_000
 
 
-def test_entries_are_read_once_each_while_others_are_added(store, monkeypatch):
+@pytest.mark.parametrize(("meanwhile", "seen"), [("added", range(9, -1, -1)), ("dropped", (9, 8, 7))])
+def test_entries_are_read_once_each_while_others_are_added_or_dropped(store, monkeypatch, meanwhile, seen):
     monkeypatch.setattr(log, "PAGE", 3)
-    for number in range(10):
-        store.client.lpush(store.keys.log, json.dumps([f"{number}.000000", ME, "unset", "", "old:A"]))
-    seen = []
+    push_old(store, 10)
+    found = []
     for row in store.log.list_entries():
-        seen.append(row.time)
-        store.noted_as(ME).halt()
-    assert seen == [float(number) for number in reversed(range(10))]
-
-
-def test_reading_ends_where_the_rest_was_dropped_meanwhile(store, monkeypatch):
-    monkeypatch.setattr(log, "PAGE", 3)
-    for number in range(10):
-        store.client.lpush(store.keys.log, json.dumps([f"{number}.000000", ME, "unset", "", "old:A"]))
-    rows = store.log.list_entries()
-    assert next(rows).time == 9.0
-    store.client.ltrim(store.keys.log, 0, 0)
-    assert [row.time for row in rows] == [8.0, 7.0]
+        found.append(row.time)
+        if meanwhile == "added":
+            store.noted_as(ME).halt()
+        else:
+            store.client.ltrim(store.keys.log, 0, 0)
+    assert found == [*seen]
 
 
 DAMAGED = [

@@ -61,19 +61,19 @@ def test_a_job_that_is_not_there_is_not_seen(store, state):
     assert listed(store) == []
 
 
-def test_it_is_overdue_only_when_it_is_due(store):
-    states.timeline(store)
-    assert [job.is_overdue for job in listed(store, DUE - 1)] == [False]
-    assert [job.is_overdue for job in listed(store, DUE)] == [True]
-
-
-@pytest.mark.parametrize("queue", ["", QUEUE])
-@pytest.mark.parametrize("state", [states.timeline, states.queue])
-def test_it_is_not_overdue_while_its_queue_is_paused(store, state, queue):
+@pytest.mark.parametrize(
+    ("state", "queue", "begins"),
+    [
+        (states.timeline, None, DUE),
+        *((state, queue, DUE + 60) for state in (states.timeline, states.queue) for queue in ("", QUEUE)),
+    ],
+)
+def test_it_is_overdue_only_when_it_is_due_and_its_queue_not_paused(store, state, queue, begins):
     state(store)
-    store.at(DUE).gates.pause(queue, until=DUE + 60)
-    assert [job.is_overdue for job in listed(store, DUE + 59)] == [False]
-    assert [job.is_overdue for job in listed(store, DUE + 60)] == [True]
+    if queue is not None:
+        store.at(DUE).gates.pause(queue, until=begins)
+    assert [job.is_overdue for job in listed(store, begins - 1)] == [False]
+    assert [job.is_overdue for job in listed(store, begins)] == [True]
 
 
 def test_a_job_that_is_running_and_due_again_is_not_overdue(store):
@@ -152,27 +152,17 @@ def test_the_last_run_is_told(store, archived):
     assert (job.last_started, job.last_outcome, job.never_ran) == (1020.0, "failed", False)
 
 
-def test_a_run_that_is_not_archived_yet_is_newer(store):
+@pytest.mark.parametrize(("kept", "is_unset", "last"), [(10, False, 1020.0), (10, True, None), (0, False, None)])
+def test_a_run_that_is_not_archived_yet_is_newer_and_of_an_unset_job_or_one_that_keeps_none_is_none(
+    store, kept, is_unset, last
+):
     states.timeline(store)
     remember(store, JOB, 1010.0)
-    remember(store, JOB, 1020.0, archived=False)
-    assert [job.last_started for job in listed(store)] == [1020.0]
-
-
-def test_a_job_that_was_unset_and_set_again_never_ran(store):
-    states.timeline(store)
-    remember(store, JOB, 1010.0)
-    remember(store, JOB, 1020.0, archived=False)
-    store.jobs.unset(JOB)
-    states.timeline(store)
-    assert [job.last_started for job in listed(store)] == [None]
-
-
-def test_of_a_job_that_keeps_no_runs_none_is_known(store):
-    states.timeline(store)
-    remember(store, JOB, 1010.0)
-    remember(store, JOB, 1020.0, kept=0, archived=False)
-    assert [job.last_started for job in listed(store)] == [None]
+    remember(store, JOB, 1020.0, kept=kept, archived=False)
+    if is_unset:
+        store.jobs.unset(JOB)
+        states.timeline(store)
+    assert [job.last_started for job in listed(store)] == [last]
 
 
 def test_a_job_that_has_died_ran_though_no_run_is_kept(store):
