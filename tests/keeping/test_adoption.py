@@ -17,6 +17,7 @@ from redbike.keeping.listing import list_all
 from redbike.keeping.tags import check_tag, find_bad_tags
 from redbike.state.records import Streak
 from redbike.state.run import LEASE
+from tests.keeping.mending import drained, repaired, state_of
 from tests.states import dump
 from tests.verbs import Once, take_many
 
@@ -89,20 +90,8 @@ def of_runs(bike, jobids):
     }
 
 
-def state_of(bike, jobid):
-    return bike.store.questions.inspect([jobid])[0]
-
-
 def event_of(bike, jobid):
     return (state_of(bike, jobid).status or "")[:3]
-
-
-def drained(bike):
-    """What runs until all queues are empty, one after the other."""
-    bike.worker.worked.clear()
-    while bike.work_one():
-        pass
-    return list(bike.worker.worked)
 
 
 def nothing_is_left_of_older_keys(bike):
@@ -140,13 +129,6 @@ def test_fsck_finds_nothing_wrong_and_tells_of_the_older_leases(bike, caplog):
     assert dump(bike.store) == before, "it only looks"
 
 
-def test_repair_has_nothing_to_do(bike):
-    runs = of_runs(bike, [*LIVE, *LOST])
-    assert list(bike.repair()) == []
-    assert of_runs(bike, [*LIVE, *LOST]) == runs
-    assert list(bike.fsck()) == []
-
-
 def test_the_command_exits_0(shell, client):
     load(client, "redbike")
     (shell.folder / ".redbike.conf").write_text("[redbike]\nworker = redbike:RoundRobin('A:B:L')\n")
@@ -155,14 +137,16 @@ def test_the_command_exits_0(shell, client):
         assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_runs_of_an_older_worker_that_is_alive_are_not_touched(bike):
-    before = of_runs(bike, LIVE)
-    bike.dispatch_due(bike.now)
-    assert of_runs(bike, LIVE) == before
-    assert not {*LIVE} & {*drained(bike)}
-    assert of_runs(bike, LIVE) == before
+def test_repair_has_nothing_to_do_and_runs_of_an_older_worker_that_is_alive_are_not_touched(bike):
+    runs, alive = of_runs(bike, [*LIVE, *LOST]), of_runs(bike, LIVE)
     assert list(bike.repair()) == []
-    assert of_runs(bike, LIVE) == before
+    assert of_runs(bike, [*LIVE, *LOST]) == runs
+    assert list(bike.fsck()) == []
+    bike.dispatch_due(bike.now)
+    assert of_runs(bike, LIVE) == alive
+    assert not {*LIVE} & {*drained(bike)}
+    assert list(bike.repair()) == []
+    assert of_runs(bike, LIVE) == alive
 
 
 @pytest.mark.parametrize("name", ["lost", "live"])
@@ -286,10 +270,8 @@ def test_what_is_damaged_beside_older_tombstones_is_repaired_once(bike, client):
     for jobid in ("long4:L", "long5:L", "long20:L"):
         client.lpush(bike.store.keys.queue("work-L"), jobid)
     assert len(list(bike.fsck())) == 3
-    assert all(well for _, well in bike.repair())
+    repaired(bike)
     assert client.exists(bike.store.keys.withdrawn) == 0
-    assert list(bike.fsck()) == []
-    assert list(bike.repair()) == []
     ran = drained(bike)
     assert [ran.count(jobid) for jobid in ("long4:L", "long5:L", "long20:L")] == [0, 0, 1]
 
@@ -300,8 +282,7 @@ def test_a_queue_that_only_an_older_tombstone_names_is_known_again(bike, client)
     client.sadd(keys.withdrawn, "later:A\nelsewhere")
     [line] = bike.fsck()
     assert line == f"the key {keys.queue('elsewhere')!r} is a queue that is missing in the set of queues"
-    assert all(well for _, well in bike.repair())
-    assert list(bike.fsck()) == []
+    repaired(bike)
     assert client.sismember(keys.queues, "elsewhere")
 
 
@@ -364,25 +345,16 @@ def test_everything_else_runs_as_it_should_and_nothing_is_left_of_the_older_keys
 # Next to data as they are kept now
 
 
-def test_a_lease_that_only_looks_like_an_older_one_costs_no_run(bike):
-    """The job is in flight under a tag that lists it: no worker of an older version has it."""
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_lease_that_only_looks_like_an_older_one_costs_no_run(bike, is_lost):
+    """The job is in flight under a tag that lists it, or has listed it: no worker of an older version has it."""
     bike.set("new:B", "NOW")
     runs = take_many(bike.store, [("work-B", 500.0)], [1], "new", 2)
     assert [run.jobid for run in runs] == ["retry.now:B", "new:B"]
+    if is_lost:
+        bike.client.hset(bike.store.keys.batches, "new", "\nretry.now:B\n")
     bike.client.zadd(bike.store.keys.leases, {"new:B": 1.0})
-    assert any("the tag 'new:B'" in line for line in bike.fsck())
-    bike.dispatch_due(bike.now)
-    assert bike.store.runs.heartbeat(runs) == ["ok", "ok"]
-    assert bike.client.hget(bike.store.keys.batches, "new").split() == [b"retry.now:B", b"new:B"]
-    assert list(bike.fsck()) == []
-
-
-def test_a_run_that_is_alive_keeps_the_lease_of_its_tag_when_another_is_adopted_into_that(bike):
-    """Its list is damaged besides."""
-    bike.set("new:B", "NOW")
-    runs = take_many(bike.store, [("work-B", 500.0)], [1], "new", 2)
-    bike.client.hset(bike.store.keys.batches, "new", "\nretry.now:B\n")
-    bike.client.zadd(bike.store.keys.leases, {"new:B": 1.0})
+    assert any("the tag 'new:B'" in line for line in bike.fsck()) != is_lost
     bike.dispatch_due(runs[0].start + 1)
     assert bike.store.runs.heartbeat(runs) == ["ok", "ok"]
     assert bike.client.hget(bike.store.keys.batches, "new").split() == [b"retry.now:B", b"new:B"]

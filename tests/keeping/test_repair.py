@@ -20,6 +20,7 @@ from redbike.state.records import Streak
 from redbike.state.run import GRACE, LEASE, Placement, Run
 from tests.chance import ALWAYS_THE_SAME
 from tests.cuts import check_all
+from tests.keeping.mending import drained, repaired, state_of
 from tests.states import dump, end
 from tests.verbs import Once, take_many, take_one
 from tests.waiting import wait_until
@@ -31,24 +32,6 @@ YEAR = 366 * 86400.0
 @pytest.fixture
 def bike(server_url, client, prefix):
     return Redbike(Once("A"), prefix, server_url)
-
-
-def repaired(bike):
-    """The lines of a repair after which all is well."""
-    lines = list(bike.repair())
-    assert lines
-    assert all(well for _, well in lines), lines
-    assert list(bike.fsck()) == []
-    assert list(bike.repair()) == [], "the second time there is nothing to do"
-    return [line for line, _ in lines]
-
-
-def drained(bike):
-    """What runs until the queue is empty, in its order."""
-    bike.worker.worked.clear()
-    while bike.work_one():
-        pass
-    return list(bike.worker.worked)
 
 
 def runs_of(bike):
@@ -75,10 +58,6 @@ def flight(bike, jobid="job:A", timeout=100.0):
     bike.set(jobid, "EVERY:1h")
     bike.run(jobid)
     return take_one(bike.store, [(QUEUE, timeout)], "tag")
-
-
-def state_of(bike, jobid="job:A"):
-    return bike.store.questions.inspect([jobid], {jobid: [QUEUE]})[0]
 
 
 # What a job is to be, whatever is found of it
