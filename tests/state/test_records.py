@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike.state.records import RunRecord, Streak, Waiting
+from redbike.state.records import Pause, RunRecord, Streak, Waiting
 from redbike.state.run import Placement
 from redbike.state.store import Store
 from tests.verbs import dispatch, run_job, set_job, take_one
@@ -32,50 +32,43 @@ def store(client, prefix):
     return Store(client, prefix, lambda _: QUEUE)
 
 
+READ = {
+    "tag 1.000000 2.000000 3.000000 4 5 due:6.000000 A b": RunRecord("tag", 1.0, 2.0, 3.0, 4, 5, "due:6.000000", "A b"),
+    "3.000000 work A": Waiting(3.0, "work A"),
+    "0 0": Streak(),
+    "1 2": Streak(1, 2),
+    "1 2 alone": Streak(1, 2, alone=True),
+    "1 2 3 4.000000 5.000000": Streak(1, 2, 3, 4.0, 5.0),
+    "1 2 3 4.000000 - alone": Streak(1, 2, 3, 4.0, None, alone=True),
+    "0 0 0 - 5.000000": Streak(after=5.0),
+    '- 1.000000 - {"by": "me"}': Pause(None, 1.0, None, '{"by": "me"}'),
+    "2.000000 1.000000 3.000000 {}": Pause(2.0, 1.0, 3.0, "{}"),
+}
+
+
+@pytest.mark.parametrize(("record", "read"), READ.items())
+def test_a_record_is_read_as_it_was_written(record, read):
+    assert type(read).parse(record) == read
+    assert read.format() == record
+
+
 @pytest.mark.parametrize("record", RUNS)
 def test_the_record_of_a_run_is_read_as_it_was_written(record):
     assert RunRecord.parse(record).format() == record
 
 
-def test_each_field_of_it_has_its_own_name():
-    found = RunRecord.parse("tag 1.000000 2.000000 3.000000 4 5 due:6.000000 A b")
-    assert found == RunRecord("tag", 1.0, 2.0, 3.0, 4, 5, "due:6.000000", "A b")
-
-
-@pytest.mark.parametrize("record", [*NO_RUNS, "tag 1.000000 2.000000 3.000000 4 5 soon A"])
-def test_a_damaged_record_of_a_run_is_none(record):
-    assert RunRecord.parse(record) is None
-
-
-def test_the_record_of_a_job_in_a_queue():
-    assert Waiting.parse("3.000000 work A") == Waiting(3.0, "work A")
-    assert Waiting(3.0, "work A").format() == "3.000000 work A"
-
-
-@pytest.mark.parametrize("record", ["", "3.000000", "3.000000 ", "3 work A", "x work A", "-3.000000 work A"])
-def test_a_damaged_record_of_a_queue_is_none(record):
-    assert Waiting.parse(record) is None
+DAMAGED = {
+    RunRecord: [*NO_RUNS, "tag 1.000000 2.000000 3.000000 4 5 soon A"],
+    Waiting: ["", "3.000000", "3.000000 ", "3 work A", "x work A", "-3.000000 work A"],
+    Streak: ["", "1", "x y", "1 2 3", "1 2 3 x -", "1 2 together"],
+}
 
 
 @pytest.mark.parametrize(
-    ("record", "streak"),
-    [
-        ("0 0", Streak()),
-        ("1 2", Streak(1, 2)),
-        ("1 2 alone", Streak(1, 2, alone=True)),
-        ("1 2 3 4.000000 5.000000", Streak(1, 2, 3, 4.0, 5.0)),
-        ("1 2 3 4.000000 - alone", Streak(1, 2, 3, 4.0, None, alone=True)),
-        ("0 0 0 - 5.000000", Streak(after=5.0)),
-    ],
+    ("kind", "record"), [(kind, record) for kind, records in DAMAGED.items() for record in records]
 )
-def test_a_streak_is_read_as_it_was_written(record, streak):
-    assert Streak.parse(record) == streak
-    assert streak.format() == record
-
-
-@pytest.mark.parametrize("record", ["", "1", "x y", "1 2 3", "1 2 3 x -", "1 2 together"])
-def test_a_damaged_streak_counts_as_none(record):
-    assert Streak.parse(record) == Streak()
+def test_a_damaged_record_is_none(kind, record):
+    assert kind.parse(record) == (Streak() if kind is Streak else None)
 
 
 def test_lua_writes_a_run_as_python_reads_it(store, client):
@@ -119,9 +112,7 @@ def test_lua_keeps_a_streak_whose_job_has_no_queue(store, alone):
 
 
 def test_lua_reads_the_whole_name_of_the_queue_in_which_a_job_waits(store):
-    set_job(store.at(START), JOB, "EVERY:1000@0.0", START)
-    set_job(store.at(START), JOB, "STOP", None)
-    assert store.questions.inspect([JOB], {JOB: [QUEUE]})[0].tombstones == {QUEUE}
-    set_job(store.at(START), JOB, "EVERY:1000@0.0", START)
-    store.jobs.unset(JOB)
-    assert store.questions.inspect([JOB], {JOB: [QUEUE]})[0].tombstones == {QUEUE}
+    for withdraw in (lambda: set_job(store.at(START), JOB, "STOP", None), lambda: store.jobs.unset(JOB)):
+        set_job(store.at(START), JOB, "EVERY:1000@0.0", START)
+        withdraw()
+        assert store.questions.inspect([JOB], {JOB: [QUEUE]})[0].tombstones == {QUEUE}
