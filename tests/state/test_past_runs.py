@@ -59,15 +59,11 @@ def test_only_the_newest_runs_are_read_while_very_many_are_not_archived(store, e
     for number in range(entries):
         add_runs(store, *((f"j{(number * size + each) % 700}:A", 1000.0 + number, "") for each in range(size)))
     found = store.past.read_runs(RunSearch())
-    assert found.runs == sorted(found.runs, key=when, reverse=True)
+    assert found.runs == sorted(found.runs, key=lambda run: run.started, reverse=True)
     assert found.runs[0].started == 999.0 + entries
     assert (len(found.runs), found.is_complete, found.following) == (100, False, Place())
     archive(store)
     assert store.past.read_runs(RunSearch()).is_complete
-
-
-def when(run):
-    return run.started
 
 
 def test_a_search_for_runs_without_a_hit_ends_in_time(store):

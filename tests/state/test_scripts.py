@@ -84,6 +84,9 @@ def test_replies_that_nobody_has_read_are_left_to_no_one(client, store):
     with pytest.raises(ServerError, match="between two calls"):
         store.scripts.run_all(calls())
     assert [state.schedule for state in store.questions.inspect(["a:A"])] == ["STOP"]
+    with pytest.raises(ValueError, match="meanwhile"), store.scripts.run_meanwhile([store.timeline.pack_survey()]):
+        raise ValueError("meanwhile")
+    assert [state.schedule for state in store.questions.inspect(["a:A"])] == ["STOP"]
 
 
 def test_scripts_run_while_the_caller_goes_on(client, store):
@@ -92,13 +95,6 @@ def test_scripts_run_while_the_caller_goes_on(client, store):
         assert replies == []
         assert [state.schedule for state in store.questions.inspect(["a:A"])] == [None]
     assert [reply[0] for reply in replies] == ["ok", "ok"]
-
-
-def test_replies_are_left_to_no_one_if_the_caller_fails_meanwhile(client, store):
-    set_job(store, "a:A", "STOP", None)
-    with pytest.raises(ValueError, match="meanwhile"), store.scripts.run_meanwhile([store.timeline.pack_survey()]):
-        raise ValueError("meanwhile")
-    assert [state.schedule for state in store.questions.inspect(["a:A"])] == ["STOP"]
 
 
 def test_idle_connections_are_dropped(client, store):
@@ -166,12 +162,10 @@ def test_of_several_scripts_the_key_of_the_one_that_failed_is_named(client, stor
     assert store.questions.read_schedule("job:A") is None, "the connection is of use afterwards"
 
 
-def test_a_key_that_is_put_right_meanwhile_is_not_named(client, store):
-    error = redis.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
-    assert name_wrong_key(client, [(store.keys.timeline, "zset")], error) is error
-
-
-def test_an_error_of_another_kind_stays_as_it_is(client, store):
-    client.set(store.keys.timeline, "a string")
-    error = redis.ResponseError("ERR no such thing as WRONGTYPE")
+@pytest.mark.parametrize("is_put_right", [True, False])
+def test_a_key_that_is_put_right_meanwhile_is_not_named_and_an_error_of_another_kind_stays(client, store, is_put_right):
+    if not is_put_right:
+        client.set(store.keys.timeline, "a string")
+    said = "WRONGTYPE Operation against a key" if is_put_right else "ERR no such thing as WRONGTYPE"
+    error = redis.ResponseError(said)
     assert name_wrong_key(client, [(store.keys.timeline, "zset")], error) is error
