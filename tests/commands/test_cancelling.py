@@ -2,16 +2,13 @@
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from redbike.commands import job_lock
 from redbike.commands.job_lock import hold_lock
 from redbike.errors import CommandFailed
-from tests.commandline import Shell
-from tests.commands.test_commands import Lifeline
+from tests.commands.conftest import Lifeline
 from tests.durations import set_lines
 from tests.waiting import wait_until
 
@@ -33,7 +30,7 @@ quick = sh -c 'echo >> quick'
 
 
 @pytest.fixture
-def jobs(shell: Shell) -> Iterator[Shell]:
+def jobs(shell):
     (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Quick('A', 'commands.ini')\n")
     (shell.folder / "jobs.py").write_text(MODULE)
     (shell.folder / "commands.ini").write_text(COMMANDS)
@@ -50,7 +47,7 @@ def jobs(shell: Shell) -> Iterator[Shell]:
         pytest.param("polite", 1, marks=pytest.mark.acceptance),
     ],
 )
-def test_a_command_that_is_cancelled_ends_with_its_children(jobs: Shell, name: str, concurrency: int) -> None:
+def test_a_command_that_is_cancelled_ends_with_its_children(jobs, name, concurrency):
     lifeline, jobid = Lifeline(jobs.folder / "lifeline"), f"{name}:A"
     worker = jobs.start("work", f"--concurrency={concurrency}")
     jobs.run("set", jobid, "EVERY:1000d")
@@ -82,9 +79,7 @@ def test_a_command_that_is_cancelled_ends_with_its_children(jobs: Shell, name: s
     assert worker.wait(timeout=60) == 0
 
 
-def test_a_run_that_waits_for_the_lock_of_its_job_stops_to_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_waits_for_the_lock_of_its_job_stops_to_wait(tmp_path, monkeypatch):
     monkeypatch.setattr(job_lock, "_make_folder", lambda: str(tmp_path))
     asked = iter([False, False, True])
     with (

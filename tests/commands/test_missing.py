@@ -1,7 +1,6 @@
 """A worker that has no command for a job leaves it to others; ``health`` names what no worker has."""
 
 import contextlib
-from pathlib import Path
 
 import pytest
 
@@ -11,18 +10,17 @@ from redbike.redbike import Redbike
 from redbike.state.store import Store
 from redbike.working import missing_commands
 from redbike.working.worker import Worker
+from tests.commands.conftest import HOURLY
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
-HOURLY = "EVERY:3600@0.0"
-
 
 @pytest.fixture
-def make(client, prefix: str, tmp_path: Path):
+def make(client, prefix, tmp_path):
     """Make a worker of a host that has the commands of these names; it is registered from then on."""
     with contextlib.ExitStack() as registered:
 
-        def making(host: str, *names: str, **settings: object) -> Worker:
+        def making(host, *names, **settings):
             file = tmp_path / f"{host}.ini"
             file.write_text(
                 "[commands]\n" + "".join(f"{name if '=' in name else name + ' = true'}\n" for name in names)
@@ -37,19 +35,18 @@ def make(client, prefix: str, tmp_path: Path):
 
 
 @pytest.fixture
-def bike(client, prefix: str):
+def bike(client, prefix):
     return Redbike(Commands("A", "none.ini"), prefix, client)
 
 
-def dispatch(bike: Redbike, jobid: str) -> float:
+def dispatch(bike, jobid):
     """Dispatch a job as soon as it is due; return how long it had to wait."""
     [state] = bike.store.questions.inspect([jobid])
-    assert state.timeline is not None
     assert bike.dispatch_due(state.timeline) == 1
     return state.timeline - state.now
 
 
-def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike: Redbike) -> None:
+def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike):
     one, two = make("one", "x"), make("two", "y", ping_url="http://127.0.0.1:1/")
     set_job(bike.store, "x:A", HOURLY, "now")
     due = bike.tell("x:A")["queued_for"]
@@ -68,7 +65,7 @@ def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike: R
     assert bike.store.questions.inspect(["x:A"])[0].streak == ""
 
 
-def test_what_nobody_has_is_offered_again_less_and_less_often(make, bike: Redbike) -> None:
+def test_what_nobody_has_is_offered_again_less_and_less_often(make, bike):
     worker, pauses = make("one", "y"), []
     set_job(bike.store, "x:A", HOURLY, "now")
     for _ in range(7):
@@ -77,7 +74,7 @@ def test_what_nobody_has_is_offered_again_less_and_less_often(make, bike: Redbik
     assert pauses == pytest.approx([0.5, 2, 4, 8, 16, 20, 20], abs=0.9)
 
 
-def test_a_failure_that_is_kept_stays(make, bike: Redbike) -> None:
+def test_a_failure_that_is_kept_stays(make, bike):
     set_job(bike.store, "x:A", HOURLY, "now")
     assert make("one", "x = false").work_one() == "x:A"
     dispatch(bike, "x:A")
@@ -86,50 +83,48 @@ def test_a_failure_that_is_kept_stays(make, bike: Redbike) -> None:
     assert bike.tell("x:A")["failure"]
 
 
-def test_health_check_and_why_name_what_no_worker_has_until_one_has(
-    make, bike: Redbike, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def lacking(make, bike, monkeypatch):
+    """What `health` says of commands, while a worker without x has left x:A to others often enough."""
     monkeypatch.setattr(missing_commands, "FIRST", 0.0)
     monkeypatch.setattr(missing_commands, "SHORT", 0.0)
     worker = make("one", "y")
     set_job(bike.store, "x:A", HOURLY, "now")
+    for _ in range(missing_commands.SURE):
+        assert worker.work_one() == "x:A"
 
-    def health() -> list[str]:
+    def health():
         worker.presence._changed.set()  # as an idle worker does each second
         return [each for each in bike.health().problems if "command" in each]
 
-    for _ in range(missing_commands.SURE):
-        assert worker.work_one() == "x:A"
-    wait_until(lambda: health() == ["x:A waits, but no worker of work-A has the command 'x'"])
-    assert any("no worker of its queue 'work-A' has the command 'x'" in line for line in caplog.messages)
+    return health
+
+
+def test_health_check_and_why_name_what_no_worker_has_until_one_has(make, lacking, bike, caplog):
+    wait_until(lambda: lacking() == ["x:A waits, but no worker of work-A has the command 'x'"])
+    logged = [record.getMessage() for record in caplog.get_records("setup")]
+    assert any("no worker of its queue 'work-A' has the command 'x'" in line for line in logged)
     assert "but no worker of work-A has anything for 'x'" in bike.why("x:A")
     assert [str(each) for each in Redbike.check(bike) if "anything" in str(each)] == [
         "problem: no worker of the queue 'work-A' has anything for 'x': the job 'x:A'"
     ]
     make("two", "x")
-    wait_until(lambda: health() == [])
+    wait_until(lambda: lacking() == [])
     assert not [each for each in Redbike.check(bike) if "anything" in str(each)]
 
 
-def test_a_job_that_is_gone_is_no_problem(make, bike: Redbike, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(missing_commands, "FIRST", 0.0)
-    monkeypatch.setattr(missing_commands, "SHORT", 0.0)
-    worker = make("one", "y")
-    set_job(bike.store, "x:A", HOURLY, "now")
-    for _ in range(missing_commands.SURE):
-        worker.work_one()
-    worker.presence._changed.set()
-    wait_until(lambda: any("command 'x'" in each for each in bike.health().problems))
+def test_a_job_that_is_gone_is_no_problem(lacking, bike):
+    wait_until(lambda: lacking())
     bike.unset("x:A")
-    assert not any("command 'x'" in each for each in bike.health().problems)
+    assert lacking() == []
 
 
-def test_a_subclass_that_does_other_jobs_itself_leaves_none(make, bike: Redbike) -> None:
+def test_a_subclass_that_does_other_jobs_itself_leaves_none(make, bike):
     class Own(Commands):
-        def work(self, jobid: str) -> None:
+        def work(self, jobid):
             done.append(jobid)
 
-    done: list[str] = []
+    done = []
     path = make("one").worker._path
     set_job(bike.store, "x:A", HOURLY, "now")
     assert Worker(bike.store, Own("A", path), Settings()).work_one() == "x:A"

@@ -4,55 +4,42 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 import redbike.commands.on_failure
 from redbike.commands.worker import Commands
-from redbike.config import Settings
 from redbike.redbike import Redbike
 from redbike.state.keys import TELLS
-from redbike.state.store import Store
 from redbike.working.worker import Worker
+from tests.commands.conftest import HOURLY
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
 
-HOURLY = "EVERY:3600@0.0"
 SAY = '{ echo "$REDBIKE_JOBID|$REDBIKE_OUTCOME|$REDBIKE_ERROR"; cat; } > said.new; mv said.new said'
-
-Works = Callable[..., Path]
 
 
 @pytest.fixture
-def works(client, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Works:
+def fails(works, tmp_path, monkeypatch):
     """Works x:A once, by a command `line` with `options`; returns the file that ``on-failure`` is to write."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def working(line: str, options: str = "", on_failure: str = SAY) -> Path:
-        text = f"[commands]\nx = {line}\n[*]\nshell = /bin/sh\ncwd = .\non-failure = {on_failure}\n[x]\n{options}\n"
-        (tmp_path / "commands.ini").write_text(text)
-        handler = Commands("A", str(tmp_path / "commands.ini"))
-        store = Store(client, prefix, handler.queue_for)
-        set_job(store, "x:A", HOURLY, "now")
-        assert Worker(store, handler, Settings()).work_one() == "x:A"
+    def failing(line, options="", on_failure=SAY):
+        works(line, options, more=f"[*]\nshell = /bin/sh\ncwd = .\non-failure = {on_failure}")
         return tmp_path / "said"
 
-    return working
+    return failing
 
 
-def test_it_gets_the_output_and_the_error_of_the_run(works: Works) -> None:
-    said = works("echo one; echo two >&2; exit 3")
+def test_it_gets_the_output_and_the_error_of_the_run(fails):
+    said = fails("echo one; echo two >&2; exit 3")
     wait_until(said.exists)
     assert said.read_text() == "x:A|failed|exit status 3: two\none\ntwo\n"
 
 
-def test_it_runs_in_the_root_folder_if_that_of_the_command_is_missing(
-    works: Works, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_it_runs_in_the_root_folder_if_that_of_the_command_is_missing(fails, tmp_path, caplog):
     said = tmp_path / "said"
-    works(
+    fails(
         "echo one", f"cwd = {tmp_path}/unmounted", f"{{ pwd; echo $REDBIKE_ERROR; }} > {said}.new; mv {said}.new {said}"
     )
     wait_until(said.exists)
@@ -61,30 +48,30 @@ def test_it_runs_in_the_root_folder_if_that_of_the_command_is_missing(
     assert f"x:A: on-failure runs in '/': {why}" in caplog.messages
 
 
-def test_a_program_that_is_missing_is_named(works: Works, caplog: pytest.LogCaptureFixture) -> None:
-    works("/none/shell/1", "shell = /none/shell")
+def test_a_program_that_is_missing_is_named(fails, caplog):
+    fails("/none/shell/1", "shell = /none/shell")
     wait_until(lambda: "x:A: on-failure cannot be run: No such file or directory: '/none/shell'" in caplog.messages)
 
 
 @pytest.mark.acceptance
-def test_it_runs_after_a_timeout(works: Works) -> None:
-    said = works("echo one; sleep 300", "timeout = 0.5")
+def test_it_runs_after_a_timeout(fails):
+    said = fails("echo one; sleep 300", "timeout = 0.5")
     wait_until(said.exists)
     assert said.read_text().startswith("x:A|overrun|")
     assert said.read_text().endswith("\none\n")
 
 
-def test_it_does_not_run_after_a_success_or_before_the_last_try(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[object] = []
+def test_it_does_not_run_after_a_success_or_before_the_last_try(fails, monkeypatch):
+    started = []
     monkeypatch.setattr(redbike.commands.on_failure, "start", lambda *given: started.append(given))
-    works("true")
-    works("false", "retries = 3")
+    fails("true")
+    fails("false", "retries = 3")
     assert started == []
-    works("false")
+    fails("false")
     wait_until(lambda: len(started) == 1)
 
 
-def test_a_run_that_ends_well_needs_no_further_step_without_it(tmp_path: Path) -> None:
+def test_a_run_that_ends_well_needs_no_further_step_without_it(tmp_path):
     (tmp_path / "commands.ini").write_text("[commands]\nx = true\n")
     assert Commands("A", str(tmp_path / "commands.ini")).ended is None
 
@@ -97,18 +84,16 @@ def test_a_run_that_ends_well_needs_no_further_step_without_it(tmp_path: Path) -
         ("sleep 300", "x:A: on-failure failed: not done after 0.5 s"),
     ],
 )
-def test_what_becomes_of_it_is_logged(
-    works: Works, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, on_failure: str, message: str
-) -> None:
+def test_what_becomes_of_it_is_logged(fails, caplog, monkeypatch, on_failure, message):
     monkeypatch.setattr(redbike.commands.on_failure, "TIMEOUT", 0.5 if "sleep" in on_failure else 30.0)
     caplog.set_level(logging.INFO, "redbike.commands")
-    works("false", on_failure=on_failure)
+    fails("false", on_failure=on_failure)
     wait_until(lambda: message in [record.getMessage() for record in caplog.records])
 
 
 @pytest.mark.parametrize("jobid", ["x:lost:A", "gone:A"])
-def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(works: Works, client, prefix: str, jobid: str) -> None:
-    said = works("true")
+def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(fails, client, prefix, jobid):
+    said = fails("true")
     bike = Redbike(Commands("A", str(said.parent / "commands.ini")), prefix, client, on_lost="reschedule")
     set_job(bike.store, jobid, HOURLY, "now")
     tag = f"OwnerOf1tag{TELLS}"
@@ -122,19 +107,19 @@ def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(works: Works, client
     assert said.read_text() == f"{jobid}|lost|its worker died or was cut off\n"
 
 
-def test_it_does_not_delay_the_end_of_the_run(works: Works, tmp_path: Path) -> None:
+def test_it_does_not_delay_the_end_of_the_run(fails, tmp_path):
     os.mkfifo(tmp_path / "gate")
     # It waits for the test, which comes to the next line only if the end of the run did not wait for it.
-    said = works("false", on_failure="read line < gate; echo $line > said.new; mv said.new said")
+    said = fails("false", on_failure="read line < gate; echo $line > said.new; mv said.new said")
     (tmp_path / "gate").write_text("go\n")
     wait_until(said.exists)
     assert said.read_text() == "go\n"
 
 
-def test_not_too_many_run_at_once(works: Works, caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
+def test_not_too_many_run_at_once(fails, caplog, monkeypatch):
     # One of an earlier test would give back what it has not taken.
     wait_until(lambda: not [each for each in threading.enumerate() if each.name == "redbike-on-failure"])
     monkeypatch.setattr(redbike.commands.on_failure, "_free", threading.BoundedSemaphore(1))
     redbike.commands.on_failure._free.acquire()
-    works("false")
+    fails("false")
     wait_until(lambda: "x:A: on-failure was not run, as 20 of them run" in caplog.messages)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,8 @@ from redbike.running.dispatcher import Dispatcher
 from redbike.state.run import LEASE
 from redbike.state.store import Store
 from redbike.working.worker_class import RoundRobin
-from tests.commandline import ROOT, Shell
-from tests.commands.test_commands import LONG, Lifeline
+from tests.commandline import ROOT
+from tests.commands.conftest import LONG
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -33,14 +32,7 @@ OBEDIENT = "sh -c '(echo up; exec sleep 300) > lifeline & wait'"
 STUBBORN = """sh -c 'trap "" TERM; (echo up; sleep 300) > lifeline & wait; sleep 300'"""
 
 
-@pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    line = Lifeline(tmp_path / "lifeline")
-    yield line
-    os.close(line.handle)
-
-
-def assert_alone(seconds: float, condition: Callable[[], object]) -> None:
+def assert_alone(seconds, condition):
     """`condition` holds all the time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -68,10 +60,10 @@ signal.signal(signal.SIGUSR1, abort)
 
 
 @pytest.fixture
-def script(client, prefix: str, server_url: str, tmp_path: Path) -> Callable[[str, str], subprocess.Popen[str]]:
+def script(client, prefix, server_url, tmp_path):
     """Starts a program whose worker runs x:A, a command `line`; `body` says how it works."""
 
-    def started(body: str, line: str) -> "subprocess.Popen[str]":
+    def started(body, line):
         (tmp_path / "commands.ini").write_text(f"[commands]\nx = {line}\n[x]\ncwd = .\n")
         set_job(Store(client, prefix, RoundRobin("A").queue_for), "x:A", "NOW", "now", once=True)
         (tmp_path / "program.py").write_text(SCRIPT.format(url=server_url, prefix=prefix, body=body))
@@ -82,9 +74,7 @@ def script(client, prefix: str, server_url: str, tmp_path: Path) -> Callable[[st
 
 
 @pytest.mark.parametrize(("concurrency", "line"), [(1, STUBBORN), (3, OBEDIENT)])
-def test_abort_ends_all_commands_and_tells_nobody_how(
-    script, client, prefix: str, lifeline: Lifeline, concurrency: int, line: str
-) -> None:
+def test_abort_ends_all_commands_and_tells_nobody_how(script, client, prefix, lifeline, concurrency, line):
     program = script(f"bike.work(concurrency={concurrency})", line)
     assert lifeline.wait()
     program.send_signal(signal.SIGUSR1)
@@ -99,7 +89,7 @@ def test_abort_ends_all_commands_and_tells_nobody_how(
 @pytest.mark.parametrize(
     ("ending", "line"), [("sys.exit(3)", OBEDIENT), ("raise ValueError('mine')", STUBBORN), ("pass", STUBBORN)]
 )
-def test_the_end_of_the_interpreter_ends_all_commands(script, lifeline: Lifeline, ending: str, line: str) -> None:
+def test_the_end_of_the_interpreter_ends_all_commands(script, lifeline, ending, line):
     go = lifeline.path.with_name("go")
     os.mkfifo(go)
     program = script(f"threading.Thread(target=bike.work_one, daemon=True).start()\nopen('go').read()\n{ending}", line)
@@ -109,7 +99,7 @@ def test_the_end_of_the_interpreter_ends_all_commands(script, lifeline: Lifeline
     lifeline.assert_cut()
 
 
-def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path: Path) -> None:
+def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path):
     with ProcessGroup([b"sleep", b"300"], os.environb, None) as group:
         child = os.fork()
         if child == 0:
@@ -129,9 +119,7 @@ def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path: Path) -> None:
         ("thread = threading.Thread(target=bike.work_one); thread.start(); thread.join()", "SIGCHLD"),
     ],
 )
-def test_an_ignored_sigchld_does_not_make_a_failure_a_success(
-    script, client, prefix: str, body: str, said: str
-) -> None:
+def test_an_ignored_sigchld_does_not_make_a_failure_a_success(script, client, prefix, body, said):
     program = script(f"signal.signal(signal.SIGCHLD, signal.SIG_IGN); {body}", "sh -c 'exit 3'")
     assert program.wait(timeout=LONG) == 0
     state = Store(client, prefix, RoundRobin("A").queue_for).questions.inspect(["x:A"])[0]
@@ -142,7 +130,7 @@ def test_an_ignored_sigchld_does_not_make_a_failure_a_success(
 
 
 @pytest.fixture
-def jobs(shell: Shell) -> Iterator[Shell]:
+def jobs(shell):
     (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
     shell.environment["TMPDIR"] = str(shell.folder)
     os.mkfifo(shell.folder / "gate")
@@ -153,27 +141,27 @@ def jobs(shell: Shell) -> Iterator[Shell]:
     os.close(gate)
 
 
-def open_gate(shell: Shell) -> None:
+def open_gate(shell):
     (shell.folder / "gate").write_text("go\n")
 
 
-def kill(worker: "subprocess.Popen[str]") -> None:
+def kill(worker):
     worker.kill()
     worker.wait()
 
 
-def recover(client) -> None:
+def recover(client):
     """What a dispatcher does when nothing is heard of a worker for a while, at once."""
     store = Store(client, "redbike", RoundRobin("A").queue_for)
     Dispatcher(store, Settings()).dispatch_due(now=store.timeline.read_dispatched()[0] + 2 * LEASE)
     assert store.questions.inspect(["x:A"])[0].queued
 
 
-def lines(path: Path) -> int:
+def lines(path):
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs: Shell, client) -> None:
+def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, client):
     (jobs.folder / "commands.ini").write_text(
         "[commands]\nx = sh -c 'echo >> started; (read line < gate; echo >> ended) & wait'\n"
     )
@@ -202,7 +190,7 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs: S
     assert second.wait(timeout=10) == 0
 
 
-def test_the_wait_counts_as_time_of_the_run(jobs: Shell, client) -> None:
+def test_the_wait_counts_as_time_of_the_run(jobs, client):
     (jobs.folder / "commands.ini").write_text(
         "[commands]\nx = sh -c 'echo >> started; read line < gate'\n[x]\ntimeout = 1\n"
     )
@@ -217,7 +205,7 @@ def test_the_wait_counts_as_time_of_the_run(jobs: Shell, client) -> None:
 
 
 @pytest.fixture
-def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def locks(tmp_path, monkeypatch):
     """The names of the files in the folder for locks, which is one of the test's own."""
     folder = tmp_path / "locks"
     folder.mkdir(0o700)
@@ -225,7 +213,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
     return lambda: sorted(os.listdir(folder))
 
 
-def leave(name: str, line: str) -> ProcessGroup:
+def leave(name, line):
     """Run a shell with `line` under the lock `name`, as a worker that is then killed."""
     with hold_lock(name, time.monotonic() + LONG, "x:A") as lock:
         group = ProcessGroup([b"sh", b"-c", line.encode()], os.environb, None, lock.descriptors)
@@ -235,9 +223,8 @@ def leave(name: str, line: str) -> ProcessGroup:
     return group
 
 
-def test_a_lock_is_held_until_the_last_process_of_the_group_is_gone(locks: Callable[[], list[str]]) -> None:
+def test_a_lock_is_held_until_the_last_process_of_the_group_is_gone(locks):
     group = leave("one", "(trap '' TERM; sleep 300) & echo up; exec sleep 300")
-    assert group.process.stdout is not None
     assert group.process.stdout.read(3) == b"up\n"
     with pytest.raises(Overrun), hold_lock("one", time.monotonic() + 0.1, "x:A"):
         pass
@@ -254,9 +241,8 @@ def test_a_lock_is_held_until_the_last_process_of_the_group_is_gone(locks: Calla
     assert locks() == []
 
 
-def test_a_daemon_that_the_command_has_started_holds_nobody_up(locks: Callable[[], list[str]]) -> None:
+def test_a_daemon_that_the_command_has_started_holds_nobody_up(locks):
     group = leave("one", "setsid sleep 300 & echo $!")
-    assert group.process.stdout is not None
     daemon = int(group.process.stdout.readline())
     group.process.wait()
     wait_until(lambda: not group.is_alive())
@@ -267,7 +253,7 @@ def test_a_daemon_that_the_command_has_started_holds_nobody_up(locks: Callable[[
         os.kill(daemon, signal.SIGKILL)
 
 
-def test_what_a_run_in_time_leaves_behind_holds_nobody_up(locks: Callable[[], list[str]]) -> None:
+def test_what_a_run_in_time_leaves_behind_holds_nobody_up(locks):
     with hold_lock("one", time.monotonic(), "x:A") as lock:
         group = ProcessGroup([b"sh", b"-c", b"sleep 300 &"], os.environb, None, lock.descriptors)
         lock.record_group(group.pgid)
@@ -278,11 +264,11 @@ def test_what_a_run_in_time_leaves_behind_holds_nobody_up(locks: Callable[[], li
     group.end(0.0, time.sleep)
 
 
-def test_one_of_many_holds_a_lock(locks: Callable[[], list[str]]) -> None:
+def test_one_of_many_holds_a_lock(locks):
     inside = most = 0
     counting = threading.Lock()
 
-    def work() -> None:
+    def work():
         nonlocal inside, most
         with hold_lock("one", time.monotonic() + LONG, "x:A"):
             with counting:
@@ -300,31 +286,29 @@ def test_one_of_many_holds_a_lock(locks: Callable[[], list[str]]) -> None:
     assert locks() == []
 
 
-def test_a_script_may_use_small_descriptors_itself(locks: Callable[[], list[str]]) -> None:
+def test_a_script_may_use_small_descriptors_itself(locks):
     with hold_lock("one", time.monotonic(), "x:A") as lock:
         assert min(lock.descriptors) >= 64
 
 
-def test_the_name_of_a_lock_is_that_of_the_job_under_its_prefix() -> None:
+def test_the_name_of_a_lock_is_that_of_the_job_under_its_prefix():
     names = {make_name("/a.ini", "p", "x:A"), make_name("/a.ini", "q", "x:A"), make_name("/a.ini", "p", "y:A")}
     names |= {make_name("/b.ini", "p", "x:A"), make_name("/a.ini", "p", "x:\udc80A")}
     assert len(names) == 5
     assert all(name.isalnum() for name in names)
 
 
-def own(folder: Path) -> None:
+def own(folder):
     folder.mkdir(0o755)
 
 
-def link(folder: Path) -> None:
+def link(folder):
     folder.with_name("elsewhere").mkdir(0o700)
     folder.symlink_to(folder.with_name("elsewhere"))
 
 
 @pytest.mark.parametrize("prepare", [Path.touch, own, link])
-def test_without_a_private_folder_it_goes_on_and_says_so_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, prepare: Callable[[Path], None]
-) -> None:
+def test_without_a_private_folder_it_goes_on_and_says_so_once(tmp_path, monkeypatch, caplog, prepare):
     monkeypatch.setattr(job_lock.tempfile, "gettempdir", lambda: str(tmp_path))
     prepare(tmp_path / f"redbike-commands-{os.geteuid()}")
     job_lock._warn_once.cache_clear()

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +16,13 @@ from tests.waiting import wait_until
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+def write(tmp_path, monkeypatch, caplog):
     """Write the file, as nobody looks at a clock; its time is long past, so it is complete."""
     monkeypatch.setattr(reloading, "LOOK", 0.0)
     caplog.set_level("INFO", "redbike.commands")
     path, number = tmp_path / "commands.ini", iter(range(1000))
 
-    def writing(text: str) -> Path:
+    def writing(text):
         path.write_text(f"[commands]\n{text}\n")
         os.utime(path, (next(number), 1))
         return path
@@ -31,7 +30,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
     return writing
 
 
-def test_what_has_changed_counts_and_is_said_once(write, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_has_changed_counts_and_is_said_once(write, caplog):
     handler = Commands("A", str(write("a = true\nb = true\n[b]\ntimeout = 5")))
     with pytest.raises(BadConfig):
         Commands("A", "none.ini").name_commands()
@@ -43,9 +42,7 @@ def test_what_has_changed_counts_and_is_said_once(write, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize("text", ["b = 'open", "b = true\n[b]\ntimeout = soon", None])
-def test_a_broken_file_is_refused_in_one_line_and_the_old_one_stays(
-    write, caplog: pytest.LogCaptureFixture, text: str | None
-) -> None:
+def test_a_broken_file_is_refused_in_one_line_and_the_old_one_stays(write, caplog, text):
     handler = Commands("A", str(path := write("a = true")))
     assert handler.has_command("a:A")
     path.unlink() if text is None else write(text)
@@ -57,7 +54,7 @@ def test_a_broken_file_is_refused_in_one_line_and_the_old_one_stays(
     assert handler.name_commands() == ["c"]
 
 
-def test_a_file_that_is_just_written_is_left_to_the_next_look(write, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_is_just_written_is_left_to_the_next_look(write, caplog):
     handler = Commands("A", str(path := write("a = true")))
     assert handler.name_commands() == ["a"]
     path.write_text("[commands]\na = tr")
@@ -70,7 +67,7 @@ def test_a_file_that_is_just_written_is_left_to_the_next_look(write, caplog: pyt
     assert len(caplog.messages) == 1
 
 
-def test_the_timeout_of_the_queue_follows(write) -> None:
+def test_the_timeout_of_the_queue_follows(write):
     queues = Queues(Commands("A", str(write("a = true\n[a]\ntimeout = 5"))), 10.0, iter(range(1000)).__next__)
     next(queues.looks())
     assert queues.shortest_timeout == 10.0
@@ -80,7 +77,7 @@ def test_the_timeout_of_the_queue_follows(write) -> None:
     assert not queues.refresh()
 
 
-def test_on_failure_may_come_later(write, client, prefix: str, tmp_path: Path) -> None:
+def test_on_failure_may_come_later(write, client, prefix, tmp_path):
     handler = Commands("A", str(write("x = false")))
     store = Store(client, prefix, handler.queue_for)
     worker = Worker(store, handler, Settings())
@@ -90,7 +87,7 @@ def test_on_failure_may_come_later(write, client, prefix: str, tmp_path: Path) -
     wait_until((tmp_path / "told").exists)
 
 
-def test_a_running_worker_reads_it_by_itself(shell) -> None:
+def test_a_running_worker_reads_it_by_itself(shell):
     ini = shell.folder / "commands.ini"
     ini.write_text("[commands]\nold = true\n")
     shell.start("up", "redbike.commands:Commands('A', 'commands.ini')")

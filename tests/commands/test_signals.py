@@ -2,17 +2,12 @@
 
 import os
 import signal
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from redbike.state.store import Store
 from redbike.words import Event
 from redbike.working.worker_class import RoundRobin
-from tests.commandline import Shell
-from tests.commands.test_commands import Lifeline
 from tests.durations import SOON_AGAIN
 from tests.proc import is_gone, worker_of
 from tests.waiting import wait_until
@@ -26,7 +21,7 @@ GATED = "sh -c 'echo > started; read line < gate; echo > ended'"
 
 
 @pytest.fixture
-def jobs(shell: Shell) -> Iterator[Shell]:
+def jobs(shell):
     (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
     (shell.folder / "jobs.py").write_text(MODULE)
     (shell.folder / "commands.ini").write_text(
@@ -41,14 +36,7 @@ def jobs(shell: Shell) -> Iterator[Shell]:
     os.close(gate)
 
 
-@pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    line = Lifeline(tmp_path / "lifeline")
-    yield line
-    os.close(line.handle)
-
-
-def start(jobs: Shell, jobid: str, *arguments: str) -> "subprocess.Popen[str]":
+def start(jobs, jobid, *arguments):
     """Start a process, and wait until the command of `jobid` runs."""
     process = jobs.start(*arguments)
     jobs.run("set", jobid, "NOW")
@@ -56,17 +44,17 @@ def start(jobs: Shell, jobid: str, *arguments: str) -> "subprocess.Popen[str]":
     return process
 
 
-def signal_until_gone(process: "subprocess.Popen[str]", number: int) -> None:
+def signal_until_gone(process, number):
     """Signal a process over and over: what comes within a second of the first one counts as the same."""
 
-    def gone() -> bool:
+    def gone():
         process.send_signal(number)
         return process.poll() is not None
 
     wait_until(gone)
 
 
-def cases(*numbers: int) -> list[object]:
+def cases(*numbers):
     """Each signal to each process; those of the first tier have each process once."""
     first = {("work", numbers[-1]), ("work --concurrency=1", numbers[0]), ("up", numbers[0])}
     each = [(words, number) for words in ("work", "work --concurrency=1", "up") for number in numbers]
@@ -77,9 +65,7 @@ def cases(*numbers: int) -> list[object]:
 
 
 @pytest.mark.parametrize(("arguments", "number"), cases(signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-def test_a_second_signal_ends_the_commands_too(
-    jobs: Shell, client, lifeline: Lifeline, arguments: list[str], number: int
-) -> None:
+def test_a_second_signal_ends_the_commands_too(jobs, client, lifeline, arguments, number):
     process = start(jobs, "stubborn:A", *arguments)
     signal_until_gone(process, number)
     lifeline.assert_cut()
@@ -91,7 +77,7 @@ def test_a_second_signal_ends_the_commands_too(
 
 
 @pytest.mark.parametrize(("arguments", "number"), cases(signal.SIGTERM, signal.SIGHUP))
-def test_the_first_signal_lets_the_commands_end_by_themselves(jobs: Shell, arguments: list[str], number: int) -> None:
+def test_the_first_signal_lets_the_commands_end_by_themselves(jobs, arguments, number):
     process = start(jobs, "gated:A", *arguments)
     process.send_signal(number)
     wait_until(lambda: "stopping after" in jobs.log())
@@ -101,7 +87,7 @@ def test_the_first_signal_lets_the_commands_end_by_themselves(jobs: Shell, argum
     assert "STP" in jobs.run("statuses").stdout
 
 
-def test_the_command_of_a_worker_whose_up_is_killed_ends_by_itself(jobs: Shell) -> None:
+def test_the_command_of_a_worker_whose_up_is_killed_ends_by_itself(jobs):
     up = start(jobs, "gated:A", "up")
     worker = worker_of(up.pid)
     up.kill()
@@ -111,7 +97,7 @@ def test_the_command_of_a_worker_whose_up_is_killed_ends_by_itself(jobs: Shell) 
     assert "STP" in jobs.run("statuses").stdout
 
 
-def test_a_worker_that_fails_still_listens_while_its_commands_end(jobs: Shell, client, lifeline: Lifeline) -> None:
+def test_a_worker_that_fails_still_listens_while_its_commands_end(jobs, client, lifeline):
     worker = start(jobs, "stubborn:A", "work")
     # Nobody can take from a queue that is no list.
     client.set("redbike-work-A", "damaged")

@@ -1,7 +1,5 @@
 """What is told of a command line to others: enough to know it again, and nothing that could be a secret."""
 
-from pathlib import Path
-
 import pytest
 
 from redbike.commands import Commands
@@ -37,29 +35,21 @@ from tests.web.conftest import TestClient
         ("run -- hunter2 \x1b[31m", "run …"),
     ],
 )
-def test_only_what_is_no_secret_by_its_form_is_told(line: str, told: str) -> None:
+def test_only_what_is_no_secret_by_its_form_is_told(line, told):
     assert summarize(Command("x", (b"/bin/sh", b"-c", line.encode()))) == told
 
 
-def test_words_without_a_shell_have_no_operators() -> None:
+def test_words_without_a_shell_have_no_operators_and_all_is_of_limited_size():
     argv = (b"/usr/bin/run", b"--password=hunter2", b";", b"hunter2", b"~/x")
     assert summarize(Command("x", argv)) == "/usr/bin/run --password=… … ~/x"
-
-
-def test_what_only_looks_like_a_shell_is_none() -> None:
     assert summarize(Command("x", (b"mytool", b"-c", b"hunter2 | hunter3"))) == "mytool -c …"
-
-
-def test_it_is_of_limited_size() -> None:
     argv = (b"run", *[b"/srv"] * 100)
     assert len(summarize(Command("x", argv))) == MOST
     told = summarize_all(Command(f"x{number}", argv) for number in range(1000))
     assert 0 < sum(len(name) + len(text) for name, text in told.items()) <= MOST_TOGETHER
 
 
-def test_workers_note_what_show_jobs_and_the_page_tell_of_a_command(
-    client, server_url: str, tmp_path: Path, shell
-) -> None:
+def test_workers_note_what_show_jobs_and_the_page_tell_of_a_command(client, server_url, tmp_path, shell):
     (tmp_path / "other.ini").write_text("[commands]\nx = /bin/run --all hunter2\ny = true\n")
     bike = Redbike(Commands("A", str(tmp_path / "other.ini")), redis_config=server_url)
     bike.set("x:1:A", "0 3 * * *")

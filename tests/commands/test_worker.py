@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -14,28 +13,27 @@ from redbike.errors import BadConfig
 from redbike.redbike import Redbike
 from redbike.working.loader import load_worker
 from redbike.working.worker_class import RoundRobin, read_concurrency
-from tests.commandline import Shell
 from tests.waiting import wait_until
 
 SPEC = "redbike.commands:Commands('A', 'commands.ini')"
 
 
 @pytest.fixture
-def jobs(shell: Shell):
+def jobs(shell):
     """The command line with a config file that names the commands of a file that is not there."""
     (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
     shell.environment["TMPDIR"] = str(shell.folder)
     return shell
 
 
-def status(shell: Shell, jobid: str) -> str:
+def status(shell, jobid):
     return (json.loads(shell.run("tell", jobid).stdout)["status"] or "")[:3]
 
 
 # Who needs the file
 
 
-def test_only_who_runs_commands_needs_the_file(jobs: Shell) -> None:
+def test_only_who_runs_commands_needs_the_file(jobs):
     (jobs.folder / "jobs.csv").write_text("a:A,NOW\nb:A,NOW\n")
     for arguments in (
         ("set", "c:A", "0 3 * * *"),
@@ -60,9 +58,7 @@ def test_only_who_runs_commands_needs_the_file(jobs: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"), [(("work",), "[commands]\nx = 'open\n"), (("work", "--processes=2"), None), (("up",), None)]
 )
-def test_a_worker_says_in_one_line_that_it_cannot_use_the_file(
-    jobs: Shell, text: str | None, arguments: tuple[str, ...]
-) -> None:
+def test_a_worker_says_in_one_line_that_it_cannot_use_the_file(jobs, text, arguments):
     if text is not None:
         (jobs.folder / "commands.ini").write_text(text)
     done = jobs.run(*arguments)
@@ -78,7 +74,7 @@ def test_a_worker_says_in_one_line_that_it_cannot_use_the_file(
 # Where it is looked for
 
 
-def test_a_file_that_the_config_file_names_is_beside_it(jobs: Shell) -> None:
+def test_a_file_that_the_config_file_names_is_beside_it(jobs):
     etc = jobs.folder / "etc"
     etc.mkdir()
     (jobs.folder / ".redbike.conf").rename(etc / "redbike.conf")
@@ -89,9 +85,7 @@ def test_a_file_that_the_config_file_names_is_beside_it(jobs: Shell) -> None:
     assert "hello:A: from beside the config file" in jobs.log()
 
 
-def test_a_file_that_the_command_line_names_is_in_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_the_command_line_names_is_in_the_current_folder(tmp_path, monkeypatch):
     etc = tmp_path / "etc"
     etc.mkdir()
     monkeypatch.chdir(tmp_path)
@@ -100,11 +94,8 @@ def test_a_file_that_the_command_line_names_is_in_the_current_folder(
     (etc / "commands.ini").write_text("[commands]\nthere = true\n[there]\ntimeout = 2\n")
     for given, seconds in ((None, 7.0), (SPEC, 6.0)):
         config = load("etc/redbike.conf", {}, worker=given)
-        assert config.settings.worker is not None
         assert load_worker(config.settings.worker, config.folder).timeout("work-A") == seconds
-
-
-def test_a_worker_class_that_takes_no_folder_is_given_none() -> None:
+    # A class that takes no folder is given none.
     assert isinstance(load_worker("redbike:RoundRobin('A')", "/etc"), RoundRobin)
 
 
@@ -114,32 +105,27 @@ def test_a_worker_class_that_takes_no_folder_is_given_none() -> None:
 class Wrong(RoundRobin):
     """Says that so many jobs run at once."""
 
-    def __init__(self, concurrency: object) -> None:
+    def __init__(self, concurrency):
         super().__init__("A")
         self.concurrency = concurrency
 
 
-def test_commands_run_ten_at_once_and_other_worker_classes_one() -> None:
+def test_commands_run_ten_at_once_and_other_worker_classes_one():
     assert read_concurrency(Commands("A", "commands.ini")) == 10
     assert read_concurrency(RoundRobin("A")) == 1
     assert read_concurrency(Wrong(3)) == 3
 
 
-@pytest.mark.parametrize("number", [0, -1, 1.5, "4", None, True, 1001])
-def test_a_bad_number_of_jobs_at_once_is_refused(client, prefix: str, number: object) -> None:
-    with pytest.raises(BadConfig, match="bad concurrency"):
-        Redbike(Wrong(number), prefix=prefix, redis_config=client).work()
-
-
 @pytest.mark.parametrize("number", [0, -1, 1.5, "4", True, 1001, 10**400])
-def test_a_bad_number_that_is_asked_for_is_refused(client, prefix: str, number: object) -> None:
-    bike = Redbike(Wrong(2), prefix=prefix, redis_config=client)
-    with pytest.raises(BadConfig, match=r"bad concurrency .*: 1 to 1000 are allowed"):
-        bike.work(number)
-    assert bike.workers() == []
+def test_a_bad_number_of_jobs_at_once_is_refused_whoever_gives_it(client, prefix, number):
+    for handler, asked in ((Wrong(number), []), (Wrong(None), []), (Wrong(2), [number])):
+        bike = Redbike(handler, prefix=prefix, redis_config=client)
+        with pytest.raises(BadConfig, match=r"bad concurrency .*: 1 to 1000 are allowed"):
+            bike.work(*asked)
+        assert bike.workers() == []
 
 
-def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs: Shell) -> None:
+def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs):
     os.mkfifo(jobs.folder / "gate")
     (jobs.folder / "commands.ini").write_text(
         "[commands]\nbackup = sh -c 'echo > started; read line < gate'\nhealth = true\n"
@@ -158,7 +144,7 @@ def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs: Shell) -> Non
     assert status(jobs, "backup:A") == "STP"
 
 
-def test_up_says_how_many_jobs_run_at_once(jobs: Shell) -> None:
+def test_up_says_how_many_jobs_run_at_once(jobs):
     (jobs.folder / "commands.ini").write_text("[commands]\nhello = true\n")
     up = jobs.start("up", "--concurrency=3")
     wait_until(lambda: ", up to 3 jobs at once, on " in jobs.log())

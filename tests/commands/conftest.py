@@ -1,0 +1,108 @@
+"""Files of commands, workers of them, and a line that shows whether the processes of a command still live."""
+
+import os
+import select
+import tempfile
+
+import pytest
+
+import redbike.commands.worker
+from redbike.commands import Commands
+from redbike.config import Settings
+from redbike.state.run import Run
+from redbike.state.store import Store
+from redbike.working.worker import Worker
+from tests.verbs import set_job
+
+HOURLY = "EVERY:3600@0.0"
+LONG = 30.0  # seconds that no test may come near, however busy the machine is
+
+
+@pytest.fixture
+def commands(tmp_path):
+    """Makes workers of a file of commands with this text."""
+
+    def made(text, queues="A"):
+        (tmp_path / "commands.ini").write_text(text, encoding="utf-8")
+        return Commands(queues, str(tmp_path / "commands.ini"))
+
+    return made
+
+
+@pytest.fixture
+def works(client, prefix, commands):
+    """Sets x:A with a schedule, works it by the command `line` with `options` until it waits, and says how it stands.
+
+    `more` is what else the file says.
+    """
+
+    def working(line, options="", schedule=HOURLY, settings=None, more=""):
+        handler = commands(f"[commands]\nx = {line}\n{more}\n[x]\n{options}\n")
+        store = Store(client, prefix, handler.queue_for)
+        set_job(store, "x:A", schedule, "now", once=schedule == "NOW")
+        worker = Worker(store, handler, settings or Settings())
+        assert worker.work_one() == "x:A"
+        while worker.work_one():
+            pass
+        return store.questions.inspect(["x:A"], with_data=True)[0]
+
+    return working
+
+
+def a_run(jobid="x:A", due=1e9, seconds=LONG, schedule="CONTINUE"):
+    return Run(jobid, due, "tag", 5.0, 5.0 + seconds, 0, 0, schedule, "work-A")
+
+
+@pytest.fixture
+def as_run(monkeypatch, tmp_path_factory):
+    """Lets a worker that is called by hand have a run; lock files are not in the system's own folder."""
+    monkeypatch.setattr(redbike.commands.worker, "current_run", a_run)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("locks")))
+
+
+@pytest.fixture
+def work(commands, as_run, monkeypatch):
+    """Works `run` with a `line` that every first part of a job id stands for, and with `options`."""
+
+    def working(line, options="", run=None, grace=LONG):
+        run = a_run() if run is None else run
+        name = run.jobid.partition(":")[0]
+        worker = commands(f"[commands]\n{name} = {line}\n[{name}]\n{options}\n")
+        worker.grace = grace
+        monkeypatch.setattr(redbike.commands.worker, "current_run", lambda: run)
+        return worker.work(run.jobid)
+
+    return working
+
+
+class Lifeline:
+    """A FIFO that the processes under test hold open: it ends when the last of them is gone."""
+
+    def __init__(self, path):
+        self.path = path
+        os.mkfifo(path)
+        self.handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self._poll = select.poll()
+        self._poll.register(self.handle, select.POLLIN)
+
+    def wait(self):
+        """Whether something is written to it in time."""
+        return bool(self._poll.poll(LONG * 1000))
+
+    def assert_cut(self):
+        """Something was written to it, and those who could write more are gone."""
+        content = b""
+        while self._poll.poll(5000):
+            chunk = os.read(self.handle, 1024)
+            if not chunk:
+                assert content
+                return
+            content += chunk
+        pytest.fail("a process of the group still lives")
+
+
+@pytest.fixture
+def lifeline(tmp_path):
+    line = Lifeline(tmp_path / "lifeline")
+    yield line
+    os.close(line.handle)
