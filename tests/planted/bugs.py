@@ -27,7 +27,6 @@ OUTPUT = "tests/commands/test_output.py"
 MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
 PAUSES = "tests/state/test_pauses.py"
 RESUMING = "tests/running/test_resuming.py"
-OWN = "tests/running/test_job_options.py"
 SYNC = "tests/syncing/test_sync.py"
 IMPORT_CRONTAB = "tests/cli/test_import_crontab.py"
 HEALTH = "tests/watching/test_health.py"
@@ -764,7 +763,7 @@ BUGS = [
         "running/occurrences.py",
         "overlapped=placed.overlapped - late - 1",
         "overlapped=placed.overlapped - late",
-        OWN,
+        OUTCOME,
     ),
     Bug(
         "an import replaces files that are there",

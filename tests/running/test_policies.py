@@ -27,33 +27,66 @@ from redbike.working.ends import commit
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
 from tests.verbs import run_job, set_job
 
-
-def run(schedule="EVERY:10@0", due=100.0, start=100.0, failures=0, losses=0):
-    return Run("job:A", due, "tag", start, start + 10, failures, losses, parse(schedule).text, "work-A")
+ALL, QUEUE, RETRY = {"catchup": "all"}, {"overlap": "queue"}, {"on_error": "retry"}
 
 
-def test_the_next_occurrence_is_after_both_now_and_the_one_that_was_run():
-    assert place_done(run(), None, Settings(), 101.0) == Placement("next", 110.0)
-    assert place_done(run(due=120.0), None, Settings(), 101.0) == Placement("next", 130.0)
+def run(schedule="EVERY:10@0", due=100.0, start=100.0, **more):
+    text = schedule if schedule == "garbage" else parse(schedule).text
+    return replace(Run("job:A", due, "tag", start, start + 10, 0, 0, text, "work-A"), **more)
 
 
-@pytest.mark.parametrize("schedule", ["NOW", "AT:100"])
-def test_a_one_off_has_run_out(schedule):
-    assert place_done(run(schedule), None, Settings(), 101.0) == Placement("next", None)
+def due(instant, **more):
+    return Placement("next", instant, **more)
+
+
+DONE = [
+    # The next occurrence is after both now and the one that was run.
+    ({}, {}, 101.0, due(110.0)),
+    ({"due": 120.0}, {}, 101.0, due(130.0)),
+    ({"schedule": "NOW"}, {}, 101.0, due(None)),
+    ({"schedule": "AT:100"}, {}, 101.0, due(None)),
+    # Due at 100, started at 125 (110 and 120 were missed), done at 155 (130, 140 and 150 came while it ran).
+    ({"start": 125.0}, {}, 155.0, due(160.0, missed=2, overlapped=3)),
+    # catchup = all runs each missed occurrence in turn, as far back as its limit: here 180, 190 and 200.
+    ({"start": 125.0}, ALL, 126.0, due(110.0)),
+    ({"due": 110.0, "start": 126.0}, ALL, 127.0, due(120.0)),
+    ({"due": 120.0, "start": 127.0}, ALL, 128.0, due(130.0)),
+    ({"start": 205.0}, ALL | {"catchup_limit": 3}, 205.0, due(180.0, missed=7)),
+    # A run that was asked for in between lets the schedule go on where it was.
+    ({"due": 125.0, "start": 125.0, "after": 109.999999}, ALL, 126.0, due(110.0)),
+    # A retry is the same occurrence: of those that came due since, it drops none but by catchup.
+    ({"start": 135.0, "failures": 1, "tries": 1}, {}, 136.0, due(140.0, missed=3)),
+    ({"start": 135.0, "failures": 1, "tries": 1}, ALL, 136.0, due(110.0)),
+    # overlap = queue: the first occurrence that came due during the run is run when it ends,
+    ({"start": 125.0}, QUEUE, 155.0, due(130.0, missed=2, overlapped=2, streak="0 0 0 - 155.000000")),
+    ({"due": 130.0, "start": 155.0, "after": 155.0}, QUEUE, 156.0, due(160.0)),
+    (
+        {"due": 130.0, "start": 155.0, "after": 155.0},
+        QUEUE,
+        171.0,
+        due(160.0, overlapped=1, streak="0 0 0 - 171.000000"),
+    ),
+    # if there is one,
+    ({}, QUEUE, 101.0, due(110.0)),
+    ({"start": 125.0}, QUEUE, 126.0, due(130.0, missed=2)),
+    # and if it is not late by then: 110, 120, 130 and 140 are; with less grace, all are.
+    ({}, QUEUE | {"grace": 12.0}, 155.0, due(150.0, late=4, streak="0 0 0 - 155.000000")),
+    ({}, QUEUE | {"grace": 1.0}, 155.0, due(160.0, overlapped=5)),
+]
+
+
+@pytest.mark.parametrize(("ran", "settings", "now", "placed"), DONE)
+def test_a_run_that_is_done_goes_to_its_next_occurrence(ran, settings, now, placed):
+    assert place_done(run(**ran), None, Settings(**settings), now) == placed
+    assert place_done(run(**ran), "a result, which means nothing without CONTINUE", Settings(**settings), now) == placed
 
 
 @pytest.mark.parametrize(
-    ("result", "due"),
-    [
-        (None, "+0.000000"),
-        (3, "+3.000000"),
-        (2.5, "+2.500000"),
-        (0, "+0.000000"),
-        (-0.0, "+0.000000"),
-    ],
+    ("result", "pause"),
+    [(None, "+0.000000"), (3, "+3.000000"), (2.5, "+2.500000"), (0, "+0.000000"), (-0.0, "+0.000000")],
 )
-def test_continue_goes_on_at_once_or_after_the_pause_that_the_worker_returns(result, due):
-    assert place_done(run("CONTINUE"), result, Settings(), 101.0) == Placement("next", due)
+def test_continue_goes_on_at_once_or_after_the_pause_that_the_worker_returns(result, pause):
+    assert place_done(run("CONTINUE"), result, Settings(), 101.0) == due(pause)
 
 
 @pytest.mark.parametrize("result", [True, "soon", float("nan"), float("inf"), -1, 10**12])
@@ -62,34 +95,109 @@ def test_a_pause_that_is_none_is_refused(result):
         place_done(run("CONTINUE"), result, Settings(), 101.0)
 
 
-def test_what_is_returned_means_nothing_without_continue():
-    assert place_done(run(), "a result", Settings(), 101.0) == Placement("next", 110.0)
+def failed(ran, settings):
+    return place_failed(ran, ValueError("it\nbroke"), settings, 101.0)
 
 
-def test_occurrences_that_are_skipped_are_counted_by_reason():
-    # Due at 100, started at 125 (110 and 120 were missed), done at 155 (130, 140 and 150 came while it ran).
-    outcome = place_done(run(start=125.0), None, Settings(), 155.0)
-    assert outcome == Placement("next", 160.0, missed=2, overlapped=3)
+def overrun(ran, settings):
+    return place_overrun(ran, settings, 115.0)
 
 
-def test_catchup_all_runs_each_missed_occurrence_in_turn():
-    settings = Settings(catchup="all")
-    assert place_done(run(start=125.0), None, settings, 126.0) == Placement("next", 110.0)
-    assert place_done(run(due=110.0, start=126.0), None, settings, 127.0) == Placement("next", 120.0)
-    assert place_done(run(due=120.0, start=127.0), None, settings, 128.0) == Placement("next", 130.0)
+def lost(ran, settings):
+    return place_lost(ran, settings, 115.0)
 
 
-def test_catchup_all_goes_back_as_far_as_its_limit():
-    settings = Settings(catchup="all", catchup_limit=3)
-    # 110 … 200 were missed; the last three are 180, 190 and 200.
-    assert place_done(run(start=205.0), None, settings, 205.0) == Placement("next", 180.0, missed=7)
+BROKE, OVERRAN = "ValueError: it broke", "overran its timeout of 10 s"
+ONCE, TWICE, THRICE = (f"its worker died or was cut off, {number} times in a row" for number in (1, 2, 3))
+UNREADABLE = "BadSchedule: bad schedule 'garbage': no keyword, cron expression or rule"
+SKIPS = {"on_error": "reschedule", "on_timeout": "reschedule", "on_lost": "reschedule"}
+TRIED = {"tries": 4, "failures": 1}
+
+ENDED_BADLY = [
+    # how, the run, the settings; the place, the instant, what is kept of its tries, the failure
+    (failed, {}, {}, "die", None, "", BROKE),
+    (failed, {}, SKIPS, "next", 110.0, "", BROKE),
+    # CONTINUE does not spin.
+    (failed, {"schedule": "CONTINUE"}, SKIPS | {"backoff": 4.0}, "next", "+4.000000", "", BROKE),
+    # A retry pauses longer each time, and then the job stops.
+    (failed, {}, RETRY | {"retries": 3, "backoff": 2.0}, "due", "+2.000000", "1 0 1 100.000000 -", None),
+    (failed, {"failures": 1}, RETRY | {"retries": 3, "backoff": 2.0}, "due", "+4.000000", "2 0 1 100.000000 -", None),
+    (failed, {"failures": 2}, RETRY | {"retries": 3, "backoff": 2.0}, "due", "+8.000000", "3 0 1 100.000000 -", None),
+    (failed, {"failures": 3}, RETRY | {"retries": 3, "backoff": 2.0}, "die", None, "", BROKE),
+    (failed, {"failures": 500}, RETRY | {"retries": 1000}, "due", "+3600.000000", "501 0 1 100.000000 -", None),
+    (failed, {"due": 125.0, "after": 109.999999}, RETRY, "due", "+1.000000", "1 0 1 125.000000 109.999999", None),
+    # A raise breaks a row of losses; every kind of try counts as an attempt.
+    (failed, TRIED | {"losses": 2}, RETRY, "due", "+2.000000", "2 0 5 100.000000 -", None),
+    (overrun, TRIED | {"losses": 2}, {"on_timeout": "requeue"}, "due", 100.0, "1 0 5 100.000000 -", None),
+    (lost, TRIED | {"losses": 1}, {}, "due", 100.0, "1 2 5 100.000000 -", None),
+    (lost, TRIED | {"losses": 2}, {}, "die", None, "", THRICE),
+    (overrun, {}, {"on_timeout": "stop"}, "die", None, "", OVERRAN),
+    (overrun, {}, SKIPS, "next", 120.0, "", OVERRAN),
+    (overrun, {}, {"on_timeout": "requeue"}, "due", 100.0, "0 0 1 100.000000 -", None),
+    (lost, {}, {"on_lost": "stop"}, "die", None, "", ONCE),
+    # The third loss in a row is the last.
+    (lost, {}, SKIPS, "next", 120.0, "0 1", ONCE),
+    (lost, {"losses": 1}, SKIPS, "next", 120.0, "0 2", TWICE),
+    (lost, {"losses": 2}, SKIPS, "die", None, "", THRICE),
+    (lost, {}, {"on_lost": "requeue"}, "due", 100.0, "0 1 1 100.000000 -", None),
+    (lost, {"losses": 1}, {"on_lost": "requeue"}, "due", 100.0, "0 2 1 100.000000 -", None),
+    (lost, {"losses": 2}, {"on_lost": "requeue"}, "die", None, "", THRICE),
+    # What fails at its last occurrence has failed for good, and so has what cannot be read.
+    *(
+        (how, {"schedule": schedule}, SKIPS, "die", None, streak, error)
+        for schedule in ("NOW", "AT:100", "RRULE:FREQ=DAILY;COUNT=1")
+        for how, streak, error in ((failed, "", BROKE), (overrun, "", OVERRAN), (lost, "0 1", ONCE))
+    ),
+    *((failed, {"schedule": "garbage"}, settings, "die", None, "", BROKE) for settings in ({}, SKIPS, RETRY)),
+    (overrun, {"schedule": "garbage"}, SKIPS, "die", None, "", UNREADABLE),
+    (lost, {"schedule": "garbage"}, SKIPS, "die", None, "", UNREADABLE),
+    # When its retries are used up, a one-off has no occurrence after them, and CONTINUE pauses.
+    *(
+        (failed, {"schedule": schedule, "failures": 2}, RETRY | {"retries": 2, "stop_after": 5}, "die", None, "", BROKE)
+        for schedule in ("NOW", "AT:100")
+    ),
+    (
+        failed,
+        {"schedule": "CONTINUE", "failures": 2},
+        RETRY | {"retries": 2, "backoff": 7, "stop_after": 5},
+        *("next", "+7.000000", "0 0 failed=1", BROKE),
+    ),
+    # Failed occurrences are counted where stop-after asks for it, kept during tries, and with what came due meanwhile.
+    (failed, {"failed": 2}, SKIPS, "next", 110.0, "", BROKE),
+    (failed, {"failed": 2}, RETRY | {"stop_after": 5}, "due", "+1.000000", "1 0 1 100.000000 - failed=2", None),
+    (lost, {"failed": 2}, RETRY | {"stop_after": 5}, "due", 100.0, "0 1 1 100.000000 - failed=2", None),
+]
 
 
-def test_an_error_stops_the_job_by_default_and_is_kept():
-    outcome = place_failed(run(), ValueError("broken\npipe"), Settings(), 101.0)
-    assert (outcome.place, outcome.due) == ("die", None)
-    assert outcome.failure["error"] == "ValueError: broken pipe"
-    assert outcome.failure | {"traceback": ""} == {
+@pytest.mark.parametrize(("how", "ran", "settings", "place", "instant", "streak", "error"), ENDED_BADLY)
+def test_a_run_that_ended_badly_ends_by_its_policy(how, ran, settings, place, instant, streak, error):
+    found = how(run(**ran), Settings(**settings))
+    assert (found.place, found.due, found.streak) == (place, instant, streak)
+    assert found.why == ("" if how is failed else how.__name__)
+    assert found.retried == (place == "due" and how is not lost)
+    assert (found.failure and found.failure["error"]) == error
+    assert found.failure is None or found.failure["attempt"] == run(**ran).attempt
+
+
+@pytest.mark.parametrize("schedule", ["EVERY:10@0", "CONTINUE"])
+@pytest.mark.parametrize(
+    ("how", "settings"), [(failed, {}), (overrun, {}), (lost, {}), (overrun, {"on_timeout": "requeue"})]
+)
+def test_stop_after_counts_each_kind_of_failed_occurrence(schedule, how, settings):
+    settings = Settings(**SKIPS | settings, stop_after=2)
+    first, second = how(run(schedule), settings), how(run(schedule, failed=1), settings)
+    assert (first.place != "die", Streak.parse(first.streak).failed) == (True, 1)
+    assert (second.place, second.failure is not None, second.why) == ("die", True, first.why)
+
+
+def test_a_count_is_kept_with_the_occurrence_that_came_due_during_the_run():
+    settings = Settings(on_error="reschedule", stop_after=5, **QUEUE)
+    placed = place_failed(run(failed=1), ValueError(), settings, 125.0)
+    assert (placed.due, placed.streak) == (110.0, "0 0 0 - 125.000000 failed=2")
+
+
+def test_what_is_kept_of_an_error():
+    assert place_failed(run(), ValueError("broken\npipe"), Settings(), 101.0).failure | {"traceback": ""} == {
         "jobid": "job:A",
         "due": 100.0,
         "attempt": 1,
@@ -97,9 +205,6 @@ def test_an_error_stops_the_job_by_default_and_is_kept():
         "error": "ValueError: broken pipe",
         "traceback": "",
     }
-
-
-def test_what_is_kept_of_an_error_is_bounded():
     try:
         raise ValueError("x" * 100_000)
     except ValueError as error:
@@ -109,336 +214,163 @@ def test_what_is_kept_of_an_error_is_bounded():
     assert len(kept["traceback"]) <= MAX_TRACEBACK
     assert kept["traceback"].startswith("Traceback")
     assert kept["traceback"].endswith("x…\n")
-
-
-def test_on_error_reschedule_goes_on_to_the_next_occurrence():
-    outcome = place_failed(run(), ValueError(), Settings(on_error="reschedule"), 101.0)
-    assert (outcome.place, outcome.due) == ("next", 110.0)
-    assert outcome.failure is not None
-
-
-def test_on_error_reschedule_does_not_let_continue_spin():
-    outcome = place_failed(run("CONTINUE"), ValueError(), Settings(on_error="reschedule", backoff=4.0), 101.0)
-    assert outcome.due == "+4.000000"
-
-
-def test_on_error_retry_pauses_longer_each_time_and_then_stops():
-    settings = Settings(on_error="retry", retries=3, backoff=2.0)
-    outcomes = [place_failed(run(failures=n), ValueError(), settings, 101.0) for n in range(4)]
-    assert [outcome.due for outcome in outcomes] == ["+2.000000", "+4.000000", "+8.000000", None]
-    kept = [f"{n} 0 1 100.000000 -" for n in (1, 2, 3)]
-    assert [outcome.streak for outcome in outcomes] == [*kept, ""]
-    assert [outcome.place for outcome in outcomes] == ["due", "due", "due", "die"]
-    assert [outcome.failure is None for outcome in outcomes] == [True, True, True, False]
-    assert (
-        place_failed(run(failures=500), ValueError(), Settings(on_error="retry", retries=1000), 1.0).due
-        == "+3600.000000"
-    )
-
-
-@pytest.mark.parametrize("catchup", ["last", "all"])
-def test_a_retry_is_the_same_occurrence_and_drops_no_other(catchup):
-    # Due at 100, failed at 101 and tried again at 135: 110, 120 and 130 have come due since.
-    settings = Settings(on_error="retry", backoff=34.0, catchup=catchup)
-    outcome = place_failed(run(), ValueError(), settings, 101.0)
-    told = {"outcome": Outcome.RETRY, "error": "ValueError"}
-    assert outcome == Placement("due", "+34.000000", streak="1 0 1 100.000000 -", retried=True, **told)
-    again = replace(run(start=135.0, failures=1), tries=1)
-    assert again.attempt == 2
-    expected = Placement("next", 140.0, missed=3) if catchup == "last" else Placement("next", 110.0)
-    assert place_done(again, None, settings, 136.0) == expected
-
-
-def test_what_was_asked_for_in_between_lets_the_schedule_go_on_where_it_was():
-    settings = Settings(catchup="all")
-    between = replace(run(due=125.0, start=125.0), after=109.999999)
-    assert place_done(between, None, settings, 126.0) == Placement("next", 110.0)
-    assert (
-        place_failed(between, ValueError(), Settings(on_error="retry"), 126.0).streak == "1 0 1 125.000000 109.999999"
-    )
-
-
-@pytest.mark.parametrize(
-    ("end", "settings"),
-    [
-        (lambda run, settings: place_failed(run, ValueError(), settings, 101.0), Settings(on_error="retry")),
-        (lambda run, settings: place_overrun(run, settings, 115.0), Settings(on_timeout="requeue")),
-    ],
-)
-def test_what_is_tried_again_is_no_success(end, settings):
-    assert end(run(), settings).retried
-    assert not place_done(run(), None, settings, 101.0).retried
-
-
-def test_every_kind_of_try_counts_as_an_attempt():
-    tried = replace(run(), tries=4, failures=1, losses=2)
-    assert place_lost(replace(tried, losses=1), Settings(), 115.0).streak == "1 2 5 100.000000 -"
-    assert place_overrun(tried, Settings(on_timeout="requeue"), 115.0).streak == "1 0 5 100.000000 -"
-    assert place_failed(tried, ValueError(), Settings(on_error="retry"), 101.0).streak == "2 0 5 100.000000 -"
-    assert place_lost(tried, Settings(), 115.0).failure["attempt"] == 5
-
-
-@pytest.mark.parametrize("schedule", ["NOW", "AT:100", "RRULE:FREQ=DAILY;COUNT=1"])
-def test_what_fails_at_its_last_occurrence_has_failed_for_good(schedule):
-    settings = Settings(on_error="reschedule", on_timeout="reschedule", on_lost="reschedule")
-    last = run(schedule)
-    for outcome in (
-        place_failed(last, ValueError(), settings, 101.0),
-        place_overrun(last, settings, 115.0),
-        place_lost(last, settings, 115.0),
-    ):
-        assert (outcome.place, outcome.due) == ("die", None)
-        assert outcome.failure is not None
-
-
-def test_a_timeout_that_is_rescheduled_is_kept_as_a_failure():
-    outcome = place_overrun(run(), Settings(on_timeout="reschedule"), 115.0)
-    assert "overran" in outcome.failure["error"]
-
-
-@pytest.mark.parametrize(
-    ("why", "policy", "place", "due"),
-    [
-        ("overrun", "stop", "die", None),
-        ("overrun", "reschedule", "next", 110.0),
-        ("overrun", "requeue", "due", 100.0),
-        ("lost", "stop", "die", None),
-        ("lost", "reschedule", "next", 120.0),
-        ("lost", "requeue", "due", 100.0),
-    ],
-)
-def test_an_overrun_and_a_lost_run_end_by_their_policies(why, policy, place, due):
-    if why == "overrun":
-        outcome = place_overrun(run(), Settings(on_timeout=policy), 109.9)
-    else:
-        outcome = place_lost(run(), Settings(on_lost=policy), 115.0)
-    assert (outcome.place, outcome.due, outcome.why) == (place, due, why)
-
-
-@pytest.mark.parametrize("policy", ["requeue", "reschedule"])
-def test_the_third_loss_in_a_row_is_the_last(policy):
-    settings = Settings(on_lost=policy)
-    outcomes = [place_lost(run(losses=n), settings, 115.0) for n in range(3)]
-    place = "due" if policy == "requeue" else "next"
-    assert [outcome.place for outcome in outcomes] == [place, place, "die"]
-    tried = " 1 100.000000 -" if policy == "requeue" else ""
-    assert [outcome.streak for outcome in outcomes[:2]] == [f"0 1{tried}", f"0 2{tried}"]
-    assert "3 times in a row" in outcomes[2].failure["error"]
-
-
-def test_a_raise_breaks_a_row_of_losses():
-    assert place_failed(run(losses=2), ValueError(), Settings(on_error="retry"), 101.0).streak == "1 0 1 100.000000 -"
-
-
-def changed(left, schedule="EVERY:7@0"):
-    """What is answered to the end of a run during which something was set."""
-    return Answer("changed", parse(schedule).text, left)
-
-
-def test_what_was_set_during_the_run_counts():
-    for outcome in (
-        Placement("stop"),
-        Placement("unset"),
-        Placement("next", 110.0),
-        Placement("due", "+5", streak="1 0"),
-    ):
-        assert place_again(run(), outcome, changed("set"), Settings(), 101.0) == Placement("next", 105.0, left="set")
-    assert place_again(run(), Placement("die"), changed("set", "CONTINUE"), Settings(), 101.0).due == "+0"
-    assert place_again(run(), Placement("die"), changed("set", "STOP"), Settings(), 101.0) == Placement(
-        "next", None, left="set"
-    )
-
-
-@pytest.mark.parametrize("why", ["", "overrun", "lost"])
-def test_how_the_run_ended_is_kept_all_the_same(why):
-    failure = {"error": "it broke"}
-    outcome = place_again(run(), Placement("die", why=why, failure=failure), changed("set"), Settings(), 101.0)
-    assert outcome == Placement("next", 105.0, why, failure=failure, left="set")
-    tried = Placement("due", "+5", why, streak="1 0 1 100.000000 -", retried=True)
-    assert place_again(run(), tried, changed("set"), Settings(), 101.0) == Placement(
-        "next", 105.0, why, retried=True, left="set"
-    )
-
-
-@pytest.mark.parametrize("catchup", ["last", "all", "none"])
-def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before(catchup):
-    settings = Settings(catchup=catchup)
-    assert place_again(run(due=0.0), Placement("next"), changed("set"), settings, 101.0) == Placement(
-        "next", 105.0, left="set"
-    )
-    # Those that came due while the run went on were overtaken by it.
-    after = place_again(run(due=0.0), Placement("next"), changed("set"), settings, 120.0)
-    assert after == Placement("next", 126.0, overlapped=3, left="set")
-
-
-def test_a_schedule_that_was_set_during_the_run_does_not_wait_for_the_old_one():
-    between = replace(run(), after=499.999999)
-    assert place_again(between, Placement("next", 500.0), changed("set"), Settings(), 101.0).due == 105.0
-
-
-def test_a_schedule_that_was_set_and_cannot_be_read_is_given_up():
-    outcome = place_again(run(), Placement("next", 110.0), Answer("changed", "garbage", "set"), Settings(), 101.0)
-    assert (outcome.place, outcome.left) == ("die", "set")
-    assert "garbage" in outcome.failure["error"]
-
-
-@pytest.mark.parametrize("left", ["set+timeline", "once+timeline"])
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        Placement("next", 110.0, missed=3),
-        Placement("next", 110.0, streak="0 1"),
-        Placement("due", "+5", streak="1 0 1 100.000000 -", retried=True),
-        Placement("due", 100.0, "lost", streak="0 0 alone"),
-        Placement("die", why="overrun", failure={"error": "it overran"}),
-        Placement("stop"),
-        Placement("unset"),
-    ],
-)
-def test_what_is_on_the_timeline_stays_there(left, outcome):
-    stays = replace(outcome, place="stay", due=None, streak="", left=left)
-    assert place_again(run(), outcome, changed(left), Settings(), 101.0) == stays
-
-
-@pytest.mark.parametrize("schedule", ["NOW", "AT:100", "AT:101.5"])
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        Placement("next", 110.0),
-        Placement("next", None),
-        Placement("die", failure={"error": "it broke"}),
-        Placement("due", "+5", streak="1 0 1 100.000000 -", retried=True),
-        Placement("unset"),
-    ],
-)
-def test_a_one_off_that_is_owed_runs_next_and_that_is_all(schedule, outcome):
-    owes = replace(outcome, place="due", due=101.5, streak="", left="due:101.500000")
-    assert place_again(run(), outcome, changed("due:101.500000", schedule), Settings(), 102.0) == owes
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        Placement("due", "+5", streak="1 0 1 100.000000 -", retried=True),
-        Placement("due", 100.0, "overrun", streak="0 0 1 100.000000 -", retried=True),
-        Placement("due", 100.0, "lost", streak="0 1 1 100.000000 -"),
-        Placement("due", 100.0, "lost", streak="0 0 alone"),
-    ],
-)
-def test_a_run_that_happens_again_is_the_one_that_is_owed(outcome):
-    """At once, and for its own due time."""
-    again = replace(outcome, due=100.0, left="due:101.500000")
-    assert place_again(run(), outcome, changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0) == again
-
-
-@pytest.mark.parametrize(
-    ("outcome", "after"),
-    [
-        (Placement("next", 110.0), 110.0 - JUST_BEFORE),
-        (Placement("next", 70.0), 70.0 - JUST_BEFORE),  # with catchup = all
-        (Placement("die"), 100.0),
-        (Placement("stop"), 100.0),
-        (Placement("unset"), 100.0),
-        (Placement("die", why="lost"), 100.0),
-    ],
-)
-def test_a_run_that_is_owed_in_between_leaves_the_place_of_the_schedule(outcome, after):
-    found = place_again(run(), outcome, changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0)
-    streak = Streak(after=after).format()
-    assert found == replace(outcome, place="due", due=101.5, streak=streak, left="due:101.500000")
-    kept = Streak.parse(streak)
-    assert (kept.tries, kept.due) == (0, None), "it is another occurrence"
-
-
-@pytest.mark.parametrize("outcome", [Placement("die"), Placement("due", 300.0, streak="1 0 1 100.000000 -")])
-def test_a_one_off_that_is_asked_for_during_its_run_runs_once_more_and_that_is_all(outcome):
-    found = place_again(run("AT:100"), outcome, changed("due:101.500000", "AT:100"), Settings(), 102.0)
-    assert found == replace(outcome, place="due", due=101.5, streak="", left="due:101.500000")
-
-
-@pytest.mark.parametrize("due", [None, "+0.000000"])
-def test_where_there_is_no_next_occurrence_no_place_is_left(due):
-    """The rule has run out, or it continues whenever it is done."""
-    found = place_again(run(), Placement("next", due), changed("due:101.500000", "EVERY:10@0"), Settings(), 102.0)
-    assert found == Placement("due", 101.5, left="due:101.500000")
-
-
-@pytest.mark.parametrize("outcome", [Placement("next", 110.0), Placement("die"), Placement("stop")])
-def test_a_new_schedule_does_not_go_on_from_the_place_of_the_old_one(outcome):
-    """It was set during the run, and then a run was asked for too."""
-    found = place_again(run(), outcome, changed("due:101.500000", "EVERY:7@0"), Settings(), 102.0)
-    assert found == replace(outcome, place="due", due=101.5, streak="", left="due:101.500000")
-
-
-def test_what_is_owed_is_found_beside_what_another_hand_has_put_on_the_timeline():
-    found = place_owed(run(), Placement("next", None, left="due:101.500000+timeline"), "EVERY:10@0")
-    assert (found.due, found.left) == (101.5, "due:101.500000+timeline")
-
-
-def test_a_place_is_computed_again_from_how_the_run_ended_and_not_from_the_last_time(client, prefix, monkeypatch):
-    """First a new schedule is set, and while the place is computed by that a run is asked for too."""
-    store = Store(client, prefix, queue_for)
-    set_job(store.at(START), JOB, OLD, START)
-    begun = take(store)
-    set_job(store.at(NOW), JOB, NEW, LATER)
-
-    def clock(_):
-        run_job(store.at(NOW), JOB)
-        return NOW
-
-    monkeypatch.setattr(Run, "now", clock)
-
-    broken = Placement("die", failure={"jobid": JOB, "due": START, "attempt": 1})
-    assert commit(store.at(NOW), begun, broken, Settings())[0] == Answer("ok", "queue")
-    again = take(store, "again", now=NOW)
-    assert (again.due, again.after, again.schedule) == (NOW, None, NEW)
-    assert store.questions.inspect([JOB])[0].failure == broken.failure
-    assert list(fsck(store)) == []
-
-
-def test_of_two_runs_that_are_asked_for_one_after_the_other_the_last_is_owed(client, prefix, monkeypatch):
-    """The second while the place is computed by the first, which is not how the run ended."""
-    store = Store(client, prefix, queue_for)
-    set_job(store.at(START), JOB, OLD, START)
-    begun = take(store)
-    run_job(store.at(NOW - 1), JOB)
-
-    def clock(_):
-        run_job(store.at(NOW), JOB)
-        return NOW
-
-    monkeypatch.setattr(Run, "now", clock)
-
-    assert commit(store.at(NOW), begun, Placement("next", LATER), Settings())[0] == Answer("ok", "queue")
-    again = take(store, "again", now=NOW)
-    assert again.due == NOW
-    assert again.after == pytest.approx(LATER)
+    tried = place_failed(run(), ValueError("no"), Settings(on_error="retry"), 101.0)
+    assert (tried.outcome, tried.error) == (Outcome.RETRY, "ValueError: no")
+    assert not place_done(run(), None, Settings(on_error="retry"), 101.0).retried
 
 
 def test_no_loss_is_counted_for_those_that_were_lost_together():
-    tried = replace(run(failures=1, losses=2), tries=3, after=120.0)
+    tried = run(failures=1, losses=2, tries=3, after=120.0, failed=2)
     outcome = place_suspect(tried)
     assert (outcome.place, outcome.due, outcome.why) == ("due", 100.0, "lost")
-    assert Streak.parse(outcome.streak) == Streak(1, 2, 3, 100.0, 120.0, alone=True)
+    assert Streak.parse(outcome.streak) == Streak(1, 2, 3, 100.0, 120.0, alone=True, failed=2)
     assert Streak.parse(place_suspect(run()).streak) == Streak(alone=True), "it was not tried yet"
 
 
 def test_counting_is_bounded():
     outcome = place_next(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
-    assert outcome.missed == 10_000
-    assert outcome.due == 10**9 + 1
+    assert (outcome.missed, outcome.due) == (10_000, 10**9 + 1)
 
 
-@pytest.mark.parametrize("policy", ["stop", "reschedule", "retry"])
-def test_a_job_whose_schedule_cannot_be_read_is_given_up_with_its_error(policy):
-    damaged = replace(run(), schedule="garbage")
-    outcome = place_failed(damaged, ValueError("broken"), Settings(on_error=policy), 101.0)
-    assert (outcome.place, outcome.failure["error"]) == ("die", "ValueError: broken")
+# What was set or asked for during the run
+
+OWED = "due:101.500000"
+RETRIED = Placement("due", "+5", streak="1 0 1 100.000000 -", retried=True)
+BROKEN = Placement("die", failure={"error": "it broke"})
+ON_TIMELINE = {"place": "stay", "due": None, "streak": ""}
+RUNS_OWED = {"place": "due", "due": 101.5, "streak": ""}
 
 
-@pytest.mark.parametrize(("why", "place"), [("lost", place_lost), ("overrun", place_overrun)])
-def test_nor_does_such_a_job_end_who_looks_after_it(why, place):
-    damaged = replace(run(), schedule="garbage")
-    outcome = place(damaged, Settings(on_lost="reschedule", on_timeout="reschedule"), 115.0)
-    assert (outcome.place, outcome.why) == ("die", why)
-    assert "garbage" in outcome.failure["error"]
+def again(outcome, left="set", schedule="EVERY:7@0", now=101.0, ran=None, **settings):
+    """Where a job goes whose run had another outcome, but is answered that something was set meanwhile."""
+    answer = Answer("changed", schedule if schedule == "garbage" else parse(schedule).text, left)
+    return place_again(ran or run(), outcome, answer, Settings(**settings), now)
+
+
+@pytest.mark.parametrize("why", ["", "overrun", "lost"])
+def test_what_was_set_during_the_run_counts_and_how_it_ended_is_kept(why):
+    for outcome in (Placement("stop"), Placement("unset"), due(110.0), Placement("due", "+5", streak="1 0")):
+        assert again(outcome) == due(105.0, left="set")
+    assert again(Placement("die"), schedule="CONTINUE").due == "+0"
+    assert again(Placement("die"), schedule="STOP") == due(None, left="set")
+    assert again(replace(BROKEN, why=why)) == due(105.0, why=why, failure=BROKEN.failure, left="set")
+    assert again(replace(RETRIED, why=why)) == due(105.0, why=why, retried=True, left="set")
+
+
+@pytest.mark.parametrize("catchup", ["last", "all", "none"])
+def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before_and_waits_for_no_other(catchup):
+    assert again(Placement("next"), ran=run(due=0.0), catchup=catchup) == due(105.0, left="set")
+    # Those that came due while the run went on were overtaken by it.
+    after = again(Placement("next"), now=120.0, ran=run(due=0.0), catchup=catchup)
+    assert after == due(126.0, overlapped=3, left="set")
+    assert again(due(500.0), ran=run(after=499.999999), catchup=catchup).due == 105.0
+
+
+def test_a_schedule_that_was_set_and_cannot_be_read_is_given_up():
+    outcome = again(due(110.0), schedule="garbage")
+    assert (outcome.place, outcome.left, outcome.failure["error"]) == ("die", "set", UNREADABLE)
+
+
+AGAIN = [
+    # how it ended, what was left meanwhile, the schedule by now; what becomes of that
+    # What is on the timeline stays there.
+    *(
+        (outcome, left, "EVERY:7@0", ON_TIMELINE)
+        for left in ("set+timeline", "once+timeline")
+        for outcome in (
+            due(110.0, missed=3),
+            due(110.0, streak="0 1"),
+            RETRIED,
+            Placement("due", 100.0, "lost", streak="0 0 alone"),
+            Placement("die", why="overrun", failure={"error": "it overran"}),
+            Placement("stop"),
+            Placement("unset"),
+        )
+    ),
+    # A one-off that is owed runs next, and that is all.
+    *(
+        (outcome, OWED, schedule, RUNS_OWED)
+        for schedule in ("NOW", "AT:100", "AT:101.5")
+        for outcome in (due(110.0), due(None), BROKEN, RETRIED, Placement("unset"))
+    ),
+    # A new schedule does not go on from the place of the old one.
+    *((outcome, OWED, "EVERY:7@0", RUNS_OWED) for outcome in (due(110.0), Placement("die"), Placement("stop"))),
+    # A run that happens again is the one that is owed: at once, and for its own due time.
+    *(
+        (outcome, OWED, "EVERY:10@0", {"due": 100.0})
+        for outcome in (
+            RETRIED,
+            Placement("due", 100.0, "overrun", streak="0 0 1 100.000000 -", retried=True),
+            Placement("due", 100.0, "lost", streak="0 1 1 100.000000 -"),
+            Placement("due", 100.0, "lost", streak="0 0 alone"),
+        )
+    ),
+    # A run that is owed in between leaves the place of the schedule: it is another occurrence.
+    *(
+        (outcome, OWED, "EVERY:10@0", RUNS_OWED | {"streak": Streak(after=after, tries=0, due=None).format()})
+        for outcome, after in (
+            (due(110.0), 110.0 - JUST_BEFORE),
+            (due(70.0), 70.0 - JUST_BEFORE),  # with catchup = all
+            (Placement("die"), 100.0),
+            (Placement("stop"), 100.0),
+            (Placement("unset"), 100.0),
+            (Placement("die", why="lost"), 100.0),
+        )
+    ),
+    # Where there is no next occurrence, no place is left: the rule has run out, or it continues whenever it is done.
+    *((due(instant), OWED, "EVERY:10@0", RUNS_OWED) for instant in (None, "+0.000000")),
+]
+
+
+@pytest.mark.parametrize(("outcome", "left", "schedule", "changes"), AGAIN)
+def test_what_is_owed_or_on_the_timeline_comes_first(outcome, left, schedule, changes):
+    assert again(outcome, left, schedule, 102.0) == replace(outcome, **changes, left=left)
+
+
+@pytest.mark.parametrize("outcome", [Placement("die"), Placement("due", 300.0, streak="1 0 1 100.000000 -")])
+def test_a_one_off_that_is_asked_for_during_its_run_runs_once_more_and_that_is_all(outcome):
+    found = again(outcome, OWED, "AT:100", 102.0, run("AT:100"))
+    assert found == replace(outcome, **RUNS_OWED, left=OWED)
+
+
+def test_what_is_owed_is_found_beside_what_another_hand_has_left():
+    found = place_owed(run(), due(None, left=f"{OWED}+timeline"), "EVERY:10@0")
+    assert (found.due, found.left) == (101.5, f"{OWED}+timeline")
+    # It takes the place of what came due during the run.
+    placed = place_done(run(), None, Settings(**QUEUE), 125.0)
+    owed = place_owed(run(), replace(placed, left="due:112.000000"), run().schedule)
+    assert (owed.due, owed.overlapped, owed.streak) == (112.0, 2, "0 0 0 - 125.000000")
+
+
+@pytest.fixture
+def ended(client, prefix, monkeypatch):
+    """Ends a run of `JOB` during which `first` was done; a run is asked for while its place is computed by that."""
+    store = Store(client, prefix, queue_for)
+
+    def ended(first, outcome):
+        set_job(store.at(START), JOB, OLD, START)
+        begun = take(store)
+        first(store)
+
+        def clock(_):
+            run_job(store.at(NOW), JOB)
+            return NOW
+
+        monkeypatch.setattr(Run, "now", clock)
+        assert commit(store.at(NOW), begun, outcome, Settings())[0] == Answer("ok", "queue")
+        return take(store, "again", now=NOW), store
+
+    return ended
+
+
+def test_a_place_is_computed_again_from_how_the_run_ended_and_not_from_the_last_time(ended):
+    broken = Placement("die", failure={"jobid": JOB, "due": START, "attempt": 1})
+    again, store = ended(lambda store: set_job(store.at(NOW), JOB, NEW, LATER), broken)
+    assert (again.due, again.after, again.schedule) == (NOW, None, NEW)
+    assert store.questions.inspect([JOB])[0].failure == broken.failure
+    assert list(fsck(store)) == []
+
+
+def test_of_two_runs_that_are_asked_for_one_after_the_other_the_last_is_owed(ended):
+    again, _ = ended(lambda store: run_job(store.at(NOW - 1), JOB), due(LATER))
+    assert (again.due, again.after) == (NOW, pytest.approx(LATER))
