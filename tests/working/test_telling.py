@@ -16,6 +16,7 @@ from tests.verbs import Quiet, take_many, take_one
 from tests.waiting import wait_until
 
 QUEUES = [("work-A", 100.0)]
+TOO_LONG = "overran its timeout of 0.05 s"
 
 
 class Telling(Doing):
@@ -43,7 +44,10 @@ def make(client, server_url, prefix):
 
 @pytest.fixture
 def bike(make):
-    bike = make()
+    return make_due(make())
+
+
+def make_due(bike):
     bike.set("job:A", "EVERY:1h@0.0")
     bike.run("job:A")
     return bike
@@ -54,54 +58,29 @@ def untold(bike):
 
 
 @pytest.mark.parametrize(
-    ("act", "expected"),
+    ("act", "settings", "expected"),
     [
-        (lambda: None, ("ok", "")),
-        (raising(StopWork("enough")), ("ok", "")),
-        (raising(UnsetJob("enough")), ("ok", "")),
-        (raising(Again(after=5)), ("retry", "")),
-        (raising(ValueError("no luck")), ("failed", "ValueError: no luck")),
+        (lambda bike: None, {}, ("ok", "")),
+        (raising(StopWork("enough")), {}, ("ok", "")),
+        (raising(UnsetJob("enough")), {}, ("ok", "")),
+        (raising(Again(after=5)), {}, ("retry", "")),
+        (raising(ValueError("no luck")), {}, ("failed", "ValueError: no luck")),
+        (raising(ValueError("no luck")), {"on_error": "retry", "backoff": 50.0}, ("retry", "ValueError: no luck")),
+        (lambda bike: wait_until(lambda: bike.worker.told), {"default_timeout": 0.05}, ("overrun", TOO_LONG)),
+        (lambda bike: bike.cancel("job:A") and 1 / 0, {}, ("cancelled", "")),
     ],
 )
-def test_a_run_is_told_once_with_how_it_ended(bike, act, expected):
-    bike.worker.acts["job:A"] = act
+def test_a_run_is_told_once_with_how_it_ended(make, act, settings, expected):
+    bike = make_due(make(**settings))
+    bike.worker.acts["job:A"] = lambda: act(bike)
     assert bike.work_one() == "job:A"
     [(run, end)] = bike.worker.told
     assert (run.jobid, run.attempt, end.event, end.error) == ("job:A", 1, *expected)
-    assert 0 <= end.seconds < 5
+    assert settings.get("default_timeout", 0) <= end.seconds < 5
     told = bike.tell("job:A")
     assert end.next_run == (None if told["next_run"] is None else pytest.approx(told["next_run"], abs=1))
-    assert untold(bike) == 0
-
-
-def test_a_run_that_is_to_be_tried_again_says_when(make):
-    bike = make(on_error="retry", backoff=50.0)
-    bike.set("job:A", "NOW")
-    bike.worker.acts["job:A"] = raising(ValueError("no luck"))
-    bike.work_one()
-    [(_, end)] = bike.worker.told
-    assert end.event == "retry"
-    assert end.next_run == pytest.approx(time.time() + 50, abs=5)
-
-
-def test_an_overrun_is_told_by_its_worker(make):
-    bike = make(default_timeout=0.05)
-    bike.set("job:A", "NOW")
-    bike.worker.acts["job:A"] = lambda: wait_until(lambda: bike.worker.told)
-    bike.work_one()
-    assert bike.worker.events() == [("job:A", "overrun", "overran its timeout of 0.05 s")]
-    assert 0.05 <= bike.worker.told[0][1].seconds < 5
-    assert untold(bike) == 0
-
-
-def test_a_cancelled_run_is_told_as_that(bike):
-    def be_cancelled():
-        bike.cancel("job:A")
-        raise ValueError("stopped halfway")
-
-    bike.worker.acts["job:A"] = be_cancelled
-    bike.work_one()
-    assert bike.worker.events() == [("job:A", "cancelled", "")]
+    if "backoff" in settings:
+        assert end.next_run == pytest.approx(time.time() + 50, abs=5)
     assert untold(bike) == 0
 
 
@@ -136,25 +115,19 @@ def test_a_run_whose_job_was_set_or_unset_meanwhile_is_told(bike):
     assert untold(bike) == 0
 
 
-def test_what_ended_raises_is_logged_and_harms_nothing(bike, caplog):
-    bike.worker.ended = raising(ValueError("not now"))
-    bike.worker.ended = lambda run, end: 1 / 0
-    bike = Redbike(bike.worker, prefix=bike.store.keys.prefix, redis_config=bike.client)
-    assert bike.work_one() == "job:A"
-    assert "job:A: ended() of its worker class fails: ZeroDivisionError" in caplog.text
-    assert untold(bike) == 0
-
-
-def test_ended_may_be_a_coroutine_function(bike):
-    told = []
+def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harms_nothing(make, caplog):
+    worker, told = Telling(), []
 
     async def ended(run, end):
         told.append(end.event)
+        raise ZeroDivisionError
 
-    bike.worker.ended = ended
-    bike = Redbike(bike.worker, prefix=bike.store.keys.prefix, redis_config=bike.client)
-    bike.work_one()
+    worker.ended = ended
+    bike = make_due(make(worker))
+    assert bike.work_one() == "job:A"
     assert told == ["ok"]
+    assert "job:A: ended() of its worker class fails: ZeroDivisionError" in caplog.text
+    assert untold(bike) == 0
 
 
 def test_a_class_without_ended_leaves_nothing(make):
@@ -175,6 +148,13 @@ def lose(bike, tag, number=1):
     return runs
 
 
+@pytest.fixture
+def lost(bike, make):
+    """A run of job:A that was lost, by a worker that has `ended`."""
+    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    return run
+
+
 def tell_others(bike, now=None):
     make_worker(bike, now).teller.tell_others()
     return bike.worker.events()
@@ -187,15 +167,17 @@ def make_worker(bike, now=None):
     return worker
 
 
-def test_a_lost_run_is_told_by_another_worker(bike, make):
-    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+@pytest.mark.parametrize("runs_again", [False, True])
+def test_a_lost_run_is_told_by_another_worker_and_since_when_it_is_due(bike, lost, runs_again):
     assert untold(bike) == 1
     assert list(fsck(bike.store)) == []
+    if runs_again:
+        take_one(bike.store, QUEUES, "OwnerOf2tag")
     assert tell_others(bike) == [("job:A", "lost", "")]
     [(told, end)] = bike.worker.told
-    assert (told.jobid, told.due, told.tag, told.attempt) == ("job:A", run.due, run.tag, 1)
+    assert (told.jobid, told.due, told.tag, told.attempt) == ("job:A", lost.due, lost.tag, 1)
     assert 0 <= end.seconds < 5
-    assert end.next_run == run.due, "it waits in its queue again"
+    assert end.next_run == lost.due
     assert untold(bike) == 0
 
 
@@ -227,22 +209,14 @@ def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
     assert untold(bike) == 0
 
 
-def test_two_that_look_at_once_tell_it_once(bike, make):
-    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+def test_two_that_look_at_once_tell_it_once(bike, lost):
     now = bike.store.timeline.read_dispatched()[0]
-    claimed = bike.store.at(now).untold.claim_all(["work-A"])
-    next(claimed)
+    given = {"field": f"OwnerOf1tag{TELLS} job:A", "seconds": TELLING, "most": 3}
+    replies = [bike.store.at(now).untold._namespace.run("claim", **given) for _ in range(2)]
+    assert [reply[0] for reply in replies] == ["ok", "stale"]
     assert tell_others(bike, now + 1) == []
     # The first one has died.
     assert tell_others(bike, now + TELLING + 1) == [("job:A", "lost", "")]
-
-
-def test_a_lost_run_that_runs_again_by_now_says_since_when_it_is_due(bike, make):
-    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
-    take_one(bike.store, QUEUES, "OwnerOf2tag")
-    tell_others(bike)
-    [(_, end)] = bike.worker.told
-    assert end.next_run == run.due
 
 
 def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_told_to_it(make, caplog):
@@ -262,8 +236,7 @@ def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_told_to_it(make
     assert "job:A: no worker that has ended() works its queue, so it is not called" in caplog.text
 
 
-def test_what_ends_its_workers_is_given_up(bike, make, caplog):
-    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+def test_what_ends_its_workers_is_given_up(bike, lost, caplog):
     now = bike.store.timeline.read_dispatched()[0]
     for number in range(1, MOST_CLAIMS + 1):
         assert untold(bike) == 1
@@ -274,8 +247,7 @@ def test_what_ends_its_workers_is_given_up(bike, make, caplog):
     assert "job:A: ended() was begun 3 times, and did not end: it is not called again" in caplog.text
 
 
-def test_what_takes_long_is_claimed_for_longer(bike, make):
-    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+def test_what_takes_long_is_claimed_for_longer(bike, lost):
     now = bike.store.timeline.read_dispatched()[0]
     [claim] = bike.store.at(now).untold.claim_all(["work-A"])
     renewed = bike.store.at(now + TELLING - 1).untold.renew(claim)
@@ -324,6 +296,15 @@ class Slow(Telling):
 
 
 @pytest.fixture
+def slow(make):
+    """A worker whose `ended` for a:A, which is due, waits."""
+    bike = make(Slow())
+    bike.worker.slow = {"a:A"}
+    bike.set("a:A", "NOW")
+    return bike
+
+
+@pytest.fixture
 def working():
     """Lets workers work in threads of their own until the test is over."""
     threads = []
@@ -369,8 +350,9 @@ def test_an_overrun_is_told_beside_the_heartbeats(make, working):
 @pytest.mark.parametrize("error", [SystemExit(4), KeyboardInterrupt(), GeneratorExit()])
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error, caplog):
-    bike = make(Slow())
-    bike.worker.ended = raising_at_first(error, bike.worker.ended)
+    bike, left = make(Slow()), [error]
+    told = bike.worker.ended
+    bike.worker.ended = lambda run, end: raising(left.pop())() if left else told(run, end)
     bike.set("a:A", "NOW")
     working(bike, concurrency)
     wait_until(lambda: "a:A: ended() of its worker class fails" in caplog.text)
@@ -379,41 +361,24 @@ def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error
     wait_until(lambda: untold(bike) == 0)
 
 
-def raising_at_first(error, then):
-    left = [error]
-
-    def ended(run, end):
-        if left:
-            raise left.pop()
-        then(run, end)
-
-    return ended
-
-
-def test_a_call_that_goes_on_for_long_is_mentioned_once(make, working, monkeypatch, caplog):
+def test_a_call_that_goes_on_for_long_is_mentioned_once(slow, working, monkeypatch, caplog):
     monkeypatch.setattr("redbike.working.telling.LONG", 0.0)
     monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
     monkeypatch.setattr("redbike.running.presence.LATENESS", 0.05)
-    bike = make(Slow())
-    bike.worker.slow = {"a:A"}
-    bike.set("a:A", "NOW")
-    working(bike)
+    working(slow)
     wait_until(lambda: "a:A: ended() of its worker class has gone on for" in caplog.text)
-    before = bike.workers()[0].seen
-    wait_until(lambda: bike.workers()[0].seen > before + 0.2)
+    before = slow.workers()[0].seen
+    wait_until(lambda: slow.workers()[0].seen > before + 0.2)
     assert caplog.text.count("has gone on for") == 1
 
 
-def test_a_worker_that_stops_does_not_wait_for_ever(make, monkeypatch, caplog):
+def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
     monkeypatch.setattr("redbike.working.telling.PATIENCE", 0.1)
-    bike = make(Slow())
-    bike.worker.slow = {"a:A"}
-    bike.set("a:A", "NOW")
-    with beside(bike.store, Worker(bike.store, bike.worker, bike.settings).work):
-        assert bike.worker.entered.wait(60)
+    with beside(slow.store, Worker(slow.store, slow.worker, slow.settings).work):
+        assert slow.worker.entered.wait(60)
     assert "other workers will be told of what is left" in caplog.text
-    assert untold(bike) == 1
-    bike.worker.goes_on.set()
+    assert untold(slow) == 1
+    slow.worker.goes_on.set()
 
 
 def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
@@ -472,10 +437,10 @@ def test_many_that_end_together_are_each_told_once(make):
     assert untold(bike) == 0
 
 
-def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch, caplog):
-    def away(fields):
-        raise Unreachable("the server is away")
+away = raising(Unreachable("the server is away"))
 
+
+def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch, caplog):
     worker = Worker(bike.store, bike.worker, bike.settings)
     monkeypatch.setattr(worker.store.untold, "forget", away)
     worker.work_one()
@@ -487,10 +452,6 @@ def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch
 
 def test_a_server_that_goes_away_while_it_is_told_harms_no_job(bike, monkeypatch, caplog):
     """Somebody has put the job on the timeline during its run, so only the server knows when it runs next."""
-
-    def away(jobids):
-        raise Unreachable("the server is away")
-
     worker = Worker(bike.store, bike.worker, bike.settings)
     bike.worker.acts["job:A"] = lambda: bike.set("job:A", "EVERY:2h")
     monkeypatch.setattr(worker.store.questions, "inspect", away)
@@ -515,10 +476,3 @@ def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike):
     worker.ends.end([(run, worker.runner.run(run)) for run in runs])
     now = bike.store.timeline.read_dispatched()[0]
     assert sorted(tell_others(bike, now + TELLING + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]
-
-
-def test_only_one_of_two_claims_at_the_same_time_holds(bike, make):
-    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
-    namespace = bike.store.untold._namespace
-    replies = [namespace.run("claim", field=f"OwnerOf1tag{TELLS} job:A", seconds=TELLING, most=3) for _ in range(2)]
-    assert [reply[0] for reply in replies] == ["ok", "stale"]
