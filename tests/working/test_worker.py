@@ -7,9 +7,8 @@ import time
 import pytest
 
 from redbike.config import Settings
-from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, Unreachable, UnsetJob
+from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
 from redbike.keeping.fsck import fsck
-from redbike.running.loop import Loop
 from redbike.state.jobs import JobToSet
 from redbike.state.run import LEASE
 from redbike.working.heartbeat import INTERVAL
@@ -25,6 +24,25 @@ from tests.waiting import wait_until
 @pytest.fixture
 def state(store):
     return lambda jobid="job:A": store.questions.inspect([jobid])[0]
+
+
+@pytest.fixture
+def work(store):
+    """Sets job:A, and works it once, by what `act` does; returns the worker."""
+
+    def work(act, schedule="CONTINUE", timeout=None, due="now", **settings):
+        set_job(store, "job:A", schedule, due, once=schedule == "NOW")
+        worker = Worker(store, Acting(act, timeout=timeout), Settings(**settings))
+        assert worker.work_one() == "job:A"
+        return worker
+
+    return work
+
+
+def dispatch_next(store, state):
+    """Dispatch job:A when it is due."""
+    moment = state().timeline
+    dispatch(store.at(moment), [(jobid, due, "work-A") for jobid, due in survey(store.at(moment)).due])
 
 
 def test_round_robin_names_queues_by_what_follows_the_last_colon():
@@ -70,51 +88,58 @@ def test_a_bad_timeout_is_refused_before_any_job_is_taken(store, seconds, state)
     assert state().queued
 
 
-def test_a_timeout_of_the_worker_class_counts_before_the_default(store):
+@pytest.mark.parametrize(("seconds", "expected"), [(2.5, 2.5), (None, 33.0)])
+def test_a_timeout_of_the_worker_class_counts_before_the_default(work, seconds, expected):
     seen = []
-    for seconds, expected in ((2.5, 2.5), (None, 33.0)):
-        set_job(store, "job:A", "NOW", "now", once=True)
-        handler = Acting(lambda _: seen.append(current_run().deadline - current_run().start), timeout=seconds)
-        Worker(store, handler, Settings(default_timeout=33.0)).work_one()
-        assert seen.pop() == pytest.approx(expected, abs=1e-3)
+    work(lambda _: seen.append(current_run().deadline - current_run().start), "NOW", seconds, default_timeout=33.0)
+    assert seen == pytest.approx([expected], abs=1e-3)
 
 
-def test_a_job_goes_where_its_schedule_says(store, state):
-    set_job(store, "job:A", "EVERY:1000@0.0", 1000.0)
-    assert Worker(store, Acting(), Settings()).work_one() == "job:A"
+def test_a_job_goes_where_its_schedule_says(work, state):
+    work(lambda _: None, "EVERY:1000@0.0", due=1000.0)
     after = state()
-    assert after.status.startswith("TML:")
-    assert after.timeline % 1000 == 0
-    assert after.skipped["missed"] == 10_000
+    assert (after.status[:4], after.timeline % 1000, after.skipped["missed"]) == ("TML:", 0, 10_000)
 
 
-def test_continue_goes_round_and_backs_off(store, state):
-    set_job(store, "job:A", "CONTINUE", "now")
-    worker = Worker(store, Acting(), Settings())
-    assert [worker.work_one() for _ in range(3)] == ["job:A"] * 3
+def test_continue_goes_round_and_backs_off(store, work, state):
+    worker = work(lambda _: None)
+    assert [worker.work_one() for _ in range(2)] == ["job:A"] * 2
     worker.runner.worker.act = lambda _: 60
     worker.work_one()
     assert state().timeline == pytest.approx(store.timeline.read_dispatched()[0] + 60, abs=5)
 
 
-def test_stop_work_makes_the_schedule_stop(store, state):
-    set_job(store, "job:A", "CONTINUE", "now")
-    Worker(store, Acting(raising(StopWork("enough"))), Settings()).work_one()
-    assert state().schedule == "STOP"
-    assert state().status.startswith("STP:")
+NO_PAUSE = "neither None nor a number of seconds"
 
 
-def test_unset_job_unsets_it(store, state):
+def restart(store):
     set_job(store, "job:A", "CONTINUE", "now")
-    Worker(store, Acting(raising(UnsetJob("gone"))), Settings()).work_one()
-    assert state().schedule is state().status is None
+    raise ValueError("after that")
+
+
+@pytest.mark.parametrize(
+    ("act", "given", "schedule", "event", "error"),
+    [
+        (raising(StopWork("enough")), {}, "STOP", "STP", None),
+        (raising(UnsetJob("gone")), {}, None, None, None),
+        (lambda store: set_job(store, "job:A", "STOP", None), {}, "STOP", "STP", None),
+        (restart, {"schedule": "NOW"}, "CONTINUE", "ENQ", "ValueError: after that"),
+        (lambda _: "soon", {}, "CONTINUE", "DIE", f"TypeError: work() returned 'soon', {NO_PAUSE}"),
+        # A worker may say itself that the time is over.
+        (raising(Overrun()), {"on_timeout": "requeue"}, "CONTINUE", "ENQ", None),
+        (raising(Overrun()), {}, "CONTINUE", "DIE", "Overrun"),
+    ],
+)
+def test_a_run_ends_by_what_its_work_did(store, work, state, act, given, schedule, event, error):
+    work(lambda _: act(store), **given)
+    found = state()
+    assert (found.schedule, found.status and found.status[:3]) == (schedule, event)
+    assert (found.failure and found.failure["error"]) == error
 
 
 @pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(3), asyncio.CancelledError(), GeneratorExit()])
-def test_anything_else_that_is_raised_is_a_failure(store, state, error, caplog):
-    set_job(store, "job:A", "CONTINUE", "now")
-    worker = Worker(store, Acting(raising(error)), Settings())
-    assert worker.work_one() == "job:A"
+def test_anything_else_that_is_raised_is_a_failure(work, state, error, caplog):
+    worker = work(raising(error))
     assert state().status.startswith("DIE:")
     assert state().failure["error"].startswith(type(error).__name__)
     assert "Traceback" in state().failure["traceback"]
@@ -122,58 +147,27 @@ def test_anything_else_that_is_raised_is_a_failure(store, state, error, caplog):
     assert worker.work_one() is None
 
 
-def test_a_bad_backoff_is_a_failure_that_says_so(store, state):
-    set_job(store, "job:A", "CONTINUE", "now")
-    Worker(store, Acting(lambda _: "soon"), Settings()).work_one()
-    assert "work() returned 'soon'" in state().failure["error"]
-
-
-def test_a_job_is_retried_with_pauses_and_then_dies(store, state):
+@pytest.mark.parametrize("succeeds", [False, True])
+def test_a_job_is_retried_with_pauses_until_it_succeeds_or_dies(store, work, state, succeeds):
     set_job(store, "job:A", "CONTINUE", "now")
     due = float(state().queued.split(" ")[0])
-    worker = Worker(store, Acting(raising(ValueError("no"))), Settings(on_error="retry", retries=2, backoff=0.05))
-    for n in (1, 2):
-        assert worker.work_one() == "job:A"
-        assert (state().streak, state().status[:3]) == (f"{n} 0 {n} {due:.6f} -", "TML")
-        jobs = [(jobid, due, "work-A") for jobid, due in survey(store.at(state().timeline)).due]
-        dispatch(store.at(state().timeline), jobs)
+    worker = work(raising(ValueError("no")), on_error="retry", retries=2, backoff=0.05)
+    assert (state().streak, state().status[:3]) == (f"1 0 1 {due:.6f} -", "TML")
+    dispatch_next(store, state)
     assert worker.work_one() == "job:A"
-    assert state().status.startswith("DIE:")
-    assert (state().failure["attempt"], state().failure["due"]) == (3, due)
-
-
-def test_a_success_ends_the_row_of_failures(store, state):
-    set_job(store, "job:A", "CONTINUE", "now")
-    worker = Worker(store, Acting(raising(ValueError("no"))), Settings(on_error="retry", backoff=0.001))
-    worker.work_one()
-    worker.runner.worker.act = lambda _: None
-    moment = state().timeline
-    dispatch(store.at(moment), [(jobid, due, "work-A") for jobid, due in survey(store.at(moment)).due])
-    worker.work_one()
-    assert state().streak == ""
-
-
-def test_a_job_that_was_stopped_while_it_ran_stays_stopped(store, state):
-    set_job(store, "job:A", "CONTINUE", "now")
-    Worker(store, Acting(lambda _: set_job(store, "job:A", "STOP", None)), Settings()).work_one()
-    assert state().status.startswith("STP:")
-
-
-def test_a_job_that_was_set_to_continue_while_it_ran_continues_even_if_it_failed(store, state):
-    set_job(store, "job:A", "NOW", "now", once=True)
-
-    def act(_):
-        set_job(store, "job:A", "CONTINUE", "now")
-        raise ValueError("after that")
-
-    Worker(store, Acting(act), Settings()).work_one()
-    assert state().queued
-    assert state().failure["error"] == "ValueError: after that"
+    assert (state().streak, state().status[:3]) == (f"2 0 2 {due:.6f} -", "TML")
+    dispatch_next(store, state)
+    if succeeds:
+        worker.runner.worker.act = lambda _: None
+    assert worker.work_one() == "job:A"
+    if succeeds:
+        assert (state().streak, state().status[:3]) == ("", "ENQ")
+    else:
+        assert (state().status[:3], state().failure["attempt"], state().failure["due"]) == ("DIE", 3, due)
 
 
 @pytest.mark.parametrize(("policy", "status"), [("stop", "DIE"), ("reschedule", "TML"), ("requeue", "ENQ")])
-def test_a_run_that_outlives_its_deadline_ends_by_policy_while_it_still_runs(store, state, policy, status):
-    set_job(store, "job:A", "EVERY:1000@0.0", "now")
+def test_a_run_that_outlives_its_deadline_ends_by_policy_while_it_still_runs(store, work, state, policy, status):
     during = []
 
     def act(_):
@@ -181,46 +175,32 @@ def test_a_run_that_outlives_its_deadline_ends_by_policy_while_it_still_runs(sto
         during.append(state().status[:3])
         return "whatever it returns later changes nothing"
 
-    Worker(store, Acting(act, timeout=0.2), Settings(on_timeout=policy)).work_one()
+    work(act, "EVERY:1000@0.0", timeout=0.2, on_timeout=policy)
     assert during == [status]
     assert state().status.startswith(status)
     assert list(fsck(store)) == []
 
 
-def test_a_worker_may_say_itself_that_the_time_is_over(store, state):
-    set_job(store, "job:A", "CONTINUE", "now")
-    Worker(store, Acting(raising(Overrun())), Settings(on_timeout="requeue")).work_one()
-    assert state().queued
-    Worker(store, Acting(raising(Overrun())), Settings()).work_one()
-    assert state().status.startswith("DIE:")
-
-
-def test_a_worker_that_gives_up_when_its_time_is_over_forgets_no_failure(store, state):
+def test_a_worker_that_gives_up_when_its_time_is_over_forgets_no_failure(store, work, state):
     """The run is to happen again: it was no success."""
-    set_job(store, "job:A", "EVERY:1000@0.0", "now")
-    worker = Worker(store, Acting(raising(ValueError("broken"))), Settings(on_error="reschedule", on_timeout="requeue"))
-    worker.work_one()
+    worker = work(raising(ValueError("broken")), "EVERY:1000@0.0", on_error="reschedule", on_timeout="requeue")
     assert state().failure
-    dispatch(store.at(state().timeline), [("job:A", repr(state().timeline), "work-A")])
+    dispatch_next(store, state)
     worker.runner.worker.act = raising(Overrun())
     Worker(store.at(state().waiting.due), worker.runner.worker, worker.settings).work_one()
     assert state().queued
     assert "broken" in state().failure["error"]
 
 
-def test_heartbeats_keep_a_long_run_from_counting_as_lost(store, state, monkeypatch):
+def test_heartbeats_keep_a_long_run_from_counting_as_lost(work, state, monkeypatch):
     assert INTERVAL <= LEASE / 3, "two may get lost"
     monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.1)
-    set_job(store, "job:A", "NOW", "now", once=True)
-    leases = []
 
     def act(_):
-        leases.append(state().lease)
-        wait_until(lambda: state().lease > leases[0])
-        leases.append(state().lease)
+        lease = state().lease
+        wait_until(lambda: state().lease > lease)
 
-    Worker(store, Acting(act, timeout=1000), Settings()).work_one()
-    assert leases[1] > leases[0]
+    work(act, "NOW", timeout=1000)
     assert state().lease is None
 
 
@@ -267,28 +247,33 @@ def test_a_coroutine_is_cancelled_at_its_deadline(store, concurrency):
     assert "timeout" in state.failure["error"] or "deadline" in state.failure["error"]
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_concurrency_runs_that_many_jobs_at_once(store, asynchronous):
-    barrier = threading.Barrier(4)
+class Meeting(Acting):
+    """Its jobs end when four are inside."""
 
-    class Meeting(Acting):
-        def work(self, jobid):
-            # It is only passed when four are inside.
-            barrier.wait(timeout=60)
-            self.worked.append(jobid)
+    def __init__(self):
+        super().__init__()
+        self.barrier = threading.Barrier(4)
 
-    class AsynchronousMeeting(Acting):
-        inside = 0
+    def work(self, jobid):
+        self.barrier.wait(timeout=60)
+        self.worked.append(jobid)
 
-        async def work(self, jobid):
-            self.inside += 1
-            while self.inside < 4:
-                await asyncio.sleep(0.001)
-            self.worked.append(jobid)
 
+class AsynchronousMeeting(Acting):
+    inside = 0
+
+    async def work(self, jobid):
+        self.inside += 1
+        while self.inside < 4:
+            await asyncio.sleep(0.001)
+        self.worked.append(jobid)
+
+
+@pytest.mark.parametrize("kind", [Meeting, AsynchronousMeeting])
+def test_concurrency_runs_that_many_jobs_at_once(store, kind):
     for n in range(4):
         set_job(store, f"{n}:A", "NOW", "now", once=True)
-    handler = (AsynchronousMeeting if asynchronous else Meeting)()
+    handler = kind()
     with beside(store, Worker(store, handler, Settings(), concurrency=4).work):
         wait_until(lambda: len(handler.worked) == 4)
     assert list(fsck(store)) == []
@@ -301,10 +286,10 @@ def patient(monkeypatch):
     monkeypatch.setattr("redbike.running.wakeup.SILENCE", 700)
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
-def test_an_idle_worker_is_halted_at_once(store, patient, concurrency):
-    with beside(store, Worker(store, Acting(), Settings(), concurrency=concurrency).work):
-        wait_until(lambda: blocked(store.client))
+@pytest.mark.parametrize(("number", "concurrency"), [(1, 1), (1, 3), (4, 1)])
+def test_all_idle_workers_are_halted_at_once(store, patient, number, concurrency):
+    with beside(store, *(Worker(store, Acting(), Settings(), concurrency).work for _ in range(number))):
+        wait_until(lambda: len(blocked(store.client)) == number)
 
 
 def test_a_busy_worker_is_halted_after_its_current_job(store):
@@ -322,11 +307,6 @@ def test_one_token_wakes_several_idle_workers_in_a_chain(store):
         store.jobs.set([JobToSet(f"{n}:A", "NOW", "now", True, "work-A") for n in range(4)])
         meeting.wait(timeout=60)
     assert sorted(jobid for worker in workers for jobid in worker.runner.worker.worked) == ["0:A", "1:A", "2:A", "3:A"]
-
-
-def test_a_halt_is_passed_on_to_all_idle_workers(store, patient):
-    with beside(store, *(Worker(store, Acting(), Settings()).work for _ in range(4))):
-        wait_until(lambda: len(blocked(store.client)) == 4)
 
 
 def test_a_halt_is_not_for_workers_that_come_after_it(store):
@@ -351,17 +331,3 @@ def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(sto
     worker.source.end(ended)
     assert state().status.startswith(event)
     assert list(fsck(store)) == []
-
-
-def test_what_is_tried_again_knows_that_it_is(store):
-    """Or else a take whose reply was lost might take more under the same tag."""
-    tries = []
-
-    def act(repeated):
-        tries.append(repeated)
-        if len(tries) < 3:
-            raise Unreachable("away")
-        return "done"
-
-    assert Loop(store).retry_until_up(act) == "done"
-    assert tries == [False, True, True]
