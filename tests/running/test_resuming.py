@@ -19,6 +19,7 @@ JOB, QUEUE = "job:A", "work-A"
 HOUR, DAY = 3600.0, 86400.0
 MIDNIGHT = 20 * DAY
 NOON = MIDNIGHT + DAY / 2
+RESUMED = NOON + DAY + HOUR / 2
 HOURLY = "EVERY:1h@0.0"
 
 
@@ -53,50 +54,47 @@ def hours(*numbers):
     return [MIDNIGHT + number * HOUR for number in numbers]
 
 
-# Paused at noon, before 13:00; resumed at 12:30 of the next day. 24 occurrences came due: 13:00 to 12:00.
-@pytest.mark.parametrize(
-    ("settings", "runs", "skipped"),
-    [
-        (Settings(catchup="last"), hours(13), {"paused": 23}),
-        (Settings(catchup="none"), [], {"paused": 24}),
-        (Settings(catchup="all"), hours(*range(13, 37)), {}),
-        (Settings(catchup="all", catchup_limit=5), hours(*range(32, 37)), {"paused": 19}),
-    ],
-)
-def test_a_job_that_was_paused_for_a_day(store, settings, runs, skipped):
-    set_job(store.at(NOON - 60), JOB, HOURLY, NOON + HOUR)
-    assert pause(store, NOON) == "held"
+BEFORE, OVERDUE, QUEUED = (NOON - DAY, NOON + HOUR, NOON), (NOON - DAY, NOON - HOUR, NOON), (*hours(11, 11), NOON + 600)
+# An hourly job that is paused at noon, and resumed at 12:30 of the next day: 24 occurrences came due, 13:00 to 12:00.
+PAUSED = [
+    # when it was set, first due and paused; policies, runs, skipped
+    (BEFORE, {"catchup": "last"}, hours(13), {"paused": 23}),
+    (BEFORE, {"catchup": "none"}, [], {"paused": 24}),
+    (BEFORE, {"catchup": "all"}, hours(*range(13, 37)), {}),
+    (BEFORE, {"catchup": "all", "catchup_limit": 5}, hours(*range(32, 37)), {"paused": 19}),
+    (BEFORE, {"grace": 60}, [], {"late": 24}),
+    (BEFORE, {"grace": 2 * HOUR}, hours(35), {"late": 22, "paused": 1}),
+    (BEFORE, {"grace": 2 * HOUR, "catchup": "all"}, hours(35, 36), {"late": 22}),
+    (BEFORE, {"grace": 5 * HOUR, "catchup": "all", "catchup_limit": 2}, hours(35, 36), {"late": 19, "paused": 3}),
+    (BEFORE, {"grace": 2 * HOUR, "catchup": "none"}, [], {"late": 22, "paused": 2}),
+    (BEFORE, {"grace": DAY}, hours(13), {"paused": 23}),
+    # Overdue already when it was paused: no dispatcher ran.
+    (OVERDUE, {"grace": 60}, [], {"late": 26}),
+    (OVERDUE, {"grace": 2 * HOUR}, hours(35), {"late": 24, "paused": 1}),
+    (OVERDUE, {"grace": 2 * DAY}, hours(11), {"missed": 1, "paused": 24}),
+    (OVERDUE, {"grace": 2 * DAY, "catchup": "none"}, hours(11), {"missed": 1, "paused": 24}),
+    # The run of 11:00 waits in its queue since then, and runs in any case; 12:00 is missed when it is paused, at 12:10.
+    (QUEUED, {"catchup": "last"}, hours(11), {"missed": 1, "paused": 24}),
+    (QUEUED, {"catchup": "none"}, hours(11), {"missed": 1, "paused": 24}),
+    (QUEUED, {"catchup": "all"}, hours(*range(11, 37)), {}),
+    (QUEUED, {"catchup": "all", "catchup_limit": 24}, hours(11, *range(13, 37)), {"missed": 1}),
+    (QUEUED, {"catchup": "all", "catchup_limit": 5}, hours(11, *range(32, 37)), {"missed": 1, "paused": 19}),
+]
+
+
+@pytest.mark.parametrize(("times", "policies", "runs", "skipped"), PAUSED)
+def test_a_job_that_was_paused_for_a_day(store, times, policies, runs, skipped):
+    settings, (was_set, due, paused) = Settings(**policies), times
+    set_job(store.at(was_set), JOB, HOURLY, due)
+    assert pause(store, paused) == "held"
     for hour in (0, 1, 12):
-        assert run_all(store, settings, NOON + hour * HOUR) == []
-    now = NOON + DAY + HOUR / 2
-    assert resume(store.at(now), settings, [JOB]) == ["queue" if runs else "timeline"]
-    assert run_all(store, settings, now) == runs
-    assert inspect(store).skipped == skipped
-    assert inspect(store).timeline == NOON + DAY + HOUR, "the schedule goes on"
+        assert run_all(store, settings, paused + hour * HOUR) == []
+    assert resume(store.at(RESUMED), settings, [JOB]) == ["queue" if runs else "timeline"]
+    assert run_all(store, settings, RESUMED) == runs
+    assert (inspect(store).skipped, inspect(store).timeline) == (skipped, NOON + DAY + HOUR), "the schedule goes on"
     assert run_all(store, settings, NOON + DAY + HOUR) == [NOON + DAY + HOUR]
     assert inspect(store).skipped == skipped
     assert list(fsck(store)) == []
-
-
-# The run of 11:00 waits in its queue since then: 12:00 is missed when it is paused, at 12:10.
-@pytest.mark.parametrize(
-    ("settings", "runs", "skipped"),
-    [
-        (Settings(catchup="last"), hours(11), {"missed": 1, "paused": 24}),
-        (Settings(catchup="none"), hours(11), {"missed": 1, "paused": 24}),
-        (Settings(catchup="all"), hours(*range(11, 37)), {}),
-        (Settings(catchup="all", catchup_limit=24), hours(11, *range(13, 37)), {"missed": 1}),
-        (Settings(catchup="all", catchup_limit=5), hours(11, *range(32, 37)), {"missed": 1, "paused": 19}),
-    ],
-)
-def test_what_waited_in_a_queue_when_the_job_was_paused_runs_in_any_case(store, settings, runs, skipped):
-    set_job(store.at(NOON - HOUR), JOB, HOURLY, NOON - HOUR)
-    assert pause(store, NOON + 600) == "held"
-    now = NOON + DAY + HOUR / 2
-    assert resume(store.at(now), settings, [JOB]) == ["queue"]
-    assert run_all(store, settings, now) == runs
-    assert inspect(store).skipped == skipped
-    assert inspect(store).timeline == NOON + DAY + HOUR
 
 
 @pytest.mark.parametrize("catchup", ["last", "none"])
@@ -106,11 +104,10 @@ def test_a_retry_is_run_in_any_case_and_what_came_due_meanwhile_is_not(store, ca
     run = take_one(store.at(NOON), [(QUEUE, 1000.0)], "tag")
     store.at(NOON + 1).runs.end(run, place_failed(run, ValueError("no"), settings, NOON + 1))
     pause(store, NOON + 2)
-    now = NOON + DAY + HOUR / 2
-    assert resume(store.at(now), settings, [JOB]) == ["queue"]
-    again = take_one(store.at(now), [(QUEUE, 1000.0)], "again")
+    assert resume(store.at(RESUMED), settings, [JOB]) == ["queue"]
+    again = take_one(store.at(RESUMED), [(QUEUE, 1000.0)], "again")
     assert (again.due, again.attempt, again.failures) == (NOON, 2, 1)
-    store.at(now + 1).runs.end(again, place_done(again, None, settings, now + 1))
+    store.at(RESUMED + 1).runs.end(again, place_done(again, None, settings, RESUMED + 1))
     assert inspect(store).skipped == {"paused": 24}
     assert inspect(store).timeline == NOON + DAY + HOUR
 
@@ -127,35 +124,6 @@ def test_what_has_but_one_occurrence_is_run_in_any_case(store, catchup, text):
     run = take_one(store.at(NOON + DAY), [(QUEUE, 1000.0)], "tag")
     assert run.due == due
     assert inspect(store).skipped == {}
-
-
-# Hourly: paused at noon, resumed at 12:30 of the next day. 24 occurrences came due: 13:00 to 12:00.
-LATE = [
-    # paused before or after the first of them came due, policies, runs, skipped
-    (HOUR, {"grace": 60}, [], {"late": 24}),
-    (HOUR, {"grace": 2 * HOUR}, hours(35), {"late": 22, "paused": 1}),
-    (HOUR, {"grace": 2 * HOUR, "catchup": "all"}, hours(35, 36), {"late": 22}),
-    (HOUR, {"grace": 5 * HOUR, "catchup": "all", "catchup_limit": 2}, hours(35, 36), {"late": 19, "paused": 3}),
-    (HOUR, {"grace": 2 * HOUR, "catchup": "none"}, [], {"late": 22, "paused": 2}),
-    (HOUR, {"grace": DAY}, hours(13), {"paused": 23}),
-    # Overdue already when it was paused: no dispatcher ran.
-    (-HOUR, {"grace": 60}, [], {"late": 26}),
-    (-HOUR, {"grace": 2 * HOUR}, hours(35), {"late": 24, "paused": 1}),
-    (-HOUR, {"grace": 2 * DAY}, hours(11), {"missed": 1, "paused": 24}),
-    (-HOUR, {"grace": 2 * DAY, "catchup": "none"}, hours(11), {"missed": 1, "paused": 24}),
-]
-
-
-@pytest.mark.parametrize(("due", "policies", "runs", "skipped"), LATE)
-def test_what_is_late_when_its_job_is_resumed_is_skipped(store, due, policies, runs, skipped):
-    settings = Settings(**policies)
-    set_job(store.at(NOON - DAY), JOB, HOURLY, NOON + due)
-    assert pause(store, NOON) == "held"
-    now = NOON + DAY + HOUR / 2
-    assert resume(store.at(now), settings, [JOB]) == ["queue" if runs else "timeline"]
-    assert run_all(store, settings, now) == runs
-    assert (inspect(store).skipped, inspect(store).timeline) == (skipped, NOON + DAY + HOUR)
-    assert list(fsck(store)) == []
 
 
 @pytest.mark.parametrize("text", [f"AT:{NOON - 60}", f"AT:{NOON + HOUR}", "NOW"])
@@ -175,24 +143,31 @@ def test_a_one_off_that_is_late_when_its_job_is_resumed_ends(store, text):
     assert list(fsck(store)) == []
 
 
-def test_a_one_off_that_is_not_late_yet_runs_when_its_job_is_resumed(store):
-    set_job(store.at(NOON), JOB, f"AT:{NOON + 60}", NOON + 60, once=True)
+@pytest.mark.parametrize(
+    ("grace", "options", "resumed", "word"),
+    [
+        (600.0, "", NOON + 660, "queue"),
+        (600.0, "", NOON + 661, "stopped"),
+        (None, '{"grace":60}', NOON + DAY, "stopped"),
+    ],
+)
+def test_a_one_off_is_late_by_its_grace(store, grace, options, resumed, word):
+    set_one(store.at(NOON), JobToSet(JOB, f"AT:{NOON + 60}", NOON + 60, True, QUEUE, options=option))
     pause(store, NOON)
-    assert resume(store.at(NOON + 660), Settings(grace=600.0), [JOB]) == ["queue"]
+    assert resume(store.at(NOON + 60 + late), Settings(**setting), [JOB]) == [word]
 
 
-def test_a_rule_that_has_run_out_late_keeps_its_text(store):
+@pytest.mark.parametrize(
+    ("settings", "skipped"), [(Settings(grace=60.0), {"late": 3}), (Settings(catchup="none"), {"paused": 3})]
+)
+def test_a_schedule_that_has_run_out_meanwhile_stops_and_keeps_its_text(store, settings, skipped):
     rule = "DTSTART:19700121T120000Z\nRRULE:FREQ=HOURLY;COUNT=3"
     set_job(store.at(NOON - 60), JOB, rule, NOON)
     pause(store, NOON - 60)
-    assert resume(store.at(NOON + DAY), Settings(grace=60.0), [JOB]) == ["stopped"]
-    assert (inspect(store).schedule, inspect(store).skipped) == (rule, {"late": 3})
-
-
-def test_a_job_is_late_by_the_grace_of_its_own(store):
-    set_one(store.at(NOON), JobToSet(JOB, f"AT:{NOON + 60}", NOON + 60, True, QUEUE, options='{"grace":60}'))
-    pause(store, NOON)
-    assert resume(store.at(NOON + DAY), Settings(), [JOB]) == ["stopped"]
+    assert resume(store.at(NOON + DAY), settings, [JOB]) == ["stopped"]
+    assert (inspect(store).schedule, inspect(store).skipped) == (rule, skipped)
+    assert inspect(store).has_event("STP")
+    assert list(fsck(store)) == []
 
 
 @pytest.mark.parametrize("how", ["queued", "released", "tried", "asked for", "lost with others", "CONTINUE"])
@@ -229,15 +204,6 @@ def test_what_is_not_due_yet_goes_on_as_if_nothing_had_been(store):
     pause(store, NOON + 1)
     assert resume(store.at(NOON + 2), Settings(), [JOB]) == ["timeline"]
     assert (inspect(store).timeline, inspect(store).skipped) == (before.timeline, {})
-
-
-def test_a_schedule_that_has_run_out_meanwhile_stops_without_catchup(store):
-    rule = "DTSTART:19700121T120000Z\nRRULE:FREQ=HOURLY;COUNT=3"
-    set_job(store.at(NOON - 60), JOB, rule, NOON)
-    pause(store, NOON - 60)
-    assert resume(store.at(NOON + DAY), Settings(catchup="none"), [JOB]) == ["stopped"]
-    assert (inspect(store).has_event("STP"), inspect(store).skipped) == (True, {"paused": 3})
-    assert list(fsck(store)) == []
 
 
 def test_a_schedule_that_cannot_be_read_stays_due(store, client):
