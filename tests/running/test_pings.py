@@ -84,35 +84,26 @@ def run(bike, jobid, number=1, **options):
 # What is called when
 
 
-def test_as_healthchecks_has_it(bike, pinged):
-    url = f"{pinged.url}/{SECRET}"
-    run(bike, "good:A", ping_url=url)
-    wait_until(lambda: pinged.called == [f"/{SECRET}/start", f"/{SECRET}"])
-    run(bike, "bad:A", ping_url=url)
-    wait_until(lambda: pinged.called[2:] == [f"/{SECRET}/start", f"/{SECRET}/fail"])
-    run(bike, "stop:A", ping_url=url)
-    wait_until(lambda: pinged.called[4:] == [f"/{SECRET}/start", f"/{SECRET}"])
-
-
-def test_a_failure_that_is_tried_again_is_none_yet(bike, pinged):
-    run(bike, "bad:A", 3, ping_url=f"{pinged.url}/x", on_error="retry", retries=2, backoff=0)
-    wait_until(lambda: pinged.called == ["/x/start", "/x/start", "/x/start", "/x/fail"])
-
-
-def test_a_run_that_asks_for_the_same_again_has_neither_failed_nor_succeeded(bike, pinged):
-    run(bike, "again:A", 2, ping_url=f"{pinged.url}/x")
-    wait_until(lambda: pinged.called == ["/x/start", "/x/start"])
-
-
-@pytest.mark.parametrize("jobid", ["good:A", "bad:A", "again:A"])
-def test_a_url_with_the_outcome_is_called_once_after_each_run(bike, pinged, jobid):
-    run(bike, jobid, ping_url=f"{pinged.url}/{{jobid}}?is={{outcome}}")
-    wait_until(lambda: pinged.called == [f"/{jobid}?is={bike.tell(jobid)['runs'][0]['outcome']}"])
-
-
-def test_the_job_stands_in_the_url_as_it_must_be_written_there(bike, pinged):
-    run(bike, "é /?%#:A", ping_url=f"{pinged.url}/{{jobid}}/{{outcome}}")
-    wait_until(lambda: pinged.called == ["/%C3%A9%20%2F%3F%25%23:A/ok"])
+@pytest.mark.parametrize(
+    ("jobid", "number", "options", "path", "called"),
+    [
+        # As Healthchecks has it.
+        ("good:A", 1, {}, "x", ["/x/start", "/x"]),
+        ("bad:A", 1, {}, "x", ["/x/start", "/x/fail"]),
+        ("stop:A", 1, {}, "x", ["/x/start", "/x"]),
+        # A failure that is tried again is none yet; who asks for the same again has neither failed nor succeeded.
+        ("bad:A", 3, {"on_error": "retry", "retries": 2, "backoff": 0}, "x", [*["/x/start"] * 3, "/x/fail"]),
+        ("again:A", 2, {}, "x", ["/x/start", "/x/start"]),
+        # A URL with the outcome is called once after each run.
+        ("good:A", 1, {}, "{jobid}?is={outcome}", ["/good:A?is=ok"]),
+        ("bad:A", 1, {}, "{jobid}?is={outcome}", ["/bad:A?is=failed"]),
+        ("again:A", 1, {}, "{jobid}?is={outcome}", ["/again:A?is=retry"]),
+        ("é /?%#:A", 1, {}, "{jobid}/{outcome}", ["/%C3%A9%20%2F%3F%25%23:A/ok"]),
+    ],
+)
+def test_what_is_called_when(bike, pinged, jobid, number, options, path, called):
+    run(bike, jobid, number, ping_url=f"{pinged.url}/{path}", **options)
+    wait_until(lambda: pinged.called == called)
 
 
 def test_the_setting_is_for_all_and_the_option_of_a_job_is_before_it(client, prefix, pinged):
@@ -191,42 +182,33 @@ def test_a_run_that_is_no_longer_this_workers_is_not_told(bike, pinged):
 # A service that does not answer as it should
 
 
-def test_a_service_that_fails_is_called_three_times_more(pinged, pings, caplog):
-    pinged.answers += [500, 503, 429]
-    pings().call("job:A", f"{pinged.url}/x")
-    assert pinged.called == ["/x"] * 4
-    assert not caplog.records
-    pinged.answers += [500] * 4
-    pings().call("job:A", f"{pinged.url}/{SECRET}")
-    assert pinged.called[4:] == [f"/{SECRET}"] * 4
-    assert [record.getMessage() for record in caplog.records] == [
-        f"job:A: a ping to {pinged.url}/… has failed: the answer is 500"
-    ]
+ELSEWHERE = ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,x", "http://["]
 
 
-def test_what_a_service_refuses_is_not_repeated(pinged, pings, caplog):
-    pinged.answers += [404]
+@pytest.mark.parametrize(
+    ("answers", "called", "said"),
+    [
+        # One that fails is called three times more, one that refuses is not, and a redirection is followed.
+        ([500, 503, 429], [f"/{SECRET}"] * 4, None),
+        ([500] * 4, [f"/{SECRET}"] * 4, "the answer is 500"),
+        ([404], [f"/{SECRET}"], "the answer is 404"),
+        (["/there"], [f"/{SECRET}", "/there"], None),
+        # Redirections in a circle come to an end, and those to anything else are not followed.
+        ([f"/{SECRET}"] * 100, None, "the answer is 302"),
+        *(([place] * 4, None, "") for place in ELSEWHERE),
+    ],
+)
+def test_a_service_that_does_not_answer_as_it_should(pinged, pings, caplog, answers, called, said):
+    pinged.answers += answers
     pings().call("job:A", f"{pinged.url}/{SECRET}")
-    assert len(pinged.called) == 1
-    assert "the answer is 404" in caplog.text
+    assert pinged.called == called or (called is None and len(pinged.called) < 50)
+    lines = [record.getMessage() for record in caplog.records]
+    if said:
+        assert lines == [f"job:A: a ping to {pinged.url}/… has failed: {said}"]
+    else:
+        assert len(lines) == (said == "")
+    assert all(f"job:A: a ping to {pinged.url}/… has failed: " in line and "passwd" not in line for line in lines)
     assert SECRET not in caplog.text
-
-
-def test_a_redirection_is_followed(pinged, pings, caplog):
-    pinged.answers += ["/there"]
-    pings().call("job:A", f"{pinged.url}/x")
-    assert pinged.called == ["/x", "/there"]
-    assert not caplog.records
-
-
-@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,x", "http://["])
-def test_a_redirection_to_anything_else_is_not(pinged, pings, caplog, place):
-    pinged.answers += [place] * 4
-    pings().call("job:A", f"{pinged.url}/{SECRET}")
-    assert len(caplog.records) == 1
-    assert "has failed" in caplog.text
-    assert SECRET not in caplog.text
-    assert "passwd" not in caplog.text
 
 
 def test_a_redirection_does_not_lead_to_another_kind_of_server(pinged, pings, caplog):
@@ -274,13 +256,6 @@ def test_a_service_that_never_comes_to_an_end_holds_up_no_other_for_long(pinged,
         connection.close()
         each.send("job:A", f"{pinged.url}/again")
         wait_until(lambda: pinged.called[4:] == ["/again"])
-
-
-def test_redirections_in_a_circle_come_to_an_end(pinged, pings, caplog):
-    pinged.answers += ["/x"] * 100
-    pings().call("job:A", f"{pinged.url}/x")
-    assert len(pinged.called) < 50
-    assert "has failed: the answer is 302" in caplog.text
 
 
 def test_a_service_that_hangs_is_given_up(pinged, pings, caplog):
@@ -380,18 +355,25 @@ bike.work_one()
 # The dispatcher's own
 
 
-def test_a_dispatcher_calls_its_own_once_a_minute_while_it_goes_round(bike, pinged, monkeypatch):
-    dispatcher = Dispatcher(bike.store, bike.settings, f"{pinged.url}/me")
-    for _ in range(3):
-        bike.client.lpush(bike.store.keys.wakeup, "1")
-        dispatcher._turn()
-    wait_until(lambda: pinged.called == ["/me"])
-    dispatcher._switch._called -= 60
-    bike.client.lpush(bike.store.keys.wakeup, "1")
+def go_round(dispatcher):
+    dispatcher.store.client.lpush(dispatcher.store.keys.wakeup, "1")
     dispatcher._turn()
+
+
+def close(dispatcher):
     dispatcher.close()
     dispatcher.loop.close()
     dispatcher._pings.stop()
+
+
+def test_a_dispatcher_calls_its_own_once_a_minute_while_it_goes_round(bike, pinged, monkeypatch):
+    dispatcher = Dispatcher(bike.store, bike.settings, f"{pinged.url}/me")
+    for _ in range(3):
+        go_round(dispatcher)
+    wait_until(lambda: pinged.called == ["/me"])
+    dispatcher._switch._called -= 60
+    go_round(dispatcher)
+    close(dispatcher)
     assert pinged.called == ["/me", "/me"]
 
 
@@ -415,15 +397,12 @@ def test_a_dispatcher_that_cannot_reach_redis_does_not_call(tmp_path, pinged):
     server = EmbeddedServer(tmp_path)
     server.start()
     dispatcher = Dispatcher(Store(connect(server.url), "test", RoundRobin("A").queue_for), Settings(), pinged.url)
-    dispatcher.store.client.lpush(dispatcher.store.keys.wakeup, "1")
-    dispatcher._turn()
+    go_round(dispatcher)
     server.stop()
     dispatcher._switch._called -= 60
     with pytest.raises(Unreachable):
         dispatcher._turn()
-    dispatcher.close()
-    dispatcher.loop.close()
-    dispatcher._pings.stop()
+    close(dispatcher)
     assert pinged.called == ["/"]
 
 
@@ -510,14 +489,11 @@ def test_a_bad_url_is_quoted_without_what_may_be_secret(url, quoted):
     assert len(said.splitlines()) == 1
 
 
-def test_a_url_of_a_dispatcher_has_no_job():
+def test_a_url_of_a_dispatcher_has_no_job_and_a_signal_is_the_last_part_of_the_path():
     assert check_dispatcher_url("http://h/x") == "http://h/x"
     for url in ("http://h/{jobid}", "http://h/{outcome}", "h"):
         with pytest.raises(BadConfig):
             check_dispatcher_url(url)
-
-
-def test_a_signal_is_the_last_part_of_the_path():
     assert add_signal("http://h/x?a=1", "fail") == "http://h/x/fail?a=1"
     assert add_signal("http://h", "start") == "http://h/start"
     assert add_signal("http://h/x/", "start") == "http://h/x/start"

@@ -36,33 +36,55 @@ def archive(bike):
         pass
 
 
-def work(bike, act):
+def work(bike, act=lambda: None):
     bike.worker.acts["job:A"] = act
     assert bike.work_one() == "job:A"
     return [(run.outcome, run.attempt, run.error) for run in bike.runs()]
 
 
+NO_LUCK = ValueError("no luck")
+
+
+def doing(verb, *given, then=None):
+    """Work that asks the bike for this, and raises `then`."""
+
+    def act(bike):
+        getattr(bike, verb)("job:A", *given)
+        if then:
+            raise then
+
+    return act
+
+
 @pytest.mark.parametrize(
-    ("act", "settings", "expected"),
+    ("act", "settings", "outcome", "error"),
     [
-        (lambda: None, {}, ("ok", 1, "")),
-        (raising(StopWork("enough")), {}, ("ok", 1, "")),
-        (raising(Again(after=5)), {}, ("retry", 1, "")),
-        (raising(ValueError("no luck")), {}, ("failed", 1, "ValueError: no luck")),
-        (raising(ValueError("no luck")), {"on_error": "reschedule"}, ("failed", 1, "ValueError: no luck")),
-        (raising(ValueError("no luck")), {"on_error": "retry"}, ("retry", 1, "ValueError: no luck")),
-        (raising(ValueError("no luck")), {"on_error": "retry", "retries": 0}, ("failed", 1, "ValueError: no luck")),
+        (raising(StopWork("enough")), {}, "ok", ""),
+        (raising(Again(after=5)), {}, "retry", ""),
+        (raising(NO_LUCK), {}, "failed", "ValueError: no luck"),
+        (raising(NO_LUCK), {"on_error": "reschedule"}, "failed", "ValueError: no luck"),
+        (raising(NO_LUCK), {"on_error": "retry"}, "retry", "ValueError: no luck"),
+        (raising(NO_LUCK), {"on_error": "retry", "retries": 0}, "failed", "ValueError: no luck"),
+        (doing("cancel", then=NO_LUCK), {}, "cancelled", ""),
+        # Also if the job was set meanwhile.
+        *(
+            (doing("set", schedule, then=NO_LUCK), {}, "failed", "ValueError: no luck")
+            for schedule in ("EVERY:2h", "NOW", "CONTINUE", "STOP", "EVERY:1s@0")
+        ),
     ],
 )
-def test_it_is_remembered_how_a_run_ended(bike, act, settings, expected):
-    assert work(bike(**settings), act) == [expected]
+def test_it_is_remembered_how_a_run_ended(bike, act, settings, outcome, error):
+    bike = bike(**settings)
+    assert bike.runs("job:A") == []
+    assert "runs" not in bike.tell("job:A")
+    assert work(bike, lambda: act(bike)) == [(outcome, 1, error)]
 
 
 def test_a_retry_is_told_from_the_try_before(bike):
     bike = bike(on_error="retry")
     work(bike, raising(OSError("disk\nfull")))
     bike.dispatch_due(time.time() + 1000)
-    assert work(bike, lambda: None) == [("ok", 2, ""), ("retry", 1, "OSError: disk full")]
+    assert work(bike) == [("ok", 2, ""), ("retry", 1, "OSError: disk full")]
     newer, older = bike.runs()
     assert newer.due == older.due
     assert newer.started > older.started
@@ -89,45 +111,19 @@ def test_an_overrun_is_remembered_and_what_it_returns_later_is_not(bike):
     assert bike.runs()[0].took == pytest.approx(0.05, abs=2.0)
 
 
-def test_a_cancelled_run_is_remembered_as_that_if_it_fails_then(bike):
+@pytest.mark.parametrize("others", [[], [("other:A", "lost")]])
+def test_lost_runs_are_remembered_by_whoever_finds_them(bike, others):
     bike = bike()
-
-    def be_cancelled():
-        bike.cancel("job:A")
-        raise ValueError("stopped halfway")
-
-    assert work(bike, be_cancelled) == [("cancelled", 1, "")]
-
-
-def test_a_lost_run_is_remembered_by_whoever_finds_it(bike):
-    bike = bike()
-    run = take_one(bike.store, [(QUEUE, 100.0)], "OwnerOf1tag")
+    bike.set("other:A", "NOW")
+    [run, *_] = take_many(bike.store, [(QUEUE, 100.0)], [1], "OwnerOf1tag", 1 + len(others))
     bike.dispatch_due(run.start + LEASE)
-    [found] = bike.runs()
-    assert (found.outcome, found.attempt, found.due, found.worker) == ("lost", 1, run.due, "")
+    assert sorted((found.jobid, found.outcome) for found in bike.runs()) == [("job:A", "lost"), *others]
+    [found] = bike.runs("job:A")
+    assert (found.attempt, found.due, found.worker) == (1, run.due, "")
     assert found.started == pytest.approx(run.start)
     assert found.took == pytest.approx(LEASE, abs=0.1)
     assert found.has_failed
     assert list(fsck(bike.store)) == []
-
-
-def test_all_that_were_lost_together_are_remembered(bike):
-    bike = bike()
-    bike.set("other:A", "NOW")
-    runs = take_many(bike.store, [(QUEUE, 100.0)], [1], "OwnerOf1tag", 2)
-    bike.dispatch_due(runs[0].start + LEASE)
-    assert sorted((run.jobid, run.outcome) for run in bike.runs()) == [("job:A", "lost"), ("other:A", "lost")]
-
-
-@pytest.mark.parametrize("schedule", ["EVERY:2h", "NOW", "CONTINUE", "STOP", "EVERY:1s@0"])
-def test_a_run_whose_job_was_set_meanwhile_is_remembered_as_it_ended(bike, schedule):
-    bike = bike()
-
-    def be_set():
-        bike.set("job:A", schedule)
-        raise ValueError("no luck")
-
-    assert work(bike, be_set) == [("failed", 1, "ValueError: no luck")]
 
 
 def test_a_run_that_was_given_back_is_none(bike):
@@ -163,10 +159,10 @@ def outlive(bike):
 
 
 WAYS = {
-    "it raised": (raising(ValueError("no luck")), {}, lambda bike: bike.work_one()),
-    "no retry was left": (raising(ValueError("no luck")), {"on_error": "retry", "retries": 2}, retry),
+    "it raised": (raising(NO_LUCK), {}, lambda bike: bike.work_one()),
+    "no retry was left": (raising(NO_LUCK), {"on_error": "retry", "retries": 2}, retry),
     "it failed too often": (
-        raising(ValueError("no luck")),
+        raising(NO_LUCK),
         {"on_error": "reschedule", "stop_after": 1},
         lambda bike: bike.work_one(),
     ),
@@ -205,8 +201,8 @@ def test_all_that_is_in_die_is_a_failure_until_it_succeeds(bike, way):
 def test_runs_are_found_by_job_time_and_outcome(bike):
     bike = bike()
     bike.set("bad:A", "NOW")
-    bike.worker.acts["bad:A"] = raising(ValueError("no luck"))
-    work(bike, lambda: None)
+    bike.worker.acts["bad:A"] = raising(NO_LUCK)
+    work(bike)
     bike.work_one()
     archive(bike)
     bike.run("job:A")
@@ -234,12 +230,6 @@ def test_what_is_no_limit_and_no_time_is_quoted(bike, given):
     error = TypeError if name == "since" and value is not math.nan else BadConfig
     with pytest.raises(error, match=f"bad {name} {value!r}"):
         bike().runs(**given)
-
-
-def test_a_job_that_never_ran_has_no_runs(bike):
-    bike = bike()
-    assert bike.runs("job:A") == []
-    assert "runs" not in bike.tell("job:A")
 
 
 def test_many_jobs_are_asked_for_at_once(bike):

@@ -144,14 +144,10 @@ def test_a_one_off_that_is_late_when_its_job_is_resumed_ends(store, text):
 
 
 @pytest.mark.parametrize(
-    ("grace", "options", "resumed", "word"),
-    [
-        (600.0, "", NOON + 660, "queue"),
-        (600.0, "", NOON + 661, "stopped"),
-        (None, '{"grace":60}', NOON + DAY, "stopped"),
-    ],
+    ("setting", "option", "late", "word"),
+    [({"grace": 600.0}, "", 600, "queue"), ({"grace": 600.0}, "", 601, "stopped"), ({}, '{"grace":60}', 61, "stopped")],
 )
-def test_a_one_off_is_late_by_its_grace(store, grace, options, resumed, word):
+def test_a_one_off_is_late_by_its_grace(store, setting, option, late, word):
     set_one(store.at(NOON), JobToSet(JOB, f"AT:{NOON + 60}", NOON + 60, True, QUEUE, options=option))
     pause(store, NOON)
     assert resume(store.at(NOON + 60 + late), Settings(**setting), [JOB]) == [word]
