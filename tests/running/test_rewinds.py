@@ -74,34 +74,27 @@ def test_a_server_that_has_lost_everything_is_told(store, dispatcher, client):
     assert "had lost all of its data" in tell(store)[0]
 
 
-@pytest.mark.parametrize(("lost", "is_told"), [(BEHIND - 1, False), (BEHIND + 4, True)])
-def test_a_dispatcher_that_starts_knows_the_timefile(store, tmp_path, lost, is_told):
-    settings = Settings(timefile=str(tmp_path / "time"))
-    now, _ = store.timeline.read_dispatched()
-    Timefile(settings.timefile).write(now)
-    store.timeline.advance(now - lost)
+@pytest.mark.parametrize(
+    ("file", "redis", "is_told"),
+    [
+        # A dispatcher that starts knows the timefile: the server may be a little behind that.
+        (0, 1 - BEHIND, False),
+        (0, -4 - BEHIND, True),
+        # That an empty server is, is as it should be: so a file of schedules that is loaded there catches up.
+        (0, None, False),
+        # A clock that was ahead is told of, unless that is soon over.
+        (None, 30, False),
+        (None, 90, True),
+    ],
+)
+def test_a_dispatcher_that_starts_knows_the_timefile_and_the_clock(store, tmp_path, file, redis, is_told):
+    settings, now = Settings(timefile=str(tmp_path / "time")), store.timeline.read_clock()
+    if file is not None:
+        Timefile(settings.timefile).write(now + file)
+    if redis is not None:
+        store.timeline.advance(now + redis)
     dispatcher = Dispatcher(store, settings)
     dispatcher.skip_missed()
-    keep_time(dispatcher, dispatcher)
-    dispatcher.close()
-    assert len(tell(store)) == is_told
-
-
-def test_a_timefile_for_an_empty_server_is_as_it_should_be(store, tmp_path):
-    """So a file of schedules that is loaded there catches up."""
-    settings = Settings(timefile=str(tmp_path / "time"))
-    Timefile(settings.timefile).write(store.timeline.read_dispatched()[0])
-    dispatcher = Dispatcher(store, settings)
-    dispatcher.skip_missed()
-    keep_time(dispatcher)
-    dispatcher.close()
-    assert tell(store) == []
-
-
-@pytest.mark.parametrize(("ahead", "is_told"), [(30, False), (90, True)])
-def test_a_clock_that_was_ahead_is_told_unless_that_is_soon_over(store, ahead, is_told):
-    store.timeline.advance(store.timeline.read_clock() + ahead)
-    dispatcher = Dispatcher(store, Settings())
     keep_time(dispatcher, dispatcher)
     dispatcher.close()
     assert len(tell(store)) == is_told

@@ -66,20 +66,13 @@ def working(store, act, queues="A", settings=None):
     return worker, start(worker.work)
 
 
-def test_the_oldest_jobs_are_taken_first_and_no_more_than_asked_for(store):
-    jobids = fill(store, 10)
-    assert [run.jobid for run in take(store, 4)] == jobids[:4]
-    assert [run.jobid for run in take(store, 64, "other")] == jobids[4:]
-    assert take(store, 64, "third") == []
-    assert list(fsck(store)) == []
-
-
 def test_what_is_taken_together_has_one_tag_until_the_last_run_has_ended(store):
     jobids = fill(store, 6)
     runs = take(store, 5)
     assert batches(store) == {"tag": jobids[:5]}
     other = take(store, 5, "other")
-    assert batches(store) == {"tag": jobids[:5], "other": jobids[5:]}
+    assert batches(store) == {"tag": jobids[:5], "other": jobids[5:]}, "the oldest first"
+    assert take(store, MOST, "third") == []
     store.scripts.run(store.at(NOW).runs.pack_end([(run, Placement("next", None)) for run in (runs[3], runs[0])]))
     assert batches(store)["tag"] == ["001:A", "002:A", "004:A"], "in their order"
     assert store.at(NOW).runs.release(runs[4:]) == ["queue"]
@@ -109,38 +102,6 @@ def test_an_end_under_another_tag_changes_nothing(store):
     assert dump(store) == before
 
 
-def test_runs_of_queues_with_different_timeouts_keep_their_own_deadlines(client, store):
-    """They share a key, which lasts until the last deadline, and a lease, which goes on at most a grace longer."""
-    timeouts = {"A": 100.0, "B": 3.0, "C": 7.5}
-    for queue in timeouts:
-        fill(store, 2, queue)
-    queues = [(f"work-{queue}", timeout) for queue, timeout in timeouts.items()]
-    runs = take_many(store.at(NOW), queues, [2, 3], "quick", 4)
-    assert {run.jobid: run.deadline - run.start for run in runs} == {
-        "000:B": 3.0,
-        "000:C": 7.5,
-        "001:B": 3.0,
-        "001:C": 7.5,
-    }
-    state = store.questions.inspect(["000:B"])[0]
-    assert state.lease == NOW + 7.5 + GRACE
-    assert 3000 < state.inflight_ms <= 7500
-    slow = take_many(store.at(NOW), queues, [3, 1, 2], "slow", 4)
-    assert [run.deadline - run.start for run in slow] == [100.0, 100.0]
-    assert store.questions.inspect(["000:A"])[0].lease == NOW + LEASE
-    # Each run is over when its own time is.
-    ended = [(run, Placement("next", None)) for run in runs]
-    answers = store.runs.read_end(store.scripts.run(store.at(NOW + 3.0).runs.pack_end(ended)))
-    assert [answer.word for answer in answers] == ["overrun", "ok", "overrun", "ok"]
-    assert batches(store)["quick"] == ["000:B", "001:B"]
-    late = [(run, Placement("die", why="overrun")) for run in (runs[0], runs[2])]
-    assert {
-        answer.word for answer in store.runs.read_end(store.scripts.run(store.at(NOW + 3.0).runs.pack_end(late)))
-    } == {"ok"}
-    assert batches(store) == {"slow": ["000:A", "001:A"]}
-    assert list(fsck(store)) == []
-
-
 def test_only_jobs_that_are_taken_count_for_how_long_their_tag_is_kept(store):
     """Not an entry that is thrown away on the way to them."""
     fill(store, 1, "A")
@@ -168,24 +129,18 @@ def test_a_lease_is_no_reason_for_complaint_when_the_run_with_the_last_deadline_
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_tag_that_is_asked_for_twice_has_the_same_runs(store, repeated):
     """Whoever sends a request again does not always know it, and none of the runs may be forgotten."""
-    jobids = fill(store, 9)
+    jobids = fill(store, 5)
+    # Nothing is taken by who only asks what a tag has.
+    assert take(store, 0, repeated=True) == []
+    assert batches(store) == {}
     runs = take(store, 4)
-    assert take(store, 2, repeated=repeated) == runs
+    assert take(store, 2, repeated=repeated) == take(store, 0, repeated=True) == runs
     assert batches(store) == {"tag": jobids[:4]}
     store.at(NOW).runs.release(runs[2:])
     assert take(store, 4, repeated=repeated) == runs[:2]
     assert batches(store) == {"tag": jobids[:2]}
-    assert list(fsck(store)) == []
-
-
-def test_nothing_is_taken_by_who_only_asks_what_a_tag_has(store):
-    jobids = fill(store, 3)
-    assert take(store, 0, repeated=True) == []
-    assert batches(store) == {}
-    runs = take(store, 2)
-    assert take(store, 0, repeated=True) == runs
     # Also if there are entries that would be thrown away.
-    store.jobs.unset(jobids[2])
+    store.jobs.unset(jobids[4])
     assert take(store, 0, "other", repeated=True) == []
     assert list(fsck(store)) == []
 
@@ -280,25 +235,17 @@ def test_ending_many_is_ending_each(client, store, outcome):
     assert ended(f"{store.keys.prefix}one", True) == ended(f"{store.keys.prefix}two", False)
 
 
-def test_what_is_given_back_is_as_if_it_had_not_been_taken(store):
-    jobids = fill(store, 6)
+def test_what_is_given_back_is_as_if_it_had_not_been_taken_unless_it_was_set_meanwhile(store):
+    jobids = fill(store, 7)
     before = store.questions.inspect(jobids)
-    runs = take(store, 5)
-    assert store.at(NOW + 0.5).runs.release(runs[1:]) == ["queue"] * 4
-    assert store.questions.inspect(jobids)[1:] == before[1:]
-    assert [run.jobid for run in take(store, 64, "other")] == jobids[1:]
-    assert store.at(NOW).runs.release(runs[1:]) == ["stale"] * 4
-    assert list(fsck(store)) == []
-
-
-def test_a_job_that_was_set_or_unset_meanwhile_is_not_simply_given_back(store):
-    fill(store, 4)
-    runs = take(store, 4)
-    set_job(store.at(NOW), "001:A", "EVERY:9@0.0", NOW + 9)
-    store.jobs.unset("002:A")
-    assert store.at(NOW).runs.release(runs) == ["queue", "kept", "unset", "queue"]
-    assert store.questions.inspect(["001:A"])[0].running
-    assert not store.questions.inspect(["002:A"])[0].running
+    runs = take(store, 6)
+    set_job(store.at(NOW), "004:A", "EVERY:9@0.0", NOW + 9)
+    store.jobs.unset("005:A")
+    assert store.at(NOW + 0.5).runs.release(runs[1:]) == ["queue"] * 3 + ["kept", "unset"]
+    assert store.questions.inspect(jobids)[1:4] == before[1:4]
+    assert [bool(state.running) for state in store.questions.inspect(["004:A", "005:A"])] == [True, False]
+    assert [run.jobid for run in take(store, MOST, "other")] == [*jobids[1:4], jobids[6]]
+    assert store.at(NOW).runs.release(runs[1:4]) == ["stale"] * 3
     assert list(fsck(store)) == []
 
 
@@ -478,23 +425,6 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
     assert list(fsck(store)) == []
 
 
-def test_a_worker_that_was_suspended_begins_nothing_that_is_another_ones_by_now(store):
-    fill(store, 3)
-    worker = Worker(store, Acting(lambda jobid: None), Settings())
-    batch = Batch(worker.source.take(MOST))
-    assert len(batch.runs) == 3
-    Dispatcher(store, Settings()).dispatch_due(store.timeline.read_dispatched()[0] + LEASE + 1)
-    (other,) = take(store, 1, "other", now=store.timeline.read_dispatched()[0])
-    worker.source._asked -= STALE
-    batch.began += 0.5  # or else what has not begun might be given back first
-    assert worker.batches.run(batch) == []
-    assert worker.runner.worker.worked == []
-    worker.batches.watch.stop()
-    state = store.questions.inspect([other.jobid])[0]
-    assert state.tag == "other"
-    assert state.inflight_ms > 0
-
-
 @pytest.mark.parametrize(("timeout", "settings"), [(0.5, Settings()), (None, Settings(on_lost="stop"))])
 def test_short_deadlines_and_jobs_that_must_not_be_repeated_are_taken_one_by_one(store, timeout, settings):
     handler = Acting(lambda jobid: None)
@@ -623,8 +553,12 @@ def test_what_was_taken_long_before_it_came_is_begun_only_if_it_is_still_its_own
     fill(store, number, due=time.time())
     worker = Worker(store, Acting(lambda jobid: None), Settings())
     runs = worker.source.take(number)
-    Dispatcher(store, Settings()).dispatch_due(store.timeline.read_dispatched()[0] + LEASE + 1)
+    later = store.timeline.read_dispatched()[0]
+    Dispatcher(store, Settings()).dispatch_due(later + LEASE + 1)
+    (other,) = take(store, 1, "other", now=later)
     worker.source._asked -= STALE
     assert worker.run_all(runs) == []
     assert worker.runner.worker.worked == []
+    state = store.questions.inspect([other.jobid])[0]
+    assert (state.tag, state.inflight_ms > 0) == ("other", True)
     worker.batches.watch.stop()

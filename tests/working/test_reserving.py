@@ -58,10 +58,3 @@ def test_a_reservation_ends_by_itself(bike):
     assert store.at(now + 5).gates.reserve("work-A", "tag", "hung:A", 10.0)
     assert take_one(store.at(now + 11), [("work-A", 10.0)], "two") == "empty"
     assert take_one(store.at(now + 16), [("work-A", 10.0)], "three").jobid == "next:A"
-
-
-def test_without_a_limit_at_once_nothing_is_reserved(bike):
-    bike.limit("A", at_once=None, rate="5/m")
-    assert not bike.store.gates.reserve("work-A", "tag", "hung:A", 10.0)
-    bike.limit("A", at_once=1)
-    assert not bike.store.gates.reserve("work-A", "tag", "hung:A", 0.0)
