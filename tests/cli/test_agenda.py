@@ -93,23 +93,6 @@ def test_from_an_instant_on_and_for_some_hours(bike, shell):
         assert sum(int(runs) for *_, runs in rows) == number
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "said"),
-    [
-        (["--hours=0"], 2, "bad --hours '0': 1 to 168 are allowed"),
-        (["--hours=169"], 2, "bad --hours '169'"),
-        (["--hours=day"], 2, "bad --hours 'day'"),
-        (["--after=1000"], 2, "bad after 1000.0"),
-        (["--after=noon"], 2, "'noon'"),
-        (["nobody:A"], 1, "no such job: 'nobody:A'"),
-        (["["], 2, "bad pattern '['"),
-        (["--format=xml"], 2, "bad --format 'xml'"),
-    ],
-)
-def test_bad_input_is_named_in_one_line(shell, bike, words, status, said):
-    check_refused(shell.run("agenda", *words), status, said)
-
-
 def test_it_starts_no_server(tmp_path):
     check_refused(Shell(tmp_path, None).run("agenda"), 1)
     assert not (tmp_path / ".redbike").exists()

@@ -8,7 +8,6 @@ import pytest
 from redbike.cli.watch import _parse_lag
 from redbike.errors import BadConfig
 from redbike.serving.embedded import EmbeddedServer
-from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.waiting import wait_until
 
@@ -86,8 +85,3 @@ def test_a_server_that_hangs(tmp_path):
 def test_a_bad_lag_is_refused(lag):
     with pytest.raises(BadConfig, match=f"bad --max-lag {lag!r}: a time such as 90, 5m or 1h is needed"):
         _parse_lag(lag)
-
-
-def test_bad_usage(shell):
-    check_refused(shell.run("health", "--max-lag=soon"), 2, "bad --max-lag 'soon'")
-    check_refused(shell.run("health", "a\nb"), 2, r"bad job id 'a\nb'")

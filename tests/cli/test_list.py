@@ -13,7 +13,6 @@ from rich.cells import cell_len
 from redbike import Redbike, RoundRobin
 from redbike.cli.list import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.working.worker import Worker
-from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.pages import write
 from tests.terminal import plain, run_on_terminal
@@ -118,23 +117,6 @@ def test_as_many_as_asked_for(bike, shell):
     assert len(shell.list_rows("jobs", "--limit=2")) == 2
     assert len(json.loads(shell.run("jobs", "--limit=2", "--format=json").stdout)) == 2
     assert plain(run_on_terminal(shell, "jobs", "--limit=2"))[-1] == "5 more: --limit=N shows them"
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "said"),
-    [
-        (["jobs", "--format=xml"], 2, "bad --format 'xml': csv and json are allowed"),
-        (["queues", "--format="], 2, "bad --format ''"),
-        (["jobs", "--status=DEAD"], 2, "bad status 'DEAD': TML, ENQ, WRK, STP, DIE, BAD are allowed"),
-        (["jobs", "--limit=0"], 2, "bad --limit '0'"),
-        (["jobs", "a[:A"], 2, "bad pattern 'a[:A'"),
-        (["jobs", "--queue=a\nb"], 2, r"'a\nb'"),
-        (["jobs", "nobody:A"], 1, "no such job: 'nobody:A'"),
-        (["jobs", "no*"], 1, "no job matches 'no*'"),
-    ],
-)
-def test_what_is_wrong_is_quoted_in_one_line(shell, words, status, said):
-    check_refused(shell.run(*words), status, said)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

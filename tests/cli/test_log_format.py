@@ -8,7 +8,6 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.cli.messages import _JsonFormatter
-from tests.cli.refused import check_refused
 from tests.waiting import wait_until
 
 WORKER = """
@@ -77,11 +76,6 @@ def test_text_is_the_default_a_retry_is_a_warning_and_no_traceback_controls_a_te
     assert "Z WARNING bad:A: ValueError: it broke \\x1b[31m\\ud800; it is tried again in 0.25 s\n" in jobs.log()
     assert "Traceback (most recent call last):\n" in jobs.log()
     assert "\x1b" not in jobs.log()
-
-
-def test_a_format_that_is_none_is_refused(jobs):
-    (jobs.folder / ".redbike.conf").write_text("[redbike]\nlog-format: xml\n")
-    check_refused(jobs.run("statuses"), 2, "bad log-format 'xml': text, json are allowed")
 
 
 @pytest.mark.parametrize("message", ["\ud800", "a\nb\u2028c", '"\\', "ü 🚲"])

@@ -8,8 +8,6 @@ import pytest
 from redbike import Redbike, RoundRobin, StopWork
 from redbike.schedule.forecast import Clock, describe_job
 from redbike.schedule.spread import compute_share
-from tests.cli.refused import check_refused
-from tests.commandline import Shell
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -56,7 +54,6 @@ def test_next_of_a_stored_job(shell):
     assert "Tokyo" in sentence
     assert "T03:00:00+09:00" in first
     assert utc(told) in first
-    check_refused(shell.run("next", "nobody:A"), 2, "nor is there a job 'nobody:A'")
     assert "job" not in shell.run("next", "0 0 30 2 *").stderr
 
 
@@ -168,10 +165,3 @@ def test_next_of_a_job_counts_its_spread(shell):
     due = json.loads(shell.run("tell", "job:A").stdout)["next_run"]
     assert due % 3600 == pytest.approx(share)
     assert (utc(due)[:-1] in first, utc(due + 3600)[:-1] in second) == (True, True)
-
-
-def test_it_says_why_no_job_could_be_looked_for(tmp_path):
-    shell = Shell(tmp_path, "redis://127.0.0.1:1")
-    said = ("bad schedule 'job:A'", "; nor can a job be looked for: cannot reach Redis")
-    check_refused(shell.run("next", "job:A"), 2, *said)
-    assert "job" not in shell.run("next", "0 0 30 2 * bad").stderr

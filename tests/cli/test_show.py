@@ -9,7 +9,6 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.commands.worker import NO_TIMEOUT
-from tests.cli.refused import check_refused
 from tests.terminal import plain, run_on_terminal
 from tests.verbs import take_one
 
@@ -134,21 +133,6 @@ def test_why_a_job_does_not_run(bike, shell):
     bike.set("job:A", "EVERY:1h@0.0")
     done = shell.run("why", "job:A", "--at=2020-02-02T12:30+01:00")
     assert done.stdout.startswith("An occurrence was due at 2020-02-02 16:30:00 Asia/Kolkata, and")
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "said"),
-    [
-        (["why", "nobody:A"], 1, "no such job: 'nobody:A'"),
-        (["why", "job:A", "--at=4000000000"], 2, "bad --at: 2096-10-02 07:06:40 UTC is to come"),
-        (["why", "job:A", "--at=noon"], 2, "'noon'"),
-        (["show", "nobody:A"], 1, "no such job: 'nobody:A'"),
-        (["show", "job:A", "--format=yaml"], 2, "bad --format 'yaml'"),
-    ],
-)
-def test_what_cannot_be_explained(bike, shell, words, status, said):
-    bike.set("job:A", "EVERY:1h")
-    check_refused(shell.run(*words), status, said)
 
 
 def test_a_damaged_schedule_is_shown_all_the_same(bike, shell, client):

@@ -20,7 +20,6 @@ from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
 from redbike.watching.glance import read_view
 from redbike.working.worker import Worker
-from tests.cli.refused import check_refused
 from tests.commandline import Shell, memory_file, read
 from tests.terminal import COLOUR
 from tests.waiting import wait_until
@@ -195,10 +194,6 @@ def test_a_server_that_goes_away_is_named_and_keys_still_count(tmp_path):
         assert screen.end() == 0
     finally:
         shell.close()
-
-
-def test_without_a_terminal_it_says_so(shell):
-    check_refused(shell.run("top"), 2, "top needs a terminal; ")
 
 
 def test_it_starts_no_server(tmp_path):

@@ -149,23 +149,6 @@ def test_one_that_never_ran(ask):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "redbike: no such job: 'nobody:A'\n")
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--limit=0"], "bad --limit '0': 1 to 1000000 are allowed"),
-        (["--limit=many"], "bad --limit 'many': 1 to 1000000 are allowed"),
-        (["--since=soon"], "bad timestamp 'soon'"),
-        (["a\nb"], "bad job id"),
-        (["*\\"], "bad pattern"),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line(shell, words, said):
-    done = shell.run("runs", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
-    assert said in line
-
-
 def test_more_rows_than_usual(jobs):
     for number in range(150):
         assert jobs.bike.set(f"{number}:A", "NOW")

@@ -100,11 +100,11 @@ HANGUP, TERMINATION, INTERRUPT = signal.SIGHUP, signal.SIGTERM, signal.SIGINT
     in_each_tier(
         ("work", HANGUP),
         ("up", TERMINATION),
-        then=[("work", TERMINATION), ("work", INTERRUPT), ("up", HANGUP), ("up", INTERRUPT)],
+        then=[("work", TERMINATION), ("work", INTERRUPT), ("up", HANGUP), ("up", INTERRUPT), ("works", TERMINATION)],
     ),
 )
 def test_a_signal_lets_the_current_job_finish(jobs, command, number):
-    process = start_with_a_job(jobs, command)
+    process = start_with_a_job(jobs, *(["work", "--processes=2"] if command == "works" else [command]))
     process.send_signal(number)
     wait_until(lambda: "stopping after the current job" in jobs.log())
     (jobs.folder / "go").touch()
@@ -113,11 +113,16 @@ def test_a_signal_lets_the_current_job_finish(jobs, command, number):
     assert status_of(jobs) == "STP"
 
 
-def test_a_hangup_stops_an_idle_dispatcher(jobs, client):
-    process = jobs.start("dispatch")
-    wait_until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
-    process.send_signal(signal.SIGHUP)
-    assert process.wait(timeout=60) == 0
+@pytest.mark.parametrize(
+    ("command", "number"), in_each_tier(("dispatch", HANGUP), ("work", INTERRUPT), then=[("up", INTERRUPT)])
+)
+def test_a_signal_ends_an_idle_process_soon(jobs, client, command, number):
+    process = start(jobs, command)
+    waiting = 2 if command == "up" else 1
+    wait_until(lambda: [each["cmd"] for each in client.client_list()].count("blpop") == waiting)
+    process.send_signal(number)
+    wait_until(lambda: process.poll() == 0, timeout=4)
+    assert "Traceback" not in jobs.log()
 
 
 @pytest.mark.parametrize("command", in_each_tier("up", then=[["work"]]))

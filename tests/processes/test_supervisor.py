@@ -242,12 +242,6 @@ def test_a_child_that_cannot_begin_stops_all_with_its_reason(jobs, command, spec
     assert reason not in done.stdout
 
 
-@pytest.mark.parametrize("command", [["up", "jobs:Worker('A')"], ["dispatch"]])
-def test_an_empty_name_of_a_file_of_schedules_is_refused(jobs, command):
-    done = jobs.run(*command, "--schedules=")
-    assert (done.returncode, done.stderr) == (2, "redbike: bad --schedules '': the name of a file is needed\n")
-
-
 def test_children_stop_in_order_and_lose_no_run_when_up_is_killed(jobs):
     up = start(jobs)
     jobs.bike.set("long:A", "NOW")

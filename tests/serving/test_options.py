@@ -7,7 +7,6 @@ import pytest
 
 from redbike.errors import BadConfig
 from redbike.serving.connection import connect
-from tests.commandline import Shell
 
 
 def arguments(config):
@@ -67,12 +66,6 @@ def test_what_is_no_option_is_refused(config, said):
         connect(config)
     assert said in str(refused.value)
     assert "hunter2" not in str(refused.value)
-
-
-def test_the_command_line_says_it_in_a_line_and_ends_with_2(tmp_path):
-    said = Shell(tmp_path, "redis://h:1/?nosuch=1").run("schedules")
-    assert said.returncode == 2
-    assert said.stderr == "redbike: bad url 'redis://h:1/?nosuch=1': unknown option 'nosuch'\n"
 
 
 @pytest.mark.parametrize(

@@ -128,35 +128,5 @@ def test_the_command_line_pauses_and_limits_queues(shell, server_url):
     assert shell.run("resume", "--all").stderr == ""
     assert shell.run("resume", "--all").stderr == "redbike: everything: it was not paused\n"
     assert bike.work_one() == "now:A"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["limit", "A", "--at-once=0"], "bad at-once 0"),
-        (["limit", "A", "--at-once=many"], "bad --at-once 'many'"),
-        (["limit", "A", "--at-once=-1"], "bad --at-once '-1'"),
-        (["limit", "A", "--rate=5"], "bad rate '5'"),
-        (["limit", "A", "--rate="], "bad rate ''"),
-        (["limit", "wake-A", "--rate=5/s"], "bad queue name 'wake-A'"),
-        (["limit", "A", "B"], "limit: unexpected 'B'"),
-        (["limit"], "limit needs <QUEUE>"),
-        (["pause", "--queue=halt"], "bad queue name 'halt'"),
-        (["pause", "--queue="], "bad queue name ''"),
-        (["pause", "--all", "--until=2001-01-01"], "bad until '2001-01-01': an instant that is to come is needed"),
-        (["pause", "--all", "job:A"], "pause takes only one of <JOBID>... and --all"),
-        (["pause"], "pause needs <JOBID>..., --queue=<QUEUE> or --all"),
-        (["resume", "--all", "--reason=x"], "resume takes no --reason"),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line(shell, arguments, said):
-    done = shell.run(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert said in done.stderr.splitlines()[0]
-    assert "Traceback" not in done.stderr
-    assert Redbike(Quiet(), redis_config=shell.environment["REDBIKE_URL"]).gates() == []
-
-
-def test_a_queue_that_was_never_used_is_named(shell):
     done = shell.run("pause", "--queue=B")
     assert (done.returncode, done.stderr) == (0, "redbike: the queue 'work-B' was never used\n")

@@ -233,10 +233,6 @@ def test_the_command_line_notes_who_and_shows_it(shell):
     assert [row[2] for row in shell.list_rows("log", "one:A")] == ["unset", "pause"]
     assert [row[2] for row in shell.list_rows("log", "--", "-b:A")] == ["pause", "set"]
     assert shell.list_rows("log", "nobody:A") == []
-    for wrong in ("0", "x", "1000001"):
-        assert "--limit" in shell.run("log", f"--limit={wrong}").stderr
-        run("log", f"--limit={wrong}", status=2)
-    run("log", "a\nb", status=2)
 
 
 def test_a_dispatcher_notes_its_file_and_nothing_more(shell):

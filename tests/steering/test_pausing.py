@@ -135,35 +135,6 @@ def test_the_command_line_pauses_and_resumes(shell, server_url):
     assert list(bike.fsck()) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        (("pause", "gone:A"), 1, "no such job: 'gone:A'"),
-        (("pause", "hourly:A", "gone:*"), 1, "no job matches 'gone:*'"),
-        (("resume", "gone:A"), 1, "no such job: 'gone:A'"),
-        (("pause", "nightly:["), 2, "bad pattern 'nightly:[': a [ has no ] behind it"),
-        (("pause", "nightly:*\\"), 2, r"bad pattern 'nightly:*\\': nothing follows its last backslash"),
-        (("run", "--failed", "hourly:A"), 1, "no such job that has failed for good: 'hourly:A'"),
-        (("run", "--failed", "z*", "--dry-run"), 0, "no job that has failed for good matches 'z*'"),
-        (("run", "--failed", "*\\"), 2, r"bad pattern '*\\': nothing follows its last backslash"),
-        (("pause", "nightly:\\"), 1, r"no such job: 'nightly:\\'"),
-        (
-            ("pause", "hourly:A", "--until=2001-01-01"),
-            2,
-            "bad until '2001-01-01': an instant that is to come is needed",
-        ),
-        (("pause", "hourly:A", "--reason=a\tb"), 2, "bad reason 'a\\tb': one line of up to 500 characters is needed"),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line_and_nothing_is_changed(shell, server_url, arguments, status, said):
-    bike = Redbike(Quiet("A"), redis_config=server_url)
-    bike.set("hourly:A", HOURLY)
-    before = dump(bike.store)
-    done = shell.run(*arguments)
-    assert (done.returncode, done.stderr) == (status, f"redbike: {said}\n")
-    assert dump(bike.store) == before
-
-
 def test_a_dispatcher_ends_a_pause_at_its_instant_and_sleeps_until_then(shell, server_url):
     bike = Redbike(Quiet("A"), redis_config=server_url)
     bike.set("job:A", "AT:978307200", after=0)

@@ -1,0 +1,137 @@
+"""What a command cannot do: one line that quotes it, an exit status, and nothing is changed."""
+
+import shlex
+
+import pytest
+
+from tests.cli.refused import check_refused
+from tests.states import dump
+
+WORKER = "from redbike import RoundRobin as Worker\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("agenda --after=1000", "bad after 1000.0"),
+        ("agenda --after=noon", "'noon'"),
+        ("agenda --format=xml", "bad --format 'xml'"),
+        ("agenda --hours=0", "bad --hours '0': 1 to 168 are allowed"),
+        ("agenda --hours=169", "bad --hours '169'"),
+        ("agenda --hours=day", "bad --hours 'day'"),
+        ("agenda [", "bad pattern '['"),
+        ("cancel nightly:[", "bad pattern 'nightly:[': a [ has no ] behind it"),
+        ("control STOP", "STOP"),
+        ("dispatch --schedules=", "bad --schedules '': the name of a file is needed"),
+        ("dispatch --schedules=nowhere.csv", "nowhere.csv"),
+        ("health --max-lag=soon", "bad --max-lag 'soon'"),
+        ("health 'a\nb'", r"bad job id 'a\nb'"),
+        ("jobs --format=xml", "bad --format 'xml': csv and json are allowed"),
+        ("jobs --limit=0", "bad --limit '0'"),
+        ("jobs --queue='a\nb'", r"'a\nb'"),
+        ("jobs --status=DEAD", "bad status 'DEAD': TML, ENQ, WRK, STP, DIE, BAD are allowed"),
+        ("jobs a[:A", "bad pattern 'a[:A'"),
+        ("limit A --at-once=-1", "bad --at-once '-1'"),
+        ("limit A --at-once=0", "bad at-once 0"),
+        ("limit A --at-once=many", "bad --at-once 'many'"),
+        ("limit A --rate=", "bad rate ''"),
+        ("limit A --rate=5", "bad rate '5'"),
+        ("limit wake-A --rate=5/s", "bad queue name 'wake-A'"),
+        ("load nowhere.csv", "nowhere.csv"),
+        ("log --limit=0", "--limit"),
+        ("log --limit=1000001", "--limit"),
+        ("log --limit=x", "--limit"),
+        ("log 'a\nb'", r"'a\nb'"),
+        ("next 'every day'", "every day"),
+        ("next '0 3 * * *' --count=none", "none"),
+        ("next nobody:A", "nor is there a job 'nobody:A'"),
+        ("pause --all --until=2001-01-01", "bad until '2001-01-01': an instant that is to come is needed"),
+        ("pause --queue=", "bad queue name ''"),
+        ("pause --queue=halt", "bad queue name 'halt'"),
+        ("pause hourly:A --reason='a\tb'", r"bad reason 'a\tb': one line of up to 500 characters is needed"),
+        ("pause hourly:A --until=2001-01-01", "bad until '2001-01-01': an instant that is to come is needed"),
+        ("pause nightly:[", "bad pattern 'nightly:[': a [ has no ] behind it"),
+        (r"pause 'nightly:*\'", r"bad pattern 'nightly:*\\': nothing follows its last backslash"),
+        ("queues --format=", "bad --format ''"),
+        (r"run --failed '*\'", r"bad pattern '*\\': nothing follows its last backslash"),
+        ("run nightly:[", "bad pattern 'nightly:[': a [ has no ] behind it"),
+        (r"runs '*\'", "bad pattern"),
+        ("runs --limit=0", "bad --limit '0': 1 to 1000000 are allowed"),
+        ("runs --limit=many", "bad --limit 'many': 1 to 1000000 are allowed"),
+        ("runs --since=soon", "bad timestamp 'soon'"),
+        ("runs 'a\nb'", "bad job id"),
+        ("server status", "not in use"),
+        ("set '' NOW", "''"),
+        ("set ' b:A' NOW", "blanks at its ends"),
+        ("set 'a\nb' NOW", r"a\nb"),
+        ("set 'b:A\u3000' NOW", "blanks at its ends"),
+        ("set 'b:A ' NOW", "blanks at its ends"),
+        ("set '\u00a0b:A' NOW", "blanks at its ends"),
+        ("set --after=2002-01-01 job:A NOW", "bad --after '2002-01-01': NOW has no times that could count from it"),
+        ("set --after=2002-01-01 job:A STOP", "bad --after '2002-01-01': STOP has no times that"),
+        ("set --after=2002-01-01 job:A continue", "bad --after '2002-01-01': CONTINUE has no times that"),
+        ("set a: NOW", "a:"),
+        ("set job:A 'every day'", "every day"),
+        ("set job:A '0 3 * * *' --tz=Mars/Olympus", "Mars/Olympus"),
+        ("set job:A NOW --after=soon", "soon"),
+        ("show hourly:A --format=yaml", "bad --format 'yaml'"),
+        ("statuses --before=yesterday", "yesterday"),
+        ("tail --format=xml", "bad --format 'xml'"),
+        ("tail --limit=0", "bad --limit '0'"),
+        ("tail [", "bad pattern"),
+        ("tail 'a\nb'", "bad job id"),
+        ("top", "top needs a terminal; "),
+        ("up 'jobs:Worker(\"A\")' --schedules=", "bad --schedules '': the name of a file is needed"),
+        ("why hourly:A --at=4000000000", "bad --at: 2096-10-02 07:06:40 UTC is to come"),
+        ("why hourly:A --at=noon", "'noon'"),
+        ("work", "no worker"),
+        ("work 'jobs:Worker(\"A\")' --concurrency=0", "0"),
+        ("work 'jobs:Worker(\"A\")' --processes=many", "many"),
+        ('work \'jobs:Worker("A") or open("pwned", "w")\'', "jobs:Worker"),
+        ("work 'os:system(\"touch pwned\")'", "os:system"),
+        ("--config=nowhere.conf statuses", "nowhere.conf"),
+        ("--config=xml.conf statuses", "bad log-format 'xml': text, json are allowed"),
+        ("--url=gopher://x statuses", "gopher://x"),
+        ("--url=redis://h:1/?nosuch=1 schedules", "bad url 'redis://h:1/?nosuch=1': unknown option 'nosuch'"),
+    ],
+)
+def test_bad_input(jobs, line, said):
+    check(jobs, line, 2, said)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("agenda nobody:A", "no such job: 'nobody:A'"),
+        ("cancel nobody:A", "no such job: 'nobody:A'"),
+        ("jobs no*", "no job matches 'no*'"),
+        ("jobs nobody:A", "no such job: 'nobody:A'"),
+        ("pause hourly:A no*", "no job matches 'no*'"),
+        ("pause nobody:A", "no such job: 'nobody:A'"),
+        (r"pause 'nightly:\'", r"no such job: 'nightly:\\'"),
+        ("resume nobody:A", "no such job: 'nobody:A'"),
+        ("run --failed hourly:A", "no such job that has failed for good: 'hourly:A'"),
+        ("run hourly:A no*", "no job matches 'no*'"),
+        ("run nobody:A", "no such job: 'nobody:A'"),
+        ("runs nobody:A", "no such job: 'nobody:A'"),
+        ("show nobody:A", "no such job: 'nobody:A'"),
+        ("unset nobody:A", "no such job: 'nobody:A'"),
+        ("why nobody:A", "no such job: 'nobody:A'"),
+        ("--url=unix:///nowhere/redis.sock statuses", "/nowhere/redis.sock"),
+        ("--url=redis://user:hunter2@127.0.0.1:1/0?password=hunter3 statuses", "127.0.0.1:1"),
+        ("--url=redis://127.0.0.1:1 next job:A", "bad schedule 'job:A'"),
+    ],
+)
+def test_what_is_not_there(jobs, line, said):
+    check(jobs, line, 2 if " next " in line else 1, said)
+
+
+def check(jobs, line, status, said):
+    (jobs.folder / "xml.conf").write_text("[redbike]\nlog-format: xml\n")
+    jobs.bike.set("hourly:A", "EVERY:1h@0")
+    before = dump(jobs.bike.store)
+    done = jobs.run(*shlex.split(line))
+    check_refused(done, status, said)
+    assert "hunter" not in done.stderr
+    assert dump(jobs.bike.store) == before
+    assert not (jobs.folder / "pwned").exists()
