@@ -29,7 +29,7 @@ class Worker(redbike.RoundRobin):
             raise OSError("disk full")
         if jobid == "works:A":
             time.sleep(0.2)
-        while jobid == "long:A" and not Path("over").exists():
+        while jobid.startswith("long") and not Path("over").exists():
             if redbike.current_run().cancelled:
                 raise RuntimeError("told to stop")
             time.sleep(0.01)
@@ -45,10 +45,20 @@ def ask(jobs):
         assert (done.returncode, done.stderr) == (0, "")
         return list(csv.DictReader(done.stdout.splitlines()))
 
+    def wait_for(jobid):
+        """The only run of a job, which must name its worker."""
+        wait_until(lambda: ask(jobid))
+        [run] = ask(jobid)
+        assert abs(float(run["started"]) - time.time()) < 60
+        assert run["worker"] == ask.name
+        return run
+
     (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
     jobs.start("dispatch", log="dispatcher")
     ask.worker = jobs.start("work", "jobs:Worker('A')", log="worker")
-    ask.shell = jobs
+    wait_until(lambda: any(row[1] == "worker" for row in jobs.list_rows("workers")))
+    [ask.name] = [row[0] for row in jobs.list_rows("workers") if row[3] == str(ask.worker.pid)]
+    ask.shell, ask.wait_for = jobs, wait_for
     ask.began = lambda jobid: wait_until(lambda: f"began {jobid}" in jobs.log("worker"))
     ask.tell = lambda jobid: json.loads(jobs.run("tell", jobid).stdout)
     yield ask
@@ -56,68 +66,54 @@ def ask(jobs):
     jobs.run("control", "HALT")
 
 
-def the_worker(ask):
-    """What `redbike workers` calls the process that works."""
-    [found] = [row for row in ask.shell.list_rows("workers") if row[1] == "worker" and row[3] == str(ask.worker.pid)]
-    return found[0]
-
-
-def run_of(ask, jobid):
-    wait_until(lambda: ask(jobid))
-    [run] = ask(jobid)
-    assert abs(float(run["started"]) - time.time()) < 60
-    return run
-
-
-def test_one_that_succeeded(ask):
-    assert ask.shell.bike.set("works:A", "NOW")
-    run = run_of(ask, "works:A")
+def test_each_run_is_told_with_how_it_ended(ask):
+    bike = ask.shell.bike
+    assert ask.name.startswith(f"{socket.gethostname()[:40]}:{ask.worker.pid}:")
+    assert bike.set("works:A", "NOW")
+    run = ask.wait_for("works:A")
     assert (run["jobid"], run["outcome"], run["attempt"], run["error"]) == ("works:A", "ok", "1", "")
     assert float(run["due"]) <= float(run["started"])
     assert 0.2 <= float(run["took"]) < 10
-    assert run["worker"] == the_worker(ask)
-    assert run["worker"].startswith(f"{socket.gethostname()[:40]}:{ask.worker.pid}:")
+    assert bike.set("fails:A", "NOW")
+    failed = ask.wait_for("fails:A")
+    assert (failed["outcome"], failed["error"]) == ("failed", "OSError: disk full")
+    assert ask("--failed") == [failed]
     assert ask("works:A", "--failed") == []
-
-
-def test_one_that_failed(ask):
-    assert ask.shell.bike.set("fails:A", "NOW")
-    run = run_of(ask, "fails:A")
-    assert (run["outcome"], run["error"], run["worker"]) == ("failed", "OSError: disk full", the_worker(ask))
-    assert ask("--failed") == [run]
     assert "disk full" in ask.tell("fails:A")["failure"]["traceback"]
-
-
-def test_one_that_timed_out(ask):
-    assert ask.shell.bike.set("long:A", "NOW", timeout=0.3)
-    run = run_of(ask, "long:A")
+    assert bike.set("long:2:A", "NOW", timeout=600)
+    ask.began("long:2:A")
+    assert ask.shell.run("cancel", "long:2:A").returncode == 0
+    run = ask.wait_for("long:2:A")
+    assert (run["outcome"], run["error"]) == ("cancelled", "")
+    assert ask.tell("long:2:A")["skipped"] == {"cancelled": 1}
+    assert ask("long:2:A", "--failed") == []
+    assert bike.set("long:1:A", "NOW", timeout=0.3)
+    run = ask.wait_for("long:1:A")
     assert (run["outcome"], run["error"]) == ("overrun", "overran its timeout of 0.3 s")
     # Its time counts from when it was taken, which is a little before it begins.
     assert 0.2 <= float(run["took"]) < 10
-    assert run["worker"] == the_worker(ask)
+
+
+def test_what_never_ran_has_no_run(ask):
+    assert ask.shell.bike.set("later:A", "EVERY:1h")
+    assert ask.shell.bike.set("elsewhere:B", "NOW")
+    wait_until(lambda: "queued_for" in ask.tell("elsewhere:B"))
+    assert ask("later:A") == ask("elsewhere:B") == ask() == []
+    told = ask.tell("later:A")
+    assert "runs" not in told
+    assert told["next_run"] > time.time()
 
 
 def test_one_that_was_lost_with_its_host(ask):
     assert ask.shell.bike.set("long:A", "NOW", timeout=600, on_lost="stop")
     ask.began("long:A")
-    name = the_worker(ask)
     ask.worker.send_signal(signal.SIGKILL)
-    run = run_of(ask, "long:A")
-    assert (run["outcome"], run["worker"]) == ("lost", name)
+    run = ask.wait_for("long:A")
+    assert run["outcome"] == "lost"
     assert 0 < float(run["took"]) < 60
     told = ask.tell("long:A")
     assert told["status"].startswith("DIE:")
     assert "its worker died or was cut off" in told["failure"]["error"]
-
-
-def test_one_that_was_cancelled(ask):
-    assert ask.shell.bike.set("long:A", "NOW", timeout=600)
-    ask.began("long:A")
-    assert ask.shell.run("cancel", "long:A").returncode == 0
-    run = run_of(ask, "long:A")
-    assert (run["outcome"], run["error"], run["worker"]) == ("cancelled", "", the_worker(ask))
-    assert ask.tell("long:A")["skipped"] == {"cancelled": 1}
-    assert ask("--failed") == []
 
 
 def test_one_that_was_skipped_while_its_last_run_went_on(ask):
@@ -127,7 +123,7 @@ def test_one_that_was_skipped_while_its_last_run_went_on(ask):
     wait_until(lambda: time.time() > started + 0.5)
     assert ask("long:A") == []
     told = ask.tell("long:A")
-    assert (told["working"], told["worker"]) == (True, the_worker(ask))
+    assert (told["working"], told["worker"]) == (True, ask.name)
     (ask.shell.folder / "over").touch()
     wait_until(lambda: ask("long:A"))
     first = ask("long:A")[-1]
@@ -135,18 +131,6 @@ def test_one_that_was_skipped_while_its_last_run_went_on(ask):
     assert (first["outcome"], float(first["started"]) - started < 10) == ("ok", True)
     assert float(first["took"]) > 0.4
     assert ask.tell("long:A")["skipped"]["running"] >= 2
-
-
-def test_one_that_never_ran(ask):
-    assert ask.shell.bike.set("later:A", "EVERY:1h")
-    assert ask.shell.bike.set("elsewhere:B", "NOW")
-    wait_until(lambda: "queued_for" in ask.tell("elsewhere:B"))
-    assert ask("later:A") == ask("elsewhere:B") == ask() == []
-    told = ask.tell("later:A")
-    assert "runs" not in told
-    assert told["next_run"] > time.time()
-    done = ask.shell.run("runs", "nobody:A")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "redbike: no such job: 'nobody:A'\n")
 
 
 def test_more_rows_than_usual(jobs):
