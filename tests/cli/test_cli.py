@@ -153,6 +153,12 @@ def test_fsck_prints_what_is_wrong_and_exits_1(shell, client):
 def test_the_embedded_server_is_used_where_no_url_is(tmp_path):
     shell = Shell(tmp_path, None)
     assert json.loads(shell.run("server", "status").stdout)["running"] is False
+    done = shell.run("set", "job:A", "EVERY:1h")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "redbike: started a server in '.redbike'; redbike server stop ends it\n",
+    )
+    assert shell.run("unset", "job:A").stderr == ""
     assert shell.run("set", "job:A", "EVERY:1h").returncode == 0
     assert json.loads(shell.run("server", "status").stdout)["running"] is True
     assert shell.run("server", "stop").stdout == "stopped\n"

@@ -57,6 +57,17 @@ def manage(jobs):
         each.kill()
 
 
+@pytest.fixture
+def notified(jobs):
+    """The socket that processes are to tell."""
+    path = str(jobs.folder / "notify")
+    jobs.environment["NOTIFY_SOCKET"] = path
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.bind(path)
+        notified.settimeout(10)
+        yield notified
+
+
 @pytest.mark.acceptance
 def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
     manager = manage("dispatch", limit=3.0)
@@ -141,18 +152,14 @@ def test_a_file_has_the_time_of_the_last_turn(jobs, command):
     wait_until(lambda: file.stat().st_mtime > last)
 
 
-def test_up_is_ready_when_its_processes_are_started_and_tells_that_it_stops(jobs):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(jobs.folder / "notify"))
-        manager.settimeout(10)
-        jobs.environment["NOTIFY_SOCKET"] = str(jobs.folder / "notify")
-        up = jobs.start("up")
-        assert manager.recv(100) == b"READY=1"
-        jobs.bike.set("job:A", "NOW")
-        wait_until(lambda: "begun job:A []" in jobs.log())
-        up.terminate()
-        assert manager.recv(100) == b"STOPPING=1"
-        assert up.wait(10) == 0
+def test_up_is_ready_when_its_processes_are_started_and_tells_that_it_stops(jobs, notified):
+    up = jobs.start("up")
+    assert notified.recv(100) == b"READY=1"
+    jobs.bike.set("job:A", "NOW")
+    wait_until(lambda: "begun job:A []" in jobs.log())
+    up.terminate()
+    assert notified.recv(100) == b"STOPPING=1"
+    assert up.wait(10) == 0
 
 
 @pytest.mark.parametrize("arguments", [("up",), ("work", "--processes=2")])
@@ -186,53 +193,39 @@ def test_what_cannot_be_fed_is_one_line(jobs, given, said, command):
     assert said in done.stderr
 
 
-def test_a_manager_that_is_gone_is_mentioned_once_and_jobs_go_on(jobs):
-    jobs.environment |= {"NOTIFY_SOCKET": str(jobs.folder / "nobody"), "WATCHDOG_USEC": "30000000"}
-    jobs.start("dispatch")
-    jobs.start("work", log="other")
-    for number in range(3):
-        jobs.bike.set(f"{number}:A", f"AT:{time.time() + 0.2:.3f}")
-        wait_until(lambda number=number: f"done {number}:A" in jobs.log("other"))
-    assert jobs.log().count("the watchdog cannot be fed") == 1
-
-
-def test_what_works_does_not_hide_that_the_other_fails_nor_repeat_it(jobs):
-    jobs.environment |= {"NOTIFY_SOCKET": str(jobs.folder / "nobody"), "WATCHDOG_USEC": "30000000"}
+def test_a_manager_that_is_gone_is_mentioned_once_though_the_file_is_there_and_jobs_go_on(jobs):
     file = jobs.folder / "alive"
+    jobs.environment |= {"NOTIFY_SOCKET": str(jobs.folder / "nobody"), "WATCHDOG_USEC": "30000000"}
+    jobs.start("work", log="other")
     jobs.environment["REDBIKE_WATCHDOG_FILE"] = str(file)
     jobs.start("dispatch")
-    for _ in range(3):
+    for number in range(3):
         wait_until(file.exists)
         file.unlink()
+        jobs.bike.set(f"{number}:A", f"AT:{time.time() + 0.2:.3f}")
+        wait_until(lambda number=number: f"done {number}:A" in jobs.log("other"))
+    assert jobs.log("other").count("the watchdog cannot be fed") == 1
     assert [line.partition("WARNING ")[2] for line in jobs.log().splitlines() if "watchdog" in line] == [
         "the watchdog cannot be fed: NOTIFY_SOCKET: No such file or directory"
     ]
 
 
-def test_a_manager_that_is_busy_at_the_start_hears_later_that_it_is_ready(jobs):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(jobs.folder / "notify"))
-        manager.settimeout(10)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
-            other.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    other.sendto(b"full", str(jobs.folder / "notify"))
-        jobs.environment["NOTIFY_SOCKET"] = str(jobs.folder / "notify")
-        jobs.start("dispatch")
-        wait_until(lambda: "cannot be fed" in jobs.log())
-        while (heard := manager.recv(100)) == b"full":
-            pass
-        assert heard == b"READY=1"
+def test_a_manager_that_is_busy_at_the_start_hears_later_that_it_is_ready(jobs, notified):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                other.sendto(b"full", notified.getsockname())
+    jobs.start("dispatch")
+    wait_until(lambda: "cannot be fed" in jobs.log())
+    while (heard := notified.recv(100)) == b"full":
+        pass
+    assert heard == b"READY=1"
 
 
-def test_the_process_of_another_watchdog_is_not_fed_for_it(jobs):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(jobs.folder / "notify"))
-        manager.settimeout(10)
-        own = {"NOTIFY_SOCKET": str(jobs.folder / "notify"), "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}
-        jobs.environment |= own
-        process = jobs.start("dispatch")
-        assert manager.recv(100) == b"READY=1"
-        process.terminate()
-        assert manager.recv(100) == b"STOPPING=1"
+def test_the_process_of_another_watchdog_is_not_fed_for_it(jobs, notified):
+    jobs.environment |= {"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}
+    process = jobs.start("dispatch")
+    assert notified.recv(100) == b"READY=1"
+    process.terminate()
+    assert notified.recv(100) == b"STOPPING=1"

@@ -6,7 +6,7 @@ import threading
 import pytest
 import redis
 
-from redbike import Redbike, Unreachable
+from redbike import Redbike
 from redbike.errors import ServerError
 from redbike.keeping import listing
 from redbike.keeping.fsck import fsck
@@ -51,15 +51,6 @@ def test_a_prefix_without_braces_gets_them_and_one_line_says_so(cluster, prefix,
     assert all(key.startswith(bike.prefix.encode()) for key in bike.redis.scan_iter(match=f"*{prefix}*"))
 
 
-def test_a_job_is_set_dispatched_worked_and_looked_at(bike):
-    assert bike.set("job:A", "NOW")
-    assert bike.work_one() == "job:A"
-    assert dict(bike.get_schedules()) == {"job:A": "STOP"}
-    assert list(bike.fsck()) == []
-    assert bike.flush() > 0
-    assert dict(bike.get_statuses()) == {}
-
-
 def test_a_client_for_the_whole_cluster_may_be_given(cluster, prefix):
     host, port = cluster.url.partition("://")[2].partition(",")[0].split(":")
     given = redis.RedisCluster(host=host, port=int(port), decode_responses=True)
@@ -68,6 +59,10 @@ def test_a_client_for_the_whole_cluster_may_be_given(cluster, prefix):
     assert bike.work_one() == "job:A"
     assert given.get("nothing") is None
     given.close()
+    assert dict(bike.get_schedules()) == {"job:A": "STOP"}
+    assert list(bike.fsck()) == []
+    assert bike.flush() > 0
+    assert dict(bike.get_statuses()) == {}
 
 
 def test_one_client_serves_two_prefixes_in_two_slots(cluster, prefix):
@@ -137,35 +132,6 @@ def test_a_check_during_which_the_slot_moves_looks_at_every_job(bike, cluster, m
     monkeypatch.setattr("redbike.keeping.listing._list_inflight", list_inflight)
     assert len(list(bike.fsck())) == 3000
     assert moves == [3000]
-
-
-def test_a_replica_that_takes_over_is_found(own_cluster, prefix):
-    bike = Redbike(Quiet(), prefix=prefix, redis_config=own_cluster.url)
-    assert list(bike.set_many([("before:A", "NOW")])) == [("before:A", True)]
-    worker = threading.Thread(target=bike.work)
-    worker.start()
-    for number in range(2):
-        assert bike.set(f"{number}:A", "NOW")
-        wait_until(lambda jobid=f"{number}:A": jobid in bike.worker.worked)
-        wait_until(own_cluster.is_well)
-        old = own_cluster.master_of(bike.prefix)
-        old.kill()
-        wait_until(lambda number=number: is_set(bike, f"after {number}:A"))
-        wait_until(lambda jobid=f"after {number}:A": jobid in bike.worker.worked)
-        old.start()
-        wait_until(own_cluster.is_well)
-    bike.control("HALT")
-    worker.join()
-    for line, well in bike.repair():
-        assert well, line
-    assert list(bike.fsck()) == []
-
-
-def is_set(bike: Redbike, jobid: str) -> bool:
-    try:
-        return bike.set(jobid, "NOW")
-    except Unreachable:
-        return False
 
 
 @pytest.mark.parametrize(

