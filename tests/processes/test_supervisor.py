@@ -60,40 +60,43 @@ class Worker(RoundRobin):
 """
 
 
+@pytest.fixture
+def gone(jobs):
+    """Starts `up` in a folder of its own that is to go, with the words of a shell before it."""
+    gone = jobs.folder / "gone"
+    gone.mkdir()
+    (gone / "jobs.py").write_text(WORKER)
+    started = []
+
+    def start(words="", environment=jobs.environment):
+        command = " ".join(jobs.command(("up", "\"jobs:Worker('A')\"")))
+        with open(jobs.folder / "log", "w") as file:
+            script = ["sh", "-c", f"{words} exec {command}"]
+            started.append(subprocess.Popen(script, cwd=gone, env=environment, stdout=file, stderr=file))
+        return started[-1]
+
+    yield gone, start
+    for each in started:
+        each.kill()
+
+
 @pytest.mark.parametrize("is_gone_before", [True, False])
-def test_in_a_deleted_folder_up_ends_with_one_line(jobs, is_gone_before):
-    folder, log = jobs.folder, jobs.folder / "log"
-    jobs.folder = folder / "gone"
-    jobs.folder.mkdir()
-    (jobs.folder / "jobs.py").write_text(WORKER)
-    script = "rmdir ../gone; exec" if is_gone_before else "exec"
-    if is_gone_before:
-        (jobs.folder / "jobs.py").unlink()
-    command = " ".join(jobs.command(("up", "\"jobs:Worker('A')\"")))
-    with open(log, "w") as file:
-        up = subprocess.Popen(["sh", "-c", f"{script} {command}"], cwd=jobs.folder, env=jobs.environment, stderr=file)
-    try:
-        if not is_gone_before:
-            worker = worker_of(up.pid)
-            wait_until(lambda: len(jobs.bike.workers()) == 2)
-            shutil.rmtree(jobs.folder)
-            os.kill(worker, signal.SIGKILL)
-        assert up.wait(30) == 1
-    finally:
-        up.kill()
-    lines = [line for line in log.read_text().splitlines() if "folder" in line]
-    assert len(lines) == 1, log.read_text()
-    assert "started again in" not in log.read_text()
+def test_in_a_deleted_folder_up_ends_with_one_line(jobs, gone, is_gone_before):
+    folder, start = gone
+    up = start("rm jobs.py; rmdir ../gone;" if is_gone_before else "")
+    if not is_gone_before:
+        worker = worker_of(up.pid)
+        wait_until(lambda: len(jobs.bike.workers()) == 2)
+        shutil.rmtree(folder)
+        os.kill(worker, signal.SIGKILL)
+    assert up.wait(30) == 1
+    assert len([line for line in jobs.log().splitlines() if "folder" in line]) == 1, jobs.log()
+    assert "started again in" not in jobs.log()
 
 
-def test_a_server_whose_folder_was_deleted_ends_with_up(jobs):
-    folder = jobs.folder / "gone"
-    folder.mkdir()
-    (folder / "jobs.py").write_text(WORKER)
-    environment = {name: text for name, text in jobs.environment.items() if name != "REDBIKE_URL"}
-    with open(jobs.folder / "log", "w") as file:
-        command = jobs.command(("up", "jobs:Worker('A')"))
-        up = subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=file)
+def test_a_server_whose_folder_was_deleted_ends_with_up(jobs, gone):
+    folder, start = gone
+    up = start(environment={name: text for name, text in jobs.environment.items() if name != "REDBIKE_URL"})
     wait_until(lambda: "works work-A" in jobs.log())
     server = EmbeddedServer(folder / ".redbike").status()["pid"]
     shutil.rmtree(folder)
@@ -123,9 +126,9 @@ def start(jobs, *more):
     [
         ("exit0", "ended with status 0, though nobody told it to"),
         ("exit3", "ended with status 3"),
-        pytest.param("exit2", "ended with status 2", marks=pytest.mark.acceptance),
-        pytest.param("exec", "ended with status 0, though nobody told it to", marks=pytest.mark.acceptance),
-        pytest.param("signal", "ended with status 0, though nobody told it to", marks=pytest.mark.acceptance),
+        ("exit2", "ended with status 2"),
+        ("exec", "ended with status 0, though nobody told it to"),
+        ("signal", "ended with status 0, though nobody told it to"),
     ],
 )
 def test_a_worker_that_a_job_or_a_signal_ends_is_started_again_and_it_is_said(jobs, name, how):
@@ -143,11 +146,7 @@ def test_a_worker_that_a_job_or_a_signal_ends_is_started_again_and_it_is_said(jo
     assert up.wait(timeout=60) == 0
 
 
-@pytest.mark.acceptance
-@pytest.mark.parametrize(
-    ("unbuffered", "command"),
-    [("1", "up"), *(pytest.param(*case, marks=pytest.mark.acceptance) for case in [("", "up"), ("1", "work")])],
-)
+@pytest.mark.parametrize(("unbuffered", "command"), [("1", "up"), ("", "up"), ("1", "work")])
 def test_no_line_of_the_log_comes_into_a_line_that_a_job_prints(jobs, command, unbuffered):
     jobs.environment["PYTHONUNBUFFERED"] = unbuffered
     jobs.start(command, "jobs:Worker('A')", "--processes=2")
@@ -172,7 +171,6 @@ def test_a_halt_ends_all_and_starts_nothing_again(jobs):
     assert "started again" not in jobs.log()
 
 
-@pytest.mark.acceptance
 @pytest.mark.parametrize("command", ["up", "work"])
 def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs, command):
     """Also where nobody else is left who would hear of it."""
@@ -191,7 +189,6 @@ def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs
     assert children_of(parent.pid) == []
 
 
-@pytest.mark.acceptance
 def test_a_long_job_ends_before_a_halted_up_does(jobs):
     up = start(jobs)
     jobs.bike.set("long:A", "NOW")
@@ -255,7 +252,22 @@ def test_children_stop_in_order_and_lose_no_run_when_up_is_killed(jobs):
     assert jobs.bike.tell("long:A")["status"].startswith("STP:")
 
 
-@pytest.mark.acceptance
+def test_what_comes_due_while_the_last_worker_ends_is_dispatched(jobs):
+    up = start(jobs)
+    jobs.bike.set("long:A", "NOW")
+    wait_until(lambda: "begun long:A" in jobs.log())
+    up.terminate()
+    wait_until(lambda: "stopping after the current job" in jobs.log())
+    jobs.bike.set("soon:A", f"AT:{time.time() + 1}")
+    wait_until(lambda: jobs.bike.tell("soon:A")["status"].startswith("ENQ"))
+    (jobs.folder / "go").touch()
+    assert up.wait(30) == 0
+    lines = [line for line in jobs.log().splitlines() if "stopping" in line or "stopped" in line]
+    assert lines[0].startswith("work-1"), lines
+    assert [line for line in lines if line.startswith("dispatch")]
+    assert jobs.bike.workers() == []
+
+
 def test_a_child_that_cannot_be_started_is_tried_again(jobs):
     """The process may have too many files open, for a while."""
     up = start(jobs)

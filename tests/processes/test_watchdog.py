@@ -68,7 +68,6 @@ def notified(jobs):
         yield notified
 
 
-@pytest.mark.acceptance
 def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
     manager = manage("dispatch", limit=3.0)
     jobs.start("work")
@@ -87,7 +86,6 @@ def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
     assert manager.heard[-1] == "STOPPING=1"
 
 
-@pytest.mark.acceptance
 def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage):
     manager = manage("work", limit=3.0)
     jobs.bike.set("long:B", "NOW")
@@ -101,7 +99,7 @@ def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage
     assert jobs.run("fsck").returncode == 0
 
 
-@pytest.mark.parametrize("concurrency", ["1", pytest.param("3", marks=pytest.mark.acceptance)])
+@pytest.mark.parametrize("concurrency", ["1", "3"])
 def test_a_job_may_take_longer_than_the_watchdog(jobs, manage, concurrency):
     manager = manage("work", f"--concurrency={concurrency}")
     jobs.bike.set("long:A", "NOW")
@@ -114,7 +112,7 @@ def test_a_job_may_take_longer_than_the_watchdog(jobs, manage, concurrency):
     assert len(manager.processes) == 1
 
 
-@pytest.mark.parametrize("command", [pytest.param("dispatch", marks=pytest.mark.acceptance), "work"])
+@pytest.mark.parametrize("command", ["dispatch", "work"])
 def test_attempts_to_reach_a_server_that_is_away_count(jobs, manage, command):
     server = Node(jobs.folder / "server", *free_ports(1), "--appendonly", "yes")
     manager = manage(f"--url=redis://127.0.0.1:{server.port}", command)
@@ -131,7 +129,7 @@ def test_attempts_to_reach_a_server_that_is_away_count(jobs, manage, command):
     server.client.close()
 
 
-@pytest.mark.parametrize("command", ["dispatch", pytest.param("work", marks=pytest.mark.acceptance)])
+@pytest.mark.parametrize("command", ["dispatch", "work"])
 def test_a_file_has_the_time_of_the_last_turn(jobs, command):
     file = jobs.folder / "alive"
     jobs.environment["REDBIKE_WATCHDOG_FILE"] = str(file)
