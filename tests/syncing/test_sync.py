@@ -3,7 +3,6 @@
 import csv
 import io
 import os
-import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -72,13 +71,18 @@ def test_it_does_not_touch_jobs_that_are_the_same(bike):
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-@pytest.mark.parametrize("tz", [None, "America/New_York", "UTC"])
+@pytest.mark.parametrize("tz", [None, "America/New_York", "UTC", ZoneInfo("Europe/Berlin")])
 def test_it_compares_what_a_schedule_means_in_its_zone(client, prefix, zone, tz):
     bike = Redbike(RoundRobin("A"), prefix, client, timezone=zone)
     pairs = [("cron:A", "30 3 * * *"), ("rule:A", "RRULE:FREQ=DAILY"), ("at:A", "AT:2040-01-01T00:00")]
     assert bike.sync(pairs, tz=tz).added == ["cron:A", "rule:A", "at:A"]
     assert bike.sync(pairs, tz=tz).unchanged == 3
     assert bike.sync(pairs, tz="Asia/Tokyo").changed.keys() == {"cron:A", "rule:A", "at:A"}
+    # What Python has for a schedule is one here too.
+    objects = [("at:A", datetime(2090, 1, 1, tzinfo=UTC)), ("every:A", timedelta(hours=1))]
+    assert bike.sync(objects, tz=tz).added == ["every:A"]
+    assert bike.sync(objects, after=None, tz=tz).unchanged == 2
+    assert stored(bike)["at:A"] == "AT:2090-01-01T00:00:00Z"
 
 
 def test_a_job_keeps_its_phase_its_place_its_pause_and_its_failure(bike, client):
@@ -142,6 +146,7 @@ def test_a_one_off_of_which_something_else_changes_runs_once(client, prefix, sch
 
 def test_a_one_off_that_was_stopped_before_its_time_is_set_again(bike):
     bike.sync([("later:A", "AT:4000000000")])
+    assert bike.sync([("later:A", "AT:2096-10-02T07:06:40Z")]) == Changes(unchanged=1)
     bike.set("later:A", "STOP")
     assert bike.sync([("later:A", "AT:4000000000")]).changed == {"later:A": "STOP -> AT:4000000000"}
 
@@ -223,26 +228,21 @@ def test_an_id_that_comes_twice_is_refused_the_second_time_also_much_later(bike)
 
 
 @pytest.mark.parametrize(
-    "pair", ["a:A", ("a:A",), ("a:A", None), ("a:A", 7), (7, HOURLY), ("a:A", HOURLY, {}, 1), ("a:A", HOURLY, {"x": 1})]
-)
-def test_what_is_no_pair_is_a_type_error_and_sets_nothing(bike, pair):
-    with pytest.raises(TypeError):
-        bike.sync([("b:A", HOURLY), pair])
-    assert stored(bike) == {}
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
+    ("pair", "said"),
     [
-        (None, "bad options None of the job 'a:A': a dict is needed"),
-        (["grace"], r"bad options \['grace'\] of the job"),
-        ("grace", "bad options 'grace' of the job"),
-        ({5: 1}, "unexpected option 5: "),
+        (("a:A", datetime(2090, 1, 1)), "naive"),
+        *((pair, "") for pair in ("a:A", ("a:A",), ("a:A", None), ("a:A", 7), (7, HOURLY), ("a:A", HOURLY, {}, 1))),
+        (("a:A", HOURLY, {"x": 1}), "unexpected option 'x'"),
+        (("a:A", HOURLY, {5: 1}), "unexpected option 5: "),
+        (("a:A", HOURLY, None), "bad options None of the job 'a:A': a dict is needed"),
+        (("a:A", HOURLY, ["grace"]), "bad options ['grace'] of the job"),
+        (("a:A", HOURLY, "grace"), "bad options 'grace' of the job"),
     ],
 )
-def test_options_of_a_pair_are_a_dict_with_their_names(bike, options, said):
-    with pytest.raises(TypeError, match=said):
-        bike.sync([("b:A", HOURLY), ("a:A", HOURLY, options)])
+def test_what_is_no_pair_is_a_type_error_and_sets_nothing(bike, pair, said):
+    with pytest.raises(TypeError) as refused:
+        bike.sync([("b:A", HOURLY), pair])
+    assert said in str(refused.value)
     assert stored(bike) == {}
 
 
@@ -270,12 +270,14 @@ def test_only_what_the_same_group_has_set_is_removed(bike, file):
     assert list(fsck(bike.store)) == []
 
 
-def test_a_job_that_was_unset_and_set_by_hand_is_nobodys(bike):
+def test_a_job_that_was_unset_and_set_by_hand_is_nobodys_and_what_was_never_set_is_free(bike):
     bike.sync([("a:A", HOURLY), ("b:A", HOURLY)])
     bike.unset("a:A")
     bike.set("a:A", HOURLY)
     bike.set("b:A", "EVERY:2h@0")
     assert bike.sync([], prune_all=True).removed == ["b:A"]
+    list(bike.load([("c:A", "whenever")], group="one", mark_bad=True))
+    assert bike.sync([("c:A", HOURLY)], group="two").added == ["c:A"]
 
 
 @pytest.mark.parametrize("schedule", [HOURLY, "EVERY:2h@0", "whenever"])
@@ -291,11 +293,6 @@ def test_a_job_of_another_group_is_refused_unless_it_is_to_be_taken(bike, schedu
     assert bike.sync([("a:A", HOURLY)], group="two", take=True).changed == {"a:A": "group: one -> two"}
     assert bike.sync([], group="one", prune_all=True).removed == []
     assert bike.sync([], group="two", prune_all=True).removed == ["a:A"]
-
-
-def test_a_job_that_its_group_could_never_set_is_free_for_others(bike):
-    list(bike.load([("a:A", "whenever")], group="one", mark_bad=True))
-    assert bike.sync([("a:A", HOURLY)], group="two").added == ["a:A"]
 
 
 @pytest.mark.parametrize(
@@ -358,12 +355,9 @@ def test_no_job_is_removed_if_nobody_can_tell_whose_row_one_is(bike, tmp_path, t
     assert [found[1] for found in bike.load(str(path), prune=True)][-1] == ""
 
 
-def test_an_empty_id_is_named(bike, file):
+def test_an_id_that_is_none_is_named_and_a_program_with_one_removes_no_job(bike, file):
     [change] = bike.sync_file(file(f",{HOURLY}"))
     assert (change.difference, str(change.error)) == ("bad", "bad job id '': it has 0 bytes, 1 to 512 are allowed")
-
-
-def test_a_program_with_a_bad_id_removes_no_job(bike):
     bike.sync([("a:A", HOURLY), ("b:A", HOURLY)])
     changes = bike.sync([("a:A ", HOURLY)], prune=True)
     assert (changes.removed, [*changes.bad], str(changes)) == ([], ["a:A "], "1 bad")
@@ -398,11 +392,6 @@ def test_a_one_off_does_not_run_again_if_its_row_spells_its_instant_another_way(
     assert stored(bike) == {"a:A": "AT:1577836801"}
 
 
-def test_a_one_off_that_waits_is_the_same_however_its_row_spells_it(bike):
-    bike.sync([("a:A", "AT:4000000000")])
-    assert bike.sync([("a:A", "AT:2096-10-02T07:06:40Z")]) == Changes(unchanged=1)
-
-
 def test_a_run_in_flight_completes_when_its_row_is_gone(client, prefix):
     class Worker(RoundRobin):
         def work(self, jobid):
@@ -416,22 +405,27 @@ def test_a_run_in_flight_completes_when_its_row_is_gone(client, prefix):
     assert list(fsck(bike.store)) == []
 
 
-def test_many_jobs_of_a_group_are_removed(bike):
-    names = [f"{n}:A" for n in range(1700)]
-    bike.sync((jobid, HOURLY) for jobid in names)
-    assert sorted(bike.sync(((jobid, HOURLY) for jobid in names[::2]), prune_all=True).removed) == sorted(names[1::2])
-    assert stored(bike).keys() == set(names[::2])
+def test_many_jobs_need_one_connection_and_do_not_flood_the_log(server_url, client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections=1", noted_as="me@here")
+    names = [f"{n}:A" for n in range(2500)]
+    assert bike.sync((jobid, HOURLY) for jobid in names).added == names
+    assert len(bike.sync((jobid, "EVERY:2h@0") for jobid in names).changed) == 2500
+    entries = list(bike.log())
+    assert entries[0].detail == "sync: 2500 changed"
+    assert 1000 <= len([entry for entry in entries if entry.action == "set"]) < 1600
+    left = names[::2]
+    bike = Redbike(RoundRobin("A"), prefix, client)
+    assert sorted(bike.sync(((jobid, "NOW") for jobid in left), prune_all=True).removed) == sorted(names[1::2])
+    assert dict(bike.get_schedules()) == dict.fromkeys(left, "NOW")
 
 
 def test_a_job_that_waits_in_the_queue_of_another_class_is_removed(bike, client, prefix):
-    bike.sync([("a:A", HOURLY)])
-
     class Other(RoundRobin):
         def queue_for(self, jobid):
             return "elsewhere"
 
-    other = Redbike(Other("A"), prefix, client)
-    other.run("a:A")
+    bike.sync([("a:A", HOURLY)])
+    Redbike(Other("A"), prefix, client).run("a:A")
     assert bike.sync([], prune_all=True).removed == ["a:A"]
     assert list(fsck(bike.store)) == []
 
@@ -485,24 +479,25 @@ def test_load_takes_what_sync_takes_too(bike):
             list(bike.load(wrong))
 
 
-def test_a_change_names_its_line(bike, file):
+def test_a_change_names_its_line_and_what_others_left_damaged_is_changed(bike, file):
     [added, bad] = bike.sync_file(file("jobid,schedule", f"a:A,{HOURLY}", "b:A,whenever"))
     assert added == Change(Difference.ADDED, "a:A", HOURLY, 2)
     assert (bad.difference, bad.line, type(bad.error)) == (Difference.BAD, 3, BadSchedule)
+    bike.client.hset(bike.store.keys.options, "a:A", "garbage")
+    bike.client.hset(bike.store.keys.schedules, "a:A", b"\xff")
+    [changed] = bike.sync_file(file(f"a:A,{HOURLY}"))
+    assert changed.detail.endswith(" -> EVERY:1h@0")
 
 
-def test_a_full_disk_is_one_clear_error():
-    with open_seen() as ids:
-        ids._database.execute("PRAGMA max_page_count = 3")
-        with pytest.raises(RedbikeError, match=r"cannot remember the ids of the jobs in a temporary file: .* full"):
-            ids.add([f"{n:0500d}" for n in range(1000)])
-
-
-def test_ids_that_were_seen_are_found_however_many():
+def test_ids_that_were_seen_are_found_however_many_and_a_full_disk_is_one_clear_error():
     with open_seen() as ids:
         assert ids.add(["a", "é", "\udc80", "a"]) == [True, True, True, False]
         assert ids.add(["é", *map(str, range(2000, 4000)), "2000"]) == [False, *[True] * 2000, False]
         assert ids.find(["b", *map(str, range(2000)), "é", "\udc80"]) == {"é", "\udc80"}
+    with open_seen() as ids:
+        ids._database.execute("PRAGMA max_page_count = 3")
+        with pytest.raises(RedbikeError, match=r"cannot remember the ids of the jobs in a temporary file: .* full"):
+            ids.add([f"{n:0500d}" for n in range(1000)])
 
 
 # Pauses
@@ -587,21 +582,6 @@ def test_the_log_has_who_has_changed_what_by_a_file(client, prefix, file):
     assert len(list(bike.log())) == len(found)
 
 
-def test_a_very_long_change_does_not_flood_the_log(client, prefix):
-    bike = Redbike(RoundRobin("A"), prefix, client, noted_as="me@here")
-    bike.sync((f"{n}:A", HOURLY) for n in range(2500))
-    bike.sync((f"{n}:A", "EVERY:2h@0") for n in range(2500))
-    entries = list(bike.log())
-    assert entries[0].detail == "sync: 2500 changed"
-    assert 1000 <= len([entry for entry in entries if entry.action == "set"]) < 1600
-
-
-def test_one_connection_is_enough(server_url, prefix):
-    bike = Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections=1", noted_as="me@here")
-    assert len(bike.sync((f"{n}:A", HOURLY) for n in range(1200)).added) == 1200
-    assert len(bike.sync((f"{n}:A", HOURLY if n % 2 else "NOW") for n in range(1200)).changed) == 600
-
-
 def test_a_file_that_is_longer_than_what_is_set_at_once_needs_one_connection_too(server_url, prefix, file):
     bike = Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections=1", noted_as="me@here")
     rows = [f"{n}:A,{HOURLY}" for n in range(2300)]
@@ -627,20 +607,3 @@ def test_of_a_file_that_cannot_be_read_to_its_end_all_chunks_before_that_are_set
             said.extend(change for change in bike.sync_file(name, prune=True))
         assert {change.difference for change in said} == ({difference} if rows >= 500 else set())
         assert len(stored(bike)) == rows // 500 * 500 + 1
-
-
-def test_it_reads_what_others_left_damaged(bike, client):
-    bike.sync([("a:A", HOURLY)])
-    client.hset(bike.store.keys.options, "a:A", "garbage")
-    client.hset(bike.store.keys.schedules, "a:A", b"\xff")
-    assert re.match(r".* -> EVERY:1h@0", bike.sync([("a:A", HOURLY)]).changed["a:A"])
-
-
-def test_what_python_has_for_a_schedule_is_one_here_too(bike):
-    moment = datetime(2090, 1, 1, tzinfo=UTC)
-    pairs = [("at:A", moment), ("every:A", timedelta(hours=1))]
-    assert bike.sync(pairs).added == ["at:A", "every:A"]
-    assert bike.sync(pairs, after=None, tz=ZoneInfo("Europe/Berlin")).unchanged == 2
-    assert stored(bike)["at:A"] == "AT:2090-01-01T00:00:00Z"
-    with pytest.raises(TypeError, match="naive"):
-        bike.sync([("at:A", datetime(2090, 1, 1))])
