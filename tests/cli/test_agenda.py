@@ -12,8 +12,6 @@ from rich.cells import cell_len
 from redbike import Redbike, RoundRobin
 from redbike.cli import main, progress
 from redbike.cli.messages import DONE
-from tests.cli.refused import check_refused
-from tests.commandline import Shell
 from tests.terminal import COLOUR, plain, run_on_terminal
 
 
@@ -72,18 +70,16 @@ def test_colours_and_blocks_are_for_terminals_that_want_them(bike, shell):
     assert "█" not in shown
 
 
-def test_nothing_is_there(shell):
-    assert shell.run("agenda").stdout == "from,queue,runs\n"
-    assert shell.run("agenda", "--format=json").stdout == "[]\n"
-    [line] = plain(run_on_terminal(shell, "agenda"))
-    assert line.startswith("0 runs of 0 jobs, ")
-
-
-def test_the_zone_is_that_of_the_settings(bike, shell):
+def test_the_zone_is_that_of_the_settings_and_nothing_is_no_error(bike, shell):
     (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Asia/Kathmandu\n")
     lines = plain(run_on_terminal(shell, "agenda", "東京*", "--hours=24"))
     assert lines[0].endswith(" Asia/Kathmandu")
     assert [line.split()[0] for line in lines if "█" in line] == ["05:45"]
+    bike.flush()
+    assert shell.run("agenda").stdout == "from,queue,runs\n"
+    assert shell.run("agenda", "--format=json").stdout == "[]\n"
+    [line] = plain(run_on_terminal(shell, "agenda"))
+    assert line.startswith("0 runs of 0 jobs, ")
 
 
 def test_from_an_instant_on_and_for_some_hours(bike, shell):
@@ -91,11 +87,6 @@ def test_from_an_instant_on_and_for_some_hours(bike, shell):
     for words, number in ((["--hours=1"], 67), (["--hours=168"], 7 * 60 + 7 * 28), (["--hours=1", "東京7:A"], 1)):
         rows = shell.list_rows("agenda", f"--after={midnight:.0f}", *words)
         assert sum(int(runs) for *_, runs in rows) == number
-
-
-def test_it_starts_no_server(tmp_path):
-    check_refused(Shell(tmp_path, None).run("agenda"), 1)
-    assert not (tmp_path / ".redbike").exists()
 
 
 def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell, monkeypatch, capfd):

@@ -3,14 +3,12 @@
 import csv
 import json
 import os
-import re
 import time
 
 import pytest
 
 from redbike import Redbike, RoundRobin
 from tests.commandline import Shell, memory_file, read
-from tests.pages import write
 from tests.waiting import wait_until
 
 WORKER = """
@@ -66,29 +64,6 @@ def test_schedules_are_read_back_unchanged(shell, client):
     client.flushall()
     assert shell.run("load", "dump.csv").returncode == 0
     assert sorted(csv.reader(shell.run("schedules").stdout.splitlines())) == sorted(csv.reader(dumped.splitlines()))
-
-
-def test_a_load_with_three_bad_rows_of_two_hundred(jobs):
-    """197 run, three are named by line and reason, and nothing else is harmed."""
-    rows = [f"{n}:A,NOW" for n in range(200)]
-    rows[9], rows[99], rows[199] = "9:A,every day", "99:A", ",NOW"
-    (jobs.folder / "jobs.csv").write_text("\n".join(rows) + "\n")
-    assert jobs.run("set", "99:A", "EVERY:1h").returncode == 0
-    before = jobs.run("tell", "99:A").stdout
-
-    done = jobs.run("load", "jobs.csv")
-    assert done.returncode == 2
-    named = done.stderr.splitlines()
-    said = (("line 10: '9:A'", "every day"), ("line 100:", "1 column, not"), ("line 200:", "bad job id"))
-    for line, words in zip(named, (*said, ("197 added, 3 bad",)), strict=True):
-        assert [word for word in words if word not in line] == [], line
-
-    jobs.start("work", A_WORKER)
-    wait_until(lambda: jobs.log().count("worked ") >= 197)
-    worked = re.findall(r"^worked (.*)$", jobs.log(), re.MULTILINE)
-    assert sorted(worked) == sorted({f"{n}:A" for n in range(199)} - {"9:A", "99:A"})
-    assert jobs.run("tell", "99:A").stdout == before
-    assert jobs.run("fsck").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -180,38 +155,6 @@ def test_output_to_a_closed_pipe_is_no_error_message(shell, client):
         shown.close()
         assert process.wait(60) == 1
         assert read(said) == ""
-
-
-def test_command_lines_are_worked_without_python_code(jobs):
-    write(
-        jobs,
-        "commands.ini",
-        """
-        [commands]
-        hello: sh -c 'echo hello from "$REDBIKE_JOBID"'
-        broken: sh -c 'echo no luck; exit 3'
-        busy: sh -c 'exit 75'
-        slow: sleep 60
-        [slow]
-        timeout: 0.3
-        [busy]
-        backoff: 500
-        """,
-    )
-    rows = {"hello:$(touch pwned);:A": "NOW", "broken:A": "NOW", "busy:A": "CONTINUE", "slow:A": "NOW"}
-    for jobid, schedule in rows.items():
-        assert jobs.run("set", "--", jobid, schedule).returncode == 0
-    jobs.start("work", "redbike.commands:Commands('A', 'commands.ini')")
-    wait_until(lambda: not {"ENQ", "WRK"} & set(",".join(lines(jobs.run("statuses"))).split(",")))
-    assert [status_of(jobs, jobid)[:3] for jobid in rows] == ["STP", "DIE", "TML", "DIE"]
-    assert "hello from hello:$(touch pwned);:A" in jobs.log()
-    assert not (jobs.folder / "pwned").exists()
-    errors = {failure["jobid"]: failure["error"] for failure in map(json.loads, lines(jobs.run("failures")))}
-    assert "exit status 3: no luck" in errors["broken:A"]
-    assert "0.3" in errors["slow:A"]
-    busy = json.loads(jobs.run("tell", "busy:A").stdout)
-    assert busy["next_run"] == pytest.approx(time.time() + 500, abs=60)
-    assert jobs.run("fsck").returncode == 0
 
 
 def test_next_shows_the_coming_instants_and_says_them_in_words(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 
 from redbike.cli.watch import _parse_lag
 from redbike.errors import BadConfig
-from redbike.serving.embedded import EmbeddedServer
 from tests.commandline import Shell
 from tests.waiting import wait_until
 
@@ -66,19 +65,11 @@ def test_no_server(shell, tmp_path):
     assert done.stdout.startswith(f"PROBLEM: no server runs in '{tmp_path}/.redbike'")
 
 
-def test_a_server_that_hangs(tmp_path):
-    server = EmbeddedServer(tmp_path / ".redbike")
-    server.start()
-    shell = Shell(tmp_path, server.url)
-    pid = server.status()["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        done = shell.run("health")
-    finally:
-        os.kill(pid, signal.SIGCONT)
-        server.stop()
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout == "PROBLEM: there was no answer within 1.5 s\n"
+def test_a_server_that_hangs(own):
+    own.server.start()
+    os.kill(own.server.status()["pid"], signal.SIGSTOP)
+    done = own.run("health")
+    assert (done.returncode, done.stderr, done.stdout) == (1, "", "PROBLEM: there was no answer within 1.5 s\n")
 
 
 @pytest.mark.parametrize("lag", ["0", "-1", "soon", "", "1e3", "nan", "20000000000"])

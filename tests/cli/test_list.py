@@ -94,6 +94,8 @@ def test_the_fields_of_a_job(bike, shell):
     assert jobs["paused:B"]["paused"] > 1e9
     assert jobs["cron:A"]["schedule"] == "CRON_TZ=Europe/Berlin 15,45 2 * * 1-5"
     assert jobs["cron:A"]["next_run"] == bike.tell("cron:A")["next_run"]
+    assert len(shell.list_rows("jobs", "--limit=2")) == 2
+    assert len(json.loads(shell.run("jobs", "--limit=2", "--format=json").stdout)) == 2
 
 
 @pytest.mark.parametrize(
@@ -113,12 +115,6 @@ def test_jobs_are_chosen(bike, shell, words, expected):
     assert sorted(row[0] for row in shell.list_rows("jobs", *words)) == expected
 
 
-def test_as_many_as_asked_for(bike, shell):
-    assert len(shell.list_rows("jobs", "--limit=2")) == 2
-    assert len(json.loads(shell.run("jobs", "--limit=2", "--format=json").stdout)) == 2
-    assert plain(run_on_terminal(shell, "jobs", "--limit=2"))[-1] == "5 more: --limit=N shows them"
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_is_no_error(shell, client, command):
     assert shell.run(command).stdout == f"{','.join(COMMANDS[command])}\n"
@@ -126,7 +122,7 @@ def test_nothing_is_no_error(shell, client, command):
     assert plain(run_on_terminal(shell, command)) == ["none"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "show job:A"])
+@pytest.mark.parametrize("command", [*COMMANDS, "show job:A", "agenda", "tail"])
 def test_looking_starts_no_server(tmp_path, command):
     shell = Shell(tmp_path, None)
     done = shell.run(*command.split())
@@ -186,6 +182,7 @@ def test_what_needs_a_person_stands_first(bike, shell):
     assert shown["paused:B"][1] == "TML paused"
     assert re.fullmatch(r"in (1 h|5\d min( \d+ s)?)", shown[TOKYO][3])
     assert shown["cron:A"][-1] == "CRON_TZ=Europe/Berlin 15,45 2 * * 1-5"
+    assert plain(run_on_terminal(shell, "jobs", "--limit=2"))[-1] == "5 more: --limit=N shows them"
     # Wide letters take two columns.
     [wide] = [line for line in lines if line.startswith(TOKYO)]
     assert cell_len(wide[: wide.index("TML")]) == lines[0].index("STATUS")

@@ -11,7 +11,6 @@ import pytest
 
 from redbike.cli.watch import PATIENCE
 from redbike.errors import BadConfig
-from redbike.serving.embedded import EmbeddedServer
 from redbike.watching.server import MOST_AT_ONCE, Address, parse_address
 from tests.cli.refused import check_refused
 from tests.commandline import Shell
@@ -59,23 +58,22 @@ def test_it_is_served_until_it_is_told_to_stop(shell, serving):
     assert '\nredbike_jobs{prefix="redbike"} 1.0\n' in text
     assert int(headers["Content-Length"]) == len(text)
     assert get(serving, method="HEAD")[:2] == (200, "")
-    process = serving[0]
+    process, host, port = serving
+    check_refused(
+        shell.run("metrics", f"--listen={host}:{port}"),
+        1,
+        f"cannot listen on '{host}:{port}': Address already in use",
+    )
+    # A signal reaches the thread that handles it: given to another one, it would leave the main thread asleep.
+    masks = {
+        int(task.name): int(re.search(r"^SigBlk:\s+(\w+)", (task / "status").read_text(), re.MULTILINE)[1], 16)
+        for task in Path(f"/proc/{process.pid}/task").iterdir()
+    }
+    assert len(masks) > 1
+    assert {task for task, mask in masks.items() if mask & 1 << (signal.SIGTERM - 1)} == masks.keys() - {process.pid}
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert len(shell.log("metrics").splitlines()) == 1, "no line for each request"
-
-
-def test_a_signal_reaches_the_thread_that_handles_it(serving):
-    """Given to another one, it would leave the main thread asleep."""
-    pid = serving[0].pid
-    get(serving)
-    masks = {
-        int(task.name): int(re.search(r"^SigBlk:\s+(\w+)", (task / "status").read_text(), re.MULTILINE)[1], 16)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-    }
-    blocked = {task for task, mask in masks.items() if mask & 1 << (signal.SIGTERM - 1)}
-    assert len(masks) > 1
-    assert blocked == masks.keys() - {pid}
 
 
 def test_health_is_served(shell, serving):
@@ -124,29 +122,23 @@ def test_clients_that_hang_or_go_away(shell, serving):
 
 
 @pytest.mark.acceptance
-def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(tmp_path):
-    server = EmbeddedServer(tmp_path / "server")
-    server.start()
-    shell = Shell(tmp_path, server.url)
-    try:
-        serving = serve(shell)
-        assert 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1]
-        pid = server.status()["pid"]
-        os.kill(pid, signal.SIGSTOP)
-        assert get(serving, "/health")[:2] == (503, f"PROBLEM: there was no answer within {PATIENCE:g} s\n")
-        assert get(serving)[1].endswith('redbike_up{prefix="redbike"} 0.0\n')
-        os.kill(pid, signal.SIGCONT)
-        wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])
-        server.stop()
-        assert get(serving)[:2][1].endswith('redbike_up{prefix="redbike"} 0.0\n')
-        assert get(serving, "/health")[0] == 503
-        server.start()
-        wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])
-        lines = shell.log("metrics").splitlines()
-        assert len([line for line in lines if "there are no figures" in line]) == 2, lines
-    finally:
-        shell.close()
-        server.stop()
+def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(own):
+    own.server.start()
+    serving = serve(own)
+    assert 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1]
+    pid = own.server.status()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    assert get(serving, "/health")[:2] == (503, f"PROBLEM: there was no answer within {PATIENCE:g} s\n")
+    assert get(serving)[1].endswith('redbike_up{prefix="redbike"} 0.0\n')
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])
+    own.server.stop()
+    assert get(serving)[1].endswith('redbike_up{prefix="redbike"} 0.0\n')
+    assert get(serving, "/health")[0] == 503
+    own.server.start()
+    wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])
+    lines = own.log("metrics").splitlines()
+    assert len([line for line in lines if "there are no figures" in line]) == 2, lines
 
 
 def test_it_starts_without_a_server_and_starts_none(tmp_path):
@@ -162,12 +154,6 @@ def test_it_starts_without_a_server_and_starts_none(tmp_path):
     finally:
         shell.close()
         shell.run("server", "stop")
-
-
-def test_an_address_that_is_taken(shell, serving):
-    _, host, port = serving
-    said = f"cannot listen on '{host}:{port}': Address already in use"
-    check_refused(shell.run("metrics", f"--listen={host}:{port}"), 1, said)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,8 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.cli import tail
 from redbike.cli.tail import FIELDS, Line
-from redbike.serving.embedded import EmbeddedServer
 from redbike.words import Outcome
-from tests.cli.refused import check_refused
-from tests.commandline import Shell, memory_file, read
+from tests.commandline import memory_file, read
 from tests.terminal import run_on_terminal
 from tests.waiting import wait_until
 
@@ -184,30 +182,20 @@ def test_who_has_changed_what_comes_soon_though_too_many_runs_end(client, prefix
     events.close()
 
 
-def test_a_server_that_goes_away(tmp_path):
-    server = EmbeddedServer(tmp_path / "server")
-    server.start()
-    shell = Shell(tmp_path, server.url)
-    bike = Redbike(Worker("A"), redis_config=server.url)
-    try:
-        process = shell.start("tail", log="tail")
+def test_a_server_that_goes_away(own):
+    own.server.start()
+    with Redbike(Worker("A"), redis_config=own.server.url) as bike:
+        process = own.start("tail", log="tail")
         wait_until(lambda: listeners(bike.client))
         work(bike, "one:A")
-        wait_until(lambda: "one:A,ok" in shell.log("tail"))
-        server.stop()
-        wait_until(lambda: "; waiting for it\n" in shell.log("tail"))
-        server.start()
-        wait_until(lambda: "the server is back" in shell.log("tail"))
+        wait_until(lambda: "one:A,ok" in own.log("tail"))
+        own.server.stop()
+        wait_until(lambda: "; waiting for it\n" in own.log("tail"))
+        own.server.start()
+        wait_until(lambda: "the server is back" in own.log("tail"))
         work(bike, "two:A")
-        wait_until(lambda: "two:A,ok" in shell.log("tail"))
-        assert shell.log("tail").count("waiting for it") == 1
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
-        assert "Traceback" not in shell.log("tail")
-    finally:
-        shell.close()
-        server.stop()
-
-
-def test_nobody_to_listen_to(tmp_path):
-    check_refused(Shell(tmp_path, None).run("tail"), 1, "no server runs in ")
+    wait_until(lambda: "two:A,ok" in own.log("tail"))
+    assert own.log("tail").count("waiting for it") == 1
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert "Traceback" not in own.log("tail")

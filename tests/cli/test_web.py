@@ -13,10 +13,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from redbike.serving.embedded import EmbeddedServer
 from redbike.web.keys import TRIES
 from tests.cli.refused import check_refused
-from tests.commandline import Shell
 from tests.pages import start_line, write
 from tests.servers import free_ports
 from tests.waiting import wait_until
@@ -60,6 +58,7 @@ def test_it_shows_jobs_until_it_is_told_to_stop(shell, serve):
     assert status == 200
     assert "backup:A" in text
     assert headers["server"] is None
+    check_refused(shell.run("web", f"--listen={port}"), 1, f"cannot listen on '{port}': Address already in use")
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert len(shell.log("web").splitlines()) == 1, "no line for each request"
@@ -92,36 +91,28 @@ def test_other_signals_end_it_too(shell, serve, number):
 
 
 @pytest.mark.acceptance
-def test_a_server_of_redis_that_is_away_hangs_and_comes_back(tmp_path):
-    server = EmbeddedServer(tmp_path / "server")
-    shell = Shell(tmp_path, f"embedded:{tmp_path / 'server'}")
-    try:
-        process, port = start(shell)
-        status, text, headers = get(port)
-        assert status == 503
-        assert "<h1>Redis cannot be used</h1>" in text
-        assert "no server runs in" in text
-        assert headers["cache-control"] == "no-store"
-        assert not (tmp_path / "server").exists(), "it starts none"
-        server.start()
-        assert get(port)[0] == 200
-        server.stop()
-        wait_until(lambda: get(port)[0] == 503)
-        server.start()
-        wait_until(lambda: get(port)[0] == 200)
-        os.kill(server.status()["pid"], signal.SIGSTOP)
-        hanging = socket.create_connection(("127.0.0.1", port))
+def test_a_server_of_redis_that_is_away_hangs_and_comes_back(own):
+    own.environment["REDBIKE_URL"] = f"embedded:{own.server.folder}"
+    process, port = start(own)
+    status, text, headers = get(port)
+    assert status == 503
+    assert "<h1>Redis cannot be used</h1>" in text
+    assert "no server runs in" in text
+    assert headers["cache-control"] == "no-store"
+    assert not own.server.folder.exists(), "it starts none"
+    own.server.start()
+    assert get(port)[0] == 200
+    own.server.stop()
+    wait_until(lambda: get(port)[0] == 503)
+    own.server.start()
+    wait_until(lambda: get(port)[0] == 200)
+    os.kill(own.server.status()["pid"], signal.SIGSTOP)
+    with socket.create_connection(("127.0.0.1", port)) as hanging:
         hanging.sendall(b"GET /runs HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert get(port, "/static/style.css")[0] == 200
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-        hanging.close()
-        assert "Traceback" not in shell.log("web")
-    finally:
-        if pid := server.status().get("pid"):
-            os.kill(pid, signal.SIGCONT)
-        shell.close()
-        server.stop()
+    assert "Traceback" not in own.log("web")
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", pytest.param("[::]:0", marks=pytest.mark.acceptance)])
@@ -176,11 +167,6 @@ def test_a_token_is_asked_for_on_the_loopback_interface_too(shell, serve):
 def test_what_cannot_be_used_is_refused_in_one_line(shell, arguments, status, said):
     shell.environment["REDBIKE_WEB_TOKEN"] = TOKEN
     check_refused(shell.run("web", *arguments), status, said)
-
-
-def test_a_port_that_is_taken(shell, serve):
-    _, port = serve()
-    check_refused(shell.run("web", f"--listen={port}"), 1, f"cannot listen on '{port}': Address already in use")
 
 
 @pytest.mark.parametrize(
