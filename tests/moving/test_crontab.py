@@ -163,27 +163,19 @@ def test_an_id_is_the_same_whatever_else_is_in_the_crontab():
     assert set(less) == set(first)
 
 
-def test_an_id_does_not_depend_on_the_time_of_a_command():
+def test_an_id_depends_on_the_command_alone_unless_that_stands_twice():
     assert ids("0 3 * * * backup --all\n") == ids("X=1\n\n30 4 * * 1-5 backup --all\n")
-
-
-def test_the_ids_of_a_command_that_stands_twice_do_not_depend_on_the_order():
     one, two, three = ids("0 3 * * * a b\n0 4 * * * a b\n0 4 * * * a b\n")
     assert len({one, two, three}) == 3
     assert ids("0 3 * * * a b\n5 5 * * * c\n0 4 * * * a b\n")[::2] == [one, two]
     assert ids("0 4 * * * a b\n0 3 * * * a b\n") == [two, one]
     assert ids("0 2 * * * a b\n0 4 * * * a b\n0 3 * * * a b\n")[1:] == [two, one]
-
-
-def test_no_line_has_the_plain_id_of_a_command_that_stands_twice():
-    # It would be another line after a further one was put above it, with the history and the pause of the first.
-    [plain] = ids("0 5 * * * /usr/bin/sync-all\n")
-    assert plain not in ids("0 4 * * * /usr/bin/sync-all\n0 5 * * * /usr/bin/sync-all\n")
-
-
-def test_two_users_with_the_same_command_do_not_change_the_ids_of_each_other():
-    [one] = ids("0 3 * * * root a\n", has_users=True)
-    assert ids("0 2 * * * me a\n0 3 * * * root a\n", has_users=True)[1] == one
+    # With the plain id it would be another line after a further one was put above it, with the history of the first.
+    [plain] = ids("0 5 * * * a b\n")
+    assert plain not in ids("0 4 * * * a b\n0 5 * * * a b\n")
+    # Two users do not change the ids of each other.
+    [own] = ids("0 3 * * * root a\n", has_users=True)
+    assert ids("0 2 * * * me a\n0 3 * * * root a\n", has_users=True)[1] == own
 
 
 @pytest.mark.parametrize(

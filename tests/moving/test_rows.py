@@ -40,6 +40,7 @@ def test_a_pipe_is_read_from_its_beginning_to_its_end(shell, name):
     assert done.returncode == 0
     assert "1000 added" in summary(done)
     assert ids(shell) == {f"{n}:A" for n in range(1000)}
+    assert summary(shell.run("load", "-", input="")) == "redbike: standard input: no jobs"
 
 
 def test_a_fifo_is_read_while_its_writer_writes_and_ends_with_it(shell):
@@ -76,29 +77,30 @@ def test_standard_input_that_is_closed_is_said_in_one_line(shell):
     assert (done.returncode, done.stderr) == (2, "redbike: cannot read standard input: it is closed\n")
 
 
-def test_a_load_says_how_many_it_has_set(shell):
-    (shell.folder / "jobs.csv").write_text("a:A,NOW\nb:A,never\n")
-    assert summary(shell.run("load", "jobs.csv")) == "redbike: jobs.csv: 1 added, 1 bad"
-    assert summary(shell.run("load", "-", input="")) == "redbike: standard input: no jobs"
+A, B = ("a:A", "NOW", {}), ("b:A", "STOP", {})
 
 
-def test_a_last_line_without_its_end_is_a_row_and_a_torn_one_is_refused():
-    assert list(read_rows(io.StringIO("a:A,NOW\nb:A,STOP"))) == [(1, ("a:A", "NOW", {})), (2, ("b:A", "STOP", {}))]
-    [(_, first), (line, torn)] = read_rows(io.StringIO("a:A,NOW\nb:A"))
-    assert (first, line) == (("a:A", "NOW", {}), 2)
-    assert "1 column, not" in str(torn)
-
-
-@pytest.mark.parametrize("row", ["a:A;NOW", "a:A\tNOW"])
-def test_another_separator_is_told(row):
-    [(_, error)] = read_rows(io.StringIO(row))
-    assert str(error).endswith("has 1 column, not JOBID,SCHEDULE; commas separate them")
-
-
-def test_a_row_that_somebody_has_commented_out_is_no_job():
-    [(_, error), (_, row)] = read_rows(io.StringIO("# a:A,NOW\n#a:A,NOW\n"))
-    assert str(error) == "'# a:A,NOW' seems to be a comment: leave the row out"
-    assert row.jobid == "#a:A"
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # A last line without its end is a row.
+        ("a:A,NOW\nb:A,STOP", [A, B]),
+        ("a:A,NOW\nb:A", [A, "has 1 column, not JOBID,SCHEDULE"]),
+        ("a:A;NOW", ["has 1 column, not JOBID,SCHEDULE; commas separate them"]),
+        ("a:A\tNOW", ["has 1 column, not JOBID,SCHEDULE; commas separate them"]),
+        ("# a:A,NOW\n#a:A,NOW\n", ["'# a:A,NOW' seems to be a comment: leave the row out", ("#a:A", "NOW", {})]),
+        (
+            'a:A,0,30 * * * *\na:A,"0,30 * * * *"\n',
+            ["a schedule with commas in it needs quotes", ("a:A", "0,30 * * * *", {})],
+        ),
+        ('a:A,"DTSTART:20300101T090000Z\nRRULE:FREQ=DAILY;COUNT=1', ["unexpected end of data"]),
+    ],
+)
+def test_a_row_is_read_or_refused_with_its_reason(text, expected):
+    for number, (line, row), wanted in zip(range(1, 9), read_rows(io.StringIO(text)), expected, strict=False):
+        assert line == number
+        assert row == wanted if isinstance(wanted, tuple) else wanted in str(row)
+    assert len(list(read_rows(io.StringIO(text)))) == len(expected)
 
 
 def test_what_is_no_line_of_text_takes_no_memory(shell):
@@ -106,18 +108,6 @@ def test_what_is_no_line_of_text_takes_no_memory(shell):
     done = run_line(shell, f"ulimit -v 400000; head -c 1000000000 /dev/zero | {command}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "redbike: cannot read '<stdin>': a line has 1048576 characters or more\n"
-
-
-def test_a_schedule_with_commas_needs_quotes_and_is_told_so():
-    [(_, torn), (_, whole)] = read_rows(io.StringIO('a:A,0,30 * * * *\na:A,"0,30 * * * *"\n'))
-    assert "a schedule with commas in it needs quotes" in str(torn)
-    assert whole == ("a:A", "0,30 * * * *", {})
-
-
-def test_a_file_that_ends_inside_quotes_is_cut_off_and_its_last_row_refused():
-    [(line, cut)] = read_rows(io.StringIO('a:A,"DTSTART:20300101T090000Z\nRRULE:FREQ=DAILY;COUNT=1'))
-    assert line == 1
-    assert "unexpected end of data" in str(cut)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -158,14 +148,11 @@ def test_what_is_no_file_is_quoted(source):
 
 
 def test_a_file_that_is_closed_is_refused(tmp_path):
-    file = (tmp_path / "jobs.csv").open("w+")
-    file.close()
-    with pytest.raises(BadConfig, match=f"cannot read '{tmp_path}/jobs.csv': it is closed"):
-        list(read_rows(file))
-    memory = io.BytesIO()
-    memory.close()
-    with pytest.raises(BadConfig, match="cannot read 'the open file': it is closed"):
-        list(read_rows(memory))
+    file, memory = (tmp_path / "jobs.csv").open("w+"), io.BytesIO()
+    for each, name in ((file, f"{tmp_path}/jobs.csv"), (memory, "the open file")):
+        each.close()
+        with pytest.raises(BadConfig, match=f"cannot read '{name}': it is closed"):
+            list(read_rows(each))
 
 
 HEADER = ",".join(ALL_COLUMNS)

@@ -8,7 +8,6 @@ from redbike.serving.check import check_server
 from redbike.serving.cluster import add_braces
 from redbike.serving.connection import connect
 from redbike.serving.urls import redact
-from tests.serving.test_options import arguments
 
 
 def complaint_of(url):
@@ -18,25 +17,6 @@ def complaint_of(url):
     except BadConfig as error:
         return str(error)
     return ""
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ("redis://u:p@h:7/3", {"host": "h", "port": 7, "db": 3, "username": "u", "password": "p"}),
-        ("redis://h", {"host": "h", "socket_timeout": 5.0, "socket_keepalive": True}),
-        ("redis://h?socket_timeout=9", {"socket_timeout": 9.0}),
-        ("unix:///run/r.sock?db=2", {"path": "/run/r.sock", "db": 2}),
-        ({"host": "h", "port": "7", "db": "3"}, {"host": "h", "port": 7, "db": 3}),
-        ({"unix_socket_path": "/run/r.sock", "password": "123"}, {"path": "/run/r.sock", "password": "123"}),
-        ({"socket_timeout": "2.5"}, {"socket_timeout": 2.5}),
-    ],
-)
-def test_what_is_built(config, expected):
-    built = arguments(config)
-    assert {name: built.get(name) for name in expected} == expected
-    assert built["retry"].get_retries() == 0
-    assert not built["decode_responses"]
 
 
 @pytest.mark.parametrize(
@@ -99,27 +79,6 @@ def test_a_client_is_used_without_being_changed(server_url):
 
 
 @pytest.mark.parametrize(
-    "config",
-    [
-        "",
-        "localhost",
-        "http://h",
-        "redis:h",
-        "unix://",
-        "redis://h:port",
-        "redis+sentinel://h",
-        {"port": "many"},
-        {"ssl": "perhaps"},
-        {"hots": "h"},
-        7,
-    ],
-)
-def test_what_names_no_server_is_refused(config):
-    with pytest.raises(BadConfig):
-        connect(config)
-
-
-@pytest.mark.parametrize(
     "url",
     [
         "redis://u:hunter2@h/0",
@@ -152,11 +111,6 @@ def test_no_password_shows_even_where_the_url_is_wrong(url):
 def test_a_password_that_would_be_taken_for_something_else_is_explained(url):
     with pytest.raises(BadConfig, match="%2F"):
         connect(url)
-
-
-def test_an_at_sign_elsewhere_is_no_login():
-    assert arguments("unix:///run/a@b.sock")["path"] == "/run/a@b.sock"
-    assert arguments("redis://h?client_name=a@b")["client_name"] == "a@b"
 
 
 def test_a_wrong_password_is_said_without_saying_it(client, server_url):

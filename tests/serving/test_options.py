@@ -59,6 +59,12 @@ def arguments(config):
         ("redis://h/0/1", "'0/1' is no number of a database"),
         ("redis+sentinel://h/service/x", "'x' is no number of a database"),
         ("redis+sentinel://h/service/-1", "'-1' is no number of a database"),
+        *((url, "bad url") for url in ("", "localhost", "http://h", "redis:h", "unix://", "redis+sentinel://h")),
+        ("redis://h:port", "port"),
+        ({"port": "many"}, "many"),
+        ({"ssl": "perhaps"}, "perhaps"),
+        ({"hots": "h"}, "hots"),
+        (7, "bad redis_config int"),
     ],
 )
 def test_what_is_no_option_is_refused(config, said):
@@ -71,6 +77,15 @@ def test_what_is_no_option_is_refused(config, said):
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
+        ("redis://u:p@h:7/3", {"host": "h", "port": 7, "db": 3, "username": "u", "password": "p"}),
+        ("redis://h", {"host": "h", "socket_timeout": 5.0, "socket_keepalive": True}),
+        ("redis://h?socket_timeout=9", {"socket_timeout": 9.0}),
+        ("unix:///run/r.sock?db=2", {"path": "/run/r.sock", "db": 2}),
+        ("unix:///run/a@b.sock", {"path": "/run/a@b.sock"}),
+        ({"host": "h", "port": "7", "db": "3"}, {"host": "h", "port": 7, "db": 3}),
+        ({"unix_socket_path": "/run/r.sock", "password": "123"}, {"path": "/run/r.sock", "password": "123"}),
+        ({"socket_timeout": "2.5"}, {"socket_timeout": 2.5}),
+        ("redis://h?client_name=a@b", {"client_name": "a@b"}),
         ("redis://h/1?db=2", {"db": 2}),
         ("redis://h/1", {"db": 1}),
         ("redis://h?password=p%40x&username=u", {"password": "p@x", "username": "u"}),
@@ -97,6 +112,8 @@ def test_what_is_no_option_is_refused(config, said):
 def test_what_is_one_is_typed_and_used(config, expected):
     built = arguments(config)
     assert {name: built.get(name) for name in expected} == expected
+    assert built["retry"].get_retries() == 0
+    assert not built["decode_responses"]
 
 
 def test_what_other_programs_want_of_the_same_url_does_not_change_ours():

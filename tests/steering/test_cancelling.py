@@ -115,17 +115,20 @@ def test_a_second_time_there_is_nothing_left_to_cancel(store):
     assert store.questions.inspect([JOB])[0].skipped["cancelled"] == 2
 
 
-def test_what_came_due_since_is_counted_as_after_a_run(store):
-    set_job(store.at(START), JOB, OLD, START)
-    assert cancel(store, START + 350)[1].skipped == {"cancelled": 1, "missed": 3}
-    assert store.questions.inspect([JOB])[0].timeline == START + 400
-
-
-def test_with_catchup_all_the_next_missed_occurrence_comes_next(store):
-    set_job(store.at(START), JOB, OLD, START)
-    everything = Settings(catchup="all")
-    word, after = cancel(store, START + 350, everything)
-    assert (word, after.timeline, after.skipped) == ("cancelled", START + 100, {"cancelled": 1})
+@pytest.mark.parametrize(
+    ("schedule", "now", "catchup", "skipped", "next_run"),
+    [
+        # What came due since is counted as after a run.
+        (OLD, START + 350, "last", {"cancelled": 1, "missed": 3}, START + 400),
+        (OLD, START + 350, "all", {"cancelled": 1}, START + 100),
+        # It goes on at once.
+        ("CONTINUE", NOW, "last", {"cancelled": 1}, NOW),
+    ],
+)
+def test_the_schedule_goes_on_as_after_a_run(store, schedule, now, catchup, skipped, next_run):
+    set_job(store.at(START), JOB, schedule, START)
+    word, after = cancel(store, now, Settings(catchup=catchup))
+    assert (word, after.skipped, after.timeline) == ("cancelled", skipped, next_run)
 
 
 def test_a_request_that_is_repeated_does_not_cancel_the_next_occurrence(store):
@@ -147,11 +150,6 @@ def test_a_one_off_that_is_cancelled_is_over(store, schedule, where):
         end(store, run, place_failed(run, ValueError("no"), DEFAULT, NOW))
     after = store.questions.inspect([JOB])[0]
     assert (place(after), after.schedule, after.failure) == ("STP", "STOP", None)
-
-
-def test_continue_goes_on_at_once(store):
-    set_job(store.at(START), JOB, "CONTINUE", START)
-    assert cancel(store)[1].timeline == NOW
 
 
 def test_an_explicit_run_that_is_cancelled_leaves_the_place_of_the_schedule(store):
