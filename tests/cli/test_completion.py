@@ -202,45 +202,41 @@ def bash(home, line):
     return run_shell(home, "bash", "--norc", "-c", script, "bash", line).split()
 
 
-@pytest.mark.acceptance
-def test_bash_gets_what_follows_the_last_colon_or_equals_sign(home, bike):
-    bike.set("backup:A", "0 3 * * *")
-    bike.set("backup:B", "0 3 * * *")
-    (home[0] / "jobs.csv").touch()
-    for line, words in (
-        ("redbike ser", ["server"]),
-        ("X=1 redbike server sta", ["start", "status"]),
-        ("redbike show ba", ["backup:A", "backup:B"]),
-        ("redbike show backup:", ["A", "B"]),
-        ("redbike set --on-error=re", ["reschedule", "retry"]),
-        ("redbike load jo", ["jobs.csv"]),
-        ("redbike up --schedules=jo", ["jobs.csv"]),
-    ):
-        wait_until(lambda line=line, words=words: bash(home, line) == words, BUSY)
-
-
-@pytest.mark.acceptance
-@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
-def test_fish_offers_all_with_what_it_means(home, bike):
-    bike.set("backup:A", "0 3 * * *")
-    bike.set("backup:B", "0 3 * * *")
-    (home[0] / "jobs.csv").touch()
+def fish(home, line):
+    """What fish offers, with what it means but for files."""
     script = 'redbike completion fish | source; complete -C "$argv[1]"'
-    meant = "What will run when: a bar for each quarter of an hour, the densest …"
-    for line, words in (
-        ("redbike server sta", ["start", "status"]),
-        ("redbike show backup:", ["backup:A", "backup:B"]),
-        ("redbike set --on-error=re", ["--on-error=reschedule", "--on-error=retry"]),
-        ("redbike agen", [f"agenda\t{meant}"]),
-        ("redbike load jo", ["jobs.csv"]),
-        ("redbike up --schedules=jo", ["--schedules=jobs.csv"]),
-    ):
+    offered = run_shell(home, "fish", "--no-config", "-c", script, line).splitlines()
+    return [word.partition("\t")[0] if ".csv" in word else word for word in offered]
 
-        def offers(line=line, words=words):
-            offered = run_shell(home, "fish", "--no-config", "-c", script, line).splitlines()
-            return [word.partition("\t")[0] if ".csv" in word else word for word in offered] == words
 
-        wait_until(offers, BUSY)
+MEANT = "What will run when: a bar for each quarter of an hour, the densest …"
+OFFERED = [
+    ("bash", "redbike ser", ["server"]),
+    ("bash", "X=1 redbike server sta", ["start", "status"]),
+    ("bash", "redbike show ba", ["backup:A", "backup:B"]),
+    # Bash gets what follows the last colon or equals sign.
+    ("bash", "redbike show backup:", ["A", "B"]),
+    ("bash", "redbike set --on-error=re", ["reschedule", "retry"]),
+    ("bash", "redbike load jo", ["jobs.csv"]),
+    ("bash", "redbike up --schedules=jo", ["jobs.csv"]),
+    ("fish", "redbike server sta", ["start", "status"]),
+    ("fish", "redbike show backup:", ["backup:A", "backup:B"]),
+    ("fish", "redbike set --on-error=re", ["--on-error=reschedule", "--on-error=retry"]),
+    ("fish", "redbike agen", [f"agenda\t{MEANT}"]),
+    ("fish", "redbike load jo", ["jobs.csv"]),
+    ("fish", "redbike up --schedules=jo", ["--schedules=jobs.csv"]),
+]
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("shell", EACH_SHELL[::2])
+def test_a_shell_offers_what_follows(home, bike, shell):
+    bike.set("backup:A", "0 3 * * *")
+    bike.set("backup:B", "0 3 * * *")
+    (home[0] / "jobs.csv").touch()
+    offers = {"bash": bash, "fish": fish}[shell]
+    for _, line, words in (row for row in OFFERED if row[0] == shell):
+        wait_until(lambda line=line, words=words: offers(home, line) == words, BUSY)
 
 
 @pytest.fixture

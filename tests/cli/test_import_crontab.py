@@ -39,6 +39,9 @@ def test_it_writes_the_files_and_says_so(shell, crontab):
     assert files(shell.folder / "jobs") == FILES
     # There may be passwords in a crontab.
     assert {stat.S_IMODE((shell.folder / "jobs" / name).stat().st_mode) for name in FILES} == {0o600}
+    done = shell.run("import", "crontab", "-", input=TEXT)
+    assert (done.returncode, done.stderr) == (0, "redbike: standard input: 1 job in ./schedules.csv\n")
+    assert set(FILES) <= set(files(shell.folder))
 
 
 def test_it_replaces_no_file_unless_it_is_told_to(shell, crontab):
@@ -65,18 +68,9 @@ def test_lines_that_cron_refuses_are_named_and_the_others_imported(shell, cronta
     assert rest[1].startswith("redbike: 2 things are yours to decide: look for DECIDE: in jobs/commands.ini")
     # What cron runs, but Redbike cannot, is no error of the file.
     assert crontab("0 3 * * * b\n@reboot c\n", "--force").returncode == 0
-
-
-def test_a_line_that_is_not_utf_8_is_shown_with_its_bytes(shell):
-    (shell.folder / "mine").write_bytes(b"* * * * * echo \xff\xc3\xa9\n1 * * * * true\n")
-    [first, *_] = shell.run("import", "crontab", "mine", "--out=jobs").stderr.splitlines()
-    assert first.endswith(r"it is not UTF-8, or has a NUL in it: '* * * * * echo \xffé'")
-
-
-def test_it_reads_standard_input(shell):
-    done = shell.run("import", "crontab", "-", input=TEXT)
-    assert (done.returncode, done.stderr) == (0, "redbike: standard input: 1 job in ./schedules.csv\n")
-    assert set(FILES) <= set(files(shell.folder))
+    # A line that is not UTF-8 is shown with its bytes.
+    done = shell.run("import", "crontab", "-", input="* * * * * echo \udcffé\n1 * * * * true\n")
+    assert done.stderr.splitlines()[0].endswith(r"it is not UTF-8, or has a NUL in it: '* * * * * echo \xffé'")
 
 
 def test_without_a_file_it_asks_crontab_for_that_of_the_user(shell, tmp_path):

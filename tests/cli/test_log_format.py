@@ -63,8 +63,7 @@ def test_a_process_alone_has_no_name(jobs):
     jobs.start("work")
     jobs.run("set", "bad:A", "NOW")
     wait_until(lambda: '"warning"' in jobs.log())
-    entries, _ = read(jobs.log())
-    assert all("process" not in entry for entry in entries)
+    assert all("process" not in entry for entry in read(jobs.log())[0])
 
 
 def test_text_is_the_default_a_retry_is_a_warning_and_no_traceback_controls_a_terminal(jobs):

@@ -66,10 +66,8 @@ def test_the_package_itself_imports_only_its_errors(tmp_path):
 
 
 def test_every_command_is_in_its_family():
-    names = [module.name for module in pkgutil.iter_modules(redbike.cli.__path__)]
-    modules = {
-        name: import_module(f"redbike.cli.{name}") for name in names if name not in ("families", "import_crontab")
-    }
+    names = {module.name for module in pkgutil.iter_modules(redbike.cli.__path__)} - {"families", "import_crontab"}
+    modules = {name: import_module(f"redbike.cli.{name}") for name in names}
     found = {command: name for name, module in modules.items() for command in getattr(module, "COMMANDS", ())}
     assert found == families.COMMANDS
 
