@@ -82,13 +82,13 @@ class Looking:
         `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
         `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
         known of a run. Where all jobs have to be read, `report` hears now and then how many of how many were looked
-        at. Raises `BadConfig` for another status, `BadQueueName`, and while it is read `NoSuchJob` and
-        `BadJobId`, see `runs`.
+        at. What matches nothing is left out. Raises `BadConfig` for another status, `BadQueueName`, and while it is
+        read `BadJobId` for a bad pattern.
         """
         name = None if queue is None else self._find_queue(queue)
         wanted = Wanted(name, None if status is None else _find_event(status), failed, paused, overdue, never_ran)
         return self.store.overview.list_jobs(
-            wanted, expand(self.store.questions, patterns, also_bad=True) if patterns else None, report
+            wanted, expand(self.store.questions, patterns, also_bad=True, may_lack=True) if patterns else None, report
         )
 
     def _find_queue(self, name: str) -> str:
@@ -107,13 +107,13 @@ class Looking:
         """The last `limit` ended runs that are kept, the newest first: of all jobs, or of those that `patterns` name.
 
         Only those that started at `since` or later, and with `failed` only those that went wrong. See
-        the option ``history``. Raises `NoSuchJob` where nothing has that id or matches, `BadJobId` for a bad pattern,
-        and `BadConfig` for another bad argument.
+        the option ``history``. What matches nothing is left out. Raises `BadJobId` for a bad pattern, and `BadConfig`
+        for another bad argument.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise BadConfig(f"bad limit {quote(limit)}: a whole number from 1 is needed")
         start = read_instant("since", since)
-        jobids = expand(self.store.questions, patterns) if patterns else None
+        jobids = expand(self.store.questions, patterns, may_lack=True) if patterns else None
         found = self.store.journal.list_runs(jobids)
         wanted = (run for run in found if (start is None or run.started >= start) and (run.has_failed or not failed))
         return heapq.nlargest(limit, wanted, key=_STARTED)
@@ -169,9 +169,9 @@ class Looking:
         """What will run in the next `hours`, or from `after` on: by quarters, and the densest minutes.
 
         Of all jobs, or of those that `patterns` name, and of `queue` alone, as `jobs` takes it. It ends with a whole
-        quarter of an hour. `report` hears now and then how many jobs of how many were looked at. Raises `NoSuchJob`
-        where nothing has that id or matches, `BadJobId` for a bad pattern, `BadQueueName`, and `BadConfig` for bad
-        hours, at most a week, or an instant that is past.
+        quarter of an hour. `report` hears now and then how many jobs of how many were looked at. What matches
+        nothing is left out. Raises `BadJobId` for a bad pattern, `BadQueueName`, and `BadConfig` for bad hours, at
+        most a week, or an instant that is past.
         """
         if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= MOST_HOURS:
             raise BadConfig(f"bad hours {quote(hours)}: a number up to {MOST_HOURS} is needed")
@@ -184,7 +184,7 @@ class Looking:
             )
         # Minutes are what is counted.
         start = max(now, math.floor(start / 60) * 60)
-        jobids = expand(self.store.questions, patterns) if patterns else None
+        jobids = expand(self.store.questions, patterns, may_lack=True) if patterns else None
         name = None if queue is None else self._find_queue(queue)
         return make_agenda(self.store, start, hours, now, jobids, report, name)
 

@@ -120,6 +120,10 @@ def test_nothing_is_no_error(shell, client, command):
     assert shell.run(command).stdout == f"{','.join(COMMANDS[command])}\n"
     assert shell.run(command, "--format=json").stdout == "[]\n"
     assert plain(run_on_terminal(shell, command)) == ["none"]
+    if command in ("jobs", "runs"):
+        for name in ("nobody:A", "no*"):
+            done = shell.run(command, "--format=json", name)
+            assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "show job:A", "agenda", "tail"])

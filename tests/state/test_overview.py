@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike import BadConfig, BadJobId, NoSuchJob, Redbike, RoundRobin
+from redbike import BadConfig, BadJobId, Redbike, RoundRobin
 from redbike.errors import BadQueueName
 from redbike.state.entries import pack_entry
 from redbike.state.history import pack_run
@@ -120,10 +120,7 @@ def test_what_cannot_be_asked_is_refused_at_once(bike):
         bike.jobs(status="DONE")
     with pytest.raises(BadQueueName):
         bike.jobs(queue="")
-    with pytest.raises(NoSuchJob, match="no such job: 'b:A'"):
-        list(bike.jobs("b:A"))
-    with pytest.raises(NoSuchJob, match=r"no job matches 'b\*'"):
-        list(bike.jobs("b*"))
+    assert [job.jobid for job in bike.jobs("b:A", "b*", "a:A")] == ["a:A"]
     with pytest.raises(BadJobId):
         list(bike.jobs("a[:A"))
 

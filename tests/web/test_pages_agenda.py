@@ -44,7 +44,7 @@ def test_a_week_has_a_row_for_each_day_and_a_pattern_without_a_job_says_so(page,
     found = show(page, "?span=week")
     assert f"{40 * 7 + 168:,} runs of 41 jobs" in found.words
     assert "Runs in each hour" in found.words
-    show(page, "?pattern=nothing", "no job matches")
+    show(page, "?pattern=nothing", "No such job is to run.")
 
 
 def test_it_may_be_of_one_queue_or_of_a_pattern(page, jobs):
