@@ -29,6 +29,29 @@ def bike(client, prefix):
     return Redbike(Recorder(), prefix, client)
 
 
+def work_all(bike):
+    """Work what waits; for when each run was due."""
+    while bike.work_one() or bike.dispatch_due():
+        pass
+    return [due for _, due in bike.worker.worked]
+
+
+def at_first_run(bike, act):
+    """Have the first run do something else as well."""
+    work = bike.worker.work
+
+    def work_and_act(jobid):
+        work(jobid)
+        if len(bike.worker.worked) == 1:
+            act(jobid)
+
+    bike.worker.work = work_and_act
+
+
+def fail(jobid):
+    raise ValueError("no")
+
+
 def test_a_job_is_set_dispatched_and_worked(bike):
     assert bike.set("job:A", "NOW") is True
     assert bike.tell("job:A")["status"].startswith("ENQ:")
@@ -39,27 +62,17 @@ def test_a_job_is_set_dispatched_and_worked(bike):
     assert told["status"].startswith("STP:")
 
 
-def test_tell_of_an_unknown_job_has_the_four_keys(bike):
-    assert bike.tell("job:A") == {"status": None, "next_run": None, "schedule": None, "working": False}
-
-
-def test_tell_shows_more_only_where_it_applies(bike):
+def test_tell_shows_more_than_four_keys_only_where_it_applies(bike):
+    unknown = {"status": None, "next_run": None, "schedule": None, "working": False}
+    assert bike.tell("job:A") == unknown
     bike.set("job:A", "NOW")
-    assert bike.tell("job:A").keys() == {"status", "next_run", "schedule", "working", "queued_for"}
+    assert bike.tell("job:A").keys() == {*unknown, "queued_for"}
+    at_first_run(bike, lambda jobid: seen.append((bike.tell(jobid), bike.is_working(jobid))))
     seen = []
-    bike.worker.work = lambda jobid: seen.append((bike.tell(jobid), bike.is_working(jobid)))
     bike.work_one()
-    assert seen[0][0].keys() == {
-        "status",
-        "next_run",
-        "schedule",
-        "working",
-        "working_for",
-        "working_since",
-        "deadline",
-        "worker",
-    }
-    assert seen[0][1] is True
+    [(told, is_working)] = seen
+    assert told.keys() == {*unknown, "working_for", "working_since", "deadline", "worker"}
+    assert is_working is True
     assert bike.is_working("job:A") is False
 
 
@@ -87,23 +100,15 @@ def test_a_bad_schedule_of_a_new_job_leaves_nothing_but_in_the_file_of_a_dispatc
 
 @pytest.mark.parametrize("jobid", ["", "a\nb", "x" * 513, "a:"])
 def test_a_bad_job_id_raises(bike, jobid):
-    with pytest.raises(ValueError, match="job id"):
+    with pytest.raises(BadJobId, match="job id") as refused:
         bike.set(jobid, "NOW")
-    with pytest.raises(BadJobId):
-        bike.set(jobid, "NOW")
+    assert isinstance(refused.value, ValueError)
     assert list(bike.get_statuses()) == []
 
 
 def test_a_job_whose_schedule_has_run_out_is_stopped(bike):
     assert bike.set("job:A", "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=3") is True
     assert bike.tell("job:A")["status"].startswith("STP:")
-
-
-def test_none_unsets(bike):
-    bike.set("job:A", "NOW")
-    assert bike.set("job:A", None) is True
-    assert bike.tell("job:A")["status"] is None
-    bike.unset("job:A")
 
 
 def test_what_is_stored_is_complete_and_means_the_same_again(bike):
@@ -143,21 +148,22 @@ def test_a_one_off_that_is_past_is_due_at_once(bike, ago):
     assert bike.worker.worked == [("late:A", due)]
 
 
-def test_a_one_off_that_is_past_the_timefile_is_due_at_once(client, prefix, tmp_path):
-    bike = Redbike(Recorder(), prefix, client, timefile=str(tmp_path / "timefile"))
-    now = bike.store.timeline.read_clock()
-    Timefile(tmp_path / "timefile").write(now)
-    bike.set("late:A", f"AT:{now - 5:.3f}")
-    assert bike.work_one() == "late:A"
-
-
-def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path):
+def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path, caplog):
+    caplog.set_level("INFO", "redbike")
     path = tmp_path / "timefile"
     bike = Redbike(Recorder(), prefix, client, timefile=str(path))
     now = bike.store.timeline.read_clock()
     Timefile(path).write(now - 7200)
-    bike.set("job:A", "EVERY:1h@0")
+    bike.enter("job:A", "EVERY:1h@0")
+    assert "job:A: due at once" in caplog.text
     assert bike.tell("job:A")["status"].startswith("ENQ:")
+    caplog.clear()
+    bike.enter("later:A", "EVERY:7d@0")
+    bike.enter("now:A", "NOW")
+    assert "due at once" not in caplog.text
+    Timefile(path).write(now)
+    bike.set("past:B", f"AT:{now - 5:.3f}")
+    assert bike.tell("past:B")["status"].startswith("ENQ:"), "a one-off counts all the same"
     path.unlink()
     bike.set("other:A", "EVERY:1h@0")
     assert bike.tell("other:A")["next_run"] > now
@@ -217,12 +223,8 @@ def test_what_is_overdue_stays_so_when_it_is_set_again_unchanged(bike, text):
     assert bike.tell("job:A")["next_run"] != pytest.approx(now - 60, abs=1e-5)
 
 
-def test_a_file_that_is_loaded_again_does_not_revive_what_has_failed_for_good(client, prefix):
-    class Broken(Recorder):
-        def work(self, jobid):
-            raise ValueError("it waits for a person")
-
-    bike = Redbike(Broken(), prefix, client)
+def test_a_file_that_is_loaded_again_does_not_revive_what_has_failed_for_good(bike):
+    bike.worker.work = fail
     pairs = [("pay:A", "EVERY:1h@0"), ("other:A", "EVERY:1h@0")]
     assert all(result is True for _, result in bike.set_many(pairs, after=0))
     assert {bike.work_one(), bike.work_one()} == {"pay:A", "other:A"}
@@ -234,19 +236,14 @@ def test_a_file_that_is_loaded_again_does_not_revive_what_has_failed_for_good(cl
     assert [bike.tell(jobid)["status"][:4] for jobid, _ in pairs] == ["TML:", "TML:"]
 
 
-def test_a_dump_that_is_loaded_again_leaves_what_rests_as_it_is(client, prefix):
-    class Broken(Recorder):
-        def work(self, jobid):
-            if jobid == "bad:A":
-                raise ValueError("it waits for a person")
-
-    bike = Redbike(Broken(), prefix, client)
+def test_a_dump_that_is_loaded_again_leaves_what_rests_as_it_is(bike):
+    at_first_run(bike, fail)
     assert bike.set("bad:A", "NOW")
     assert bike.set("done:A", "NOW")
-    assert {bike.work_one(), bike.work_one()} == {"bad:A", "done:A"}
+    assert [bike.work_one(), bike.work_one()] == ["bad:A", "done:A"]
     bike.set("off:A", "STOP")
     for jobid, event in (("bad:A", "DIE"), ("done:A", "STP"), ("off:A", "STP")):
-        client.hset(bike.store.keys.statuses, jobid, f"{event}:1700000000")
+        bike.client.hset(bike.store.keys.statuses, jobid, f"{event}:1700000000")
     before = sorted(bike.get_statuses())
     assert all(result is True for _, result in bike.set_many(list(bike.get_schedules())))
     assert sorted(bike.get_statuses()) == before
@@ -271,21 +268,12 @@ def test_what_has_run_once_does_not_run_again_from_a_dump(bike, client, prefix):
 
 @pytest.mark.parametrize("catchup", ["last", "all"])
 def test_a_failure_in_a_backfill_drops_no_other_occurrence(client, prefix, catchup):
-    class Flaky(Recorder):
-        def work(self, jobid):
-            super().work(jobid)
-            if len(self.worked) == 1:
-                raise ValueError("not yet")
-
-    settings = {"catchup": catchup, "on_error": "retry", "backoff": 0.0}
-    bike = Redbike(Flaky(), prefix, client, **settings)
+    bike = Redbike(Recorder(), prefix, client, catchup=catchup, on_error="retry", backoff=0.0)
+    at_first_run(bike, fail)
     now = bike.store.timeline.read_clock()
     base = now - now % 1000 - 3000
     bike.set("job:A", "EVERY:1000@0", after=base - 1)
-    while bike.work_one() or bike.dispatch_due():
-        pass
-    due = [due for _, due in bike.worker.worked]
-    assert due == ([base, base, base + 1000, base + 2000, base + 3000] if catchup == "all" else [base, base])
+    assert work_all(bike) == ([base, base, base + 1000, base + 2000, base + 3000] if catchup == "all" else [base, base])
     assert bike.tell("job:A").get("skipped", {}) == ({} if catchup == "all" else {"missed": 3})
 
 
@@ -293,31 +281,9 @@ def test_an_explicit_run_between_missed_ones_drops_none(client, prefix):
     bike = Redbike(Recorder(), prefix, client, catchup="all")
     now = bike.store.timeline.read_clock()
     base = now - now % 1000 - 3000
-    work = bike.worker.work
-
-    def ask(jobid):
-        work(jobid)
-        if len(bike.worker.worked) == 1:
-            bike.run(jobid)
-
-    bike.worker.work = ask
+    at_first_run(bike, bike.run)
     bike.set("job:A", "EVERY:1000@0", after=base - 1)
-    while bike.work_one():
-        pass
-    due = [due for _, due in bike.worker.worked]
-    assert due == [base, pytest.approx(now, abs=60), base + 1000, base + 2000, base + 3000]
-
-
-def test_set_says_when_a_job_is_due_at_once_because_of_the_timefile(client, prefix, tmp_path, caplog):
-    caplog.set_level("INFO", "redbike")
-    bike = Redbike(Recorder(), prefix, client, timefile=str(tmp_path / "timefile"))
-    Timefile(tmp_path / "timefile").write(bike.store.timeline.read_clock() - 7200)
-    bike.enter("job:A", "EVERY:1h@0")
-    assert "job:A: due at once" in caplog.text
-    caplog.clear()
-    bike.enter("later:A", "EVERY:7d@0")
-    bike.enter("now:A", "NOW")
-    assert "due at once" not in caplog.text
+    assert work_all(bike) == [base, pytest.approx(now, abs=60), base + 1000, base + 2000, base + 3000]
 
 
 def test_set_says_that_a_one_off_runs_again(client, prefix, caplog):
@@ -348,34 +314,6 @@ def test_a_job_that_a_worker_runs_at_once_had_a_run_to_come(client, prefix):
     assert not bike.enter("past:A", "AT:0", after=1)
 
 
-def test_catchup_none_at_set_goes_on_to_the_next_occurrence(client, prefix):
-    bike = Redbike(Recorder(), prefix, client, catchup="none")
-    now = bike.store.timeline.read_dispatched()[0]
-    bike.set("job:A", "EVERY:1h@0", after=now - 7200)
-    assert bike.tell("job:A")["next_run"] > now
-
-
-def test_catchup_all_runs_every_missed_occurrence_in_turn(client, prefix):
-    bike = Redbike(Recorder(), prefix, client, catchup="all", catchup_limit=3)
-    now = bike.store.timeline.read_dispatched()[0]
-    base = now - now % 100 - 500
-    bike.set("job:A", "EVERY:100@0", after=base)
-    while bike.work_one():
-        pass
-    assert [due for _, due in bike.worker.worked] == [base + 300, base + 400, base + 500]
-
-
-def test_catchup_last_runs_once_and_counts_the_rest(bike):
-    now = bike.store.timeline.read_dispatched()[0]
-    base = now - now % 1000 - 5000
-    bike.set("job:A", "EVERY:1000@0", after=base)
-    assert bike.work_one() == "job:A"
-    assert bike.work_one() is None
-    told = bike.tell("job:A")
-    assert told["next_run"] == base + 6000
-    assert told["skipped"] == {"missed": 4}
-
-
 def test_setting_a_queued_job_again_does_not_take_its_turn_away(bike):
     for _ in range(2):
         bike.set("job:A", "EVERY:1h@0", after=bike.store.timeline.read_dispatched()[0] - 7200)
@@ -396,9 +334,7 @@ def test_what_waits_in_a_queue_runs_nothing_from_before_it_had_its_schedule(clie
         bike.pause("job:A")
     bike.set("job:A", "EVERY:1000@500", after=base - 3000)
     bike.resume("job:A")
-    while bike.work_one():
-        pass
-    due = [due for _, due in bike.worker.worked]
+    due = work_all(bike)
     assert due[:3] == [base - 2500, base - 1500, base - 500]
     assert due[3:] == [base + 500][: len(due) - 3]
     assert bike.tell("job:A")["skipped"] == {"withdrawn": 1}
@@ -407,31 +343,35 @@ def test_what_waits_in_a_queue_runs_nothing_from_before_it_had_its_schedule(clie
 @pytest.mark.parametrize(
     ("options", "runs", "skipped"),
     [
-        ({"catchup": "last"}, 1, {"missed": 23}),
-        ({"catchup": "none"}, 0, {"missed": 24}),
-        ({"catchup": "all"}, 24, {}),
-        ({"catchup": "all", "catchup_limit": 5}, 5, {"missed": 19}),
-        ({"catchup": "all", "catchup_limit": 0}, 0, {"missed": 24}),
-        ({"catchup": "last", "grace": "3h"}, 1, {"missed": 2, "late": 21}),
-        ({"catchup": "all", "catchup_limit": 5, "grace": "3h"}, 3, {"missed": 19, "late": 2}),
-        ({"catchup": "none", "grace": "1s"}, 0, {"missed": 24}),
+        ({}, [0], {"missed": 23}),
+        ({"catchup": "none"}, [], {"missed": 24}),
+        ({"catchup": "all"}, range(24), {}),
+        ({"catchup": "all", "catchup_limit": 5}, range(19, 24), {"missed": 19}),
+        ({"catchup": "all", "catchup_limit": 0}, [], {"missed": 24}),
+        ({"grace": "3h"}, [21], {"missed": 2, "late": 21}),
+        ({"catchup": "all", "catchup_limit": 5, "grace": "3h"}, range(21, 24), {"missed": 19, "late": 2}),
+        ({"catchup": "none", "grace": "1s"}, [], {"missed": 24}),
     ],
 )
-@pytest.mark.parametrize("way", ["set", "again", "file"])
-def test_each_occurrence_since_the_instant_that_set_is_given_runs_or_is_counted(bike, options, runs, skipped, way):
+@pytest.mark.parametrize("way", ["set", "again", "file", "settings"])
+def test_each_occurrence_since_the_instant_that_set_is_given_runs_or_is_counted(
+    client, prefix, options, runs, skipped, way
+):
+    bike = Redbike(Recorder(), prefix, client, **(options if way == "settings" else {}))
+    options = {} if way == "settings" else options
     now = bike.store.timeline.read_clock()
-    schedule = f"EVERY:1h@{now - 24.5 * 3600:.0f}"
+    begin = round(now - 24.5 * 3600)
+    schedule = f"EVERY:1h@{begin}"
     if way == "again":
         bike.set("job:A", schedule, **options)
     if way == "file":
         bike.sync([("job:A", schedule, options)], after=now - 24.5 * 3600)
     else:
         bike.set("job:A", schedule, after=now - 24.5 * 3600, **options)
-    while bike.work_one():
-        pass
+    assert [(due - begin) / 3600 - 1 for due in work_all(bike)] == [*runs]
     told = bike.tell("job:A")
-    assert (len(bike.worker.worked), told.get("skipped", {})) == (runs, skipped)
-    assert told["next_run"] > now
+    assert told.get("skipped", {}) == skipped
+    assert told["next_run"] == begin + 25 * 3600
 
 
 def test_what_stays_in_its_queue_has_skipped_nothing(bike):
@@ -447,19 +387,9 @@ def test_what_a_schedule_has_missed_when_it_is_set_during_a_run_runs_after_that(
     bike = Redbike(Recorder(), prefix, client, catchup=catchup)
     now = bike.store.timeline.read_clock()
     base = now - now % 1000
-    work = bike.worker.work
-
-    def set_anew(jobid):
-        work(jobid)
-        if len(bike.worker.worked) == 1:
-            bike.set(jobid, "EVERY:1000@0", after=base - 3500)
-
-    bike.worker.work = set_anew
+    at_first_run(bike, lambda jobid: bike.set(jobid, "EVERY:1000@0", after=base - 3500))
     bike.set("job:A", "NOW")
-    while bike.work_one():
-        pass
-    due = [due for _, due in bike.worker.worked][1:]
-    assert due == [base - 3000 + 1000 * number for number in range(runs)]
+    assert work_all(bike)[1:] == [base - 3000 + 1000 * number for number in range(runs)]
     assert bike.tell("job:A").get("skipped", {}) == ({} if catchup == "all" else {"missed": 3})
 
 
@@ -481,7 +411,11 @@ def test_set_many_streams_and_names_each_bad_row(bike):
     assert bike.tell("bad:A")["status"] is None
 
 
-def test_set_many_unsets_jobs_without_a_schedule_in_their_turn(bike):
+def test_what_is_set_without_a_schedule_is_unset_in_its_turn(bike):
+    bike.set("job:A", "NOW")
+    assert bike.set("job:A", None) is True
+    assert bike.tell("job:A")["status"] is None
+    bike.unset("job:A")
     pairs = [("a:A", "NOW"), ("b:A", "NOW"), ("a:A", None), ("unknown:A", None), ("b:A", None), ("b:A", "EVERY:1h")]
     assert [result for _, result in bike.set_many(pairs)] == [True] * 6
     assert [jobid for jobid, _ in bike.get_schedules()] == ["b:A"]
