@@ -141,17 +141,12 @@ def nest(depth):
 
 
 @pytest.mark.parametrize(
-    "value", [{1, 2}, float("inf"), "\ud800", b"x", "x" * MAX_DATA, 10**5000, nest(100_000)], ids=lambda value: "data"
+    "value", [{1, 2}, float("inf"), "\ud800", b"x", "x" * MAX_DATA, 10**5000], ids=lambda _: "data"
 )
 def test_data_that_are_no_json_or_too_long_are_refused(value):
     with pytest.raises(BadConfig, match="bad data"):
         read_changes({"data": value})
     assert read_changes({"data": "x" * (MAX_DATA - 2)}).data is not None
-
-
-def test_the_word_for_the_default_is_taken_in_any_case():
-    for word in ("default", "Default", "DEFAULT"):
-        assert read_changes(dict.fromkeys(OPTIONS, word)).options == dict.fromkeys(OPTIONS)
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 994, 100_000])
@@ -169,7 +164,9 @@ def test_data_may_be_nested_and_may_contain_brackets():
     assert read_changes({"data": ['"\\', "[{" * 9999, {"[": 1}]}).data is not None
 
 
-def test_the_words_of_settings_are_taken_in_any_case():
+def test_words_are_taken_in_any_case():
+    for word in ("default", "Default", "DEFAULT"):
+        assert read_changes(dict.fromkeys(OPTIONS, word)).options == dict.fromkeys(OPTIONS)
     settings = Settings(catchup="NONE", on_error="Retry", grace="None", log_level="INFO")
     assert (settings.catchup, settings.on_error, settings.grace) == ("none", "retry", 0.0)
     assert settings.log_level == "info"

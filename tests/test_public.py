@@ -47,9 +47,10 @@ def test_every_setting_that_is_given_counts(client):
     assert Redbike(RoundRobin("A"), redis_config=client, **others).settings == Settings(**others)
 
 
-def test_a_mistyped_setting_is_an_error(client, prefix):
+@pytest.mark.parametrize("facade", [Redbike, AsyncRedbike])
+def test_a_mistyped_setting_is_an_error(client, prefix, facade):
     with pytest.raises(TypeError, match="on_eror"):
-        Redbike(RoundRobin("A"), prefix, client, on_eror="stop")
+        facade(RoundRobin("A"), prefix, client, on_eror="stop")
 
 
 class Partial:
