@@ -134,14 +134,6 @@ def test_a_schedule_that_is_no_text_is_a_type_error_and_leaves_nothing_behind(bi
     assert list(bike.get_statuses()) == []
 
 
-def test_none_still_unsets(bike):
-    bike.set("job:A", "EVERY:1h")
-    assert bike.set("job:A", None) is True
-    bike.set("job:A", "EVERY:1h")
-    assert list(bike.set_many([("job:A", None)])) == [("job:A", True)]
-    assert list(bike.get_schedules()) == []
-
-
 # What is exported
 
 
