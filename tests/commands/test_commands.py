@@ -99,23 +99,23 @@ def test_the_environment_is_the_workers_and_the_files_but_not_the_urls(work, log
 GIVEN = [
     # its due time
     *(
-        ("printenv REDBIKE_DUE", {"run": a_run(due=due)}, [text])
+        ("printenv REDBIKE_DUE", due, "", [text])
         for due, text in [(1e9, "1000000000"), (1_700_000_000.25, "1700000000.25"), (10.0, "10"), (0.0, "0")]
     ),
     # of all URLs, those that the file sets
-    ("printenv REDIS_URL", {"options": "env.REDIS_URL = redis://elsewhere"}, ["redis://elsewhere"]),
+    ("printenv REDIS_URL", 1e9, "env.REDIS_URL = redis://elsewhere", ["redis://elsewhere"]),
     # its line as it is: no shell reads it
-    ("""echo $HOME ~ * | 'a  b' "c;d" > x # %(y)s""", {}, ["$HOME ~ * | a  b c;d > x # %(y)s"]),
-    ("sh -c '\n  echo one;\n  echo two'", {}, ["one", "two"]),
+    ("""echo $HOME ~ * | 'a  b' "c;d" > x # %(y)s""", 1e9, "", ["$HOME ~ * | a  b c;d > x # %(y)s"]),
+    ("sh -c '\n  echo one;\n  echo two'", 1e9, "", ["one", "two"]),
     # and an empty standard input
-    ("cat", {}, []),
+    ("cat", 1e9, "", []),
 ]
 
 
-@pytest.mark.parametrize(("line", "more", "printed"), GIVEN)
-def test_what_a_command_is_given(work, logged, line, more, printed):
+@pytest.mark.parametrize(("line", "due", "options", "printed"), GIVEN)
+def test_what_a_command_is_given(work, logged, line, due, options, printed):
     with faster_than(LONG):
-        assert work(line, **more) is None
+        assert work(line, options, a_run(due=due)) is None
     assert logged() == [f"x:A: {text}" for text in printed]
 
 
