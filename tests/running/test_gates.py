@@ -151,15 +151,17 @@ def test_limits_that_are_none_are_refused_when_a_worker_starts(store, found, mes
     assert store.gates.list_all() == []
 
 
-@pytest.mark.parametrize("at_once", [0, -1, 1.5, "5", True, 10**7])
-def test_a_number_that_no_limit_can_be_is_quoted(at_once):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("at_once", number) for number in (0, -1, 1.5, "5", True, 10**7)),
+        *(
+            ("rate", text)
+            for text in ("", "5", "/m", "0/m", "-1/m", "5/d", "5/M", "5 /m", "5/m ", "1.5/s", "99999999/s", 5)
+        ),
+    ],
+)
+def test_what_no_limit_can_be_is_quoted(name, value):
     with pytest.raises(BadConfig) as refused:
-        Limit(at_once=at_once)
-    assert repr(at_once) in str(refused.value)
-
-
-@pytest.mark.parametrize("rate", ["", "5", "/m", "0/m", "-1/m", "5/d", "5/M", "5 /m", "5/m ", "1.5/s", "99999999/s", 5])
-def test_a_rate_that_is_none_is_quoted(rate):
-    with pytest.raises(BadConfig) as refused:
-        Limit(rate=rate)
-    assert repr(rate) in str(refused.value)
+        Limit(**{name: value})
+    assert repr(value) in str(refused.value)

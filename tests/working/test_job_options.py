@@ -27,6 +27,12 @@ class Recorder(RoundRobin):
         self.given.append((jobid, data, current_run().data))
 
 
+class Coroutine(Recorder):
+    async def work(self, jobid, data=None):
+        await asyncio.sleep(0)
+        super().work(jobid, data)
+
+
 class Failing(RoundRobin):
     def work(self, jobid):
         raise ValueError("no")
@@ -40,26 +46,13 @@ def run(schedule="EVERY:1h@0", failures=0, **options):
     return Run("one:A", 3600.0, "tag", 3600.0, 3700.0, failures, 0, parse(schedule).text, "work-A", options=stored)
 
 
-def test_a_work_with_a_second_parameter_is_given_the_data(client, prefix):
-    bike = Redbike(Recorder(), prefix, client)
-    bike.set("some:A", "NOW", data={"size": 3})
+@pytest.mark.parametrize("kind", [Recorder, Coroutine])
+def test_a_work_with_a_second_parameter_is_given_the_data(client, prefix, kind):
+    bike = Redbike(kind(), prefix, client)
+    bike.set("some:A", "NOW", data={"size": [3]})
     bike.set("none:A", "NOW")
     assert [bike.work_one() for _ in range(2)] == ["some:A", "none:A"]
-    assert bike.worker.given == [("some:A", {"size": 3}, {"size": 3}), ("none:A", None, None)]
-
-
-def test_a_coroutine_is_given_the_data(client, prefix):
-    seen = []
-
-    class Worker(RoundRobin):
-        async def work(self, jobid, data=None):
-            await asyncio.sleep(0)
-            seen.append((jobid, data))
-
-    bike = Redbike(Worker("A"), prefix, client)
-    bike.set("some:A", "NOW", data=[1])
-    assert bike.work_one() == "some:A"
-    assert seen == [("some:A", [1])]
+    assert bike.worker.given == [("some:A", {"size": [3]}, {"size": [3]}), ("none:A", None, None)]
 
 
 def test_a_work_with_one_parameter_finds_the_data_in_its_run(client, prefix):
@@ -128,25 +121,20 @@ def test_a_timeout_of_its_own_counts_from_when_the_job_is_taken(client, prefix):
     assert times == pytest.approx([7200.0, 10.0])
 
 
-@pytest.fixture
-def commands(tmp_path):
+def test_the_options_of_a_job_override_those_of_its_command(tmp_path):
     (tmp_path / "commands.ini").write_text(
         "[commands]\none: /bin/sleep 5\n[one]\ntimeout: 0.2\non-error: stop\non-timeout: stop\nretries: 2\n"
     )
-    return Commands("A", str(tmp_path / "commands.ini"))
+    runner = Runner(Commands("A", str(tmp_path / "commands.ini")), Settings(), Pings())
 
-
-def test_the_options_of_a_job_override_those_of_its_command(commands):
-    runner = Runner(commands, Settings(), Pings())
-
-    def found(failures=0, **options):
-        own = runner.settings_for(run(failures=failures, **options))
+    def found(**options):
+        own = runner.settings_for(run(**options))
         return own.on_error, own.on_timeout, own.retries
 
     assert found() == ("stop", "stop", 2)
     assert found(on_error="reschedule") == ("reschedule", "stop", 2)
     assert found(retries=5) == ("stop", "stop", 5)
-    assert found(failures=0, retries=0, on_timeout="requeue") == ("stop", "requeue", 0)
+    assert found(retries=0, on_timeout="requeue") == ("stop", "requeue", 0)
     assert runner.settings_for(run(stop_after=4)).stop_after == 4
 
 

@@ -77,21 +77,27 @@ def test_whatever_a_job_raises_is_kept_and_its_worker_goes_on(store, monkeypatch
     assert worker.work_one() == "job:A"
 
 
-def test_what_cannot_be_shown_is_logged_somehow(shell, server_url):
-    (shell.folder / "jobs.py").write_text(
-        "from redbike import RoundRobin\n"
-        "class Nameless(Exception):\n"
-        "    def __str__(self):\n"
-        "        raise ValueError('no text')\n"
-        "class Worker(RoundRobin):\n"
-        "    def work(self, jobid):\n"
-        "        raise Nameless if jobid == 'nameless:A' else ValueError('half \\ud800')\n"
-    )
-    bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    worker = shell.start("work", "jobs:Worker('A')")
-    for jobid in ("nameless:A", "half:A"):
-        bike.set(jobid, "NOW")
-    wait_until(lambda: len(list(bike.failures())) == 2)
+@pytest.fixture
+def raises(shell, server_url):
+    """Starts a worker whose jobs raise what an expression gives; sets jobs, and waits until they have failed."""
+
+    def raises(expression, jobids, helpers=""):
+        work = f"class Worker(RoundRobin):\n    def work(self, jobid):\n        raise {expression}\n"
+        (shell.folder / "jobs.py").write_text(f"from redbike import RoundRobin\n{helpers}\n{work}")
+        bike = Redbike(RoundRobin("A"), redis_config=server_url)
+        worker = shell.start("work", "jobs:Worker('A')")
+        for jobid in jobids:
+            bike.set(jobid, "NOW")
+        wait_until(lambda: len(list(bike.failures())) == len(jobids), timeout=30)
+        return worker, list(bike.failures())
+
+    return raises
+
+
+def test_what_cannot_be_shown_is_logged_somehow(shell, raises):
+    nameless = "class Nameless(Exception):\n    def __str__(self):\n        raise ValueError('no text')\n"
+    expression = "Nameless if jobid == 'nameless:A' else ValueError('half \\ud800')"
+    worker, _ = raises(expression, ["nameless:A", "half:A"], nameless)
     failures = shell.run("failures")
     assert failures.returncode == 0
     assert r"half \\ud800" in failures.stdout
@@ -102,46 +108,36 @@ def test_what_cannot_be_shown_is_logged_somehow(shell, server_url):
     assert "Logging error" not in shell.log()
 
 
+def test_a_message_of_fifty_megabytes_is_cut(shell, raises):
+    _, [failure] = raises("ValueError('much ' * 10_000_000 + 'end')", ["job:A"])
+    assert len(str(failure)) < 10_000
+    assert "in work" in failure["traceback"]
+    assert len(shell.log()) < 20_000
+    assert "in work" in shell.log()
+
+
 def test_ctrl_c_is_for_the_caller_of_work_one(store):
     set_job(store, "job:A", "NOW", "now", once=True)
     with pytest.raises(KeyboardInterrupt):
         Worker(store, Acting(raising(KeyboardInterrupt())), Settings()).work_one()
 
 
-def test_a_reason_to_stop_that_cannot_be_shown(store, caplog):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (StopWork(""), "stopped by its worker"),
+        (StopWork("no more"), "stopped by its worker: no more"),
+        (Silent(), "stopped by its worker: (its message cannot be shown: ValueError)"),
+        (UnsetJob(""), "unset by its worker"),
+        (UnsetJob("no more"), "unset by its worker: no more"),
+    ],
+)
+def test_the_reason_to_stop_a_job_is_logged_if_there_is_one(store, caplog, error, said):
     caplog.set_level(logging.INFO)
     set_job(store, "job:A", "CONTINUE", "now")
-    Worker(store, Acting(raising(Silent())), Settings()).work_one()
-    assert store.questions.inspect(["job:A"])[0].schedule == "STOP"
-    assert "stopped by its worker: (its message cannot be shown: ValueError)" in caplog.text
-
-
-@pytest.mark.parametrize(("error", "said"), [(StopWork, "stopped"), (UnsetJob, "unset")])
-def test_a_line_without_a_reason_ends_without_a_colon(store, caplog, error, said):
-    caplog.set_level(logging.INFO)
-    for message in ("", "no more"):
-        set_job(store, "job:A", "CONTINUE", "now")
-        Worker(store, Acting(raising(error(message))), Settings()).work_one()
-    assert f"job:A: {said} by its worker" in caplog.messages
-    assert f"job:A: {said} by its worker: no more" in caplog.messages
-
-
-def test_a_message_of_fifty_megabytes_is_cut(shell, server_url):
-    (shell.folder / "jobs.py").write_text(
-        "from redbike import RoundRobin\n"
-        "class Worker(RoundRobin):\n"
-        "    def work(self, jobid):\n"
-        "        raise ValueError('much ' * 10_000_000 + 'end')\n"
-    )
-    bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    shell.start("work", "jobs:Worker('A')")
-    bike.set("job:A", "NOW")
-    wait_until(lambda: (bike.tell("job:A")["status"] or "").startswith("DIE"), timeout=30)
-    (failure,) = bike.failures()
-    assert len(str(failure)) < 10_000
-    assert "in work" in failure["traceback"]
-    assert len(shell.log()) < 20_000
-    assert "in work" in shell.log()
+    Worker(store, Acting(raising(error)), Settings()).work_one()
+    assert store.questions.inspect(["job:A"])[0].schedule in ("STOP", None)
+    assert f"job:A: {said}" in caplog.messages
 
 
 def test_descriptions_are_bounded_lines():
