@@ -50,6 +50,7 @@ def test_each_way_to_set_takes_it(bike, schedule, stored):
     assert bike.enter("entered:A", schedule)
     assert list(bike.set_many([("many:A", schedule)])) == [("many:A", True)]
     assert dict(bike.get_schedules()) == {"set:A": stored, "entered:A": stored, "many:A": stored}
+    assert type(format_schedule(schedule, "UTC")) is str
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,11 @@ def test_anything_else_is_a_type_error_and_changes_nothing(bike, schedule):
     assert list(bike.get_schedules()) == [("job:A", "EVERY:1h@0")]
 
 
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(0)), ZoneInfo("UTC"), tz.UTC, tz.gettz("UTC")])
+def test_every_name_of_utc_is_utc(zone):
+    assert read_zone(zone) == "UTC"
+
+
 def test_a_naive_datetime_is_in_the_zone_that_is_given_and_only_then(bike):
     bike.set("job:A", NAIVE, tz=BERLIN)
     assert bike.tell("job:A")["schedule"] == "AT:2030-07-01T07:00:00Z"
@@ -143,11 +149,6 @@ def test_what_is_no_zone_is_refused_and_changes_nothing(bike, zone, error):
     with pytest.raises(error, match="bad timezone"):
         list(bike.set_many([("job:A", "0 3 * * *")], tz=zone))
     assert list(bike.get_statuses()) == []
-
-
-def test_every_name_of_utc_is_utc():
-    for zone in (UTC, timezone(timedelta(0)), ZoneInfo("UTC"), tz.UTC, tz.gettz("UTC")):
-        assert read_zone(zone) == "UTC"
 
 
 # Instants
@@ -223,9 +224,7 @@ def test_an_instant_is_exact():
     assert read_instant("after", MOMENT) == 1909119600.0
     assert read_instant("after", MOMENT.replace(microsecond=123456)) == 1909119600.123456
     assert (read_instant("after", 0), read_instant("after", None)) == (0, None)
-
-
-def test_an_integer_that_python_does_not_write_is_refused_in_a_line():
+    # An integer that Python does not write is refused in a line.
     with pytest.raises(BadConfig, match=r"bad after 0x[0-9a-f]{78}: epoch seconds"):
         read_instant("after", 10**5000)
 
@@ -238,7 +237,3 @@ def test_nothing_of_dateutil_or_croniter_is_imported_for_texts():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "EVERY:86400 set()\nrefused\n"
-
-
-def test_a_text_is_a_plain_text_then():
-    assert type(format_schedule(Text.HOURLY, "UTC")) is str
