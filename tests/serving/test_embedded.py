@@ -286,6 +286,8 @@ def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_
 
 def test_a_folder_that_cannot_be_made_is_said_in_a_line(tmp_path):
     (tmp_path / "file").write_text("")
+    with pytest.raises(ServerError, match="cannot be started"):
+        EmbeddedServer(tmp_path / "file").start()
     said = Shell(tmp_path, "embedded:file/folder").run("schedules")
     check_refused(said, 1, str(tmp_path / "file"))
 
