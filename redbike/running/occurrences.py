@@ -105,11 +105,11 @@ def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]
 
 
 def count_paused(run: Run, schedule: Schedule, after: float, until: float) -> int:
-    """Count the occurrences in (after, until] that came due while the queue of `run` was paused, before that ended."""
+    """Count the occurrences in (after, until] that came due while the queue of `run` was paused."""
     if run.queue_pause is None:
         return 0
     since, ended = run.queue_pause
-    return schedule.count(max(after, since), min(until, ended - JUST_BEFORE), COUNT_LIMIT)
+    return schedule.count(max(after, since), min(until, ended), COUNT_LIMIT)
 
 
 def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement | None:
