@@ -211,7 +211,7 @@ def test_a_worker_that_is_stopped_ends_its_job_first(farm):
 def test_restarts_of_all_units_miss_nothing_and_run_nothing_twice(farm):
     began = int(farm.run("date", "+%s"))
     jobs = {**{f"tick{n}:A": n / 2 for n in range(30)}, "long:slow": 3.0}
-    rows = [f"{jobid},EVERY:{PERIOD}s@{began + offset},none,1000" for jobid, offset in jobs.items()]
+    rows = [f"{jobid},EVERY:{PERIOD}s@{began + offset},none,200" for jobid, offset in jobs.items()]
     farm.write("/etc/redbike/ticks.csv", "\n".join(["jobid,schedule,catchup,history", *rows, ""]))
     redbike(farm, "load", "/etc/redbike/ticks.csv")
 
