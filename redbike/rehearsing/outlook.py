@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from redbike.config import Settings, override
+from redbike.running.occurrences import JUST_BEFORE
 from redbike.running.schedules import find_schedule
 from redbike.schedule.kinds import Schedule
 from redbike.state.inspected import JobState
@@ -17,7 +18,13 @@ class Hold:
     """From when until when nothing is taken from a queue, or from any."""
 
     since: float
-    until: float  # infinite if that does not end by itself
+    until: float  # infinite if nobody knows
+    ends_by_itself: bool = False
+
+    @property
+    def last(self) -> float:
+        """The last instant of it."""
+        return self.until - JUST_BEFORE if self.ends_by_itself else self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ def make_run(outlook: Outlook, due: float, streak: Streak, start: float) -> Run:
     run = Run(state.jobid, occurrence, "", start, start, 0, 0, state.schedule or "", "", options=state.options)
     run.tries, run.after = streak.tries, streak.after
     if hold := outlook.find_last_hold(start):
-        run.queue_pause = hold.since, hold.until
+        run.queue_pause = hold.since, hold.last
     return run
 
 

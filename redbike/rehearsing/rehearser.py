@@ -132,8 +132,8 @@ class Rehearser:
             return self._holds
         if is_held:
             # What came due during a pause is treated by that, so the pause is not left out: it ends now.
-            return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=self._now)]}
-        return {**self._holds, name: [*holds, Hold(self._now, _end_of(self._change.until))]}
+            return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=self._now, ends_by_itself=False)]}
+        return {**self._holds, name: [*holds, Hold(self._now, _end_of(self._change.until), ends_by_itself=True)]}
 
     def _look(self, state: JobState, queue: str, holds: Mapping[str, Sequence[Hold]]) -> Outlook:
         return Outlook(state, self._settings, self._end, holds.get(queue, ()), holds.get("", ()))
@@ -219,9 +219,16 @@ class Rehearser:
         return counting
 
 
-def list_holds(pauses: Mapping[str, Sequence[Pause]]) -> dict[str, list[Hold]]:
+def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[str, list[Hold]]:
     """Return from when until when queues are held, and everything: ""."""
-    return {name: [Hold(pause.since, _end_of(pause.until)) for pause in kept] for name, kept in pauses.items()}
+    return {
+        name: [
+            Hold(pause.since, _end_of(pause.until), ends_by_itself)
+            for pause, ends_by_itself in ((last, False), (present, True))
+            if pause
+        ]
+        for name, (last, present) in pauses.items()
+    }
 
 
 def _end_of(until: float | None) -> float:

@@ -120,7 +120,8 @@ def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float)
     if run.queue_pause is None or settings.catchup != "none" or run.tries or run.after is not None:
         return None
     since, ended = run.queue_pause
-    if schedule.runs_once or schedule.allows_pause or not since < run.due < ended:
+    if schedule.runs_once or schedule.allows_pause or not since < run.due <= ended:
         return None
-    placed = place_next(run, schedule, settings, now, retried=True, outcome=None)
+    # What came due after the pause waits for its worker, which may have been busy.
+    placed = place_next(run, schedule, settings, min(now, ended), retried=True, outcome=None)
     return replace(placed, paused=placed.paused + 1)

@@ -160,15 +160,16 @@ class Gates:
         found = (read_gate(name, text) for name, text in self._read_all())
         return [gate for gate in found if gate and not gate.is_open]
 
-    def list_pauses(self) -> dict[str, list[Pause]]:
-        """Return the pauses of each queue, and of everything: "". The last one that has ended comes first.
+    def list_pauses(self) -> dict[str, tuple[Pause | None, Pause | None]]:
+        """Return for each queue, and for everything: "", the last pause that has ended, and the present one.
 
-        That is known for a day. Then comes the present one, which may be over too, if no dispatcher has seen that yet.
+        The first one is known for a day, and ``until`` is its last instant. The present one may be over too, if no
+        dispatcher has seen that yet.
         """
         pauses = {}
         for name, text in self._read_all():
             if gate := read_gate(name, text):
-                pauses[name] = [pause for pause in (_read_last(text), gate.pause) if pause]
+                pauses[name] = _read_last(text), gate.pause
         return pauses
 
     def _read_all(self) -> list[tuple[str, str]]:
@@ -222,6 +223,7 @@ def _read_last(text: str) -> Pause | None:
     """Return the last pause of a gate that has ended; None if none is known."""
     last = json.loads(text).get("last")
     try:
-        return Pause(float(last["since"]), float(last["ended"]))
+        # What is due when a pause ends by itself did not come due during it; see ``lua/_gates.lua``.
+        return Pause(float(last["since"]), float(last["ended"]) - ("until" in last) * 1e-6)
     except (ValueError, TypeError, KeyError, OverflowError):
         return None

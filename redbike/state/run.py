@@ -44,7 +44,7 @@ class Run:
     cancelled: bool = field(default=False, compare=False)  #: as far as its worker has heard
     failed: int = 0  #: occurrences in a row, before this one, if the job is to be stopped after so many
     options: str = ""  #: of the job, as they are stored
-    queue_pause: tuple[float, float] | None = None  #: the last one of its queue in the last day: since when, until when
+    queue_pause: tuple[float, float] | None = None  #: first and last instant of the last one in a day
     stored_data: str = field(default="", repr=False)  #: JSON
     output: str | None = field(default=None, compare=False, repr=False)  #: the end of it, if the job keeps it
     ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended

@@ -354,5 +354,6 @@ def test_nor_when_the_pause_of_its_queue_ends_by_itself(store):
         store.at(now).gates.open(QUEUE)
         run = take_one(store.at(now), [(QUEUE, 1000.0)], "tag")
         placed = give_up_paused(run, schedule, Settings(catchup="none"), now)
-        assert (run.due, placed is not None) == (due, is_missed)
+        expected = (1, NOON + 2 * HOUR) if is_missed else None
+        assert (run.due, placed and (placed.paused, placed.due)) == (due, expected)
         store.client.flushdb()

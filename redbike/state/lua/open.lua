@@ -10,6 +10,7 @@ local was_paused, changed = gate.paused ~= nil, false
 if was_paused and (given.resume or not keeper.is_paused(gate)) then
   if given.who and given.resume and keeper.is_paused(gate) then log_change('resume', {}) end
   gate.last = {since = gate.paused.since, ended = stamp(math.min(now, keeper.end_of_pause(gate)))}
+  gate.last['until'] = not keeper.is_paused(gate) and gate.paused['until'] or nil  -- it has ended by itself
   gate.paused, changed = nil, true
   token(wakeup)
 end
