@@ -129,10 +129,11 @@ def test_nothing_is_kept_where_nobody_reads_it(bike, caplog):
 
 def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch):
     monkeypatch.setattr(run_log, "MOST", 5)
-    free = threading.Event()
+    hangs, free = threading.Event(), threading.Event()
 
     class Hanging(logging.Handler):
         def emit(self, record):
+            hangs.set()
             free.wait(20)
 
     handler = Hanging()
@@ -142,12 +143,13 @@ def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch):
     try:
         log = RunLog()
         ended = end(bike)
+        log.add(*ended)
+        assert hangs.wait(20)
         began = time.monotonic()
-        for _ in range(100):
+        for _ in range(99):
             log.add(*ended)
         assert time.monotonic() - began < 15
-        assert len(log._waiting) <= 5
-        assert log._more > 80
+        assert (len(log._waiting), log._more) == (5, 94)
         free.set()
         log.stop()
     finally:
