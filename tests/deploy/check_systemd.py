@@ -98,6 +98,9 @@ def settle(machine: Machine) -> None:
 def farm(machine) -> Machine:
     """All units run, for the first time as it were, and there are no jobs."""
     machine.run("systemctl", "stop", "redbike.target")
+    # That does not wait for the units of the target. A dispatcher that still runs would notice that all is lost.
+    ended = ("inactive", "failed")
+    wait_until(lambda: all(state(machine, unit) in ended for unit in (DISPATCHER, WORKER, COMMANDS)), timeout=90)
     # With a timefile, a dispatcher would tell that the server has lost all.
     machine.run("rm", "-f", "/var/lib/redbike/timefile")
     redis(machine, "FLUSHALL")
