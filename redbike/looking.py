@@ -88,7 +88,7 @@ class Looking:
         name = None if queue is None else self._find_queue(queue)
         wanted = Wanted(name, None if status is None else _find_event(status), failed, paused, overdue, never_ran)
         return self.store.overview.list_jobs(
-            wanted, expand(self.store.questions, patterns, also_bad=True, may_lack=True) if patterns else None, report
+            wanted, expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None, report
         )
 
     def _find_queue(self, name: str) -> str:
@@ -113,7 +113,7 @@ class Looking:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise BadConfig(f"bad limit {quote(limit)}: a whole number from 1 is needed")
         start = read_instant("since", since)
-        jobids = expand(self.store.questions, patterns, may_lack=True) if patterns else None
+        jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
         found = self.store.journal.list_runs(jobids)
         wanted = (run for run in found if (start is None or run.started >= start) and (run.has_failed or not failed))
         return heapq.nlargest(limit, wanted, key=_STARTED)
@@ -184,7 +184,7 @@ class Looking:
             )
         # Minutes are what is counted.
         start = max(now, math.floor(start / 60) * 60)
-        jobids = expand(self.store.questions, patterns, may_lack=True) if patterns else None
+        jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
         name = None if queue is None else self._find_queue(queue)
         return make_agenda(self.store, start, hours, now, jobids, report, name)
 

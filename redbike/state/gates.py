@@ -223,7 +223,6 @@ def _read_last(text: str) -> Pause | None:
     """Return the last pause of a gate that has ended; None if none is known."""
     last = json.loads(text).get("last")
     try:
-        # What is due when a pause ends by itself did not come due during it; see ``lua/_gates.lua``.
-        return Pause(float(last["since"]), float(last["ended"]) - ("until" in last) * 1e-6)
+        return Pause(float(last["since"]), float(last["ended"]))
     except (ValueError, TypeError, KeyError, OverflowError):
         return None

@@ -167,7 +167,7 @@ DAMAGE = {
         "gone from the timeline": ("ZREM .timeline job:A", "put on the timeline"),
         "gone with its worker": ("DEL .timeline; HSET .statuses job:A WRK:1", "put into the queue"),
         "due for ever": ("ZADD .timeline inf job:A", "put on the timeline"),
-        "an unknown status": ("HSET .statuses job:A XXX:1; DEL .timeline", "put on the timeline"),
+        "an unknown status": ("HSET .statuses job:A ZZZ:1; DEL .timeline", "put on the timeline"),
         "timeline and list": ("LPUSH .work-A job:A; SADD .queues work-A", "taken out of the queue"),
         "a malformed running record": ("HSET .running job:A garbage", "its running record removed"),
         "no status on the timeline": ("DEL .statuses", "status TML"),

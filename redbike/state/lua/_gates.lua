@@ -87,17 +87,13 @@ local function gatekeeper(always)  -- nil if no queue has a gate, unless it is n
     home.length = keeper.is_paused(all) and 0 or math.min(home.length, math.max(0, room))
   end
 
-  local function last_instant_of(pause)  -- what is due when a pause ends by itself did not come due during it
-    return pause['until'] and stamp((tonumber(pause.ended) or 0) - 0.000001) or pause.ended
-  end
-
   function keeper.read_gates(all)  -- of the queues; first and last instant of the last pause of each, or of everything
     local found = {}
     for _, home in ipairs(queue) do
       home.gate = keeper.gate_of(home.name)
       local last, common = home.gate.last or all.last, all.last
       if last and common and (tonumber(last.ended) or 0) < (tonumber(common.ended) or 0) then last = common end
-      if last then found[home.name] = {last.since, last_instant_of(last)} end
+      if last then found[home.name] = {last.since, last.ended} end
     end
     return next(found) and found or nil
   end

@@ -9,8 +9,9 @@ local gate = keeper.gate_of(name)
 local was_paused, changed = gate.paused ~= nil, false
 if was_paused and (given.resume or not keeper.is_paused(gate)) then
   if given.who and given.resume and keeper.is_paused(gate) then log_change('resume', {}) end
-  gate.last = {since = gate.paused.since, ended = stamp(math.min(now, keeper.end_of_pause(gate)))}
-  gate.last['until'] = not keeper.is_paused(gate) and gate.paused['until'] or nil  -- it has ended by itself
+  -- Its last instant: what is due when a pause ends by itself did not come due during it.
+  local last = keeper.is_paused(gate) and now or keeper.end_of_pause(gate) - 0.000001
+  gate.last = {since = gate.paused.since, ended = stamp(last)}
   gate.paused, changed = nil, true
   token(wakeup)
 end
