@@ -10,8 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from redbike.errors import BadConfig, BadSchedule
+from redbike.errors import BadConfig
 from redbike.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
+from redbike.zone_names import load_zone
 
 DEFAULT_FILE = ".redbike.conf"
 VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
@@ -310,10 +311,9 @@ def _check_prefix(value: Any) -> str:
     if not isinstance(value, str) or not 1 <= len(value.encode(errors="replace")) <= MAX_PREFIX:
         raise BadConfig(f"bad prefix {value!r:.60}: 1 to {MAX_PREFIX} bytes are needed")
     if "://" in value:
-        # Imported here, as the help text needs no servers.
-        from redbike.serving.urls import redact
-
-        raise BadConfig(f"bad prefix {redact(value)!r}: that is the URL of a server, which redis_config= takes")
+        # The rest may contain a password.
+        shown = f"{value.partition('://')[0]:.20}://…"
+        raise BadConfig(f"bad prefix {shown!r}: that is the URL of a server, which redis_config= takes")
     if not value.isprintable() or any(char in value for char in " *?[]\\"):
         raise BadConfig(f"bad prefix {value!r}: spaces, control characters and any of *?[]\\ are not allowed")
     return value
@@ -328,11 +328,6 @@ def check_group(name: object) -> str:
 
 def check_zone(value: Any) -> str:
     """Return `value` if it names a time zone, else raise `BadConfig`."""
-    # Imported here, as the help text needs no zones.
-    from redbike.schedule.zones import load_zone_info
-
-    try:
-        load_zone_info(value)
-    except (BadSchedule, TypeError):
-        raise BadConfig(f"bad timezone {value!r:.80}: a name such as 'Europe/Berlin' is needed") from None
-    return str(value)
+    if not isinstance(value, str) or load_zone(value) is None:
+        raise BadConfig(f"bad timezone {value!r:.80}: a name such as 'Europe/Berlin' is needed")
+    return value

@@ -13,14 +13,12 @@ from itertools import islice
 from typing import Any
 
 from redbike.config import Settings, check_zone, override
-from redbike.conversion.schedules import ScheduleLike, check_schedule, format_schedule
+from redbike.conversion.schedules import ScheduleLike, check_schedule
 from redbike.errors import NoSuchJob
 from redbike.options import NO_CHANGES, OptionChanges
 from redbike.running.occurrences import find_first_due
-from redbike.running.requests import Request
-from redbike.running.timefile import Timefile
+from redbike.running.requests import Request, Start, parse_to_set
 from redbike.schedule.kinds import Schedule, Stop
-from redbike.schedule.parser import parse
 from redbike.state.inspected import JobState
 from redbike.state.jobs import Due, JobToSet, Refused
 from redbike.state.keys import check_jobid, check_known_jobid
@@ -45,7 +43,7 @@ class Setter:
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
         self.settings = settings
-        self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self.start = Start(settings)
         self._neighbours = Neighbours(store.client, store.keys)
         self._takers = Takers(store.workers.list_working)
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
@@ -65,7 +63,7 @@ class Setter:
         state = self.store.questions.inspect([jobid])[0]
         if job and job.once:
             _log_if_past(job, before, state.now)
-        elif job and after is None and self._timefile:
+        elif job and after is None and self.settings.timefile:
             _log_if_due_at_once(job, state)
         # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
         return job is not None and not (job.due is None and state.has_event(Event.STP))
@@ -87,8 +85,8 @@ class Setter:
         queue = self.store.queue_for(jobid)
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
-        parsed = self.parse(schedule, zone, jobid, now)
-        since, given = self.compute_start(after, now), after is not None
+        parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
+        since, given = self.start.compute(after, now), after is not None
         request = Request(jobid, parsed, queue, now, since, given, changes, wants_run=True)
         return self.set_requests({jobid: request}, from_now=since == now)[jobid]
 
@@ -112,16 +110,11 @@ class Setter:
                 check_schedule(schedule, tz)
             yield from self._set_chunk(chunk, after, tz)
 
-    def compute_start(self, after: float | None, now: float) -> float:
-        """Return from when occurrences count: `after`, the instant in the timefile, or now."""
-        kept = self._timefile.read(now) if after is None and self._timefile else after
-        return now if kept is None else kept
-
     def compute_repair_start(self) -> float:
         """Return from when occurrences count for a job of which no more is known than its schedule."""
         now, dispatched = self.store.timeline.read_dispatched()
         since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
-        return self.compute_start(None, since)
+        return self.start.compute(None, since)
 
     def compute_first_due(self, schedule: Schedule, options: str, since: float, now: float) -> Due:
         """Return when a job with these options is due first whose occurrences count from `since`, by ``catchup``."""
@@ -132,7 +125,7 @@ class Setter:
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
-        since, given = self.compute_start(after, now), after is not None
+        since, given = self.start.compute(after, now), after is not None
         from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
         jobs: dict[str, Request] = {}
@@ -144,7 +137,7 @@ class Setter:
                     results.append((jobid, True))
                     continue
                 queue = self.store.queue_for(check_jobid(jobid))
-                parsed = self.parse(schedule, zone, jobid, now)
+                parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
             except ValueError as error:
                 results.append((jobid, error))
             else:
@@ -154,14 +147,6 @@ class Setter:
                 results.append((jobid, True))
         self.set_requests(jobs, from_now)
         return results
-
-    def parse(self, schedule: ScheduleLike, zone: str, jobid: str, now: float) -> Schedule:
-        """Return a schedule that is set `now`, in its complete form. Raise `BadSchedule`."""
-        parsed = parse(format_schedule(schedule, zone), zone, jobid, now)
-        if zone == "UTC" != self.settings.timezone:
-            # Stored without a zone it would not mean the same when it is loaded again under these settings.
-            return parsed.with_zone()
-        return parsed
 
     def set_requests(self, requests: dict[str, Request], from_now: bool, step: int = STEP) -> dict[str, JobToSet]:
         """Set those jobs, `step` in each script, forget the requests, and return the jobs.

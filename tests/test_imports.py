@@ -13,7 +13,7 @@ from tests.commandline import ROOT
 PACKAGE = Path(redbike.__file__).parent
 # A room may import from those in the lines above its own, and so may a module within its room.
 ROOMS = [
-    {"consuming", "durations", "errors", "texts", "words"},
+    {"consuming", "durations", "errors", "texts", "words", "zone_names"},
     {"limits", "ping_urls", "schedule", "serving", "processes"},
     {"options"},
     {"config", "conversion", "moving"},
@@ -57,7 +57,7 @@ MODULES = {
     """,
     "running": """
         __init__ archiving forgetting occurrences own_loops pings schedules timefile wakeup < loop policies < presence
-        requests resuming skipping < dispatcher
+        cancelling requests resuming skipping < dispatcher
     """,
     "working": """
         __init__ batch coroutines cron_policies function_schedules heartbeat run_log telling tracebacks
@@ -73,7 +73,7 @@ MODULES = {
     "syncing": "__init__ changes < comparing < syncer < facade",
     "why": "__init__ situation < now < past < reasons",
     "watching": """
-        __init__ calendar counting durations failures glance metrics named server unusual window < agenda
+        __init__ calendar counting durations failures glance metrics named place server unusual window < agenda
         health incident < heat report
     """,
     "rehearsing": "__init__ outlook rehearsal < ending < courses < rehearser",

@@ -1,6 +1,6 @@
 """What a check has found: a problem, or only something that one should know."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from redbike.texts import escape
@@ -20,14 +20,6 @@ class Finding:
         """Return it as one line that is safe to print."""
         line = " ".join(self.text.splitlines())
         return f"{'problem' if self.is_problem else 'note'}: {escape(line.encode(errors='surrogateescape'))}"
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """`what` a worker must have for each of its jobs, such as a command, and whether it has that for a job id."""
-
-    what: str
-    is_there: Callable[[str], bool]
 
 
 def note(text: str) -> Finding:

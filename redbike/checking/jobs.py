@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from redbike.checking.findings import Finding, Groups, Needed, note
+from redbike.checking.findings import Finding, Groups, note
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.keeping import ahead
 from redbike.keeping.fsck import describe_remedy, find_instant_ahead
@@ -22,6 +22,7 @@ from redbike.state.records import STREAK, Pause, RunRecord, Status, Waiting
 from redbike.state.store import Store
 from redbike.state.workers import Process
 from redbike.words import Event
+from redbike.working.worker_class import Needed
 
 Report = Callable[[int, int], None]
 

@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from redbike.checking.findings import Finding, Needed, note
-from redbike.commands import Commands
+from redbike.checking.findings import Finding, note
 from redbike.config import Settings
 from redbike.errors import RedbikeError
-from redbike.working.functions import Jobs
 from redbike.working.limits import read_limits
 from redbike.working.queues import Queues
-from redbike.working.worker_class import RoundRobin, read_concurrency
+from redbike.working.worker_class import Checkable, Needed, RoundRobin, read_concurrency
 
 
 class WorkerCheck:
@@ -30,26 +28,18 @@ class WorkerCheck:
             yield Finding(f"the worker class {name} has no work() of its own, so all of its jobs would fail")
         checks: list[Callable[[], Any]] = [partial(read_concurrency, self._worker), partial(read_limits, self._worker)]
         queues = Queues(self._worker, settings.default_timeout)
-        bad = self._worker.examine() if isinstance(self._worker, Commands) else []
+        own = self._worker if isinstance(self._worker, Checkable) else Checkable()
+        bad = own.examine()
         yield from (Finding(str(problem)) for problem in bad)
         if not bad:
             # With bad commands it would only fail once more: the timeouts are theirs.
             checks.append(queues.refresh)
             # The worker may be on another host, so it is only a note.
-            yield from map(note, self._worker.find_missing() if isinstance(self._worker, Commands) else ())
-            self.needed = _find_needed(self._worker)
+            yield from map(note, own.find_missing())
+            self.needed = own.find_needed()
         for check in checks:
             try:
                 check()
             except RedbikeError as error:
                 yield Finding(f"the worker class: {error}")
         self.queues = queues.names() or None if works else None
-
-
-def _find_needed(worker: Any) -> Needed | None:
-    if isinstance(worker, Commands):
-        return Needed("command", worker.has_command)
-    # A subclass may work other jobs itself.
-    if isinstance(worker, Jobs) and type(worker).work is Jobs.work:
-        return Needed("function", worker.has_function)
-    return None

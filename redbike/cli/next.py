@@ -8,9 +8,10 @@ from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
 from redbike.config import Config, check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
-from redbike.schedule.forecast import Clock, describe_job, list_runs
+from redbike.schedule.forecast import Clock, list_runs
 from redbike.schedule.parser import parse, parse_stored
 from redbike.schedule.spread import spread
+from redbike.watching.place import describe_job
 
 
 def print_next(arguments: Arguments, config: Config) -> int:

@@ -15,13 +15,14 @@ from redbike.commands.worker import NO_TIMEOUT
 from redbike.config import Config
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.redbike import Redbike
-from redbike.schedule.forecast import Clock, describe_job, list_runs
+from redbike.schedule.forecast import Clock, list_runs
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.schedule.spread import spread
 from redbike.state.overview import Wanted
 from redbike.state.workers import CommandLines
 from redbike.texts import escape, escape_lines
+from redbike.watching.place import describe_job
 
 COMING, SHOWN = 5, 10  # runs that are shown, those to come and those that have ended
 LONG = 2000  # characters of data that are shown

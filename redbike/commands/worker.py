@@ -29,7 +29,7 @@ from redbike.working.cron_policies import go_on_as_cron
 from redbike.working.missing_commands import get_command_name
 from redbike.working.runner import current_run
 from redbike.working.telling import End
-from redbike.working.worker_class import RoundRobin
+from redbike.working.worker_class import Checkable, Needed, RoundRobin
 
 log = logging.getLogger("redbike.commands")
 
@@ -37,7 +37,7 @@ NO_TIMEOUT = 1e9  # seconds: the longest timeout that a queue may have
 MOST_OUTPUTS = 1000  # of failed runs that have not been told yet
 
 
-class Commands(RoundRobin):
+class Commands(Checkable, RoundRobin):
     """Takes jobs from the queues of `initstring`, as `RoundRobin` does, and runs commands of the INI file `filename`.
 
     The first call that needs a command reads the file, and raises `BadConfig` for an invalid one. Later ones read it
@@ -180,6 +180,10 @@ class Commands(RoundRobin):
     def has_command(self, jobid: str) -> bool:
         """Tell whether the file has a command for `jobid`. Raise `BadConfig` if the file is invalid."""
         return get_command_name(jobid) in self._commands
+
+    def find_needed(self) -> Needed:
+        """Return what tells whether the file has a command for a job."""
+        return Needed("command", self.has_command)
 
     def examine(self) -> list[BadConfig]:
         """Return all that is wrong with the file, of which the other methods raise the first."""

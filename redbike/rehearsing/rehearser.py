@@ -16,9 +16,9 @@ from redbike.errors import BadConfig, BadSchedule, RedbikeError, Unreachable
 from redbike.rehearsing.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
 from redbike.rehearsing.outlook import Hold, Outlook
 from redbike.rehearsing.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Rehearsal, Side
-from redbike.running.requests import Request
+from redbike.running.cancelling import compute_cancellation
+from redbike.running.requests import Request, Start, parse_to_set
 from redbike.schedule.kinds import Schedule
-from redbike.setter import Setter
 from redbike.state.coming import ComingJob
 from redbike.state.gates import Pause
 from redbike.state.history import read_duration
@@ -26,7 +26,6 @@ from redbike.state.inspected import JobState
 from redbike.state.namespace import PAGE
 from redbike.state.store import Store
 from redbike.state.workers import Process
-from redbike.steering.cancelling import compute
 from redbike.watching.counting import MINUTE, Counting
 from redbike.words import Skip
 
@@ -44,7 +43,7 @@ class Rehearser:
             raise BadConfig(f"bad hours {hours!r:.40}: a number up to {MOST_HOURS} is needed")
         self._store, self._settings, self._change = store, settings, change
         self._zone = settings.timezone if change.tz is None else check_zone(change.tz)
-        self._setter = Setter(store, settings)
+        self._start = Start(settings)
         self._now = store.timeline.read_clock()
         self._end = self._now + hours * 3600
         self._gates = {gate.queue: gate for gate in store.gates.list_all()}
@@ -184,7 +183,7 @@ class Rehearser:
             # Its worker is told to stop, and may.
             course.skipped[Skip.CANCELLED] += not state.run.cancelled
             return course
-        plan = compute(state, outlook.own)
+        plan = compute_cancellation(state, outlook.own)
         if isinstance(plan, str):
             return follow(outlook)
         course = follow(replace(outlook, state=move(state, plan.due)))
@@ -194,8 +193,8 @@ class Rehearser:
 
     def _set(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
         state, zone = outlook.state, self._zone
-        parsed = self._setter.parse(self._change.schedule, zone, state.jobid, self._now)
-        since = self._setter.compute_start(None, self._now)
+        parsed = parse_to_set(self._change.schedule, zone, state.jobid, self._now, self._settings)
+        since = self._start.compute(None, self._now)
         request = Request(state.jobid, parsed, queue, self._now, since, False, wants_run=True, known=state.options)
         job = request.make_job(self._settings)
         has_place = state.run or state.waiting or state.timeline is not None or state.held is not None

@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 
 from redbike.config import Settings, override
+from redbike.conversion.schedules import ScheduleLike, format_schedule
 from redbike.options import NO_CHANGES, OptionChanges
 from redbike.running.occurrences import find_first_due
 from redbike.running.schedules import apply_options, find_spread
+from redbike.running.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.parser import parse
 from redbike.state.jobs import JobToSet
 
 
@@ -67,3 +70,24 @@ class Request:
             paused=self.paused,
             skipped=skipped,
         )
+
+
+class Start:
+    """From when the occurrences of a job count that is set."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._timefile = Timefile(settings.timefile) if settings.timefile else None
+
+    def compute(self, after: float | None, now: float) -> float:
+        """Return `after`, or the instant in the timefile, or now."""
+        kept = self._timefile.read(now) if after is None and self._timefile else after
+        return now if kept is None else kept
+
+
+def parse_to_set(schedule: ScheduleLike, zone: str, jobid: str, now: float, settings: Settings) -> Schedule:
+    """Return a schedule that is set `now`, in its complete form. Raise `BadSchedule`."""
+    parsed = parse(format_schedule(schedule, zone), zone, jobid, now)
+    if zone == "UTC" != settings.timezone:
+        # Stored without a zone it would not mean the same when it is loaded again under these settings.
+        return parsed.with_zone()
+    return parsed

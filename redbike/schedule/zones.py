@@ -4,13 +4,13 @@ A local time is the number of seconds since 1970-01-01T00:00 on the wall clock. 
 local time is an instant plus the offset, and a day is a quotient by 86,400.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from redbike.errors import BadSchedule
+from redbike.zone_names import load_zone
 
 Segment = tuple[int, int, int, int]
 Offsets = Callable[[int], Segment]
@@ -25,7 +25,6 @@ EPOCH_DAY = date(1970, 1, 1).toordinal()
 _EARLIEST = -62135510400  # two days into the year 1, so that every zone has a local time for it
 _LATEST = 253402128000  # and two days before the year 10000
 _NEVER = 1 << 60
-_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 
 
 @lru_cache(1024)
@@ -120,10 +119,7 @@ def _find_segment(wall: int, zone: Offsets) -> Segment:
 
 def load_zone_info(name: str) -> ZoneInfo:
     """Return the data of the IANA zone of that name. Raise `BadSchedule`."""
-    # The pattern refuses paths. The listed names depend on the machine, or their zones count leap seconds.
-    if not _ZONE.fullmatch(name) or name.partition("/")[0] in ("localtime", "posixrules", "posix", "right"):
+    info = load_zone(name)
+    if info is None:
         raise BadSchedule(f"unknown time zone {name!r:.80}")
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise BadSchedule(f"unknown time zone {name!r:.80}") from None
+    return info

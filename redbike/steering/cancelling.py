@@ -3,17 +3,12 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from redbike.config import Settings, override
-from redbike.running.policies import place_rescheduled
-from redbike.schedule.parser import is_one_off
-from redbike.state.inspected import JobState
+from redbike.config import Settings
+from redbike.running.cancelling import compute_cancellation
 from redbike.state.jobs import Cancellation
 from redbike.state.namespace import STEP
-from redbike.state.records import Streak
-from redbike.state.run import Run
 from redbike.state.store import Store
 from redbike.steering.patterns import Steered
-from redbike.words import Skip
 
 
 def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list[Steered]:
@@ -27,7 +22,7 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
     while page := list(islice(rest, STEP)):
         words |= dict.fromkeys(page, "")
         while page:
-            found = {state.jobid: compute(state, settings) for state in store.questions.inspect(page)}
+            found = {state.jobid: compute_cancellation(state, settings) for state in store.questions.inspect(page)}
             words |= {jobid: plan for jobid, plan in found.items() if isinstance(plan, str)}
             plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]
             answers = zip(plans, store.jobs.cancel(plans), strict=True)
@@ -35,38 +30,3 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
             # A job that has moved on meanwhile is looked at again.
             page = [jobid for jobid in page if words[jobid] == "stale"]
     return [Steered(*each) for each in words.items()]
-
-
-def compute(state: JobState, settings: Settings) -> Cancellation | str:
-    """Return what is to be cancelled of a job, and when it goes on; or a word if there is nothing to cancel."""
-    if state.schedule is None:
-        return "missing"
-    found = {name: text for name, text in state.stored.items() if name in ("schedule", "timeline", "queued", "pause")}
-    if state.run:
-        return Cancellation(state.jobid, found, state.run.tag)
-    due = _find_waiting(state)
-    if due is None or state.running:
-        return "idle"
-    queue = state.waiting.queue if state.waiting else None
-    after = Streak.parse(state.streak).after
-    # What came due since the job was paused is for whoever resumes it.
-    until = state.pause.since if state.pause else state.now
-    run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "", after=after)
-    run.options = state.options
-    placed = place_rescheduled(run, override(settings, state.options), until, why="")
-    # CONTINUE goes on at once.
-    goes_on = state.now if isinstance(placed.due, str) else placed.due
-    skipped: dict[str, int] = {Skip.MISSED: placed.missed} if placed.missed else {}
-    spent = goes_on is None and is_one_off(state.schedule)
-    return Cancellation(state.jobid, found, None, queue, goes_on, spent, skipped)
-
-
-def _find_waiting(state: JobState) -> float | None:
-    """Return the due time of the occurrence that waits; None if there is none, or if its time is yet to come."""
-    if state.waiting:
-        return state.waiting.due
-    waits_until = state.held if state.pause else state.timeline
-    if state.queued or waits_until is None:
-        return None
-    tried = Streak.parse(state.streak).due
-    return tried if tried is not None else waits_until if waits_until <= state.now else None

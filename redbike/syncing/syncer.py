@@ -17,7 +17,7 @@ from typing import NamedTuple
 from redbike.config import Settings, check_zone
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.moving.seen import SeenIds, open_seen
-from redbike.running.requests import Request
+from redbike.running.requests import Request, parse_to_set
 from redbike.setter import CHUNK, Setter
 from redbike.state.jobs import JobToSet
 from redbike.state.keys import check_jobid
@@ -115,7 +115,7 @@ class Syncer:
     def _plan_all(
         self, chunk: list[Row], stored: dict[str, StoredRow], wish: Wish, now: float, queue_for: QueueFor
     ) -> list[_Plan]:
-        since = self._quiet.compute_start(wish.after, now)
+        since = self._quiet.start.compute(wish.after, now)
         return [self._plan(row, stored.get(row.jobid, NOT_STORED), wish, now, since, queue_for) for row in chunk]
 
     def _plan(self, row: Row, stored: StoredRow, wish: Wish, now: float, since: float, queue_for: QueueFor) -> _Plan:
@@ -125,7 +125,7 @@ class Syncer:
                 raise row.error
             check_owner(stored, wish)
             queue = queue_for(row.jobid)
-            schedule = self._quiet.parse(row.schedule, zone, row.jobid, now)
+            schedule = parse_to_set(row.schedule, zone, row.jobid, now, self._settings)
         except ValueError as error:
             return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
         found = compare(row, schedule, stored, wish, now)

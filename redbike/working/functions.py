@@ -34,7 +34,7 @@ from redbike.working.cron_policies import go_on_as_cron
 from redbike.working.function_schedules import make_schedule
 from redbike.working.limits import read_limits
 from redbike.working.naming import list_functions
-from redbike.working.worker_class import RoundRobin, read_concurrency
+from redbike.working.worker_class import Checkable, Needed, RoundRobin, read_concurrency
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = tuple[str, str, JobOptions]  # job id, schedule, options
@@ -55,7 +55,7 @@ class _Function:
     own: Mapping[str, Value]  # the options by which a worker runs each of its jobs
 
 
-class Jobs:
+class Jobs(Checkable):
     """A worker made of functions, which `job` adds. It runs `concurrency` jobs at once in a process.
 
     A job id names its function: as a whole, or by its part before the first ``:``. So ``remind`` works the jobs
@@ -174,6 +174,10 @@ class Jobs:
     def name_functions(self) -> dict[str, str]:
         """Return the queue of each function, by its job id."""
         return {jobid: each.queue for jobid, each in self._functions.items()}
+
+    def find_needed(self) -> Needed | None:
+        """Return what tells whether there is a function for a job; None if a subclass works other jobs itself."""
+        return Needed("function", self.has_function) if type(self).work is Jobs.work else None
 
     def has_function(self, jobid: str) -> bool:
         """Tell whether there is a function for `jobid`."""

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from redbike.errors import BadConfig, BadJobId
@@ -61,6 +62,30 @@ class WorkerClass(Protocol):
     def timeout(self, queue_name: str) -> float | None:
         """Return the seconds that a job of the queue may take; None means the default."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """`what` a worker must have for each of its jobs, such as a command, and whether it has that for a job id."""
+
+    what: str
+    is_there: Callable[[str], bool]
+
+
+class Checkable:
+    """A worker class that tells what it lacks, for ``redbike check``."""
+
+    def examine(self) -> list[BadConfig]:
+        """Return all that is wrong, of which the other methods raise the first."""
+        return []
+
+    def find_missing(self) -> list[str]:
+        """Return a sentence for each thing that this host does not have."""
+        return []
+
+    def find_needed(self) -> Needed | None:
+        """Return what the worker must have for each job; None for nothing."""
+        return None
 
 
 class RoundRobin:

@@ -6,8 +6,9 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork
-from redbike.schedule.forecast import Clock, describe_job
+from redbike.schedule.forecast import Clock
 from redbike.schedule.spread import compute_share
+from redbike.watching.place import describe_job
 from tests.verbs import set_job
 from tests.waiting import wait_until
 

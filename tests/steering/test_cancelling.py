@@ -5,11 +5,12 @@ import pytest
 from redbike import Redbike
 from redbike.config import Settings
 from redbike.keeping.fsck import fsck
+from redbike.running.cancelling import compute_cancellation
 from redbike.running.policies import place_failed, place_lost, place_overrun
 from redbike.state.records import Streak
 from redbike.state.run import LEASE, Placement
 from redbike.state.store import Store
-from redbike.steering.cancelling import cancel_jobs, compute
+from redbike.steering.cancelling import cancel_jobs
 from tests.state.test_transitions import VERBS
 from tests.states import (
     DUE,
@@ -134,7 +135,7 @@ def test_the_schedule_goes_on_as_after_a_run(store, schedule, now, catchup, skip
 def test_a_request_that_is_repeated_does_not_cancel_the_next_occurrence(store):
     set_job(store.at(START), JOB, OLD, START)
     late = store.at(START + 350)
-    call = late.jobs._pack_cancel(compute(late.questions.inspect([JOB])[0], Settings(catchup="all")))
+    call = late.jobs._pack_cancel(compute_cancellation(late.questions.inspect([JOB])[0], Settings(catchup="all")))
     replies = [store.scripts.run(call) for _ in range(2)]
     assert replies[0] == replies[1] == ["ok", b"cancelled"]
     assert store.questions.inspect([JOB])[0].skipped == {"cancelled": 1}
@@ -198,7 +199,7 @@ def test_what_has_moved_on_meanwhile_is_looked_at_again(store, state, happens):
 
 def test_a_run_that_ends_meanwhile_is_not_cancelled(store):
     run = STATES["flight"](store)
-    call = store.jobs._pack_cancel(compute(store.at(NOW).questions.inspect([JOB])[0], DEFAULT))
+    call = store.jobs._pack_cancel(compute_cancellation(store.at(NOW).questions.inspect([JOB])[0], DEFAULT))
     VERBS["end die"](store, run)
     before = dump(store)
     assert store.scripts.run(call) == ["stale"]
