@@ -30,7 +30,7 @@ nightly: ## the third tier, which must pass before a release (hours)
 mutation: ## mutants of the Lua scripts, each of which the tests must catch (an hour)
 	$(PYTHON) -m tests.mutation
 
-mutation-python: ## mutants of schedule/, state/, running/ and working/, made by mutmut (a night)
+mutation-python: ## mutants of schedule/, store/, loop/, dispatcher/ and worker/, made by mutmut (a night)
 	$(PYTHON) -m pip install --quiet 'mutmut >= 3.8'
 	$(PYTHON) -m mutmut run
 

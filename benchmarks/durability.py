@@ -24,8 +24,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from redbike import Redbike, RoundRobin
+from redbike.connection.embedded import find_binary
 from redbike.errors import RedbikeError
-from redbike.serving.embedded import find_binary
 
 KILLS = 10
 AHEAD = 0.3  # seconds for which two servers think that they are the first

@@ -17,9 +17,9 @@ from pathlib import Path
 import redis
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import find_binary
-from redbike.state.namespace import make_tag
-from redbike.state.runs import Look, Placement  # older versions have no other place for them
+from redbike.connection.embedded import find_binary
+from redbike.store.namespace import make_tag
+from redbike.store.runs import Look, Placement  # older versions have no other place for them
 
 HERE = Path(__file__).parents[1]
 TOGETHER = 64  # jobs that are taken and ended in one call each

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 
 JOBS, FAR, IDLE = 200, 10_000, 30
 WORKER = """

@@ -29,7 +29,7 @@ from viewers import Counts, read_cpu
 from viewers import look as look_live
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 
 JOBS, PAGE = 1_000_000, 1000
 DRAINED, ROUNDS = 100_000, 20  # jobs, too few for the worker to archive them, and how often each drain is repeated

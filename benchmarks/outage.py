@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import linear_regression, median
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 
 AWAY = 3.0  # seconds for which the server is away
 WINDOW = 0.25  # seconds over which a rate is measured

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import EmbeddedServer
-from redbike.state.jobs import JobToSet
+from redbike.connection.embedded import EmbeddedServer
+from redbike.store.jobs import JobToSet
 
 JOBS = 1_000_000
 PAGE = 500  # jobs set in one step

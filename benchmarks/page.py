@@ -19,12 +19,12 @@ from looking import JOBS, read_server_cpu, schedule
 from starlette.testclient import TestClient
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import EmbeddedServer
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
+from redbike.connection.embedded import EmbeddedServer
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
 from redbike.web import app
 from redbike.web.rendering import read_asset
-from redbike.words import Outcome
 
 FAILURES, WORKERS, RAN = 10_000, 200, 20_000  # jobs of which the last failed; processes; jobs of which runs are kept
 ROUNDS = 9

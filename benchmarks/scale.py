@@ -18,9 +18,9 @@ from bench.site import Contender, Failed, Site, ours, set_all, wait_for
 from suite import described
 
 from redbike import Redbike
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
-from redbike.words import Outcome
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
 
 TOGETHER = 60_000  # jobs that come due at one instant
 SCATTERED, PERIOD = (200, 2_000, 10_000), 10  # runs a second, and seconds after which a job is due again

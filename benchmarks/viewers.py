@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 
 PAGES = ",queues,workers,jobs"
 SERVE = """

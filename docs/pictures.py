@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 from uvicorn import Config, Server
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 from redbike.web import app
 
 FOLDER = Path(__file__).parent / "pictures"

@@ -16,8 +16,8 @@ from sphinx.util.docutils import SphinxDirective
 import redbike
 from redbike.cli import entry, help
 from redbike.cli.usage import Usage
-from redbike.options import OPTIONS
-from redbike.state import keys
+from redbike.config.options import OPTIONS
+from redbike.store import keys
 
 
 def list_commands() -> Iterator[str]:

@@ -19,39 +19,38 @@ from redbike.errors import (
     Unreachable,
     UnsetJob,
 )
+from redbike.text.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from redbike.async_results import AsyncResults
-    from redbike.asynchronous import AsyncRedbike
-    from redbike.checking.findings import Finding
-    from redbike.config import Settings
-    from redbike.consuming import Results
-    from redbike.conversion.instants import InstantLike, ZoneLike
-    from redbike.conversion.schedules import CronLike, RuleLike, ScheduleLike
-    from redbike.limits import Limit
-    from redbike.moving.rows import Source
-    from redbike.options import JobOptions
-    from redbike.redbike import Redbike, log
-    from redbike.state.depths import Queue
-    from redbike.state.gates import Gate, Pause
-    from redbike.state.history import PastRun
-    from redbike.state.log import LogEntry
-    from redbike.state.overview import Job
-    from redbike.state.run import Run
-    from redbike.state.workers import Process
-    from redbike.steering.gates import Limits
-    from redbike.steering.patterns import Steered
-    from redbike.syncing.changes import Change, Changes
-    from redbike.syncing.facade import Pair
-    from redbike.watching.agenda import Agenda, Minute, Plan, Quarter, Relief, Share
-    from redbike.watching.health import Health
-    from redbike.words import Difference, Event, Outcome
-    from redbike.working.functions import Jobs
-    from redbike.working.runner import current_run
-    from redbike.working.telling import End
-    from redbike.working.worker_class import Priority, RoundRobin, WorkerClass
-
-__version__ = "2.0.0.dev0"
+    from redbike.config.limits import Limit
+    from redbike.config.options import JobOptions
+    from redbike.config.settings import Settings
+    from redbike.control.queues import Limits
+    from redbike.control.sync.changes import Change, Changes
+    from redbike.facade.async_results import AsyncResults
+    from redbike.facade.asynchronous import AsyncRedbike
+    from redbike.facade.redbike import Redbike, log
+    from redbike.facade.results import Results
+    from redbike.facade.sync import Pair
+    from redbike.importers.rows import Source
+    from redbike.loop.worker_class import Priority, RoundRobin, WorkerClass
+    from redbike.queries.check.findings import Finding
+    from redbike.queries.forecast import Agenda, Minute, Plan, Quarter, Relief, Share
+    from redbike.queries.health import Health
+    from redbike.schedule.objects.instants import InstantLike, ZoneLike
+    from redbike.schedule.objects.schedules import CronLike, RuleLike, ScheduleLike
+    from redbike.store.depths import Queue
+    from redbike.store.enums import Difference, Event, Outcome
+    from redbike.store.history import PastRun
+    from redbike.store.log import LogEntry
+    from redbike.store.overview import Job
+    from redbike.store.patterns import Steered
+    from redbike.store.queue_limits import Gate, Pause
+    from redbike.store.run import Run
+    from redbike.store.workers import Process
+    from redbike.worker.functions import Jobs
+    from redbike.worker.notify import End
+    from redbike.worker.runner import current_run
 
 __all__ = [
     "Again",
@@ -116,50 +115,50 @@ __all__ = [
 
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
-    "Agenda": "redbike.watching.agenda",
-    "AsyncRedbike": "redbike.asynchronous",
-    "AsyncResults": "redbike.async_results",
-    "Change": "redbike.syncing.changes",
-    "Changes": "redbike.syncing.changes",
-    "CronLike": "redbike.conversion.schedules",
-    "Difference": "redbike.words",
-    "End": "redbike.working.telling",
-    "Event": "redbike.words",
-    "Finding": "redbike.checking.findings",
-    "Gate": "redbike.state.gates",
-    "Health": "redbike.watching.health",
-    "InstantLike": "redbike.conversion.instants",
-    "Job": "redbike.state.overview",
-    "JobOptions": "redbike.options",
-    "Jobs": "redbike.working.functions",
-    "Limit": "redbike.limits",
-    "Limits": "redbike.steering.gates",
-    "LogEntry": "redbike.state.log",
-    "Minute": "redbike.watching.agenda",
-    "Outcome": "redbike.words",
-    "Pair": "redbike.syncing.facade",
-    "PastRun": "redbike.state.history",
-    "Pause": "redbike.state.gates",
-    "Plan": "redbike.watching.agenda",
-    "Priority": "redbike.working.worker_class",
-    "Process": "redbike.state.workers",
-    "Quarter": "redbike.watching.agenda",
-    "Queue": "redbike.state.depths",
-    "Redbike": "redbike.redbike",
-    "Relief": "redbike.watching.agenda",
-    "Results": "redbike.consuming",
-    "RoundRobin": "redbike.working.worker_class",
-    "RuleLike": "redbike.conversion.schedules",
-    "Run": "redbike.state.run",
-    "ScheduleLike": "redbike.conversion.schedules",
-    "Settings": "redbike.config",
-    "Share": "redbike.watching.agenda",
-    "Source": "redbike.moving.rows",
-    "Steered": "redbike.steering.patterns",
-    "WorkerClass": "redbike.working.worker_class",
-    "ZoneLike": "redbike.conversion.instants",
-    "current_run": "redbike.working.runner",
-    "log": "redbike.redbike",
+    "Agenda": "redbike.queries.forecast",
+    "AsyncRedbike": "redbike.facade.asynchronous",
+    "AsyncResults": "redbike.facade.async_results",
+    "Change": "redbike.control.sync.changes",
+    "Changes": "redbike.control.sync.changes",
+    "CronLike": "redbike.schedule.objects.schedules",
+    "Difference": "redbike.store.enums",
+    "End": "redbike.worker.notify",
+    "Event": "redbike.store.enums",
+    "Finding": "redbike.queries.check.findings",
+    "Gate": "redbike.store.queue_limits",
+    "Health": "redbike.queries.health",
+    "InstantLike": "redbike.schedule.objects.instants",
+    "Job": "redbike.store.overview",
+    "JobOptions": "redbike.config.options",
+    "Jobs": "redbike.worker.functions",
+    "Limit": "redbike.config.limits",
+    "Limits": "redbike.control.queues",
+    "LogEntry": "redbike.store.log",
+    "Minute": "redbike.queries.forecast",
+    "Outcome": "redbike.store.enums",
+    "Pair": "redbike.facade.sync",
+    "PastRun": "redbike.store.history",
+    "Pause": "redbike.store.queue_limits",
+    "Plan": "redbike.queries.forecast",
+    "Priority": "redbike.loop.worker_class",
+    "Process": "redbike.store.workers",
+    "Quarter": "redbike.queries.forecast",
+    "Queue": "redbike.store.depths",
+    "Redbike": "redbike.facade.redbike",
+    "Relief": "redbike.queries.forecast",
+    "Results": "redbike.facade.results",
+    "RoundRobin": "redbike.loop.worker_class",
+    "RuleLike": "redbike.schedule.objects.schedules",
+    "Run": "redbike.store.run",
+    "ScheduleLike": "redbike.schedule.objects.schedules",
+    "Settings": "redbike.config.settings",
+    "Share": "redbike.queries.forecast",
+    "Source": "redbike.importers.rows",
+    "Steered": "redbike.store.patterns",
+    "WorkerClass": "redbike.loop.worker_class",
+    "ZoneLike": "redbike.schedule.objects.instants",
+    "current_run": "redbike.worker.runner",
+    "log": "redbike.facade.redbike",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that is there

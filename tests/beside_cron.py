@@ -24,12 +24,12 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from redbike.commands.worker import Commands
-from redbike.moving.crontab import COMMANDS, Host, Job, convert
-from redbike.moving.crontab_lines import Refused, read_lines
-from redbike.moving.local_system import LocalTime, read_variables
+from redbike.importers.crontab import COMMANDS, Host, Job, convert
+from redbike.importers.crontab_lines import Refused, read_lines
+from redbike.importers.local_system import LocalTime, read_variables
 from redbike.schedule.parser import parse
-from redbike.state.run import Run
-from redbike.working.runner import _current
+from redbike.store.run import Run
+from redbike.worker.runner import _current
 
 ZONE = "Europe/Berlin"
 CRONTABS = Path(__file__).parent / "cases" / "crontabs"

@@ -13,8 +13,8 @@ import redis
 import redis.utils
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.connection import connect
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
 from tests import surroundings
 from tests.commandline import FORK_SERVER, Shell
 from tests.servers import Cluster

@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from redbike.state.scripts import SCRIPTS
+from redbike.store.scripts import SCRIPTS
 
 BEFORE = "crash before"  # the process dies, and this request is not sent
 AFTER = "crash after"  # the request is executed, its reply arrives, and the process dies

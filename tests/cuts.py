@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
-from redbike.serving.embedded import EmbeddedServer
-from redbike.state.run import Placement
+from redbike.connection.embedded import EmbeddedServer
+from redbike.store.run import Placement
 from tests.states import dump
 from tests.verbs import take_one
 

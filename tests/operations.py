@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
-from redbike.config import Settings
+from redbike.config.settings import Settings
+from redbike.control.queues import Gatekeeper
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
-from redbike.state.jobs import JobToSet
-from redbike.state.run import LEASE
-from redbike.state.store import Store
-from redbike.steering.gates import Gatekeeper
-from redbike.working.batch import MOST
-from redbike.working.worker import Worker
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.run import LEASE
+from redbike.store.store import Store
+from redbike.worker.batch import MOST
+from redbike.worker.worker import Worker
 from tests.crashing import Faults, faulty
 from tests.verbs import Once, run_job, set_job, take_many
 from tests.waiting import wait_until
@@ -507,7 +507,7 @@ def past(scene: Scene) -> None:
     scene.store.jobs.unset("unset:A")
 
 
-SMALL = {"redbike.state.archiving.PAGE": 3, "redbike.state.archiving.STEP": 3}  # several steps for a few jobs
+SMALL = {"redbike.store.archiving.PAGE": 3, "redbike.store.archiving.STEP": 3}  # several steps for a few jobs
 
 
 def archive(scene: Scene) -> None:
@@ -711,7 +711,7 @@ WORKER = [
         "work_one that lives long",
         acting(JOB, live_long, waiting(JOB)),
         work_one,
-        patches={"redbike.working.heartbeat.INTERVAL": 0.01},
+        patches={"redbike.worker.heartbeat.INTERVAL": 0.01},
     ),
     Operation("work_one that overruns", short_of_time, work_one),
     Operation("work_one that is rescheduled", short_of_time, work_one, settings={"on_timeout": "reschedule"}),
@@ -725,12 +725,12 @@ WORKER = [
     *(
         Operation(f"work of several, {name}", prepare, work_batches, insists=True, patches=patches)
         for name, prepare, patches in (
-            ("suspended", waiting(*THREE), {"redbike.working.source.STALE": -1.0}),
-            ("each told", waiting(*THREE), {"redbike.working.batch_runner.UNTOLD": -1.0}),
+            ("suspended", waiting(*THREE), {"redbike.worker.source.STALE": -1.0}),
+            ("each told", waiting(*THREE), {"redbike.worker.batch_runner.UNTOLD": -1.0}),
             (
                 "each told, without scripts",
                 without_scripts(waiting(*THREE)),
-                {"redbike.working.batch_runner.UNTOLD": -1.0},
+                {"redbike.worker.batch_runner.UNTOLD": -1.0},
             ),
         )
     ),

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.policies import place_again
-from redbike.state.inspected import JobState
-from redbike.state.run import Answer, Placement, Run
-from redbike.state.scripts import Call
-from redbike.state.store import Store
+from redbike.config.settings import Settings
+from redbike.loop.policies import place_again
+from redbike.store.inspected import JobState
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import Answer, Placement, Run
+from redbike.store.scripts import Call
+from redbike.store.store import Store
 from tests.verbs import set_job, take_one
 
 JOB = "job:A"
@@ -194,7 +194,7 @@ def place(state: JobState) -> str:
 
 def list_problems(store: Store) -> list[str]:
     """What `fsck` finds, but for keys of a wrong type: it asks for the type of each, and all that reads them fails."""
-    with patch("redbike.keeping.fsck.find_wrong_types", return_value=()):
+    with patch("redbike.store.inspection.fsck.find_wrong_types", return_value=()):
         return list(fsck(store))
 
 

@@ -11,10 +11,10 @@ import threading
 import pytest
 
 from redbike import AsyncRedbike, BadConfig, NoSuchJob, RedbikeError, RoundRobin, ServerError, Unreachable
-from redbike.async_results import PAGE, AsyncResults, Reader
-from redbike.asynchronous import THREADS
-from redbike.config import Settings
-from redbike.serving.embedded import EmbeddedServer
+from redbike.config.settings import Settings
+from redbike.connection.embedded import EmbeddedServer
+from redbike.facade.async_results import PAGE, AsyncResults, Reader
+from redbike.facade.asynchronous import THREADS
 from tests.running.loops import Gate
 from tests.waiting import wait_until
 

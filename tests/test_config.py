@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from redbike.config import Settings, load
+from redbike.config.settings import Settings, load
 from redbike.errors import BadConfig
-from redbike.working.loader import load_worker
-from redbike.working.worker_class import RoundRobin
+from redbike.loop.worker_class import RoundRobin
+from redbike.worker.loader import load_worker
 from tests.commandline import ROOT
 
 

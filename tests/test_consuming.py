@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.consuming import Results
+from redbike.facade.results import Results
 from tests.commandline import ROOT
 
 PAIRS = [("a:A", "EVERY:1h"), ("b:A", "EVERY:1h"), ("c:A", "EVERY:1h")]
@@ -77,6 +77,6 @@ def test_an_error_that_was_raised_is_enough(bike, caplog):
 
 @pytest.mark.parametrize(("read", "said"), [("list(results)", 0), ("next(results)", 1), ("", 1)])
 def test_it_is_said_also_where_the_program_ends_but_not_after_the_last_result(read, said):
-    code = f"from redbike.consuming import Results\nresults = Results('call()', iter('ab'))\n{read}"
+    code = f"from redbike.facade.results import Results\nresults = Results('call()', iter('ab'))\n{read}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr.count("RuntimeWarning: call() was") == said

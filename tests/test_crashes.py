@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from redbike.errors import Unreachable
-from redbike.state.records import Streak
-from redbike.words import Outcome
-from redbike.working.worker import Worker
+from redbike.store.enums import Outcome
+from redbike.store.records import Streak
+from redbike.worker.worker import Worker
 from tests.crashing import AFTER, BEFORE, LOST, TWICE, Crash
 from tests.operations import MANY, OPERATIONS, Operation, Scene, one_pass, set_meanwhile
 from tests.states import dump, list_problems
@@ -26,19 +26,19 @@ from tests.waiting import wait_until
 # Shorter than usual, so that little waiting is needed; PAGE and LOOK so that a few jobs are several pages. The server
 # is always the same one, so it need not be asked for its version a thousand times.
 SHORT = {
-    "redbike.redbike.check_server": lambda client, durable: [],
-    "redbike.working.heartbeat.INTERVAL": 0.2,
-    "redbike.running.loop.FIRST_PAUSE": 0.002,
-    "redbike.running.wakeup.BLOCK": 0.2,
-    "redbike.running.wakeup.SILENCE": 10,
-    "redbike.state.questions.PAGE": 4,
-    "redbike.state.timeline.PAGE": 4,
-    "redbike.state.timeline.MOST_DUE": 6,
-    "redbike.state.upkeep.PAGE": 4,
-    "redbike.running.dispatcher.PAGE": 4,
-    "redbike.running.skipping.PAGE": 2,
-    "redbike.running.dispatcher.STEP": 2,
-    "redbike.running.dispatcher.AHEAD": 1,
+    "redbike.facade.redbike.check_server": lambda client, durable: [],
+    "redbike.worker.heartbeat.INTERVAL": 0.2,
+    "redbike.loop.loop.FIRST_PAUSE": 0.002,
+    "redbike.loop.wakeup.BLOCK": 0.2,
+    "redbike.loop.wakeup.SILENCE": 10,
+    "redbike.store.questions.PAGE": 4,
+    "redbike.store.timeline.PAGE": 4,
+    "redbike.store.timeline.MOST_DUE": 6,
+    "redbike.store.upkeep.PAGE": 4,
+    "redbike.dispatcher.dispatcher.PAGE": 4,
+    "redbike.loop.skipping.PAGE": 2,
+    "redbike.dispatcher.dispatcher.STEP": 2,
+    "redbike.dispatcher.dispatcher.AHEAD": 1,
 }
 TIME = re.compile(r"\d{9,}(?:\.\d+)?")
 # A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits.

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.keeping.fsck import fsck
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
+from redbike.store.inspection.fsck import fsck
 from tests.commandline import Shell
 from tests.waiting import wait_until
 

@@ -14,8 +14,8 @@ import pytest
 from redbike import Redbike, RoundRobin, cli
 from redbike.cli.entry import main
 from redbike.errors import ServerError
-from redbike.state.keys import FIXED, Keys
-from redbike.state.run import Placement
+from redbike.store.keys import FIXED, Keys
+from redbike.store.run import Placement
 from tests.state.test_keys import GOOD
 from tests.verbs import take_one
 from tests.waiting import SLOWNESS, wait_until

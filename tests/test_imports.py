@@ -1,4 +1,4 @@
-"""Imports go strictly downwards: the rooms of the house, and the modules in each of them, lowest first."""
+"""Imports go strictly downwards, from room to room of the package."""
 
 import ast
 import configparser
@@ -11,92 +11,18 @@ import redbike
 from tests.commandline import ROOT
 
 PACKAGE = Path(redbike.__file__).parent
-# A room may import from those in the lines above its own, and so may a module within its room.
-ROOMS = [
-    {"consuming", "durations", "errors", "texts", "words", "zone_names"},
-    {"limits", "ping_urls", "schedule", "serving", "processes"},
-    {"options"},
-    {"config", "conversion", "moving"},
-    {"state"},
-    {"running"},
-    {"working", "keeping"},
-    {"commands", "setter", "steering"},
-    {"syncing"},
-    {"why"},
-    {"checking", "watching"},
-    {"rehearsing"},
-    {"looking", "looping"},
-    {"redbike", "async_results"},
-    {"asynchronous"},
-    {"redbike.__init__"},
+# The rooms of the house by floors, lowest first. A module imports what is in its own room and on the floors below.
+FLOORS = [
+    {"errors", "text"},
+    {"config", "connection", "process", "schedule"},
+    {"importers", "store"},
+    {"loop"},
+    {"control", "dispatcher", "queries", "worker"},
+    {"commands", "facade"},
     {"testing", "web"},
     {"cli"},
-    {"redbike.__main__"},
 ]
-# Those before a ``<`` are below all that follow it.
-MODULES = {
-    "schedule": """
-        bits crontab zones < cron moments rrule < amendments < explain < kinds < forecast parser spread <
-        __init__
-    """,
-    "schedule.rrule": "__init__ rule < days evaluator writing < daily subdaily < recurrence",
-    "serving": """
-        __init__ binary cluster pools private_folder probe sentinels urls < embedded options refusals < check <
-        connection < line
-    """,
-    "processes": "__init__ forks leaving signals streams watchdog < child outlet < supervisor",
-    "conversion": "__init__ instants < crons rules < schedules",
-    "moving": """
-        __init__ crontab_fields local_system pauses seen vtimezones < calendar rows crontab_lines crontab_units <
-        crontab_names events < crontab holidays
-    """,
-    "state": """
-        __init__ history keys records rights run < entries texts < scripts tally < namespace < inspected log <
-        agreed gates jobs neighbours questions runs < journal pauses timeline upkeep < archiving coming counts depths
-        events overview ranks rewinds takers totals untold workers < paging < past_runs < store
-    """,
-    "running": """
-        __init__ archiving forgetting occurrences own_loops pings schedules timefile wakeup < loop policies < presence
-        cancelling requests resuming skipping < dispatcher
-    """,
-    "working": """
-        __init__ batch coroutines cron_policies function_schedules heartbeat run_log telling tracebacks
-        worker_class < ends limits loader naming queues runner <
-        functions handing_back leaving missing_commands source < batch_runner pool < worker
-    """,
-    "keeping": "__init__ ahead leftovers < listing < correction gates jobs tags < fsck < repair",
-    "commands": """
-        environment output process_group < file job_lock < missing reloading start summary < on_failure < worker <
-        __init__
-    """,
-    "steering": "__init__ operator patterns < cancelling gates matching pausing rerunning < facade",
-    "syncing": "__init__ changes < comparing < syncer < facade",
-    "why": "__init__ situation < now < past < reasons",
-    "watching": """
-        __init__ calendar counting durations failures glance metrics named place server unusual window < agenda
-        health incident < heat report
-    """,
-    "rehearsing": "__init__ outlook rehearsal < ending < courses < rehearser",
-    "checking": "__init__ findings < jobs server settings worker",
-    "testing": "clock server worker < simulated < fixture < __init__ plugin",
-    "web": """
-        background fragments keys previews rendering requests samples selection server snapshot < charts forms
-        gate live memory sampling steering strips < drafts orders stream < site < sent < pages < application <
-        __init__
-    """,
-    "web.pages": """
-        parameters < agenda failures find incident jobs log overview rehearsal runs setting < act job queues <
-        __init__
-    """,
-    "cli": """
-        arguments examples messages new_files progress shells tables usage < bike calendars diagnosis help
-        import_crontab rows < chart importing names screen set < load < agenda check completion keep list look
-        next run show steer tail top watch web < families < entry < __init__
-    """,
-}
-# They tell the version, which users find in the package.
-TELLING = "redbike.cli.entry", "redbike.running.presence", "redbike.watching.metrics"
-EXCEPTIONS = {(module, "redbike.__init__") for module in TELLING}
+ENTRANCES = {"__init__", "__main__"}  # to all of it
 # What is installed with the package, and what of it is imported: the data of time zones are only read, and the objects
 # of croniter and dateutil are taken where a program has imported these.
 REQUIRED = {
@@ -109,8 +35,8 @@ REQUIRED = {
 }
 # For each extra, what is imported of the packages that it installs, and the module, or the room, that needs it.
 EXTRAS = {
-    "ics": ({"icalendar"}, "redbike.moving.calendar"),
-    "metrics": ({"prometheus_client"}, "redbike.watching.metrics"),
+    "ics": ({"icalendar"}, "redbike.importers.calendar"),
+    "metrics": ({"prometheus_client"}, "redbike.queries.metrics"),
     "web": ({"h11", "jinja2", "markupsafe", "starlette", "uvicorn"}, "redbike.web"),
 }
 # What another package brings along, whose extra names that.
@@ -145,45 +71,48 @@ IMPORTS = {module: {*list_imports(module)} for module in TREES}
 FOREIGN = {module: {name.partition(".")[0] for name in names} - {"redbike"} for module, names in IMPORTS.items()}
 
 
-def place(module: str) -> list[int]:
-    """The ranks of the room, and of what is in it down to the module."""
-    _, *words = module.split(".")
-    first = words[0] if words[0] != "__init__" and words[0] != "__main__" else module
-    ranks = [rank(ROOMS, first, module)]
-    for depth in range(1, len(words)):
-        ranks.append(rank(list_levels(".".join(words[:depth])), words[depth], module))
-    return ranks
-
-
-def list_levels(room: str) -> list[set[str]]:
-    """The modules of a room, lowest first."""
-    return [{*level.split()} for level in MODULES[room].split("<")]
-
-
-def rank(lines: list[set[str]], name: str, module: str) -> int:
-    found = [number for number, line in enumerate(lines) if name in line]
-    assert len(found) == 1, f"{module} has no place"
+def get_floor(module: str) -> int:
+    room = module.split(".")[1]
+    if room in ENTRANCES:
+        return len(FLOORS)
+    found = [number for number, rooms in enumerate(FLOORS) if room in rooms]
+    assert len(found) == 1, f"{module} has no room"
     return found[0]
 
 
-def is_below(lower: str, upper: str) -> bool:
-    """Whether `upper` may import `lower`: what is in another room, or sub-room, must be in one below."""
-    mine, its = upper.split(".")[1:], lower.split(".")[1:]
-    shared = 0
-    while shared < min(len(mine), len(its)) - 1 and mine[shared] == its[shared]:
-        shared += 1
-    return place(lower)[shared] < place(upper)[shared]
+def name_in(room: str, module: str) -> str:
+    """The module, or the room within the room that it is in."""
+    return ".".join(module.split(".")[: room.count(".") + 2])
 
 
-def test_a_module_imports_only_from_below():
-    imports = {(module, name) for module, names in IMPORTS.items() for name in names if name.split(".")[0] == "redbike"}
-    assert {each for each in imports - EXCEPTIONS if not is_below(each[1], each[0])} == set()
-    assert all(place(module) for module in TREES)
+def list_rounds(room: str) -> list[str]:
+    """What is left of a room when whatever imports nothing of the rest has been taken away, again and again."""
+    left: dict[str, set[str]] = {}
+    for module, others in IMPORTS.items():
+        if module.startswith(f"{room}."):
+            mine = name_in(room, module)
+            inside = {name_in(room, other) for other in others if other.startswith(f"{room}.")}
+            left.setdefault(mine, set()).update(inside - {mine})
+    while done := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in done}
+    return sorted(left)
 
 
-def test_no_room_and_no_module_is_listed_that_is_not_there():
-    listed = {f"redbike.{room}.{name}" for room in MODULES for level in list_levels(room) for name in level}
-    assert {name for name in listed if name not in TREES and f"{name}.__init__" not in TREES} == set()
+def test_a_module_imports_only_from_its_room_and_from_floors_below():
+    ours = {(module, name) for module, names in IMPORTS.items() for name in names if name.split(".")[0] == "redbike"}
+    inside = {each for each in ours if each[0].split(".")[1] == each[1].split(".")[1]}
+    assert {each for each in ours - inside if get_floor(each[1]) >= get_floor(each[0])} == set()
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    rooms = {module.rpartition(".")[0] for module in TREES} - {"redbike"}
+    assert {room: found for room in rooms if (found := list_rounds(room))} == {}
+
+
+def test_the_listing_of_the_package_is_short():
+    entries = {path.stem for path in PACKAGE.iterdir() if path.suffix in (".py", "") and path.stem != "__pycache__"}
+    assert entries - ENTRANCES == {room for rooms in FLOORS for room in rooms}
+    assert len(entries - ENTRANCES) <= 18
 
 
 def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():

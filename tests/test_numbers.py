@@ -3,7 +3,7 @@
 import pytest
 
 from redbike import BadConfig, Limit, Redbike, RoundRobin
-from redbike.running.policies import place_asked_again, read_pause
+from redbike.loop.policies import place_asked_again, read_pause
 
 HUGE = 10**5000  # Python prints no integer of more than 4,300 digits, except in hexadecimal
 

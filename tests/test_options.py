@@ -10,9 +10,7 @@ import pytest
 from redbike import BadConfig, Redbike, RoundRobin
 from redbike.cli.entry import __doc__ as text
 from redbike.cli.usage import GENERAL, Usage
-from redbike.config import Settings, override
-from redbike.keeping.fsck import fsck
-from redbike.options import (
+from redbike.config.options import (
     ALL_COLUMNS,
     COLUMNS,
     MAX_DATA,
@@ -26,9 +24,11 @@ from redbike.options import (
     parse_options,
     read_changes,
 )
-from redbike.schedule.spread import compute_share
-from redbike.state.jobs import JobToSet
-from redbike.state.store import Store
+from redbike.config.settings import Settings, override
+from redbike.schedule.jitter import compute_share
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.store import Store
 from tests.cli.refused import check_refused
 from tests.commandline import ROOT
 from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.keeping.fsck import fsck
-from redbike.serving.embedded import EmbeddedServer
-from redbike.state.jobs import JobToSet
-from redbike.working.run_log import MOST
+from redbike.connection.embedded import EmbeddedServer
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.worker.run_log import MOST
 from tests.commandline import Shell
 from tests.waiting import wait_until
 

@@ -15,11 +15,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.config import load
+from redbike.config.settings import load
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
 from redbike.schedule.parser import parse
-from redbike.serving.connection import connect
-from redbike.serving.embedded import EmbeddedServer
-from redbike.texts import name_host
+from redbike.text.printable import name_host
 from tests.commandline import ROOT
 from tests.pages import find_block, is_like, run_line, show, write
 from tests.servers import free_ports

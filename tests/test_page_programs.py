@@ -11,9 +11,9 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.commands import Commands
-from redbike.running.policies import place_done
-from redbike.words import Outcome
-from redbike.working.run_log import describe
+from redbike.loop.policies import place_done
+from redbike.store.enums import Outcome
+from redbike.worker.run_log import describe
 from tests.pages import find_block, is_like, list_blocks, run_line, start_line, write
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until

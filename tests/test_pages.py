@@ -15,10 +15,10 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.commands import Commands
-from redbike.config import load
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
-from redbike.words import Outcome
+from redbike.config.settings import load
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
 from tests.commandline import Shell
 from tests.pages import (
     DIFFERS,
@@ -40,7 +40,7 @@ from tests.waiting import wait_until
 # Diagrams, trees and formulas, by how they begin.
 NO_CODE = {
     ("README", "             set "),
-    ("architecture", "cli/ "),
+    ("architecture", "cli/  "),
     ("architecture", "             set "),
     ("scale", "jobs at once ="),
 }

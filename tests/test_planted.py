@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import redbike
-from redbike.state.texts import PARTS
+from redbike.store.lua_loader import PARTS
 from tests.planted.__main__ import replaced
 from tests.planted.bugs import BUGS
 
@@ -29,7 +29,7 @@ def test_a_bug_can_be_planted_and_is_no_mere_error_of_syntax(bug, client):
 
 def as_sent(file: str, planted: str) -> str:
     """The text of a script with all parts in front of it; for a part, that of a script behind it."""
-    lua = PACKAGE / "state" / "lua"
+    lua = PACKAGE / "store" / "lua"
     texts = {part: (lua / f"{part}.lua").read_text() for part in (*PARTS, "set")}
     verb = Path(file).stem
     shebang, _, body = (texts | {verb: planted})[verb if verb not in PARTS else "set"].partition("\n")
@@ -48,5 +48,5 @@ def test_there_are_enough_of_them_and_none_twice():
 
 
 def test_a_bug_whose_place_is_gone_is_reported():
-    with pytest.raises(ValueError, match=r"stands 0 times in web/gate\.py, not once"):
-        replaced("", next(bug for bug in BUGS if bug.file == "web/gate.py"))
+    with pytest.raises(ValueError, match=r"stands 0 times in web/login\.py, not once"):
+        replaced("", next(bug for bug in BUGS if bug.file == "web/login.py"))

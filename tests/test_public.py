@@ -10,7 +10,7 @@ import pytest
 
 import redbike
 from redbike import AsyncRedbike, BadConfig, Redbike, RoundRobin
-from redbike.config import CHOICES, Settings
+from redbike.config.settings import CHOICES, Settings
 
 
 @pytest.fixture
@@ -205,5 +205,5 @@ def test_async_redbike_has_every_method_with_the_same_arguments():
         assert [*mine.parameters.values()] == [*its.parameters.values()], name
         is_direct = name in ("__init__", "from_config", "from_settings", "stop")
         if not is_direct and "Iterator" not in str(its.return_annotation):
-            is_read = its.return_annotation.__module__ == "redbike.consuming" if its.return_annotation else False
+            is_read = its.return_annotation.__module__ == "redbike.facade.results" if its.return_annotation else False
             assert is_read or inspect.iscoroutinefunction(getattr(AsyncRedbike, name)), name

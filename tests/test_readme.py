@@ -14,7 +14,7 @@ import pytest
 
 from redbike import Jobs
 from redbike.schedule.parser import parse
-from redbike.working.functions import _OF_WORKERS
+from redbike.worker.functions import _OF_WORKERS
 from tests.commandline import ROOT, Shell
 from tests.pages import PAGES, find_block, list_blocks
 from tests.waiting import wait_until

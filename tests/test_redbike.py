@@ -7,8 +7,8 @@ import time
 import pytest
 
 from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, StopWork, current_run
-from redbike.keeping.fsck import fsck
-from redbike.running.timefile import Timefile
+from redbike.loop.timefile import Timefile
+from redbike.store.inspection.fsck import fsck
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
 

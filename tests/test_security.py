@@ -13,21 +13,21 @@ import pytest
 from redis.exceptions import NoPermissionError
 
 from redbike import Limit, Redbike, RoundRobin, StopWork, UnsetJob
-from redbike.checking.server import ServerCheck
-from redbike.config import Settings
+from redbike.config.settings import Settings
+from redbike.connection.check import check_server
+from redbike.control.queues import Gatekeeper
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import ServerError
-from redbike.running.dispatcher import Dispatcher
-from redbike.running.loop import Loop
-from redbike.serving.check import check_server
-from redbike.state import rights
-from redbike.state.overview import Wanted
-from redbike.state.paging import Place, Search
-from redbike.state.past_runs import RunSearch
-from redbike.state.run import LEASE, Placement
-from redbike.steering.gates import Gatekeeper
-from redbike.watching.glance import read_view
-from redbike.watching.metrics import Figures
-from redbike.working.limits import apply_limits
+from redbike.loop.limits import apply_limits
+from redbike.loop.loop import Loop
+from redbike.queries.check.server import ServerCheck
+from redbike.queries.glance import read_view
+from redbike.queries.metrics import Figures
+from redbike.store import rights
+from redbike.store.overview import Wanted
+from redbike.store.paging import Place, Search
+from redbike.store.past_runs import RunSearch
+from redbike.store.run import LEASE, Placement
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
 from tests.states import end
@@ -441,7 +441,7 @@ def test_each_role_can_do_its_duties(bikes, role):
 @pytest.mark.acceptance
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_needs_all_rights_that_it_is_given(bikes, users, role, monkeypatch):
-    monkeypatch.setattr("redbike.state.agreed.REREAD", 0.0)
+    monkeypatch.setattr("redbike.store.agreed.REREAD", 0.0)
 
     def fulfilled():
         users.flushdb()

@@ -21,27 +21,24 @@ from redbike import (
     Limits,
     Outcome,
     Redbike,
-    config,
-    limits,
-    options,
-    ping_urls,
 )
 from redbike.cli.entry import __doc__ as text
 from redbike.cli.usage import Usage
-from redbike.config import Settings
-from redbike.moving import calendar
-from redbike.options import OPTIONS
-from redbike.running import policies
+from redbike.config import limits, options, ping_urls, settings
+from redbike.config.options import OPTIONS
+from redbike.config.settings import Settings
+from redbike.connection.check import OLDEST
+from redbike.control import operator
+from redbike.importers import calendar
+from redbike.loop import policies, worker_class
+from redbike.queries import forecast as agenda
 from redbike.schedule import moments
 from redbike.schedule.rrule import recurrence
-from redbike.serving.check import OLDEST
-from redbike.state import keys, run
-from redbike.state.keys import FIXED
-from redbike.steering import operator
-from redbike.watching import agenda
-from redbike.web import gate
+from redbike.store import keys, run
+from redbike.store.keys import FIXED
+from redbike.web import login as gate
 from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
-from redbike.working import heartbeat, worker_class
+from redbike.worker import heartbeat
 from tests.commandline import ROOT
 
 
@@ -161,8 +158,8 @@ LIMITS = {
     "``history``": OPTIONS["history"].most,
     "``ping-url``": ping_urls.MAX_LENGTH,
     "queue name": keys.MAX_QUEUE_NAME,
-    "prefix": config.MAX_PREFIX,
-    "``group`` of ``load``, ``sync``": config.MAX_GROUP,
+    "prefix": settings.MAX_PREFIX,
+    "``group`` of ``load``, ``sync``": settings.MAX_GROUP,
     "reason of a pause": operator.MAX_REASON,
     "concurrency": worker_class.MOST_AT_ONCE,
     "``limit --at-once``": limits.MOST_AT_ONCE,
@@ -170,7 +167,7 @@ LIMITS = {
     "error that is kept": policies.MAX_ERROR,
     "traceback that is kept": policies.MAX_TRACEBACK,
     "pause between two tries": policies.MAX_PAUSE,
-    "losses in a row": config.Settings().max_losses,
+    "losses in a row": Settings().max_losses,
     "lease of a worker": run.LEASE,
     "hours of ``agenda``": agenda.MOST_HOURS,
     "calendar for ``import ics``": calendar.MAX_SIZE,

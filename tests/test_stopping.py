@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from redbike import Again, AsyncRedbike, Redbike, RedbikeError, RoundRobin, Unreachable, current_run
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 from tests.commandline import ROOT
 from tests.running import loops
 from tests.running.loops import Acting, Gate

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 from tests import surroundings
 from tests.commandline import FORK_SERVER
 from tests.proc import is_gone

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from redbike import RoundRobin, StopWork, current_run
 from redbike.errors import NoSuchJob
-from redbike.state.jobs import Due, JobToSet
-from redbike.state.namespace import STEP
-from redbike.state.run import Look, Run
-from redbike.state.store import Store
-from redbike.state.timeline import DueJob, Survey
+from redbike.store.jobs import Due, JobToSet
+from redbike.store.namespace import STEP
+from redbike.store.run import Look, Run
+from redbike.store.store import Store
+from redbike.store.timeline import DueJob, Survey
 
 
 class Quiet(RoundRobin):

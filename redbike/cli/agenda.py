@@ -7,9 +7,9 @@ from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
 from redbike.cli.progress import open_progress
 from redbike.cli.rows import print_rows
-from redbike.config import Config
-from redbike.schedule.forecast import Clock
-from redbike.watching.agenda import MOST_HOURS, Quarter
+from redbike.config.settings import Config
+from redbike.queries.forecast import MOST_HOURS, Quarter
+from redbike.schedule.clock import Clock
 
 FIELDS = ("from", "queue", "runs")
 HOURS = 24  # that are looked at, if nothing else is asked for

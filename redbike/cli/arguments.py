@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from redbike.config import Config, check_zone
+from redbike.config.settings import Config, check_zone
 from redbike.errors import BadConfig
 from redbike.schedule.moments import parse_timestamp
 

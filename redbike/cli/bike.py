@@ -7,17 +7,17 @@ import time
 from typing import Any
 
 from redbike.cli.messages import complain
-from redbike.config import Config
+from redbike.config.settings import Config
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
+from redbike.control.operator import name_operator
 from redbike.errors import BadConfig, ServerError, Unreachable
-from redbike.processes import watchdog
-from redbike.redbike import Redbike
-from redbike.running.loop import FIRST_PAUSE, LONGEST_PAUSE
-from redbike.serving.connection import connect
-from redbike.serving.embedded import EmbeddedServer
-from redbike.steering.operator import name_operator
-from redbike.working.loader import load_placer
-from redbike.working.naming import NoWorker
-from redbike.working.worker_class import RoundRobin
+from redbike.facade.redbike import Redbike
+from redbike.loop.loop import FIRST_PAUSE, LONGEST_PAUSE
+from redbike.loop.naming import NoWorker
+from redbike.loop.worker_class import RoundRobin
+from redbike.process import watchdog
+from redbike.worker.loader import load_placer
 
 log = logging.getLogger("redbike")
 

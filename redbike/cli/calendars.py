@@ -10,15 +10,15 @@ from typing import IO, TYPE_CHECKING
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.messages import BAD, DONE, complain
-from redbike.config import Config, check_zone
+from redbike.config.settings import Config, check_zone
 from redbike.errors import BadConfig, BadSchedule, RedbikeError
-from redbike.processes.streams import FULL
+from redbike.process.streams import FULL
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 
 if TYPE_CHECKING:
-    from redbike.moving.calendar import Calendar
-    from redbike.moving.events import Importer
+    from redbike.importers.calendar import Calendar
+    from redbike.importers.events import Importer
 
 QUEUE = "calendar"  # the end of the job ids, if the command line does not name it
 _MAX_QUEUE = 200  # bytes of UTF-8; a job id may have 512
@@ -27,8 +27,8 @@ _MAX_QUEUE = 200  # bytes of UTF-8; a job id may have 512
 def import_ics(arguments: Arguments, config: Config) -> int:
     """Write a row JOBID,SCHEDULE for each event of a calendar; name what cannot be imported."""
     _require_icalendar("import ics")
-    from redbike.moving.calendar import read_calendar
-    from redbike.moving.events import Importer
+    from redbike.importers.calendar import read_calendar
+    from redbike.importers.events import Importer
 
     now, queue = time.time(), QUEUE if arguments["--queue"] is None else _check_queue(arguments["--queue"])
     zone = None if arguments["--tz"] is None else check_zone(arguments["--tz"])
@@ -47,7 +47,7 @@ def find_holidays(path: str | None, now: float) -> list[int]:
     if path is None:
         return []
     _require_icalendar("--except")
-    from redbike.moving.holidays import read_holidays
+    from redbike.importers.holidays import read_holidays
 
     with _open_calendar(path) as (file, name):
         return read_holidays(file, name, now)
@@ -128,7 +128,7 @@ def _open_calendar(path: str) -> Iterator[tuple[IO[bytes], str]]:
 def _require_icalendar(what: str) -> None:
     """Raise `RedbikeError` if the package is not installed that reads calendars."""
     try:
-        import redbike.moving.calendar  # noqa: F401
+        import redbike.importers.calendar  # noqa: F401
     except ModuleNotFoundError as error:
         raise RedbikeError(f"{what} needs a package ({error}): install Redbike with its extra 'ics'") from None
 

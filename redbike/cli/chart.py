@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from redbike.cli.tables import make_text
-from redbike.schedule.forecast import Clock, format_length
-from redbike.watching.agenda import Agenda, Quarter, Share
-from redbike.watching.counting import QUARTER
+from redbike.queries.counting import QUARTER
+from redbike.queries.forecast import Agenda, Quarter, Share
+from redbike.schedule.clock import Clock, format_length
 
 WIDE = 200  # columns where there is no terminal
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")  # of the queues with the most runs

@@ -5,21 +5,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from redbike.checking.findings import Finding, note
-from redbike.checking.jobs import JobsCheck
-from redbike.checking.server import ServerCheck
-from redbike.checking.settings import check_settings, check_shared
-from redbike.checking.worker import WorkerCheck
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import find_embedded_server
 from redbike.cli.messages import DONE, FAILED
 from redbike.cli.progress import Report, open_progress
-from redbike.config import Config, examine
+from redbike.config.settings import Config, examine
+from redbike.connection.client import aim_at, connect
+from redbike.connection.options import list_bad_arguments
 from redbike.errors import BadConfig, RedbikeError
-from redbike.serving.connection import aim_at, connect
-from redbike.serving.options import list_bad_arguments
-from redbike.working.loader import load_worker
-from redbike.working.naming import NoWorker, open_store
+from redbike.loop.naming import NoWorker, open_store
+from redbike.queries.check.findings import Finding, note
+from redbike.queries.check.jobs import JobsCheck
+from redbike.queries.check.server import ServerCheck
+from redbike.queries.check.settings import check_settings, check_shared
+from redbike.queries.check.worker import WorkerCheck
+from redbike.worker.loader import load_worker
 
 
 class _Check:

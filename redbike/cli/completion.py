@@ -16,10 +16,10 @@ from typing import NamedTuple
 from redbike.cli.rows import FORMATS
 from redbike.cli.shells import SCRIPTS
 from redbike.cli.usage import GENERAL, Option, Usage, list_choices, list_words
-from redbike.config import load
+from redbike.config.options import OPTIONS
+from redbike.config.settings import load
 from redbike.errors import RedbikeError
-from redbike.options import OPTIONS
-from redbike.words import Event
+from redbike.store.enums import Event
 
 PATIENCE = 1.0  # seconds for all that is asked of a server
 MOST = 200  # ids or names that are offered

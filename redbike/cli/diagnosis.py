@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from redbike.cli.usage import Usage, UsageError, list_choices, list_words
-from redbike.serving.urls import redact
-from redbike.working.loader import quote_spec
+from redbike.connection.urls import redact
+from redbike.worker.loader import quote_spec
 
 QUOTES_HINT = "; a schedule with blanks in it needs quotes"
 RENAMED = {"requeue": "run"}  # commands of older versions

@@ -190,15 +190,15 @@ from typing import Any
 
 from docopt import DocoptExit, docopt
 
-from redbike import __version__
 from redbike.cli.families import import_command
 from redbike.cli.messages import BAD, DONE, FAILED, INTERRUPTED, complain, log_to
 from redbike.cli.usage import Usage, UsageError
-from redbike.config import Config, Settings, load
+from redbike.config.settings import Config, Settings, load
 from redbike.errors import RedbikeError
-from redbike.processes import streams
-from redbike.processes.child import NAME, SUPERVISED
-from redbike.processes.signals import die_as_process_1, reap_children
+from redbike.process import streams
+from redbike.process.child import NAME, SUPERVISED
+from redbike.process.signals import die_as_process_1, reap_children
+from redbike.text.version import __version__
 
 # They read the config themselves, as they have to do something else if it is bad.
 READ_THE_CONFIG = ("check",)

@@ -12,13 +12,13 @@ from typing import IO
 from redbike.cli.arguments import Arguments
 from redbike.cli.messages import BAD, DONE, complain
 from redbike.cli.new_files import write_files
-from redbike.config import Config
+from redbike.config.settings import Config
 from redbike.errors import BadConfig, RedbikeError
-from redbike.moving.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
-from redbike.moving.crontab_lines import Entry
-from redbike.moving.crontab_names import GUARDS
-from redbike.moving.local_system import find_local_time, read_variables
-from redbike.texts import escape, name_host
+from redbike.importers.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
+from redbike.importers.crontab_lines import Entry
+from redbike.importers.crontab_names import GUARDS
+from redbike.importers.local_system import find_local_time, read_variables
+from redbike.text.printable import escape, name_host
 
 MAX_SIZE = 32 << 20  # bytes
 OTHERS = re.compile(r"[^A-Za-z0-9_.-]")  # characters of a host that no queue has here

@@ -9,10 +9,10 @@ from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
 from redbike.cli.progress import open_progress
 from redbike.cli.rows import choose_format, print_rows
-from redbike.config import Config
-from redbike.redbike import Redbike
-from redbike.schedule.forecast import Clock
-from redbike.state.workers import CommandLines
+from redbike.config.settings import Config
+from redbike.facade.redbike import Redbike
+from redbike.schedule.clock import Clock
+from redbike.store.workers import CommandLines
 
 RUNS = 100  # that are printed, if nothing else is asked for
 MOST = 1_000_000  # rows that may be asked for

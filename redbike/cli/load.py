@@ -12,16 +12,16 @@ from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain
 from redbike.cli.progress import open_progress
 from redbike.cli.rows import choose_format, print_rows
-from redbike.config import Config
+from redbike.config.options import COLUMNS
+from redbike.config.settings import Config
+from redbike.control.sync.changes import Change, describe_counts
 from redbike.errors import BadConfig, RedbikeError
-from redbike.options import COLUMNS
-from redbike.processes import streams
-from redbike.redbike import Redbike
-from redbike.syncing.changes import Change, describe_counts
-from redbike.texts import name_number
-from redbike.words import Difference
-from redbike.working.functions import Jobs
-from redbike.working.loader import quote_spec
+from redbike.facade.redbike import Redbike
+from redbike.process import streams
+from redbike.store.enums import Difference
+from redbike.text.printable import name_number
+from redbike.worker.functions import Jobs
+from redbike.worker.loader import quote_spec
 
 SHOWN = 50  # changes of a kind on a terminal
 NOTES = "notes"  # lines that say why no job was removed

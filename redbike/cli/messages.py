@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from redbike.texts import escape, format_traceback
+from redbike.text.printable import escape, format_traceback
 
 DONE, FAILED, BAD, INTERRUPTED = 0, 1, 2, 130
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from redbike.cli.bike import find_embedded_server
-from redbike.config import Config
-from redbike.serving.connection import aim_at, connect
-from redbike.state.keys import escape_pattern
-from redbike.state.store import Store
+from redbike.config.settings import Config
+from redbike.connection.client import aim_at, connect
+from redbike.store.keys import escape_pattern
+from redbike.store.store import Store
 
 
 def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:

@@ -6,12 +6,11 @@ from typing import Any
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
-from redbike.config import Config, check_zone
+from redbike.config.settings import Config, check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
-from redbike.schedule.forecast import Clock, list_runs
+from redbike.schedule.clock import Clock, list_runs
+from redbike.schedule.jitter import spread
 from redbike.schedule.parser import parse, parse_stored
-from redbike.schedule.spread import spread
-from redbike.watching.place import describe_job
 
 
 def print_next(arguments: Arguments, config: Config) -> int:
@@ -28,6 +27,9 @@ def print_next(arguments: Arguments, config: Config) -> int:
     except BadSchedule as error:
         if days:
             raise
+        # Imported here, as a schedule alone needs nothing of what is stored.
+        from redbike.queries.place import describe_job
+
         job = _find_job(text, config, error)
         stored, (state, goes_on) = job["next_run"], describe_job(job, Clock(now, config.settings.timezone))
         if not goes_on:

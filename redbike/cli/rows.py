@@ -9,8 +9,8 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments
 from redbike.errors import BadConfig
-from redbike.processes.streams import buffer_output
-from redbike.texts import escape
+from redbike.process.streams import buffer_output
+from redbike.text.printable import escape
 
 FORMATS = ("csv", "json")
 AS_IT_IS = ("jobid", "queue", "schedule")  # fields that other commands read back

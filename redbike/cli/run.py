@@ -8,14 +8,14 @@ from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import find_embedded_server, open_when_up, start_server
 from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE
-from redbike.config import Config
+from redbike.config.ping_urls import check_dispatcher_url
+from redbike.config.settings import Config
 from redbike.errors import BadConfig, RedbikeError
-from redbike.ping_urls import check_dispatcher_url
-from redbike.processes import leaving, streams, supervisor, watchdog
-from redbike.processes.child import SUPERVISED, watch_parent
-from redbike.redbike import Redbike
-from redbike.working.loader import check_spec, find_instance, load_worker
-from redbike.working.naming import NoWorker
+from redbike.facade.redbike import Redbike
+from redbike.loop.naming import NoWorker
+from redbike.process import leaving, streams, supervisor, watchdog
+from redbike.process.child import SUPERVISED, watch_parent
+from redbike.worker.loader import check_spec, find_instance, load_worker
 
 DISPATCHER = "dispatch"  # the name of the child of `up` that is one
 PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret

@@ -18,11 +18,11 @@ from redbike.cli.tables import (
     make_text,
     sort_queues,
 )
-from redbike.schedule.forecast import NOTHING, Clock
-from redbike.state.overview import Job
-from redbike.texts import name_number
-from redbike.watching.glance import View
-from redbike.watching.health import MAX_LAG, judge
+from redbike.queries.glance import View
+from redbike.queries.health import MAX_LAG, judge
+from redbike.schedule.clock import NOTHING, Clock
+from redbike.store.overview import Job
+from redbike.text.printable import name_number
 
 KEYS = "q ends it"
 

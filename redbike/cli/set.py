@@ -7,11 +7,11 @@ from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
-from redbike.config import Config, check_zone
+from redbike.config.options import DATA, OPTIONS, JobOptions, parse_data
+from redbike.config.settings import Config, check_zone
 from redbike.errors import BadConfig, NoSuchJob
-from redbike.options import DATA, OPTIONS, JobOptions, parse_data
 from redbike.schedule.parser import parse
-from redbike.texts import quote
+from redbike.text.printable import quote
 
 
 def set_job(arguments: Arguments, config: Config) -> int:

@@ -12,17 +12,17 @@ from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
 from redbike.cli.rows import find_format
 from redbike.commands.worker import NO_TIMEOUT
-from redbike.config import Config
+from redbike.config.settings import Config
 from redbike.errors import BadSchedule, NoSuchJob
-from redbike.redbike import Redbike
-from redbike.schedule.forecast import Clock, list_runs
+from redbike.facade.redbike import Redbike
+from redbike.queries.place import describe_job
+from redbike.schedule.clock import Clock, list_runs
+from redbike.schedule.jitter import spread
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
-from redbike.schedule.spread import spread
-from redbike.state.overview import Wanted
-from redbike.state.workers import CommandLines
-from redbike.texts import escape, escape_lines
-from redbike.watching.place import describe_job
+from redbike.store.overview import Wanted
+from redbike.store.workers import CommandLines
+from redbike.text.printable import escape, escape_lines
 
 COMING, SHOWN = 5, 10  # runs that are shown, those to come and those that have ended
 LONG = 2000  # characters of data that are shown

@@ -7,17 +7,17 @@ from typing import Any
 from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, complain
-from redbike.config import Config
+from redbike.config.options import fold
+from redbike.config.settings import Config
+from redbike.control.operator import check_reason, check_until
+from redbike.control.queues import Limits
+from redbike.control.rerunning import find_failed, find_tries
 from redbike.errors import BadConfig, NoSuchJob
-from redbike.options import fold
-from redbike.redbike import Redbike
-from redbike.schedule.forecast import Clock
-from redbike.steering.gates import Limits
-from redbike.steering.operator import check_reason, check_until
-from redbike.steering.patterns import Steered, check_pattern, expand, is_pattern
-from redbike.steering.rerunning import find_failed, find_tries
-from redbike.texts import name_number
-from redbike.words import Event
+from redbike.facade.redbike import Redbike
+from redbike.schedule.clock import Clock
+from redbike.store.enums import Event
+from redbike.store.patterns import Steered, check_pattern, expand, is_pattern
+from redbike.text.printable import name_number
 
 NO_LIMIT = "none"  # takes a limit back
 NOT_PAUSED = "it was not paused"

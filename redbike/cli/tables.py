@@ -13,15 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from redbike.schedule.forecast import NOTHING, Clock, format_took
-from redbike.state.depths import Queue
-from redbike.state.history import PastRun
-from redbike.state.log import LogEntry, localize
-from redbike.state.overview import Job
-from redbike.state.workers import CommandLines, Process
-from redbike.syncing.changes import Change
-from redbike.texts import escape
-from redbike.words import Difference, Event, Outcome
+from redbike.control.sync.changes import Change
+from redbike.schedule.clock import NOTHING, Clock, format_took
+from redbike.store.depths import Queue
+from redbike.store.enums import Difference, Event, Outcome
+from redbike.store.history import PastRun
+from redbike.store.log import LogEntry, localize
+from redbike.store.overview import Job
+from redbike.store.workers import CommandLines, Process
+from redbike.text.printable import escape
 
 ROWS = 100  # of jobs on a terminal, if nothing else is asked for
 WIDE = 200  # columns of a table that goes to a pipe or a file

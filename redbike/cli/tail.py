@@ -13,16 +13,16 @@ from redbike.cli.arguments import Arguments, Command, parse_count
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, complain
 from redbike.cli.rows import choose_format, format_row
-from redbike.config import Config
+from redbike.config.settings import Config
 from redbike.errors import Unreachable
-from redbike.processes.signals import leave_to_others
-from redbike.redbike import Redbike
-from redbike.schedule.forecast import Clock, format_took
-from redbike.state.history import PastRun
-from redbike.state.log import LogEntry, localize
-from redbike.steering.matching import compile_patterns
-from redbike.steering.patterns import check_pattern
-from redbike.texts import escape
+from redbike.facade.redbike import Redbike
+from redbike.process.signals import leave_to_others
+from redbike.schedule.clock import Clock, format_took
+from redbike.store.history import PastRun
+from redbike.store.log import LogEntry, localize
+from redbike.store.matching import compile_patterns
+from redbike.store.patterns import check_pattern
+from redbike.text.printable import escape
 
 RATE = 1000  # events a second that are printed, unless `--limit` says otherwise: nobody reads more
 MOST = 10_000  # events that wait to be printed; further ones are dropped

@@ -15,14 +15,14 @@ from typing import Any
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
-from redbike.config import Config
+from redbike.config.settings import Config
+from redbike.connection.check import describe_address
 from redbike.errors import BadConfig, RedbikeError
-from redbike.processes.signals import SignalHandlers, leave_to_others
-from redbike.redbike import Redbike
-from redbike.schedule.forecast import Clock
-from redbike.serving.check import describe_address
-from redbike.watching.glance import View, read_view
-from redbike.watching.health import MAX_LAG
+from redbike.facade.redbike import Redbike
+from redbike.process.signals import SignalHandlers, leave_to_others
+from redbike.queries.glance import View, read_view
+from redbike.queries.health import MAX_LAG
+from redbike.schedule.clock import Clock
 
 INTERVAL = 2.0  # seconds
 ROWS = 60  # of a table, at most

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, FAILED, complain
-from redbike.config import Config
-from redbike.durations import measure_duration
+from redbike.config.settings import Config
 from redbike.errors import BadConfig, RedbikeError, ServerError
-from redbike.processes.signals import SignalHandlers, StopFlag, leave_to_others
-from redbike.watching.health import MAX_LAG, MOST_LAG, Health
-from redbike.watching.server import Page, Server, parse_address
+from redbike.process.signals import SignalHandlers, StopFlag, leave_to_others
+from redbike.queries.health import MAX_LAG, MOST_LAG, Health
+from redbike.queries.metrics_server import Page, Server, parse_address
+from redbike.text.durations import measure_duration
 
 PATIENCE = 1.5  # seconds for all that is asked about health, so that the command takes two
 NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
@@ -62,7 +62,7 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
     listen = arguments["--listen"]
     address = None if listen is None else parse_address(listen)
     try:
-        from redbike.watching.metrics import KIND, Figures
+        from redbike.queries.metrics import KIND, Figures
     except ModuleNotFoundError as error:
         raise RedbikeError(f"metrics needs a package ({error}): install Redbike with its extra 'metrics'") from None
     figures = Figures(lambda: open_to_look(config).store, config.settings.prefix)

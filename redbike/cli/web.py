@@ -6,13 +6,13 @@ from collections.abc import Callable
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import check_embedded_server, find_embedded_server, load_to_look, load_to_steer
 from redbike.cli.messages import DONE, complain
-from redbike.config import Config
+from redbike.config.settings import Config
+from redbike.connection.client import connect
+from redbike.control.operator import name_operator
 from redbike.errors import BadConfig, RedbikeError
-from redbike.processes.signals import SignalHandlers, StopFlag
-from redbike.redbike import Redbike
-from redbike.serving.connection import connect
-from redbike.steering.operator import name_operator
-from redbike.watching.server import parse_address
+from redbike.facade.redbike import Redbike
+from redbike.process.signals import SignalHandlers, StopFlag
+from redbike.queries.metrics_server import parse_address
 
 LISTEN = "127.0.0.1:8080"
 TOKEN = "REDBIKE_WEB_TOKEN"

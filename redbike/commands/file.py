@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from redbike.commands.environment import CRON, WORKER, make_small_environment
-from redbike.config import CHOICES
+from redbike.config.options import read_choice
+from redbike.config.settings import CHOICES
 from redbike.errors import BadConfig
-from redbike.options import read_choice
 
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
 MAX_SECONDS = 1e8

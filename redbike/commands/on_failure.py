@@ -10,8 +10,8 @@ from redbike.commands.file import Command
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup
 from redbike.commands.start import make_environment, open_input
-from redbike.state.run import Run
-from redbike.words import Outcome
+from redbike.store.enums import Outcome
+from redbike.store.run import Run
 
 log = logging.getLogger("redbike.commands")
 

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import IO
 
-from redbike.texts import escape
+from redbike.text.printable import escape
 
 log = logging.getLogger("redbike.commands")
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 
 from redbike.commands.file import Command
-from redbike.state.run import Run, format_due
+from redbike.store.run import Run, format_due
 
 SECRETS = (b"REDBIKE_URL", b"REDIS_URL", b"REDBIKE_DISPATCHER_PING_URL", b"REDBIKE_WEB_TOKEN")
 

@@ -17,19 +17,19 @@ from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.reloading import CommandFile
 from redbike.commands.start import make_environment, open_input
 from redbike.commands.summary import summarize_all
-from redbike.config import Settings, override
+from redbike.config.options import parse_options
+from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, CommandFailed, Overrun
-from redbike.options import parse_options
-from redbike.processes.signals import reap_children
+from redbike.loop.worker_class import Checkable, RoundRobin
+from redbike.process.signals import reap_children
 from redbike.schedule.parser import parse_stored
-from redbike.state.run import Run
-from redbike.texts import escape_lines
-from redbike.words import Outcome
-from redbike.working.cron_policies import go_on_as_cron
-from redbike.working.missing_commands import get_command_name
-from redbike.working.runner import current_run
-from redbike.working.telling import End
-from redbike.working.worker_class import Checkable, Needed, RoundRobin
+from redbike.store.enums import Outcome
+from redbike.store.run import Run
+from redbike.text.printable import escape_lines
+from redbike.worker.cron_policies import go_on_as_cron
+from redbike.worker.missing_commands import get_command_name
+from redbike.worker.notify import End
+from redbike.worker.runner import current_run
 
 log = logging.getLogger("redbike.commands")
 
@@ -180,10 +180,6 @@ class Commands(Checkable, RoundRobin):
     def has_command(self, jobid: str) -> bool:
         """Tell whether the file has a command for `jobid`. Raise `BadConfig` if the file is invalid."""
         return get_command_name(jobid) in self._commands
-
-    def find_needed(self) -> Needed:
-        """Return what tells whether the file has a command for a job."""
-        return Needed("command", self.has_command)
 
     def examine(self) -> list[BadConfig]:
         """Return all that is wrong with the file, of which the other methods raise the first."""

@@ -4,9 +4,9 @@ import math
 import re
 from datetime import datetime
 
-from redbike.durations import measure_duration
 from redbike.errors import BadSchedule
 from redbike.schedule.zones import load_zone_info
+from redbike.text.durations import measure_duration
 
 MAX_TEXT = 8192  # bytes of UTF-8 of a schedule
 END_OF_TIME = 253402300800.0  # the year 10000

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
-from redbike.texts import quote
+from redbike.text.printable import quote
 
 
 class Clock:

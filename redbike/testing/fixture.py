@@ -4,14 +4,14 @@ import secrets
 from datetime import datetime
 from typing import Unpack
 
-from redbike.config import Settings
+from redbike.config.settings import Settings
+from redbike.connection.client import aim_at
 from redbike.errors import BadConfig
-from redbike.serving.connection import aim_at
-from redbike.state.store import Store
+from redbike.loop.worker_class import RoundRobin, WorkerClass
+from redbike.store.store import Store
 from redbike.testing.clock import Clock, read_instant
 from redbike.testing.server import Served
 from redbike.testing.simulated import BikeSettings, SimulatedRedbike
-from redbike.working.worker_class import RoundRobin, WorkerClass
 
 PREFIX = "redbike-test-"  # what the prefix of each test begins with: no other keys are ever deleted
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from redbike.serving.check import check_server
-from redbike.serving.connection import connect
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.check import check_server
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
 
 if TYPE_CHECKING:
     import redis

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NoReturn, TypedDict
 
-from redbike.conversion.instants import InstantLike
+from redbike.control.setter import Setter
+from redbike.control.sync.syncer import Syncer
 from redbike.errors import BadConfig, TooManyRuns
-from redbike.moving.rows import Source
-from redbike.redbike import Redbike
-from redbike.setter import Setter
-from redbike.state.run import Run
-from redbike.syncing.syncer import Syncer
+from redbike.facade.redbike import Redbike
+from redbike.importers.rows import Source
+from redbike.schedule.objects.instants import InstantLike
+from redbike.store.run import Run
 from redbike.testing.clock import Clock, name, read_instant
 from redbike.testing.worker import SimulatedWorker
-from redbike.texts import quote
+from redbike.text.printable import quote
 
 
 class BikeSettings(TypedDict, total=False):

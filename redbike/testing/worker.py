@@ -3,18 +3,18 @@
 import time
 from itertools import count
 
-from redbike.config import Settings
+from redbike.config.settings import Settings
 from redbike.errors import Again, Overrun
-from redbike.running.pings import Pings
-from redbike.state.run import Placement, Run
-from redbike.state.store import Store
-from redbike.words import Outcome
-from redbike.working.heartbeat import INTERVAL, Heartbeat
-from redbike.working.limits import apply_limits
-from redbike.working.queues import Queues
-from redbike.working.runner import Runner
-from redbike.working.worker import Worker
-from redbike.working.worker_class import WorkerClass
+from redbike.loop.limits import apply_limits
+from redbike.loop.pings import Pings
+from redbike.loop.queues import Queues
+from redbike.loop.worker_class import WorkerClass
+from redbike.store.enums import Outcome
+from redbike.store.run import Placement, Run
+from redbike.store.store import Store
+from redbike.worker.heartbeat import INTERVAL, Heartbeat
+from redbike.worker.runner import Runner
+from redbike.worker.worker import Worker
 
 
 class SimulatedWorker(Worker):

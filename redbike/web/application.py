@@ -14,12 +14,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Scope
 
 from redbike.errors import BadConfig, RedbikeError, ServerError
-from redbike.redbike import Redbike
-from redbike.schedule.forecast import Clock
+from redbike.facade.redbike import Redbike
+from redbike.schedule.clock import Clock
 from redbike.web.forms import TooLong, read_form
-from redbike.web.gate import MOST_BODY, Gate, is_asset, make_cookie, say
 from redbike.web.keys import Keys, Tries
 from redbike.web.live import Address, Live
+from redbike.web.login import MOST_BODY, Gate, is_asset, make_cookie, say
 from redbike.web.memory import Note
 from redbike.web.pages import (
     FORMS,

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from redbike.state.history import PastRun
-from redbike.texts import name_number
-from redbike.watching.durations import Durations
-from redbike.watching.heat import LEVELS, Strip
+from redbike.queries.heat import LEVELS, Strip
+from redbike.queries.run_durations import Durations
+from redbike.store.history import PastRun
+from redbike.text.printable import name_number
 from redbike.web.rendering import show_number, show_took
 from redbike.web.samples import HOUR, Point
 

@@ -8,11 +8,11 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from redbike.config import Settings
+from redbike.config.options import DATA, OPTIONS, format_data, list_texts, parse_data, read_option
+from redbike.config.settings import Settings
 from redbike.errors import BadConfig, BadJobId, BadQueueName
-from redbike.options import DATA, OPTIONS, format_data, list_texts, parse_data, read_option
-from redbike.state.keys import check_jobid
-from redbike.state.store import Store
+from redbike.store.keys import check_jobid
+from redbike.store.store import Store
 from redbike.web.forms import Form
 from redbike.web.keys import Keys
 from redbike.web.previews import Preview, make_preview

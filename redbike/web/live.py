@@ -91,7 +91,7 @@ class Viewer:
 class Live:
     """All who look, and what they look at.
 
-    `render` returns the page at an address, `listen` yields events, see `redbike.state.events.Events.listen`, and
+    `render` returns the page at an address, `listen` yields events, see `redbike.store.events.Events.listen`, and
     `tell_time` is the time of this process in words.
     """
 

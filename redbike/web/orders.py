@@ -3,17 +3,17 @@
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from redbike.config.limits import check_at_once, parse_rate
+from redbike.config.options import fold
+from redbike.control.operator import check_reason, check_until
+from redbike.control.queues import Limits
 from redbike.errors import BadConfig, BadSchedule
-from redbike.limits import check_at_once, parse_rate
-from redbike.options import fold
-from redbike.schedule.forecast import Clock
+from redbike.schedule.clock import Clock
 from redbike.schedule.moments import parse_timestamp
-from redbike.steering.gates import Limits
-from redbike.steering.operator import check_reason, check_until
+from redbike.store.enums import Event
+from redbike.web.control import GOES_ON, TRIED
 from redbike.web.forms import Form, read_back
 from redbike.web.selection import ALL, Selection
-from redbike.web.steering import GOES_ON, TRIED
-from redbike.words import Event
 
 NO_LIMIT = "none"  # takes a limit back
 FIELDS = ("until", "reason", "at_once", "rate")

@@ -3,13 +3,13 @@
 import time
 from dataclasses import dataclass, field
 
-from redbike.config import check_zone
+from redbike.config.options import read_option
+from redbike.config.settings import check_zone
 from redbike.errors import BadConfig, BadSchedule
-from redbike.options import read_option
-from redbike.schedule.forecast import Clock
+from redbike.schedule.clock import Clock
+from redbike.schedule.jitter import spread
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
-from redbike.schedule.spread import spread
 
 SHOWN = 5  # instants
 

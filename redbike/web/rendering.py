@@ -11,10 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from redbike.errors import BadJobId
-from redbike.schedule.forecast import Clock, format_length, format_took
+from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
-from redbike.state.keys import check_known_jobid
-from redbike.texts import escape as make_visible
+from redbike.store.keys import check_known_jobid
+from redbike.text.printable import escape as make_visible
 
 NOTHING = "–"
 LONG = 300  # characters of a text in a table

@@ -15,12 +15,12 @@ from urllib.parse import urlencode
 from starlette.datastructures import ImmutableMultiDict
 
 from redbike.errors import BadConfig, NoSuchJob
-from redbike.redbike import Redbike
-from redbike.state.gates import Pause
-from redbike.state.keys import check_known_jobid
-from redbike.state.overview import Wanted
-from redbike.state.records import encode
-from redbike.steering.patterns import expand
+from redbike.facade.redbike import Redbike
+from redbike.store.keys import check_known_jobid
+from redbike.store.overview import Wanted
+from redbike.store.patterns import expand
+from redbike.store.queue_limits import Pause
+from redbike.store.records import encode
 
 ALL = "*"
 FLAGS = ("failed", "paused", "overdue", "never_ran")

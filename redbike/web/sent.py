@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from redbike.schedule.forecast import Clock
+from redbike.schedule.clock import Clock
+from redbike.web.control import Steerer, name_person
 from redbike.web.forms import Form, read_back
 from redbike.web.memory import Memory, Note
 from redbike.web.site import Site
-from redbike.web.steering import Steerer, name_person
 
 USED_UP = {
     "again": "This form was sent before: what it asks for was done once, not twice.",

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from redbike.errors import BadConfig, RedbikeError
-from redbike.processes.signals import StopFlag, leave_to_others
-from redbike.watching.server import Address, make_url
+from redbike.process.signals import StopFlag, leave_to_others
+from redbike.queries.metrics_server import Address, make_url
 
 log = logging.getLogger("redbike")
 

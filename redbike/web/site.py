@@ -10,14 +10,14 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from redbike.config import Settings
-from redbike.redbike import Redbike
-from redbike.schedule.forecast import Clock
-from redbike.state.gates import Gate
-from redbike.state.history import PastRun
-from redbike.state.past_runs import FailurePage
-from redbike.watching.glance import View, read_view
-from redbike.watching.health import MAX_LAG
+from redbike.config.settings import Settings
+from redbike.facade.redbike import Redbike
+from redbike.queries.glance import View, read_view
+from redbike.queries.health import MAX_LAG
+from redbike.schedule.clock import Clock
+from redbike.store.history import PastRun
+from redbike.store.past_runs import FailurePage
+from redbike.store.queue_limits import Gate
 from redbike.web.background import Background
 from redbike.web.forms import name_place
 from redbike.web.keys import Keys

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
-from redbike.rehearsing.rehearsal import Rehearsal, Side
-from redbike.watching.counting import MINUTE
-from redbike.watching.incident import Incident, Lane
+from redbike.queries.counting import MINUTE
+from redbike.queries.incident import Incident, Lane
+from redbike.queries.rehearsal.result import Rehearsal, Side
 
 LEFT, WIDTH, LANE = 90, 900, 34  # of the names, of the time, and of the height of a lane, in units of the picture
 PARTS = 180  # of the time, in which things are drawn together

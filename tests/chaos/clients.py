@@ -13,11 +13,11 @@ import sys
 import time
 from pathlib import Path
 
-from redbike.config import load
+from redbike.config.settings import load
+from redbike.connection.client import connect
 from redbike.errors import NoSuchJob, Unreachable
-from redbike.redbike import Redbike
-from redbike.serving.connection import connect
-from redbike.working.worker_class import RoundRobin
+from redbike.facade.redbike import Redbike
+from redbike.loop.worker_class import RoundRobin
 from tests.chaos import population
 from tests.chaos.journal import Journal
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from redbike.serving.connection import connect
+from redbike.connection.client import connect
 from tests.chaos.farm import ROOT
 from tests.chaos.journal import entries
 from tests.chaos.link import is_open

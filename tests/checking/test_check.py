@@ -7,12 +7,12 @@ import time
 import pytest
 
 from redbike import Finding, Redbike, RoundRobin
-from redbike.checking.findings import MOST_GROUPS
 from redbike.cli import main
 from redbike.cli.messages import BAD, DONE, FAILED
 from redbike.commands import Commands
-from redbike.state.keys import Keys
-from redbike.working import worker as working
+from redbike.queries.check.findings import MOST_GROUPS
+from redbike.store.keys import Keys
+from redbike.worker import worker as working
 from tests.servers import DATA, Node, free_ports
 from tests.terminal import run_on_terminal
 from tests.waiting import wait_until
@@ -295,7 +295,7 @@ def test_no_server_is_started_and_that_none_runs_is_a_remark(conf, tmp_path):
 
 def test_clocks_that_differ_are_a_remark(check, monkeypatch):
     clock = time.time
-    monkeypatch.setattr("redbike.checking.server.time.time", lambda: clock() + 60)
+    monkeypatch.setattr("redbike.queries.check.server.time.time", lambda: clock() + 60)
     [note] = notes(check)
     assert note.endswith("s ahead of that of the server, which counts")
 

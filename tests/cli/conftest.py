@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 from tests.commandline import Shell
 
 

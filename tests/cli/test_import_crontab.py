@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from redbike.texts import name_host
+from redbike.text.printable import name_host
 from tests.cli.refused import check_refused
 from tests.pages import find_programs, write
 from tests.waiting import wait_until

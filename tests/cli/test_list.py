@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from redbike import Redbike, RoundRobin
 from redbike.cli.list import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
-from redbike.working.worker import Worker
+from redbike.worker.worker import Worker
 from tests.commandline import Shell
 from tests.pages import write
 from tests.terminal import plain, run_on_terminal

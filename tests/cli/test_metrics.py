@@ -11,7 +11,7 @@ import pytest
 
 from redbike.cli.watch import PATIENCE
 from redbike.errors import BadConfig
-from redbike.watching.server import MOST_AT_ONCE, Address, parse_address
+from redbike.queries.metrics_server import MOST_AT_ONCE, Address, parse_address
 from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.waiting import wait_until

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork
-from redbike.schedule.forecast import Clock
-from redbike.schedule.spread import compute_share
-from redbike.watching.place import describe_job
+from redbike.queries.place import describe_job
+from redbike.schedule.clock import Clock
+from redbike.schedule.jitter import compute_share
 from tests.verbs import set_job
 from tests.waiting import wait_until
 

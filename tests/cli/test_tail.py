@@ -14,7 +14,7 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.cli import tail
 from redbike.cli.tail import FIELDS, Line
-from redbike.words import Outcome
+from redbike.store.enums import Outcome
 from tests.commandline import memory_file, read
 from tests.terminal import run_on_terminal
 from tests.waiting import wait_until

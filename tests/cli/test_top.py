@@ -15,9 +15,9 @@ from rich.console import Console
 
 from redbike import Redbike, RoundRobin
 from redbike.cli.screen import draw
-from redbike.schedule.forecast import Clock
-from redbike.watching.glance import read_view
-from redbike.working.worker import Worker
+from redbike.queries.glance import read_view
+from redbike.schedule.clock import Clock
+from redbike.worker.worker import Worker
 from tests.commandline import Shell, memory_file, read
 from tests.terminal import COLOUR
 from tests.waiting import wait_until
@@ -48,7 +48,10 @@ class Screen:
         fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def read(self):
-        while select.select([self.terminal], [], [], 0)[0]:
+        # Unlike select(), it takes the terminal whatever the number of its file is.
+        poll = select.poll()
+        poll.register(self.terminal, select.POLLIN)
+        while any(event & select.POLLIN for _, event in poll.poll(0)):
             self.shown += os.read(self.terminal, 65536).decode(errors="replace")
         return self.shown
 

@@ -8,10 +8,10 @@ import pytest
 
 import redbike.commands.worker
 from redbike.commands import Commands
-from redbike.config import Settings
-from redbike.state.run import Run
-from redbike.state.store import Store
-from redbike.working.worker import Worker
+from redbike.config.settings import Settings
+from redbike.store.run import Run
+from redbike.store.store import Store
+from redbike.worker.worker import Worker
 from tests.verbs import set_job
 
 HOURLY = "EVERY:3600@0.0"

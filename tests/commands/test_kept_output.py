@@ -3,9 +3,9 @@
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.keeping.fsck import fsck
-from redbike.state.keys import Keys
-from redbike.state.store import Store
+from redbike.store.inspection.fsck import fsck
+from redbike.store.keys import Keys
+from redbike.store.store import Store
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ import contextlib
 import pytest
 
 from redbike.commands import Commands
-from redbike.config import Settings
-from redbike.redbike import Redbike
-from redbike.state.store import Store
-from redbike.working import missing_commands
-from redbike.working.worker import Worker
+from redbike.config.settings import Settings
+from redbike.facade.redbike import Redbike
+from redbike.store.store import Store
+from redbike.worker import missing_commands
+from redbike.worker.worker import Worker
 from tests.commands.conftest import HOURLY
 from tests.verbs import set_job
 from tests.waiting import wait_until

@@ -9,9 +9,9 @@ import pytest
 
 import redbike.commands.on_failure
 from redbike.commands.worker import Commands
-from redbike.redbike import Redbike
-from redbike.state.keys import TELLS
-from redbike.working.worker import Worker
+from redbike.facade.redbike import Redbike
+from redbike.store.keys import TELLS
+from redbike.worker.worker import Worker
 from tests.commands.conftest import HOURLY
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until

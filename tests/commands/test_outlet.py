@@ -3,7 +3,7 @@
 import os
 import threading
 
-from redbike.processes.outlet import Outlet
+from redbike.process.outlet import Outlet
 
 
 def test_an_outlet_may_be_closed_by_its_own_thread():

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from redbike.processes.outlet import LINE_LIMIT, Lines, Outlet
+from redbike.process.outlet import LINE_LIMIT, Lines, Outlet
 from tests.commandline import memory_file, read
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until

@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from redbike.config import Settings
-from redbike.running.policies import count_retries
-from redbike.state.run import Run
-from redbike.state.store import Store
-from redbike.working.worker import Worker
-from redbike.working.worker_class import RoundRobin
+from redbike.config.settings import Settings
+from redbike.loop.policies import count_retries
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.run import Run
+from redbike.store.store import Store
+from redbike.worker.worker import Worker
 from tests.commands.conftest import HOURLY
 from tests.verbs import set_job
 

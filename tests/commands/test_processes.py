@@ -13,12 +13,12 @@ import pytest
 from redbike.commands import job_lock
 from redbike.commands.job_lock import hold_lock, make_name
 from redbike.commands.process_group import ProcessGroup
-from redbike.config import Settings
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import Overrun
-from redbike.running.dispatcher import Dispatcher
-from redbike.state.run import LEASE
-from redbike.state.store import Store
-from redbike.working.worker_class import RoundRobin
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.run import LEASE
+from redbike.store.store import Store
 from tests.commandline import ROOT
 from tests.commands.conftest import LONG
 from tests.verbs import set_job

@@ -6,11 +6,11 @@ import os
 import pytest
 
 from redbike.commands import Commands, reloading
-from redbike.config import Settings
+from redbike.config.settings import Settings
 from redbike.errors import BadConfig
-from redbike.state.store import Store
-from redbike.working.queues import Queues
-from redbike.working.worker import Worker
+from redbike.loop.queues import Queues
+from redbike.store.store import Store
+from redbike.worker.worker import Worker
 from tests.verbs import set_job
 from tests.waiting import wait_until
 

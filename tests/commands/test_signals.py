@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from redbike.state.store import Store
-from redbike.words import Event
-from redbike.working.worker_class import RoundRobin
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.enums import Event
+from redbike.store.store import Store
 from tests.durations import SOON_AGAIN
 from tests.proc import is_gone, worker_of
 from tests.waiting import wait_until

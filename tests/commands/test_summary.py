@@ -5,9 +5,9 @@ import pytest
 from redbike.commands import Commands
 from redbike.commands.file import Command
 from redbike.commands.summary import MOST, MOST_TOGETHER, summarize, summarize_all
-from redbike.redbike import Redbike
+from redbike.facade.redbike import Redbike
 from redbike.web import app
-from redbike.working.worker import Worker
+from redbike.worker.worker import Worker
 from tests.terminal import run_on_terminal
 from tests.web.conftest import TestClient
 

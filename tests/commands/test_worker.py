@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from redbike.commands.worker import Commands
-from redbike.config import load
+from redbike.config.settings import load
 from redbike.errors import BadConfig
-from redbike.redbike import Redbike
-from redbike.working.loader import load_worker
-from redbike.working.worker_class import RoundRobin, read_concurrency
+from redbike.facade.redbike import Redbike
+from redbike.loop.worker_class import RoundRobin, read_concurrency
+from redbike.worker.loader import load_worker
 from tests.waiting import wait_until
 
 SPEC = "redbike.commands:Commands('A', 'commands.ini')"

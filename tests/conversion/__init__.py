@@ -1,1 +1,1 @@
-"""Tests of ``redbike/conversion/``."""
+"""Tests of ``redbike/schedule/objects/``."""

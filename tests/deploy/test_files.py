@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from redbike import Redbike, RoundRobin
-from redbike.config import load
-from redbike.words import Outcome, Skip
+from redbike.config.settings import load
+from redbike.store.enums import Outcome, Skip
 from tests.commandline import ROOT, Shell
 
 DEPLOY = ROOT / "deploy"

@@ -1,1 +1,1 @@
-"""Tests of ``redbike/keeping/``."""
+"""Tests of ``redbike/store/inspection/``."""

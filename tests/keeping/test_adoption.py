@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike
-from redbike.keeping.listing import list_all
-from redbike.keeping.tags import check_tag, find_bad_tags
-from redbike.state.records import Streak
-from redbike.state.run import LEASE
+from redbike.store.inspection.listing import list_all
+from redbike.store.inspection.tags import check_tag, find_bad_tags
+from redbike.store.records import Streak
+from redbike.store.run import LEASE
 from tests.keeping.mending import drained, repaired, state_of
 from tests.states import dump
 from tests.verbs import Once, take_many

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.config import Settings
-from redbike.running.dispatcher import Dispatcher
-from redbike.running.schedules import find_schedule
-from redbike.state.run import AHEAD, Placement
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.store.run import AHEAD, Placement
+from redbike.store.schedules import find_schedule
 from tests.servers import Node, free_ports
 from tests.states import QUEUE
 from tests.verbs import set_job, take_many, take_one

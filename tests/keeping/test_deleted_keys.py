@@ -5,7 +5,7 @@ import re
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.state.keys import FIXED
+from redbike.store.keys import FIXED
 from tests.commandline import ROOT
 from tests.keeping.mending import repaired
 from tests.verbs import take_many

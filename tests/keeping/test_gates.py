@@ -3,7 +3,7 @@
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.keeping.fsck import fsck
+from redbike.store.inspection.fsck import fsck
 from tests.keeping.mending import repaired
 from tests.states import QUEUE
 from tests.verbs import set_job, take_many

@@ -6,7 +6,7 @@ import pytest
 
 import redbike
 from redbike import Redbike, RoundRobin
-from redbike.config import load
+from redbike.config.settings import load
 from tests.verbs import take_many
 
 TAG = "0" * 20 + "123456789a"

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from redbike import Redbike
-from redbike.keeping.correction import Correction
-from redbike.keeping.jobs import check_job, list_places
-from redbike.state.inspected import JobState
-from redbike.state.keys import FIXED
-from redbike.state.records import Streak
-from redbike.state.run import GRACE, LEASE, Placement, Run
+from redbike.control.correction import Correction
+from redbike.store.inspected import JobState
+from redbike.store.inspection.jobs import check_job, list_places
+from redbike.store.keys import FIXED
+from redbike.store.records import Streak
+from redbike.store.run import GRACE, LEASE, Placement, Run
 from tests.chance import ALWAYS_THE_SAME
 from tests.cuts import check_all
 from tests.keeping.mending import drained, repaired, state_of

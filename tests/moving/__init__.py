@@ -1,1 +1,1 @@
-"""Tests of ``redbike/moving/``."""
+"""Tests of ``redbike/importers/``."""

@@ -7,10 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from redbike.errors import BadConfig, BadSchedule
-from redbike.moving.calendar import MAX_SIZE, MICROSOFT, read_calendar
-from redbike.moving.events import Importer, Job, make_jobid
-from redbike.moving.holidays import read_holidays
-from redbike.moving.vtimezones import Onsets, ZoneNames
+from redbike.importers.calendar import MAX_SIZE, MICROSOFT, read_calendar
+from redbike.importers.events import Importer, Job, make_jobid
+from redbike.importers.holidays import read_holidays
+from redbike.importers.vtimezones import Onsets, ZoneNames
 from redbike.schedule.parser import parse
 from tests.cases import instant
 from tests.cases.calendars import answers

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redbike.commands.file import read_commands
-from redbike.config import load
-from redbike.moving.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
-from redbike.moving.crontab_lines import Entry, read_lines
-from redbike.moving.local_system import LocalTime, find_local_time, read_variables
+from redbike.config.settings import load
+from redbike.importers.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
+from redbike.importers.crontab_lines import Entry, read_lines
+from redbike.importers.local_system import LocalTime, find_local_time, read_variables
 from redbike.schedule.parser import parse
-from redbike.working.loader import load_worker
+from redbike.worker.loader import load_worker
 from tests.commandline import ROOT
 
 CRONTABS = ROOT / "tests" / "cases" / "crontabs"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike.moving.crontab_lines import Comment, Entry, Refused, Variable, read_lines, split_input
+from redbike.importers.crontab_lines import Comment, Entry, Refused, Variable, read_lines, split_input
 
 ONLY_CRON = {"when the machine starts", "no command", "carriage return", "INI file", "not UTF-8"}
 

@@ -12,9 +12,9 @@ import threading
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.config.options import ALL_COLUMNS, COLUMNS
 from redbike.errors import BadConfig
-from redbike.moving.rows import read_rows
-from redbike.options import ALL_COLUMNS, COLUMNS
+from redbike.importers.rows import read_rows
 from tests.pages import run_line
 from tests.waiting import wait_until
 

@@ -31,7 +31,7 @@ from typing import Any
 import pytest
 from docopt import docopt
 
-from redbike.state import scripts
+from redbike.store import scripts
 from tests import surroundings
 from tests.mutation.equivalent import EQUIVALENT
 from tests.mutation.lua import FOLDER, Mutant, list_mutants, plant

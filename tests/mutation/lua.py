@@ -1,4 +1,4 @@
-"""Makes mutants of the scripts in ``state/lua/``: each is one small change, of the kinds that a slip makes."""
+"""Makes mutants of the scripts in ``store/lua/``: each is one small change, of the kinds that a slip makes."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from redbike.state import texts
+from redbike.store import lua_loader as texts
 
 FOLDER = Path(texts.__file__).parent / "lua"
 # What is not code: a comment, a string. Neither is changed.

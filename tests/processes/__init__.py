@@ -1,1 +1,1 @@
-"""Tests of ``redbike/processes/``."""
+"""Tests of ``redbike/process/``."""

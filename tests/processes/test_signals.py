@@ -10,10 +10,10 @@ import time
 import pytest
 
 from redbike import RoundRobin
-from redbike.processes import signals
-from redbike.processes.signals import SignalHandlers, StopFlag
-from redbike.running.loop import Loop
-from redbike.state.store import Store
+from redbike.loop.loop import Loop
+from redbike.process import signals
+from redbike.process.signals import SignalHandlers, StopFlag
+from redbike.store.store import Store
 from tests.durations import AGAIN, SOON_AGAIN, set_lines
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
@@ -249,7 +249,7 @@ def test_in_another_thread_nothing_is_heard_and_when_nothing_handles_signals_non
 def test_a_handler_that_was_not_installed_by_python_becomes_the_default():
     code = (
         "import os, signal\n"
-        "from redbike.processes.signals import SignalHandlers\n"
+        "from redbike.process.signals import SignalHandlers\n"
         "with SignalHandlers(lambda number: print('heard', number, flush=True)):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "os.kill(os.getpid(), signal.SIGTERM)\n"

@@ -12,7 +12,7 @@ import termios
 from tests.waiting import wait_until
 
 CODE = """
-from redbike.processes import streams
+from redbike.process import streams
 streams.prepare()
 with streams.buffer_output():
     for n in range(3000):
@@ -40,7 +40,7 @@ def test_many_rows_are_one_write_also_if_standard_output_is_unbuffered():
 def test_the_descriptor_of_a_stream_that_a_program_has_set_stays_open(tmp_path):
     script = (
         "import gc, os, sys\n"
-        "from redbike.processes import streams\n"
+        "from redbike.process import streams\n"
         f"sys.stdout = open({str(tmp_path / 'output')!r}, 'w')\n"
         "streams.prepare()\n"
         "gc.collect()\n"

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer
 from tests.durations import AGAIN, set_lines
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until

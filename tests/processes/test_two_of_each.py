@@ -17,8 +17,8 @@ HOST = """
 import os
 found = os.uname()
 os.uname = lambda: os.uname_result((found[0], os.environ["TEST_HOST"], *found[2:]))
-from redbike.running import presence
-from redbike.working import missing_commands
+from redbike.loop import registration as presence
+from redbike.worker import missing_commands
 missing_commands.SHORT, missing_commands.FIRST, missing_commands.LONGEST = 0.05, 0.05, 0.2
 presence.INTERVAL = 0.6
 """

@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike import BadConfig, BadSchedule, RoundRobin
-from redbike.config import override
-from redbike.rehearsing import rehearser as rehearsals
-from redbike.rehearsing.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change
-from redbike.rehearsing.rehearser import Rehearser, list_clock_changes
-from redbike.running.policies import place_again, place_done
-from redbike.running.timefile import Timefile
-from redbike.watching.counting import MINUTE
+from redbike.config.settings import override
+from redbike.loop.policies import place_again, place_done
+from redbike.loop.timefile import Timefile
+from redbike.queries.counting import MINUTE
+from redbike.queries.rehearsal import rehearser as rehearsals
+from redbike.queries.rehearsal.rehearser import Rehearser, list_clock_changes
+from redbike.queries.rehearsal.result import ACTIONS, GATE_ACTIONS, Capacity, Change
 from tests.chance import ALWAYS_THE_SAME
 from tests.verbs import take_one
 

@@ -1,1 +1,1 @@
-"""Tests of ``redbike/running/``."""
+"""Tests of ``redbike/dispatcher/``."""

@@ -3,9 +3,9 @@
 import pytest
 
 from redbike import RoundRobin
-from redbike.config import Settings
-from redbike.running.dispatcher import Dispatcher
-from redbike.state.store import Store
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.store.store import Store
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from redbike import RoundRobin
-from redbike.state.store import Store
+from redbike.store.store import Store
 from tests.waiting import wait_until
 
 PATIENCE = 30.0  # seconds for a loop to end

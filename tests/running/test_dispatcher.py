@@ -6,18 +6,18 @@ from functools import partial
 
 import pytest
 
-from redbike.config import Settings
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import Unreachable
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
-from redbike.running.timefile import Timefile
-from redbike.state.jobs import JobToSet
-from redbike.state.namespace import PAGE
-from redbike.state.records import Streak, parse_batch
-from redbike.state.run import LEASE, Placement, Run
-from redbike.state.scripts import SCRIPTS, Pipeline
-from redbike.state.store import Store
-from redbike.working.worker_class import RoundRobin
+from redbike.loop.timefile import Timefile
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.namespace import PAGE
+from redbike.store.records import Streak, parse_batch
+from redbike.store.run import LEASE, Placement, Run
+from redbike.store.scripts import SCRIPTS, Pipeline
+from redbike.store.store import Store
 from tests.running.loops import blocked, join, start
 from tests.states import dump
 from tests.verbs import run_job, set_job, survey, take_many, take_one
@@ -301,7 +301,7 @@ def test_it_sleeps_until_the_next_due_time_and_is_never_early(store, running):
 def test_it_wakes_for_what_is_set_earlier_than_all_before(store, running, monkeypatch):
     # Otherwise it would look after a while anyway.
     for name in ("NAP", "LONGEST_SLEEP"):
-        monkeypatch.setattr(f"redbike.running.dispatcher.{name}", 600.0)
+        monkeypatch.setattr(f"redbike.dispatcher.dispatcher.{name}", 600.0)
     set_job(store, "later:A", "EVERY:10@0.0", store.timeline.read_dispatched()[0] + 1000)
     running()
     wait_until(lambda: blocked(store.client))
@@ -326,7 +326,7 @@ def test_the_first_pass_moves_what_is_due_by_after(store, now, running):
 
 
 def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path, monkeypatch):
-    monkeypatch.setattr("redbike.running.dispatcher.NAP", 0.1)
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.NAP", 0.1)
     path = tmp_path / "timefile"
     running(Settings(timefile=str(path)))
     wait_until(path.exists)
@@ -432,7 +432,7 @@ def test_after_an_outage_live_workers_may_send_their_heartbeats_first(store, mon
     dispatcher.dispatch_due()
     assert store.questions.inspect(["job:A"])[0].running, "nothing is done at once"
     assert store.runs.heartbeat([run]) == ["ok"]
-    monkeypatch.setattr("redbike.running.dispatcher.SETTLING", 0.0)
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 0.0)
     dispatcher.dispatch_due()
     assert store.questions.inspect(["job:A"])[0].running, "it was heard of"
     dispatcher.dispatch_due(store.timeline.read_clock() + LEASE + 1)
@@ -465,7 +465,7 @@ def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pa
     threading.Thread(target=dispatcher.loop.retry_until_up, args=[fail_once], daemon=True).start()
     wait_until(lambda: moved == [0])
     assert {place(store, jobid) for jobid in lost} == {"WRK"}
-    monkeypatch.setattr("redbike.running.dispatcher.SETTLING", 0.0)
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 0.0)
     dispatcher.dispatch_due()
     assert {place(store, jobid) for jobid in lost} == {"ENQ"}
 

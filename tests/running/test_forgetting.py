@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from redbike import BadConfig, Jobs, Redbike, RoundRobin, StopWork
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
-from redbike.watching.metrics import Figures
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.queries.metrics import Figures
+from redbike.store.inspection.fsck import fsck
 from tests.verbs import set_job
 from tests.waiting import wait_until
 

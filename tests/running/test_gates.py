@@ -6,12 +6,12 @@ import time
 import pytest
 
 from redbike import BadConfig, Limit
-from redbike.config import Settings
-from redbike.running.dispatcher import Dispatcher
-from redbike.state.gates import Gate
-from redbike.steering.gates import Gatekeeper
-from redbike.working.limits import apply_limits
-from redbike.working.worker import Worker
+from redbike.config.settings import Settings
+from redbike.control.queues import Gatekeeper
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.loop.limits import apply_limits
+from redbike.store.queue_limits import Gate
+from redbike.worker.worker import Worker
 from tests.running.loops import beside
 from tests.verbs import Quiet, set_job
 from tests.waiting import wait_until
@@ -62,7 +62,7 @@ def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
 
 def test_a_dispatcher_wakes_for_an_alarm(store, monkeypatch):
     # Otherwise it would look after some seconds anyway.
-    monkeypatch.setattr("redbike.running.dispatcher.LONGEST_SLEEP", 600.0)
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 600.0)
     store.gates.pause(QUEUE, store.timeline.read_clock() + 0.4)
     with beside(store, Dispatcher(store, Settings()).dispatch):
         wait_until(lambda: store.gates.read(QUEUE).is_open, PATIENT)

@@ -4,26 +4,26 @@ from dataclasses import replace
 
 import pytest
 
-from redbike.config import Settings, override
-from redbike.keeping.fsck import fsck
-from redbike.options import format_options, read_changes
-from redbike.running.dispatcher import AHEAD, Dispatcher
-from redbike.running.occurrences import place_next
-from redbike.running.policies import (
+from redbike.config.options import format_options, read_changes
+from redbike.config.settings import Settings, override
+from redbike.dispatcher.dispatcher import AHEAD, Dispatcher
+from redbike.loop.occurrences import place_next
+from redbike.loop.policies import (
     count_retries,
     place_again,
     place_done,
     place_failed,
 )
-from redbike.running.schedules import find_schedule
-from redbike.running.skipping import skip_late, skip_missed
+from redbike.loop.skipping import skip_late, skip_missed
+from redbike.schedule.jitter import compute_share, spread
 from redbike.schedule.parser import parse
-from redbike.schedule.spread import compute_share, spread
-from redbike.state.jobs import JobToSet
-from redbike.state.namespace import STEP
-from redbike.state.records import Streak
-from redbike.state.run import LEASE, Answer, Placement, Run
-from redbike.working.cron_policies import go_on_as_cron
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.namespace import STEP
+from redbike.store.records import Streak
+from redbike.store.run import LEASE, Answer, Placement, Run
+from redbike.store.schedules import find_schedule
+from redbike.worker.cron_policies import go_on_as_cron
 from tests.states import end
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many, take_one
 

@@ -3,9 +3,9 @@
 import pytest
 
 from redbike.errors import Unreachable
-from redbike.running import loop
-from redbike.running.loop import Loop
-from redbike.state.store import Store
+from redbike.loop import loop
+from redbike.loop.loop import Loop
+from redbike.store.store import Store
 from tests.states import queue_for
 
 

@@ -13,17 +13,17 @@ from dataclasses import replace
 import pytest
 
 from redbike import Again, BadConfig, Redbike, RoundRobin, StopWork
-from redbike.config import Settings
+from redbike.config.ping_urls import MAX_LENGTH, add_signal, check_dispatcher_url, check_ping_url, fill, mask
+from redbike.config.settings import Settings
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import Unreachable
-from redbike.ping_urls import MAX_LENGTH, add_signal, check_dispatcher_url, check_ping_url, fill, mask
-from redbike.running.dispatcher import Dispatcher
-from redbike.running.pings import LANES, MOST, Pings
-from redbike.serving.connection import connect
-from redbike.serving.embedded import EmbeddedServer
-from redbike.state.namespace import make_tag
-from redbike.state.run import LEASE, Placement
-from redbike.state.store import Store
-from redbike.words import Outcome
+from redbike.loop.pings import LANES, MOST, Pings
+from redbike.store.enums import Outcome
+from redbike.store.namespace import make_tag
+from redbike.store.run import LEASE, Placement
+from redbike.store.store import Store
 from tests.pinged import serve
 from tests.proc import arguments_below
 from tests.verbs import Quiet, take_one
@@ -241,7 +241,7 @@ def test_what_comes_with_a_redirection_is_not_read(pinged, pings):
 
 
 def test_a_service_that_never_comes_to_an_end_holds_up_no_other_for_long(pinged, pings, monkeypatch):
-    monkeypatch.setattr("redbike.running.pings.STUCK", 0.2)
+    monkeypatch.setattr("redbike.loop.pings.STUCK", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         each = pings(timeout=60)
         began = time.monotonic()
@@ -287,7 +287,7 @@ def test_the_same_complaint_is_made_once_a_minute(pinged, pings, caplog, monkeyp
         each.call("job:A", f"{pinged.url}/x")
     assert len(caplog.records) == 1
     now = time.monotonic()
-    monkeypatch.setattr("redbike.running.pings.time.monotonic", lambda: now + 61)
+    monkeypatch.setattr("redbike.loop.pings.time.monotonic", lambda: now + 61)
     each.call("job:A", f"{pinged.url}/x")
     assert caplog.records[1].getMessage().endswith("the answer is 404; and 4 times since the last such line")
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.occurrences import JUST_BEFORE, place_next
-from redbike.running.policies import (
+from redbike.config.settings import Settings
+from redbike.loop.occurrences import JUST_BEFORE, place_next
+from redbike.loop.policies import (
     MAX_ERROR,
     MAX_TRACEBACK,
     place_again,
@@ -19,11 +18,12 @@ from redbike.running.policies import (
     place_suspect,
 )
 from redbike.schedule.parser import parse
-from redbike.state.records import Streak
-from redbike.state.run import Answer, Placement, Run
-from redbike.state.store import Store
-from redbike.words import Outcome
-from redbike.working.ends import commit
+from redbike.store.enums import Outcome
+from redbike.store.inspection.fsck import fsck
+from redbike.store.records import Streak
+from redbike.store.run import Answer, Placement, Run
+from redbike.store.store import Store
+from redbike.worker.ends import commit
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
 from tests.verbs import run_job, set_job
 

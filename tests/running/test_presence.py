@@ -10,14 +10,14 @@ import pytest
 
 from redbike import Process, Redbike
 from redbike.errors import ServerError
-from redbike.keeping.fsck import fsck
-from redbike.running import presence
-from redbike.running.presence import MAX_QUEUES, MOST_QUEUES, shorten
-from redbike.state.run import Look
-from redbike.state.scripts import Scripts
-from redbike.state.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
-from redbike.texts import MAX_HOST, name_host
-from redbike.working.worker import Worker
+from redbike.loop import registration as presence
+from redbike.loop.registration import MAX_QUEUES, MOST_QUEUES, shorten
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import Look
+from redbike.store.scripts import Scripts
+from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
+from redbike.text.printable import MAX_HOST, name_host
+from redbike.worker.worker import Worker
 from tests.proc import children_of
 from tests.running.loops import Acting, beside
 from tests.states import QUEUE, START
@@ -279,7 +279,7 @@ def test_single_passes_register_nothing(bike):
 
 
 def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.1)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.1)
     signed, run_meanwhile = [], Scripts.run_meanwhile
 
     def record(scripts, calls):
@@ -297,8 +297,8 @@ def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
 
 @pytest.mark.parametrize("loop", ["dispatch", "work"])
 def test_a_process_that_redis_has_forgotten_registers_again(bike, monkeypatch, loop):
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.1)
-    monkeypatch.setattr("redbike.running.dispatcher.LONGEST_SLEEP", 0.1)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.1)
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 0.1)
     monkeypatch.setattr(presence, "INTERVAL", 0.6)
     with beside(bike.store, getattr(bike, loop)):
         wait_until(lambda: bike.workers())
@@ -311,8 +311,8 @@ def test_a_process_that_redis_has_forgotten_registers_again(bike, monkeypatch, l
 
 def test_its_entry_follows_its_queues(bike, monkeypatch):
     # It looks which queues there are when it was not woken for a while, and is seen with the next take.
-    monkeypatch.setattr("redbike.working.source.NAP", 0.1)
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.5)
+    monkeypatch.setattr("redbike.worker.source.NAP", 0.1)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.5)
     with beside(bike.store, bike.work):
         wait_until(lambda: bike.workers())
         bike.worker.names = ["work-B", "work-C"]

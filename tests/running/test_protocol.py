@@ -4,9 +4,9 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.errors import OtherProtocol
-from redbike.running import presence
-from redbike.state import agreed
-from redbike.state.agreed import PROTOCOL
+from redbike.loop import registration as presence
+from redbike.store import agreed
+from redbike.store.agreed import PROTOCOL
 from tests.running.loops import beside
 from tests.waiting import wait_until
 

@@ -7,11 +7,11 @@ import time
 import pytest
 
 from redbike import Again, Redbike, StopWork, UnsetJob
+from redbike.dispatcher import archiving
 from redbike.errors import BadConfig, BadJobId
-from redbike.keeping.fsck import fsck
-from redbike.running import archiving
-from redbike.state.run import LEASE
-from redbike.working import ends
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import LEASE
+from redbike.worker import ends
 from tests.running.loops import Doing, join, raising, start
 from tests.states import QUEUE
 from tests.verbs import take_many, take_one
@@ -248,7 +248,7 @@ def test_many_jobs_are_asked_for_at_once(bike):
 @pytest.fixture
 def dispatching(bike, monkeypatch):
     """Starts dispatchers in threads, and halts them."""
-    monkeypatch.setattr("redbike.running.dispatcher.LONGEST_SLEEP", 0.1)
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 0.1)
     bike, threads = bike(), []
 
     def dispatch():

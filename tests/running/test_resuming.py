@@ -2,16 +2,16 @@
 
 import pytest
 
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.occurrences import give_up_paused
-from redbike.running.policies import place_done, place_failed, place_suspect
-from redbike.running.resuming import resume, resume_over
+from redbike.config.settings import Settings
+from redbike.loop.occurrences import give_up_paused
+from redbike.loop.policies import place_done, place_failed, place_suspect
+from redbike.loop.resuming import resume, resume_over
 from redbike.schedule import parse
-from redbike.state.jobs import JobToSet
-from redbike.state.run import LEASE
-from redbike.state.store import Store
-from redbike.working.ends import commit
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.run import LEASE
+from redbike.store.store import Store
+from redbike.worker.ends import commit
 from tests.states import end
 from tests.verbs import dispatch, set_job, set_one, survey, take_one
 

@@ -3,11 +3,11 @@
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import BEHIND, Dispatcher
-from redbike.running.timefile import Timefile
-from redbike.watching.metrics import Figures
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import BEHIND, Dispatcher
+from redbike.loop.timefile import Timefile
+from redbike.queries.metrics import Figures
+from redbike.store.inspection.fsck import fsck
 
 DAY = 86400.0
 

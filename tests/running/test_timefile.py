@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from redbike.running.timefile import Timefile
+from redbike.loop.timefile import Timefile
 
 NOW = 1_700_000_000.0
 
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "redbike.running.timefile"
+    return tmp_path / "redbike.timefile"
 
 
 def test_what_is_written_is_read(path):
@@ -66,7 +66,7 @@ def test_a_complaint_is_logged_once_until_all_is_well_again_or_a_while_has_passe
     for _ in range(2):
         assert not kept.write(NOW)
         assert caplog.text.count("is not written") == 2
-    monkeypatch.setattr("redbike.running.timefile.REMINDER", 0.0)
+    monkeypatch.setattr("redbike.loop.timefile.REMINDER", 0.0)
     assert not kept.write(NOW)
     assert caplog.text.count("is not written") == 3
 
@@ -119,7 +119,7 @@ def test_a_full_disk_leaves_the_old_time(path):
     Timefile(path).write(NOW)
     # A limit on the size of files is as good as a full disk: the write fails halfway.
     code = (
-        "import resource, signal, sys; from redbike.running.timefile import Timefile;"
+        "import resource, signal, sys; from redbike.loop.timefile import Timefile;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3, 3));"
         "sys.exit(Timefile(sys.argv[1]).write(1.0))"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
-from redbike.state.run import LEASE
-from redbike.state.store import Store
-from redbike.working.worker import Worker
-from redbike.working.worker_class import RoundRobin
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import LEASE
+from redbike.store.store import Store
+from redbike.worker.worker import Worker
 from tests.running.loops import blocked, join, start
 from tests.verbs import Quiet, set_job, take_many
 from tests.waiting import wait_until
@@ -92,7 +92,7 @@ def test_what_was_taken_for_a_worker_that_stops_is_given_back(store, worker):
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_own(store, worker, monkeypatch, lost):
-    monkeypatch.setattr("redbike.working.source.STALE", -10.0)
+    monkeypatch.setattr("redbike.worker.source.STALE", -10.0)
     answered = worker.source._check_halt
 
     def received(taken):

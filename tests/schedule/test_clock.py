@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from redbike.schedule.forecast import Clock
+from redbike.schedule.clock import Clock
 from redbike.schedule.moments import END_OF_TIME
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from redbike.moving.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
-from redbike.moving.local_system import LocalTime
+from redbike.importers.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
+from redbike.importers.local_system import LocalTime
 from tests.commandline import ROOT
 from tests.waiting import wait_until
 

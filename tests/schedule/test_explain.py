@@ -5,8 +5,8 @@ import random
 import pytest
 
 from redbike.errors import BadSchedule
+from redbike.schedule.jitter import spread
 from redbike.schedule.parser import parse
-from redbike.schedule.spread import spread
 from tests.exhaustive.oracle import random_line, random_rule
 
 START = "DTSTART;TZID=America/New_York:19970902T090000\nRRULE:"

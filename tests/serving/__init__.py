@@ -1,1 +1,1 @@
-"""Tests of ``redbike/serving/``."""
+"""Tests of ``redbike/connection/``."""

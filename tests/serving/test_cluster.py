@@ -7,10 +7,10 @@ import pytest
 import redis
 
 from redbike import Redbike
+from redbike.connection.client import connect
 from redbike.errors import ServerError
-from redbike.keeping import listing
-from redbike.keeping.fsck import fsck
-from redbike.serving.connection import connect
+from redbike.store.inspection import listing
+from redbike.store.inspection.fsck import fsck
 from tests.commandline import Shell
 from tests.servers import Cluster
 from tests.test_security import IN_A_SHELL
@@ -129,7 +129,7 @@ def test_a_check_during_which_the_slot_moves_looks_at_every_job(bike, cluster, m
         before(store, listing, found)
 
     before = listing._list_inflight
-    monkeypatch.setattr("redbike.keeping.listing._list_inflight", list_inflight)
+    monkeypatch.setattr("redbike.store.inspection.listing._list_inflight", list_inflight)
     assert len(list(bike.fsck())) == 3000
     assert moves == [3000]
 

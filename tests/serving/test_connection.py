@@ -3,11 +3,11 @@
 import pytest
 import redis
 
+from redbike.connection.check import check_server
+from redbike.connection.client import connect
+from redbike.connection.cluster import add_braces
+from redbike.connection.urls import redact
 from redbike.errors import BadConfig, ServerError, Unreachable
-from redbike.serving.check import check_server
-from redbike.serving.cluster import add_braces
-from redbike.serving.connection import connect
-from redbike.serving.urls import redact
 
 
 def complaint_of(url):

@@ -3,8 +3,8 @@
 import os
 import signal
 
-from redbike.serving.connection import connect
-from redbike.serving.embedded import EmbeddedServer
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
 from tests.waiting import wait_until
 
 

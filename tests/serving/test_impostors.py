@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from redbike import Redbike
+from redbike.connection.check import _check_version
 from redbike.errors import ServerError
-from redbike.serving.check import _check_version
 from tests.servers import Node, Sentinels, free_ports
 from tests.verbs import Quiet
 from tests.waiting import wait_until

@@ -5,8 +5,8 @@ import ssl
 
 import pytest
 
+from redbike.connection.client import connect
 from redbike.errors import BadConfig
-from redbike.serving.connection import connect
 
 
 def arguments(config):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike.serving.connection import connect
+from redbike.connection.client import connect
 from tests.operations import OPERATIONS
 from tests.test_crashes import compare, short, told  # noqa: F401
 

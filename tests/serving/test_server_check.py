@@ -6,8 +6,8 @@ import pytest
 import redis
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.check import check_server
-from redbike.serving.connection import connect
+from redbike.connection.check import check_server
+from redbike.connection.client import connect
 from tests.commandline import Shell
 from tests.waiting import wait_until
 

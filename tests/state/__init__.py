@@ -1,1 +1,1 @@
-"""Tests of ``redbike/state/``."""
+"""Tests of ``redbike/store/``."""

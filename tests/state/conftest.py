@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike.state.store import Store
+from redbike.store.store import Store
 from tests.states import queue_for
 
 

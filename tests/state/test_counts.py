@@ -2,13 +2,13 @@
 
 import pytest
 
-from redbike.state import counts, tally
-from redbike.state.counts import Counts
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
-from redbike.state.namespace import PAGE, Namespace
-from redbike.state.scripts import Scripts
-from redbike.words import Outcome
+from redbike.store import counts, tally
+from redbike.store.counts import Counts
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
+from redbike.store.namespace import PAGE, Namespace
+from redbike.store.scripts import Scripts
 from tests.states import QUEUE
 
 OK = f"runs:ok:{QUEUE}"

@@ -6,8 +6,8 @@ import pytest
 
 from redbike import LogEntry, PastRun, Redbike, RoundRobin
 from redbike.errors import ServerError, Unreachable
-from redbike.keeping.fsck import fsck
-from redbike.state.run import LEASE
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import LEASE
 from tests.states import QUEUE
 from tests.verbs import take_many
 from tests.waiting import wait_until

@@ -1,6 +1,6 @@
 """Which one-offs that have ended are forgotten, straight at the script."""
 
-from redbike.state import timeline
+from redbike.store import timeline
 from tests.states import DUE, NOW, OLD, START, dump, take
 from tests.verbs import set_job
 

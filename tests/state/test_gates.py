@@ -4,15 +4,15 @@ import time
 
 import pytest
 
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
-from redbike.running.pings import Pings
-from redbike.state.gates import Gate, Pause
-from redbike.state.jobs import JobToSet
-from redbike.state.namespace import make_tag
-from redbike.state.run import GRACE, LEASE, Placement
-from redbike.working.runner import Runner
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.loop.pings import Pings
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.namespace import make_tag
+from redbike.store.queue_limits import Gate, Pause
+from redbike.store.run import GRACE, LEASE, Placement
+from redbike.worker.runner import Runner
 from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, end, take
 from tests.verbs import Quiet, dispatch, set_job, survey, take_many
 

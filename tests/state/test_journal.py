@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import ServerError
-from redbike.keeping.fsck import fsck
-from redbike.state import archiving
-from redbike.state.entries import NOT_BEGUN, EntryRun, pack_entry, read_entry
-from redbike.state.history import MAX_SIZE, PastRun, add_runs, pack_run, pack_worker, read_run, read_runs
-from redbike.state.jobs import JobToSet
-from redbike.state.namespace import make_tag
-from redbike.state.run import LEASE, Placement
-from redbike.state.store import Store
-from redbike.state.tally import BUCKETS, count_recent
-from redbike.words import Outcome
+from redbike.store import archiving
+from redbike.store.entries import NOT_BEGUN, EntryRun, pack_entry, read_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import MAX_SIZE, PastRun, add_runs, pack_run, pack_worker, read_run, read_runs
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.namespace import make_tag
+from redbike.store.run import LEASE, Placement
+from redbike.store.store import Store
+from redbike.store.tally import BUCKETS, count_recent
 from tests.chance import ALWAYS_THE_SAME
 from tests.states import JOB, NOW, OLD, QUEUE, START, queue_for
 from tests.verbs import set_job, set_one, take_many, take_one

@@ -3,7 +3,7 @@
 import pytest
 
 from redbike.errors import BadJobId, BadQueueName
-from redbike.state.keys import FAMILIES, FIXED, GIVEN, Keys, check_jobid, check_queue_name, is_queue_name, list_kinds
+from redbike.store.keys import FAMILIES, FIXED, GIVEN, Keys, check_jobid, check_queue_name, is_queue_name, list_kinds
 
 GOOD = [
     "a",

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from redbike.state import log
-from redbike.state.jobs import Cancellation, JobToSet
-from redbike.state.log import LogEntry, parse_entry
+from redbike.store import log
+from redbike.store.jobs import Cancellation, JobToSet
+from redbike.store.log import LogEntry, parse_entry
 from tests.states import JOB, NEW, NOW, OLD, QUEUE
 from tests.verbs import set_one
 

@@ -4,13 +4,13 @@ import pytest
 
 from redbike import BadConfig, BadJobId, Redbike, RoundRobin
 from redbike.errors import BadQueueName
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
-from redbike.state.namespace import PAGE
-from redbike.state.overview import Wanted
-from redbike.state.run import Placement
-from redbike.state.store import Store
-from redbike.words import Event, Outcome
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Event, Outcome
+from redbike.store.history import pack_run
+from redbike.store.namespace import PAGE
+from redbike.store.overview import Wanted
+from redbike.store.run import Placement
+from redbike.store.store import Store
 from tests import states
 from tests.states import DUE, JOB, NEW, NOW, OLD, QUEUE, START
 from tests.verbs import set_job, take_one

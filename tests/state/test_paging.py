@@ -3,12 +3,12 @@
 import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
-from redbike.state import paging
-from redbike.state.overview import Wanted
-from redbike.state.paging import FEW, MOST_SCANNED, Place, Search, measure_cursor
-from redbike.state.ranks import Ranks
-from redbike.steering.matching import compile_patterns
-from redbike.words import Event
+from redbike.store import paging
+from redbike.store.enums import Event
+from redbike.store.matching import compile_patterns
+from redbike.store.overview import Wanted
+from redbike.store.paging import FEW, MOST_SCANNED, Place, Search, measure_cursor
+from redbike.store.ranks import Ranks
 
 MANY = FEW + 500
 

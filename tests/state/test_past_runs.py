@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from redbike.state.entries import NOT_BEGUN, list_last_naming, list_naming, pack_entry
-from redbike.state.history import pack_run
-from redbike.state.paging import FEW, Place
-from redbike.state.past_runs import MOST, RunSearch
-from redbike.words import Outcome
+from redbike.store.entries import NOT_BEGUN, list_last_naming, list_naming, pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
+from redbike.store.paging import FEW, Place
+from redbike.store.past_runs import MOST, RunSearch
 
 MANY = FEW + 100
 

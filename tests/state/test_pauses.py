@@ -2,14 +2,14 @@
 
 import pytest
 
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.resuming import resume
-from redbike.state.jobs import JobToSet
-from redbike.state.pauses import Resumption
-from redbike.state.records import Pause
-from redbike.state.run import LEASE, Placement
-from redbike.state.store import Store
+from redbike.config.settings import Settings
+from redbike.loop.resuming import resume
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.pauses import Resumption
+from redbike.store.records import Pause
+from redbike.store.run import LEASE, Placement
+from redbike.store.store import Store
 from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, end, pause, place, take
 from tests.states import queue_for as name_queue
 from tests.verbs import set_job, set_one, survey

@@ -2,9 +2,9 @@
 
 import pytest
 
-from redbike.state.records import Pause, RunRecord, Streak, Waiting
-from redbike.state.run import Placement
-from redbike.state.store import Store
+from redbike.store.records import Pause, RunRecord, Streak, Waiting
+from redbike.store.run import Placement
+from redbike.store.store import Store
 from tests.verbs import dispatch, run_job, set_job, take_one
 
 JOB, QUEUE, START = "job:A", "work A", 1000.0

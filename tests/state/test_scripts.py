@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
+from redbike.connection.client import connect
 from redbike.errors import NoSuchJob, ServerError, Unreachable
-from redbike.serving.connection import connect
-from redbike.state.jobs import JobToSet
-from redbike.state.run import Look
-from redbike.state.scripts import Pipeline, name_wrong_key
-from redbike.state.store import Store
-from redbike.working.worker_class import RoundRobin
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.jobs import JobToSet
+from redbike.store.run import Look
+from redbike.store.scripts import Pipeline, name_wrong_key
+from redbike.store.store import Store
 from tests.verbs import set_job
 
 

@@ -18,23 +18,23 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from redbike.config import Settings
+from redbike.config.settings import Settings
+from redbike.control.cancelling import cancel_jobs
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
-from redbike.running.resuming import resume, resume_over
-from redbike.state.entries import read_entry
-from redbike.state.gates import Gate
-from redbike.state.jobs import JobToSet
-from redbike.state.keys import OWNER, TELLS
-from redbike.state.records import Streak, parse_batch
-from redbike.state.run import GRACE, LEASE, Placement, Run
-from redbike.state.store import Store
-from redbike.state.tally import BUCKETS
-from redbike.state.workers import LOST
-from redbike.steering.cancelling import cancel_jobs
-from redbike.words import Outcome, Skip
-from redbike.working.ends import commit
+from redbike.loop.resuming import resume, resume_over
+from redbike.store.entries import read_entry
+from redbike.store.enums import Outcome, Skip
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.keys import OWNER, TELLS
+from redbike.store.queue_limits import Gate
+from redbike.store.records import Streak, parse_batch
+from redbike.store.run import GRACE, LEASE, Placement, Run
+from redbike.store.store import Store
+from redbike.store.tally import BUCKETS
+from redbike.store.workers import LOST
+from redbike.worker.ends import commit
 from tests.chance import ALWAYS_THE_SAME
 from tests.model import End, Model, Tries, next_of
 from tests.states import list_problems, queue_for
@@ -581,8 +581,8 @@ class Jobs(RuleBasedStateMachine):
 )
 def test_random_operations_agree_with_the_model(client, monkeypatch, examples):
     # So that a few runs are archived in several steps.
-    monkeypatch.setattr("redbike.state.archiving.PAGE", 2)
-    monkeypatch.setattr("redbike.state.archiving.STEP", 1)
+    monkeypatch.setattr("redbike.store.archiving.PAGE", 2)
+    monkeypatch.setattr("redbike.store.archiving.STEP", 1)
     monkeypatch.setattr(Jobs, "client", client)
     run_state_machine_as_test(
         Jobs,

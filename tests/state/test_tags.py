@@ -2,13 +2,13 @@
 
 import pytest
 
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
-from redbike.state.jobs import JobToSet
-from redbike.state.namespace import PAGE
-from redbike.state.run import GRACE, LEASE, Placement
-from redbike.state.store import Store
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.namespace import PAGE
+from redbike.store.run import GRACE, LEASE, Placement
+from redbike.store.store import Store
 from tests.verbs import set_job, survey, take_many
 
 START = 1000.0
@@ -145,7 +145,7 @@ def test_what_is_to_end_as_a_whole_waits_for_the_one_that_was_set_anew(store):
 def test_a_survey_tells_of_no_more_lost_runs_than_it_must(store, monkeypatch):
     for n in range(3):
         take(store, [f"{n}a:long", f"{n}b:long"], f"tag{n}", START + n)
-    monkeypatch.setattr("redbike.state.timeline.PAGE", 2)
+    monkeypatch.setattr("redbike.store.timeline.PAGE", 2)
     assert [run.jobid for run in survey(store.at(START + 3 + LEASE)).lost] == ["0a:long", "0b:long"]
     assert PAGE > 2
 

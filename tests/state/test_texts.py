@@ -2,8 +2,8 @@
 
 import pytest
 
-from redbike.state.keys import GIVEN
-from redbike.state.texts import SCRIPTS, select
+from redbike.store.keys import GIVEN
+from redbike.store.lua_loader import SCRIPTS, select
 
 PARTS = """-- What all scripts have.
 local given, call = ARGV[1], redis.call

@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from redbike import Redbike
-from redbike.keeping.fsck import fsck
-from redbike.state.namespace import PAGE, make_tag
-from redbike.state.run import Look, Placement
-from redbike.state.store import Store
+from redbike.store.inspection.fsck import fsck
+from redbike.store.namespace import PAGE, make_tag
+from redbike.store.run import Look, Placement
+from redbike.store.store import Store
 from tests.states import NEW, NOW, OLD, QUEUE, START, dump, take
 from tests.verbs import Quiet, dispatch, run_job, set_job, take_many
 

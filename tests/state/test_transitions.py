@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from redbike.config import Settings
+from redbike.config.settings import Settings
+from redbike.connection.client import aim_at, connect
+from redbike.control.cancelling import cancel_jobs
 from redbike.errors import NoSuchJob, ServerError
-from redbike.keeping.fsck import fsck
-from redbike.running.resuming import resume
-from redbike.serving.connection import aim_at, connect
-from redbike.state.entries import pack_entry, read_entry
-from redbike.state.history import pack_run
-from redbike.state.inspected import JobState
-from redbike.state.jobs import JobToSet
-from redbike.state.keys import TELLS
-from redbike.state.rewinds import Rewind
-from redbike.state.run import GRACE, LEASE, Placement, Run
-from redbike.state.scripts import SCRIPTS, Call
-from redbike.state.store import Store
-from redbike.steering.cancelling import cancel_jobs
-from redbike.words import Outcome
+from redbike.loop.resuming import resume
+from redbike.store.entries import pack_entry, read_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
+from redbike.store.inspected import JobState
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.keys import TELLS
+from redbike.store.rewinds import Rewind
+from redbike.store.run import GRACE, LEASE, Placement, Run
+from redbike.store.scripts import SCRIPTS, Call
+from redbike.store.store import Store
 from tests.states import (
     DUE,
     JOB,

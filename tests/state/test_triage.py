@@ -2,10 +2,10 @@
 
 import pytest
 
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
-from redbike.state.questions import PassedJob, Triage
-from redbike.words import Outcome
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
+from redbike.store.questions import PassedJob, Triage
 from tests.states import DUE, JOB, OLD, QUEUE, START, STATES, TIMEOUT
 from tests.verbs import set_job
 

@@ -1,1 +1,1 @@
-"""Tests of ``redbike/steering/``."""
+"""Tests of ``redbike/control/``."""

@@ -3,14 +3,14 @@
 import pytest
 
 from redbike import Redbike
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.cancelling import compute_cancellation
-from redbike.running.policies import place_failed, place_lost, place_overrun
-from redbike.state.records import Streak
-from redbike.state.run import LEASE, Placement
-from redbike.state.store import Store
-from redbike.steering.cancelling import cancel_jobs
+from redbike.config.settings import Settings
+from redbike.control.cancelling import cancel_jobs
+from redbike.loop.cancelling import compute_cancellation
+from redbike.loop.policies import place_failed, place_lost, place_overrun
+from redbike.store.inspection.fsck import fsck
+from redbike.store.records import Streak
+from redbike.store.run import LEASE, Placement
+from redbike.store.store import Store
 from tests.state.test_transitions import VERBS
 from tests.states import (
     DUE,

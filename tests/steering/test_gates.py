@@ -3,7 +3,7 @@
 import pytest
 
 from redbike import BadConfig, BadQueueName, Redbike
-from redbike.state.gates import Gate
+from redbike.store.queue_limits import Gate
 from tests.states import dump
 from tests.verbs import Quiet, set_job
 

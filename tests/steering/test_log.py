@@ -11,7 +11,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId, LogEntry, Redbike, RoundRobin, Unreachable
 from redbike.errors import NoSuchJob
-from redbike.keeping.fsck import fsck
+from redbike.store.inspection.fsck import fsck
 from tests.crashing import FAULTS, Crash, faulty
 from tests.operations import BY_HAND, Scene
 from tests.states import dump
@@ -167,7 +167,7 @@ def test_a_change_and_its_entry_are_one_step_wherever_it_breaks_off(
     client, prefix, monkeypatch, name, prepare, act, fault
 ):
     """Whatever fails at whichever round trip: there is an entry if and only if something has changed, and only one."""
-    monkeypatch.setattr("redbike.redbike.check_server", lambda client, durable: [])
+    monkeypatch.setattr("redbike.facade.redbike.check_server", lambda client, durable: [])
     for at in count(1):
         scene = Scene(client, f"{prefix}n{at}", {})
         scene.bike = Redbike.from_settings(

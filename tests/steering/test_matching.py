@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadJobId
-from redbike.steering.matching import compile_patterns
-from redbike.steering.patterns import check_pattern, is_pattern
+from redbike.store.matching import compile_patterns
+from redbike.store.patterns import check_pattern, is_pattern
 
 TEXTS = st.text(alphabet="ab-]^\\é*?[!c", min_size=1, max_size=6)
 

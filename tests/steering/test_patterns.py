@@ -3,8 +3,8 @@
 import pytest
 
 from redbike.errors import BadJobId, NoSuchJob
-from redbike.state.store import Store
-from redbike.steering.patterns import expand, is_pattern
+from redbike.store.patterns import expand, is_pattern
+from redbike.store.store import Store
 from tests.states import queue_for
 from tests.verbs import set_job
 

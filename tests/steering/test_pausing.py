@@ -7,7 +7,7 @@ import time
 import pytest
 
 from redbike import BadConfig, BadJobId, NoSuchJob, Redbike, Steered
-from redbike.steering import operator
+from redbike.control import operator
 from tests.states import dump
 from tests.verbs import Quiet, set_job, take_one
 from tests.waiting import wait_until

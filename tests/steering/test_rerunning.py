@@ -6,7 +6,7 @@ import pytest
 
 from redbike import BadJobId, NoSuchJob, Redbike, RoundRobin, Steered
 from redbike.errors import BadQueueName
-from redbike.state.run import Placement
+from redbike.store.run import Placement
 from tests.verbs import Quiet, set_job, take_one
 
 START = 1_790_000_000.0

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike import BadConfig, BadJobId, BadSchedule, Change, Changes, Difference, Redbike, RoundRobin
+from redbike.config.options import ALL_COLUMNS
 from redbike.errors import RedbikeError
-from redbike.keeping.fsck import fsck
-from redbike.moving.seen import open_seen
-from redbike.options import ALL_COLUMNS
+from redbike.importers.seen import open_seen
+from redbike.store.inspection.fsck import fsck
 from tests.states import dump
 
 HOURLY = "EVERY:1h@0"

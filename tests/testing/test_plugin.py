@@ -162,7 +162,7 @@ def test_no_failure_shows_the_password_of_the_server(suite, client, server_url):
 @pytest.mark.acceptance
 def test_unused_the_plugin_starts_nothing_and_imports_next_to_nothing(suite):
     (suite.folder / "test_jobs.py").write_text(
-        "import sys\ndef test_it():\n    assert not {'redis', 'redbike.redbike'} & {*sys.modules}\n"
+        "import sys\ndef test_it():\n    assert not {'redis', 'redbike.facade.redbike'} & {*sys.modules}\n"
     )
     done = suite()
     assert done.returncode == 0, done.stdout + done.stderr

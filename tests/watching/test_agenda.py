@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 import pytest
 
 from redbike import BadConfig, BadJobId, Redbike
-from redbike.running.policies import place_done
-from redbike.running.schedules import find_schedule
-from redbike.state.namespace import make_tag
-from redbike.watching import counting
-from redbike.watching.counting import MINUTE, QUARTER
+from redbike.loop.policies import place_done
+from redbike.queries import counting
+from redbike.queries.counting import MINUTE, QUARTER
+from redbike.store.namespace import make_tag
+from redbike.store.schedules import find_schedule
 from tests.verbs import Quiet, dispatch, take_one
 
 NOW = 2_000_000_000.25  # to come, so that all that is set is; a quarter and a minute have begun before
@@ -131,7 +131,7 @@ def test_a_period_of_a_millisecond_is_counted_and_not_gone_through(bike, options
 
 
 def test_pages_leave_out_no_job_and_no_job_comes_twice(bike, monkeypatch):
-    monkeypatch.setattr("redbike.state.coming.PAGE", 7)
+    monkeypatch.setattr("redbike.store.coming.PAGE", 7)
     for n in range(50):
         # Also at the very same instant.
         bike.set(f"{n}:A", "AT:2000003600" if n % 2 else f"AT:{2000003600 + n}")
@@ -147,7 +147,7 @@ def test_pages_leave_out_no_job_and_no_job_comes_twice(bike, monkeypatch):
     [("new{}:A", "AT:2000000100"), ("new{}:A", "AT:2000003800"), ("{}:A", "AT:2000003800"), ("{}:A", None)],
 )
 def test_what_changes_while_it_is_read_hides_nothing_and_comes_once(bike, monkeypatch, jobid, schedule, apart):
-    monkeypatch.setattr("redbike.state.coming.PAGE", 10)
+    monkeypatch.setattr("redbike.store.coming.PAGE", 10)
     for n in range(30):
         bike.set(f"{n}:A", f"AT:{2000003600 + n * apart}")
     seen = []

@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from redbike.queries.calendar import MOST, list_coming, make_calendar
+from redbike.schedule.jitter import spread
 from redbike.schedule.parser import parse
-from redbike.schedule.spread import spread
-from redbike.watching.calendar import MOST, list_coming, make_calendar
 
 BERLIN = "Europe/Berlin"
 

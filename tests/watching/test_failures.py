@@ -2,11 +2,11 @@
 
 import pytest
 
-from redbike.state.history import PastRun
-from redbike.state.past_runs import Failure
-from redbike.watching.durations import measure_durations
-from redbike.watching.failures import group_failures, name_group, normalize
-from redbike.words import Outcome
+from redbike.queries.failures import group_failures, name_group, normalize
+from redbike.queries.run_durations import measure_durations
+from redbike.store.enums import Outcome
+from redbike.store.history import PastRun
+from redbike.store.past_runs import Failure
 
 
 @pytest.mark.parametrize(

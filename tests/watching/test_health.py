@@ -7,17 +7,17 @@ import pytest
 
 from redbike import BadConfig, BadJobId, Health, Redbike, RoundRobin
 from redbike.cli.tables import choose_jobs
-from redbike.state.entries import pack_entry
-from redbike.state.history import add_runs, pack_run
-from redbike.state.jobs import JobToSet
-from redbike.state.namespace import STEP
-from redbike.state.overview import Wanted
-from redbike.state.run import Placement
-from redbike.state.store import Store
-from redbike.state.workers import LOST
-from redbike.watching.glance import read_view
-from redbike.watching.health import MOST, RECENT, check_health
-from redbike.words import Outcome
+from redbike.queries.glance import read_view
+from redbike.queries.health import MOST, RECENT, check_health
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import add_runs, pack_run
+from redbike.store.jobs import JobToSet
+from redbike.store.namespace import STEP
+from redbike.store.overview import Wanted
+from redbike.store.run import Placement
+from redbike.store.store import Store
+from redbike.store.workers import LOST
 from tests import states
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START, TIMEOUT
 from tests.verbs import run_job, set_job, take_one

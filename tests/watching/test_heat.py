@@ -3,8 +3,8 @@
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from redbike.watching.agenda import Agenda, Quarter
-from redbike.watching.heat import LEVELS, MOST_QUEUES, OTHERS, list_strips, make_grid
+from redbike.queries.forecast import Agenda, Quarter
+from redbike.queries.heat import LEVELS, MOST_QUEUES, OTHERS, list_strips, make_grid
 
 BERLIN = "Europe/Berlin"
 

@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike import BadConfig
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
-from redbike.state.store import Store
-from redbike.watching import incident as incidents
-from redbike.watching.incident import Lane, gather
-from redbike.watching.report import format_report
-from redbike.watching.window import parse_window
-from redbike.words import Outcome
+from redbike.queries import incident as incidents
+from redbike.queries.incident import Lane, gather
+from redbike.queries.report import format_report
+from redbike.queries.window import parse_window
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
+from redbike.store.store import Store
 from tests.verbs import set_job, take_one
 
 NOW = 2_000_000_000.0

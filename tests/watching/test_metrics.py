@@ -8,13 +8,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from redbike import Redbike, RoundRobin, Unreachable, __version__
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
-from redbike.state.store import Store
-from redbike.state.tally import BUCKETS
-from redbike.watching import metrics
-from redbike.watching.metrics import OTHERS, Figures
-from redbike.words import Outcome, Skip
+from redbike.queries import metrics
+from redbike.queries.metrics import OTHERS, Figures
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome, Skip
+from redbike.store.history import pack_run
+from redbike.store.store import Store
+from redbike.store.tally import BUCKETS
 from tests import states
 from tests.commandline import ROOT
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START

@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from redbike.watching.server import MOST_AT_ONCE, Address, Page, Server
+from redbike.queries.metrics_server import MOST_AT_ONCE, Address, Page, Server
 from tests.waiting import wait_until
 
 

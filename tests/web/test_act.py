@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from redbike import Redbike
-from redbike.running.policies import place_cancelled
-from redbike.state.run import Placement
+from redbike.loop.policies import place_cancelled
+from redbike.store.run import Placement
 from redbike.web import app
 from tests.states import dump, end
 from tests.verbs import Quiet, set_job, take_one
@@ -394,7 +394,7 @@ def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client,
             return super().queue_for(jobid)
 
     # Also if they are not of the same batch.
-    monkeypatch.setattr("redbike.web.steering.BATCH", 1)
+    monkeypatch.setattr("redbike.web.control.BATCH", 1)
     other = Browser(app(Redbike(Picky("A:B"), prefix, client), write=True))
     before = dump(bike.store)
     assert "nothing was done" in press(other, "/jobs", "Run all", "Run 3 jobs").notes[0]

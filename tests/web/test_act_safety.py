@@ -7,9 +7,10 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from redbike import Redbike
-from redbike.serving.embedded import EmbeddedServer
-from redbike.web import app, steering
-from redbike.web.gate import Keys
+from redbike.connection.embedded import EmbeddedServer
+from redbike.web import app
+from redbike.web import control as steering
+from redbike.web.login import Keys
 from redbike.web.memory import BROWSERS, Memory, Note
 from redbike.web.pages.act import MOST
 from redbike.web.selection import Found

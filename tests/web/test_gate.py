@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from redbike import BadConfig
-from redbike.web import app, gate, keys, pages
+from redbike.web import app, keys, pages
+from redbike.web import login as gate
 from redbike.web.keys import AGE, TRIES, WINDOW, Keys, Tries
 from redbike.web.rendering import name_asset
 from tests.commandline import ROOT

@@ -5,10 +5,10 @@ from urllib.parse import urljoin
 
 import pytest
 
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
 from redbike.web.pages import incident as pages
-from redbike.words import Outcome
 
 HOSTILE = '<script>alert(1)</script>"\u202e:A'
 AT = 1_700_000_000.0

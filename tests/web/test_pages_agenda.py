@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from redbike.redbike import Redbike
+from redbike.facade.redbike import Redbike
 from tests.waiting import wait_until
 from tests.web.html import listed, read
 

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
 from redbike.web import app
-from redbike.words import Outcome
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import read
 

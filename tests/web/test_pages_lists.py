@@ -5,10 +5,10 @@ import json
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
 from redbike.web import app
-from redbike.words import Outcome
 from tests.waiting import wait_until
 from tests.web.conftest import TestClient
 from tests.web.html import follow, listed, read
@@ -53,7 +53,7 @@ def test_older_runs_are_on_the_next_pages(page, bike):
 
 def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike, monkeypatch):
     for module in ("paging", "past_runs"):
-        monkeypatch.setattr(f"redbike.state.{module}.FEW", 100)
+        monkeypatch.setattr(f"redbike.store.{module}.FEW", 100)
     number = 700
     add_runs(bike, *((f"j{n:04}:A", 1000.0 + n, "no luck" if n % 100 == 0 else "") for n in range(number)))
     list(bike.store.archiver.archive())

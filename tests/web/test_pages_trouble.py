@@ -4,8 +4,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from redbike import Redbike, RoundRobin
-from redbike.serving.embedded import EmbeddedServer
-from redbike.state.keys import FIXED
+from redbike.connection.embedded import EmbeddedServer
+from redbike.store.keys import FIXED
 from redbike.web import app
 from redbike.web.pages import PAGES
 from tests.web.conftest import BASE

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from redbike.rehearsing import rehearser
+from redbike.queries.rehearsal import rehearser
 from redbike.web.pages import rehearsal as pages
 from redbike.web.selection import make_digest
 

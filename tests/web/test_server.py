@@ -15,8 +15,8 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
 from redbike.errors import BadConfig, RedbikeError
-from redbike.processes.signals import StopFlag
-from redbike.watching.server import Address
+from redbike.process.signals import StopFlag
+from redbike.queries.metrics_server import Address
 from redbike.web import server
 from tests.waiting import wait_until
 

@@ -6,20 +6,20 @@ from datetime import UTC, datetime
 import pytest
 
 from redbike import BadConfig, BadJobId, NoSuchJob
-from redbike.config import Settings
+from redbike.config.settings import Settings
+from redbike.control.cancelling import cancel_jobs
+from redbike.queries.health import check_health
+from redbike.queries.why.past import find_last
+from redbike.queries.why.reasons import Reasons
 from redbike.schedule.parser import parse
-from redbike.state.depths import Depths
-from redbike.state.entries import pack_entry
-from redbike.state.history import pack_run
-from redbike.state.jobs import JobToSet
-from redbike.state.run import Placement
-from redbike.state.store import Store
-from redbike.state.workers import LOST
-from redbike.steering.cancelling import cancel_jobs
-from redbike.watching.health import check_health
-from redbike.why.past import find_last
-from redbike.why.reasons import Reasons
-from redbike.words import Outcome, Skip
+from redbike.store.depths import Depths
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome, Skip
+from redbike.store.history import pack_run
+from redbike.store.jobs import JobToSet
+from redbike.store.run import Placement
+from redbike.store.store import Store
+from redbike.store.workers import LOST
 from tests import states
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
 from tests.verbs import set_job, set_one, take_one

@@ -1,1 +1,1 @@
-"""Tests of ``redbike/working/``."""
+"""Tests of ``redbike/worker/``."""

@@ -3,7 +3,7 @@
 import pytest
 
 from redbike import RoundRobin
-from redbike.state.store import Store
+from redbike.store.store import Store
 
 
 @pytest.fixture

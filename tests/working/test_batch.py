@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.dispatcher import Dispatcher
-from redbike.state.jobs import JobToSet
-from redbike.state.records import Streak, parse_batch
-from redbike.state.run import GRACE, LEASE, SLACK, Placement
-from redbike.state.store import Store
-from redbike.working.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
-from redbike.working.queues import Queues
-from redbike.working.worker import Worker
-from redbike.working.worker_class import RoundRobin
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.loop.queues import Queues
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.records import Streak, parse_batch
+from redbike.store.run import GRACE, LEASE, SLACK, Placement
+from redbike.store.store import Store
+from redbike.worker.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
+from redbike.worker.worker import Worker
 from tests.running.loops import Acting, join, start
 from tests.states import dump
 from tests.verbs import set_job, take_many
@@ -361,7 +361,7 @@ def test_what_is_given_back_because_of_a_slow_job_has_a_tag_of_its_own_when_it_i
 
 
 def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     fill(store, 3)
     act = Slow("001:A", 2 * UNTOLD)
     monkeypatch.setattr(Acting, "timeout", lambda self, name: 100.0)

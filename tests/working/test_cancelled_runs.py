@@ -8,13 +8,13 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
-from redbike.config import Settings
-from redbike.keeping.fsck import fsck
-from redbike.running.pings import Pings
-from redbike.working.coroutines import Coroutines
-from redbike.working.heartbeat import INTERVAL, Heartbeat
-from redbike.working.runner import Runner
-from redbike.working.worker import Worker
+from redbike.config.settings import Settings
+from redbike.loop.pings import Pings
+from redbike.store.inspection.fsck import fsck
+from redbike.worker.coroutines import Coroutines
+from redbike.worker.heartbeat import INTERVAL, Heartbeat
+from redbike.worker.runner import Runner
+from redbike.worker.worker import Worker
 from tests.running.loops import beside, join, start
 from tests.states import JOB, START, take
 from tests.verbs import set_job
@@ -96,7 +96,7 @@ class Told(Handler):
 @pytest.fixture
 def work(client, prefix, monkeypatch):
     """Work JOB by a handler until its run is cancelled and over; what is kept of the job then."""
-    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
 
     def work(handler, schedule="EVERY:10000d@0", concurrency=1):
         bike = Redbike(handler, prefix, client, on_error="stop")
@@ -151,7 +151,7 @@ class Deaf(Handler):
 
 
 def test_a_cancelled_run_that_outlives_its_deadline_has_not_failed(client, prefix, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     caplog.set_level(logging.INFO)
     handler = Deaf()
     bike = handler.bike = Redbike(handler, prefix, client, on_timeout="stop")
@@ -167,7 +167,7 @@ def test_a_cancelled_run_that_outlives_its_deadline_has_not_failed(client, prefi
 
 
 def test_a_run_is_told_once(client, prefix, monkeypatch):
-    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.02)
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.02)
     bike, told = Redbike(RoundRobin("A"), prefix, client), []
     set_job(bike.store, JOB, "EVERY:10000d@0", "now")
     run = take(bike.store, now=None)
@@ -196,7 +196,7 @@ def test_a_run_that_is_cancelled_before_it_begins_is_not_worked(store):
 
 
 def test_a_worker_that_was_suspended_does_not_begin_what_was_cancelled_meanwhile(client, prefix, monkeypatch):
-    monkeypatch.setattr("redbike.working.source.STALE", -1.0)
+    monkeypatch.setattr("redbike.worker.source.STALE", -1.0)
     handler = Handler()
     bike = Redbike(handler, prefix, client)
     set_job(bike.store, JOB, "EVERY:10000d@0", "now")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from redbike.keeping.fsck import fsck
-from redbike.state.jobs import JobToSet
-from redbike.state.run import GRACE, LEASE, Placement
-from redbike.working.heartbeat import Heartbeat
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.run import GRACE, LEASE, Placement
+from redbike.worker.heartbeat import Heartbeat
 from tests.states import dump, take
 from tests.verbs import set_job, survey, take_many
 from tests.waiting import wait_until
@@ -14,7 +14,7 @@ NOW = 1000.0
 
 
 def test_jobs_that_are_over_at_once_do_not_wake_it_one_by_one(store, monkeypatch):
-    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.5)
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.5)
     set_job(store, "job:A", "EVERY:1h", "now")
     run = take(store, now=None)
     heartbeat, looks = Heartbeat(store, lambda run: None, lambda run: None), []
@@ -103,7 +103,7 @@ def test_a_sign_of_life_wakes_nothing_that_has_ended(store):
 
 
 def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_alive(store, monkeypatch):
-    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     quick, slow = runs = take_together(store, {"A": 0.2, "B": 1000.0}, now=None)
     over = []
     heartbeat = Heartbeat(store, lambda run: over.append(run.jobid), lambda run: None)

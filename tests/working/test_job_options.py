@@ -7,13 +7,13 @@ import pytest
 
 from redbike import Redbike, RoundRobin, current_run
 from redbike.commands import Commands
-from redbike.config import Settings
-from redbike.options import format_options
-from redbike.running.pings import Pings
+from redbike.config.options import format_options
+from redbike.config.settings import Settings
+from redbike.loop.pings import Pings
+from redbike.loop.worker_class import takes_data
 from redbike.schedule.parser import parse
-from redbike.state.run import Run
-from redbike.working.runner import Runner
-from redbike.working.worker_class import takes_data
+from redbike.store.run import Run
+from redbike.worker.runner import Runner
 
 
 class Recorder(RoundRobin):

@@ -6,9 +6,9 @@ import signal
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork, UnsetJob
-from redbike.config import Settings
-from redbike.texts import MAX_MESSAGE, describe, format_traceback
-from redbike.working.worker import Worker
+from redbike.config.settings import Settings
+from redbike.text.printable import MAX_MESSAGE, describe, format_traceback
+from redbike.worker.worker import Worker
 from tests.running.loops import Acting, raising
 from tests.verbs import run_job, set_job
 from tests.waiting import wait_until

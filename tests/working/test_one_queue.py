@@ -6,7 +6,7 @@ import pytest
 
 from redbike import Jobs, Redbike, RoundRobin
 from redbike.errors import BadQueueName
-from redbike.state import agreed, takers, workers
+from redbike.store import agreed, takers, workers
 from tests.running.loops import beside
 from tests.waiting import wait_until
 

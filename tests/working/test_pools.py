@@ -10,8 +10,8 @@ import redis
 from redis.sentinel import Sentinel
 
 from redbike import Redbike, RoundRobin
+from redbike.connection.client import connect
 from redbike.errors import BadConfig, ServerError, Unreachable
-from redbike.serving.connection import connect
 from tests.waiting import wait_until
 
 CROWD = """\
@@ -77,7 +77,7 @@ def test_300_jobs_run_at_once(shell):
     ids=["url", "arguments", "client", "blocking pool"],
 )
 def test_a_limit_is_kept_and_told_as_what_it_is(client, prefix, server_url, limited, monkeypatch):
-    monkeypatch.setattr("redbike.serving.connection.CONNECTION_TIMEOUT", 0.2)
+    monkeypatch.setattr("redbike.connection.client.CONNECTION_TIMEOUT", 0.2)
     bike = Redbike(RoundRobin("A"), prefix=prefix, redis_config=limited(server_url))
     held = hold(bike.client, 2)
     with pytest.raises(ServerError, match=r"max_connections .*all 2 connections") as refused:

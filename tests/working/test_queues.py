@@ -4,12 +4,12 @@ from itertools import count
 
 import pytest
 
-from redbike.config import Settings
+from redbike.config.settings import Settings
 from redbike.errors import BadConfig, BadQueueName
-from redbike.state.store import Store
-from redbike.working.queues import REREAD, WINDOW, Queues
-from redbike.working.worker import Worker
-from redbike.working.worker_class import Priority, RoundRobin
+from redbike.loop.queues import REREAD, WINDOW, Queues
+from redbike.loop.worker_class import Priority, RoundRobin
+from redbike.store.store import Store
+from redbike.worker.worker import Worker
 from tests.running.loops import beside
 from tests.verbs import set_job
 from tests.waiting import wait_until
@@ -87,7 +87,7 @@ def fail():
 def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_nothing(
     clock, caplog, monkeypatch, names, said
 ):
-    monkeypatch.setattr("redbike.working.queues.ENDLESS", 1000)
+    monkeypatch.setattr("redbike.loop.queues.ENDLESS", 1000)
     handler = Changing()
     handler.names = names
     with pytest.raises((BadConfig, BadQueueName), match=said):
@@ -106,7 +106,7 @@ def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_not
 
 
 def test_an_idle_worker_works_a_new_queue_and_no_longer_one_that_is_gone(store, monkeypatch):
-    monkeypatch.setattr("redbike.working.queues.REREAD", 0.05)
+    monkeypatch.setattr("redbike.loop.queues.REREAD", 0.05)
     handler = Changing("work-A")
     worker = Worker(store, handler, Settings())
     with beside(store, worker.work):

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.working import heartbeat
+from redbike.worker import heartbeat
 from tests.running.loops import join, start
 from tests.verbs import take_one
 from tests.waiting import wait_until

@@ -13,11 +13,11 @@ import pytest
 
 from redbike import Again, Redbike
 from redbike.cli.messages import _JsonFormatter
-from redbike.state.namespace import make_tag
-from redbike.state.run import Answer, Placement
-from redbike.words import Outcome
-from redbike.working import run_log
-from redbike.working.run_log import RunLog
+from redbike.store.enums import Outcome
+from redbike.store.namespace import make_tag
+from redbike.store.run import Answer, Placement
+from redbike.worker import run_log
+from redbike.worker.run_log import RunLog
 from tests.verbs import Quiet, take_one
 from tests.waiting import wait_until
 

@@ -7,10 +7,10 @@ import pytest
 
 from redbike import Again, Redbike, StopWork, UnsetJob, current_run
 from redbike.errors import Unreachable
-from redbike.keeping.fsck import fsck
-from redbike.state.keys import TELLS
-from redbike.state.untold import KEPT, MOST_CLAIMS, TELLING
-from redbike.working.worker import Worker
+from redbike.store.inspection.fsck import fsck
+from redbike.store.keys import TELLS
+from redbike.store.outbox import KEPT, MOST_CLAIMS, TELLING
+from redbike.worker.worker import Worker
 from tests.running.loops import Doing, beside, join, raising, start
 from tests.verbs import Quiet, take_many, take_one
 from tests.waiting import wait_until
@@ -85,7 +85,7 @@ def test_a_run_is_told_once_with_how_it_ended(make, act, settings, expected):
 
 
 def test_a_run_that_obeys_when_it_is_cancelled_is_no_success(bike, monkeypatch):
-    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.05)
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     bike.worker.acts["job:A"] = raising(ValueError("no luck"))
     bike.set("job:A", "EVERY:1h@0.0", on_error="reschedule")
     bike.work_one()
@@ -259,7 +259,7 @@ def test_what_takes_long_is_claimed_for_longer(bike, lost):
 
 
 def test_what_another_has_claimed_meanwhile_is_left_to_it(bike, make, monkeypatch):
-    monkeypatch.setattr("redbike.working.telling.RENEWED", -1.0)
+    monkeypatch.setattr("redbike.worker.notify.RENEWED", -1.0)
     bike.set("other:A", "NOW")
     lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}", 2)
     now = bike.store.timeline.read_dispatched()[0]
@@ -362,9 +362,9 @@ def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error
 
 
 def test_a_call_that_goes_on_for_long_is_mentioned_once(slow, working, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.working.telling.LONG", 0.0)
-    monkeypatch.setattr("redbike.running.presence.INTERVAL", 0.1)
-    monkeypatch.setattr("redbike.running.presence.LATENESS", 0.05)
+    monkeypatch.setattr("redbike.worker.notify.LONG", 0.0)
+    monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.1)
+    monkeypatch.setattr("redbike.loop.registration.LATENESS", 0.05)
     working(slow)
     wait_until(lambda: "a:A: ended() of its worker class has gone on for" in caplog.text)
     before = slow.workers()[0].seen
@@ -373,7 +373,7 @@ def test_a_call_that_goes_on_for_long_is_mentioned_once(slow, working, monkeypat
 
 
 def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.working.telling.PATIENCE", 0.1)
+    monkeypatch.setattr("redbike.worker.notify.PATIENCE", 0.1)
     with beside(slow.store, Worker(slow.store, slow.worker, slow.settings).work):
         assert slow.worker.entered.wait(60)
     assert "other workers will be told of what is left" in caplog.text
@@ -382,8 +382,8 @@ def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
 
 
 def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.2)
-    monkeypatch.setattr("redbike.working.telling.REST", 0.1)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.2)
+    monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
     tried = []
 
     def away(queues):
@@ -392,7 +392,7 @@ def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, cap
 
     bike = make(Slow())
     bike.client.hset(bike.store.keys.untold, "x", "y")  # so that it is always told that there is something
-    monkeypatch.setattr("redbike.state.untold.Untold.claim_all", lambda self, queues: away(queues))
+    monkeypatch.setattr("redbike.store.outbox.Untold.claim_all", lambda self, queues: away(queues))
     working(bike)
     wait_until(lambda: len(tried) >= 2)
     bike.set("a:A", "NOW")
@@ -404,10 +404,10 @@ def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, cap
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, monkeypatch):
     # An idle one hears of them by its takes, long before it is to be seen again.
-    monkeypatch.setattr("redbike.running.presence.INTERVAL", 600.0)
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 0.3)
-    monkeypatch.setattr("redbike.working.source.NAP", 0.1)
-    monkeypatch.setattr("redbike.working.telling.REST", 0.1)
+    monkeypatch.setattr("redbike.loop.registration.INTERVAL", 600.0)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.3)
+    monkeypatch.setattr("redbike.worker.source.NAP", 0.1)
+    monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
     with beside(bike.store, Worker(bike.store, bike.worker, bike.settings, concurrency).work):
         wait_until(lambda: bike.worker.told)
         other = make(Quiet("A"))

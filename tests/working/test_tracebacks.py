@@ -2,11 +2,11 @@
 
 import threading
 
-from redbike.config import Settings
-from redbike.state.store import Store
-from redbike.working.tracebacks import INTERVAL, MOST, Tracebacks
-from redbike.working.worker import Worker
-from redbike.working.worker_class import RoundRobin
+from redbike.config.settings import Settings
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.store import Store
+from redbike.worker.tracebacks import INTERVAL, MOST, Tracebacks
+from redbike.worker.worker import Worker
 from tests.running.loops import beside, join, start
 from tests.verbs import set_job
 from tests.waiting import wait_until

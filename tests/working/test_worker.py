@@ -6,16 +6,16 @@ import time
 
 import pytest
 
-from redbike.config import Settings
+from redbike.config.settings import Settings
 from redbike.errors import BadConfig, BadJobId, Overrun, StopWork, UnsetJob
-from redbike.keeping.fsck import fsck
-from redbike.state.jobs import JobToSet
-from redbike.state.run import LEASE
-from redbike.working.heartbeat import INTERVAL
-from redbike.working.queues import Queues
-from redbike.working.runner import current_run
-from redbike.working.worker import Worker
-from redbike.working.worker_class import RoundRobin
+from redbike.loop.queues import Queues
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.run import LEASE
+from redbike.worker.heartbeat import INTERVAL
+from redbike.worker.runner import current_run
+from redbike.worker.worker import Worker
 from tests.running.loops import Acting, beside, blocked, raising
 from tests.verbs import dispatch, set_job, survey
 from tests.waiting import wait_until
@@ -194,7 +194,7 @@ def test_a_worker_that_gives_up_when_its_time_is_over_forgets_no_failure(store, 
 
 def test_heartbeats_keep_a_long_run_from_counting_as_lost(work, state, monkeypatch):
     assert INTERVAL <= LEASE / 3, "two may get lost"
-    monkeypatch.setattr("redbike.working.heartbeat.INTERVAL", 0.1)
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.1)
 
     def act(_):
         lease = state().lease
@@ -282,8 +282,8 @@ def test_concurrency_runs_that_many_jobs_at_once(store, kind):
 @pytest.fixture
 def patient(monkeypatch):
     """A worker that is not woken notices nothing for as long as the test lasts."""
-    monkeypatch.setattr("redbike.running.wakeup.BLOCK", 600)
-    monkeypatch.setattr("redbike.running.wakeup.SILENCE", 700)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 600)
+    monkeypatch.setattr("redbike.loop.wakeup.SILENCE", 700)
 
 
 @pytest.mark.parametrize(("number", "concurrency"), [(1, 1), (1, 3), (4, 1)])

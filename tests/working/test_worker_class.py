@@ -8,8 +8,8 @@ import pytest
 
 from redbike import BadConfig, RoundRobin
 from redbike.errors import BadQueueName
-from redbike.state.store import Store
-from redbike.working.loader import load_placer
+from redbike.store.store import Store
+from redbike.worker.loader import load_placer
 from tests.commandline import ROOT
 from tests.proc import children_of
 from tests.waiting import wait_until

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError, ServerError, Unreachable
-from redbike.schedule.forecast import Clock
+from redbike.schedule.clock import Clock
 from redbike.web.pages.act import carry_out
 from redbike.web.pages.agenda import show_agenda
 from redbike.web.pages.failures import show_failures

@@ -5,9 +5,11 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from redbike.errors import RedbikeError
-from redbike.schedule.forecast import Clock
-from redbike.state.gates import Pause
-from redbike.state.overview import Wanted
+from redbike.schedule.clock import Clock
+from redbike.store.enums import Event
+from redbike.store.overview import Wanted
+from redbike.store.queue_limits import Pause
+from redbike.web.control import GOES_ON, Done, Steerer
 from redbike.web.forms import MOST_BACK
 from redbike.web.memory import Note
 from redbike.web.orders import Given, Order, count_words
@@ -15,8 +17,6 @@ from redbike.web.pages.rehearsal import REHEARSED
 from redbike.web.rendering import show_text
 from redbike.web.selection import Found, make_pause_digest
 from redbike.web.sent import Sent
-from redbike.web.steering import GOES_ON, Done, Steerer
-from redbike.words import Event
 
 MOST = 10_000  # jobs that one form changes
 NAMED = 50  # jobs that a confirmation names

@@ -6,10 +6,10 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.schedule.forecast import Clock
-from redbike.texts import name_number
-from redbike.watching.agenda import Agenda
-from redbike.watching.heat import HOURS, Span, list_strips, make_grid
+from redbike.queries.forecast import Agenda
+from redbike.queries.heat import HOURS, Span, list_strips, make_grid
+from redbike.schedule.clock import Clock
+from redbike.text.printable import name_number
 from redbike.web.background import Report
 from redbike.web.charts import draw_strip
 from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text

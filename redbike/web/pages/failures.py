@@ -3,10 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.state.paging import Place
-from redbike.state.past_runs import Failure, FailurePage
-from redbike.state.ranks import Entry
-from redbike.watching.failures import group_failures, name_group, normalize
+from redbike.queries.failures import group_failures, name_group, normalize
+from redbike.store.paging import Place
+from redbike.store.past_runs import Failure, FailurePage
+from redbike.store.ranks import Entry
 from redbike.web.pages.parameters import make_link, read_choice, read_text
 from redbike.web.site import Site
 

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from redbike.errors import BadJobId
-from redbike.state.keys import check_jobid, escape_pattern
+from redbike.store.keys import check_jobid, escape_pattern
 from redbike.web.rendering import quote_part, show_text
 from redbike.web.site import Site
 

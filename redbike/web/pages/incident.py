@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from redbike.schedule.forecast import Clock, format_length
-from redbike.watching.incident import Incident, gather
-from redbike.watching.report import count_moments, format_report, name_instant, tell_first, tell_skipped
-from redbike.watching.unusual import RULES
-from redbike.watching.window import MOST, NOW, WIDTH, Window, parse_window
+from redbike.queries.incident import Incident, gather
+from redbike.queries.report import count_moments, format_report, name_instant, tell_first, tell_skipped
+from redbike.queries.unusual import RULES
+from redbike.queries.window import MOST, NOW, WIDTH, Window, parse_window
+from redbike.schedule.clock import Clock, format_length
 from redbike.web.rendering import quote_part
 from redbike.web.site import Site
 from redbike.web.strips import draw_incident

@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redbike.config.options import OPTIONS, SETTINGS, parse_options, show_options
 from redbike.errors import BadSchedule, NoSuchJob
-from redbike.options import OPTIONS, SETTINGS, parse_options, show_options
-from redbike.running.schedules import find_schedule
-from redbike.schedule.forecast import Clock
+from redbike.queries.calendar import list_coming, make_calendar
+from redbike.queries.run_durations import measure_durations
+from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
-from redbike.state.inspected import JobState
-from redbike.state.past_runs import Failure, RunSearch, read_failure
-from redbike.state.records import Status
-from redbike.state.workers import CommandLines
-from redbike.watching.calendar import list_coming, make_calendar
-from redbike.watching.durations import measure_durations
+from redbike.store.inspected import JobState
+from redbike.store.past_runs import Failure, RunSearch, read_failure
+from redbike.store.records import Status
+from redbike.store.schedules import find_schedule
+from redbike.store.workers import CommandLines
 from redbike.web.charts import draw_runs
 from redbike.web.drafts import indent_data
 from redbike.web.pages.jobs import STATUSES

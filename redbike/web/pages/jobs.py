@@ -7,14 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.errors import BadConfig
-from redbike.state.overview import Job, Wanted
-from redbike.state.paging import JobPage, Place, Search
-from redbike.steering.matching import compile_patterns
-from redbike.steering.patterns import is_pattern
+from redbike.store.enums import Event
+from redbike.store.matching import compile_patterns
+from redbike.store.overview import Job, Wanted
+from redbike.store.paging import JobPage, Place, Search
+from redbike.store.patterns import is_pattern
 from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
 from redbike.web.selection import ALL, FLAGS
 from redbike.web.site import Site
-from redbike.words import Event
 
 STATUSES = {
     Event.TML: "waits for its time",

@@ -6,10 +6,10 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.schedule.forecast import Clock
-from redbike.state.depths import MOST_LATE
-from redbike.watching.glance import View
-from redbike.watching.health import MAX_LAG, Health, judge
+from redbike.queries.glance import View
+from redbike.queries.health import MAX_LAG, Health, judge
+from redbike.schedule.clock import Clock
+from redbike.store.depths import MOST_LATE
 from redbike.web.charts import draw_hour
 from redbike.web.rendering import show_length, show_number
 from redbike.web.site import SHOWN, Site

@@ -6,12 +6,12 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from redbike.errors import BadConfig, BadSchedule
+from redbike.loop.worker_class import find_queue
 from redbike.schedule.moments import parse_timestamp
-from redbike.state.keys import check_queue_name, escape_pattern
-from redbike.steering.patterns import check_pattern, is_pattern
+from redbike.store.keys import check_queue_name, escape_pattern
+from redbike.store.patterns import check_pattern, is_pattern
 from redbike.web.rendering import encode_all
 from redbike.web.site import Site
-from redbike.working.worker_class import find_queue
 
 
 def read_text(request: Request, name: str) -> str:

@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.schedule.forecast import Clock
+from redbike.schedule.clock import Clock
 from redbike.web.pages.overview import draw_charts
 from redbike.web.site import Site
 

@@ -9,14 +9,14 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redbike.control.operator import check_until
+from redbike.control.queues import Gatekeeper
 from redbike.errors import BadConfig, BadSchedule
-from redbike.redbike import Redbike
-from redbike.rehearsing.rehearsal import ACTIONS, GATE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
-from redbike.rehearsing.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
-from redbike.schedule.forecast import Clock, format_length
+from redbike.facade.redbike import Redbike
+from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
+from redbike.queries.rehearsal.result import ACTIONS, GATE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
+from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import parse_timestamp
-from redbike.steering.gates import Gatekeeper
-from redbike.steering.operator import check_until
 from redbike.web.orders import TARGETS
 from redbike.web.rendering import show_text
 from redbike.web.selection import PATIENCE as SEARCHED

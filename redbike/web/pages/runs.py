@@ -4,9 +4,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.errors import BadConfig
-from redbike.state.paging import Place
-from redbike.state.past_runs import RunPage, RunSearch
-from redbike.steering.matching import compile_patterns
+from redbike.store.matching import compile_patterns
+from redbike.store.paging import Place
+from redbike.store.past_runs import RunPage, RunSearch
 from redbike.web.pages.parameters import make_link, read_moment, read_pattern, read_text
 from redbike.web.site import Site
 

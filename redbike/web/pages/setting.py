@@ -5,18 +5,18 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redbike.config.options import DATA, OPTIONS, read_changes
 from redbike.errors import RedbikeError
-from redbike.options import DATA, OPTIONS, read_changes
-from redbike.schedule.forecast import Clock
-from redbike.state.keys import check_known_jobid
+from redbike.schedule.clock import Clock
+from redbike.store.keys import check_known_jobid
+from redbike.web.control import Steerer
 from redbike.web.drafts import SECRET, Draft, Kept, compare, name_default
-from redbike.web.gate import say
+from redbike.web.login import say
 from redbike.web.memory import Note
 from redbike.web.previews import Preview
 from redbike.web.rendering import quote_part, show_text
 from redbike.web.sent import Sent
 from redbike.web.site import Site
-from redbike.web.steering import Steerer
 
 GOOD, BAD, CHANGED = 200, 400, 409  # statuses
 UNCHANGED = "Nothing of it differs, so nothing was done."

@@ -1,0 +1,1 @@
+"""Settings of processes, options of jobs, and limits of queues: their names, defaults and allowed values."""

@@ -1,0 +1,55 @@
+"""Limits of queues: how many jobs run at once, and how many are taken in a time, across all workers."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from redbike.errors import BadConfig
+from redbike.text.printable import quote
+
+MOST_AT_ONCE = 1_000_000
+MOST_RATE = 1_000_000
+UNITS = {"s": 1, "m": 60, "h": 3600}  # seconds
+
+_RATE = re.compile(r"(\d{1,7})/([smh])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a queue allows; None for no limit. Raise `BadConfig` for invalid values.
+
+    `at_once` is how many of its runs may be in flight. `rate` is how many jobs may be taken: ``"100/m"`` is a hundred a
+    minute, ``s`` is for a second, ``h`` for an hour. So many may be taken at once, and then one each 0.6 s.
+    """
+
+    at_once: int | None = None
+    rate: str | None = None
+
+    def __post_init__(self) -> None:
+        check_at_once(self.at_once)
+        parse_rate(self.rate)
+
+
+def check_at_once(value: Any) -> int | None:
+    """Return `value` if it is a number of runs, or None. Raise `BadConfig`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_AT_ONCE:
+        raise BadConfig(f"bad at-once {quote(value)}: a whole number from 1 to {MOST_AT_ONCE} is needed")
+    return value
+
+
+def parse_rate(text: Any) -> tuple[int, int] | None:
+    """Return the number of jobs and the seconds of a rate such as ``100/m``; None for None. Raise `BadConfig`."""
+    if text is None:
+        return None
+    found = _RATE.fullmatch(text) if isinstance(text, str) else None
+    if found is None or not 1 <= int(found[1]) <= MOST_RATE:
+        raise BadConfig(f"bad rate {text!r:.80}: a number from 1 to {MOST_RATE} and a unit are needed, such as 100/m")
+    return int(found[1]), UNITS[found[2]]
+
+
+def format_rate(count: float, seconds: float) -> str:
+    """Return the text of a rate."""
+    unit = next((unit for unit, size in UNITS.items() if size == seconds), None)
+    return f"{count:g}/{unit}" if unit else f"{count:g}/{seconds:g}s"

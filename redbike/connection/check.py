@@ -1,0 +1,147 @@
+"""Check whether a server can be used, and whether its settings endanger jobs."""
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
+from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
+
+from redbike.connection.cluster import SlotConnection
+from redbike.connection.refusals import describe_login, describe_outage
+from redbike.errors import ServerError, Unreachable
+
+# By the class of connections without TLS.
+TLS_SCHEMES = {
+    redis.Connection: "rediss",
+    SentinelManagedConnection: "rediss+sentinel",
+    SlotConnection: "redis+clusters",
+}
+UNCHECKED = "the server's version and maxmemory-policy, which must be 'noeviction', are not checked"
+OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
+
+
+def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[str]:
+    """Return warnings about the server; with `needs_durability` also one if it keeps nothing on disk.
+
+    Raise `ServerError` if it is too old or refuses, or if its address is wrong; `Unreachable` if it does not answer.
+    """
+    try:
+        answer, *replies = _request_info(client)
+        # A server whose disk is full refuses even a ping, but not the commands that only read.
+        if isinstance(answer, Exception) and not str(answer).startswith("MISCONF"):
+            raise answer
+    except redis.AuthenticationError as error:
+        raise ServerError(describe_login(error)) from None
+    except BusyLoadingError:
+        return []
+    except (ConnectionError, TimeoutError, OSError) as error:
+        message = describe_outage(error)
+        # To wait helps against neither a wrong name nor a wrong certificate.
+        kind = ServerError if _is_wrong_address(error) else Unreachable
+        raise kind(
+            f"cannot reach Redis at {describe_address(client)}: {message}{_hint_at_tls(client, message)}"
+        ) from None
+    except RedisError as error:
+        raise ServerError(f"Redis at {describe_address(client)} refuses: {error}") from None
+    refusal = next((reply for reply in replies if isinstance(reply, Exception)), None)
+    if refusal is not None:
+        # Not every user may run INFO. If the version is too old, the scripts will fail.
+        return [f"{UNCHECKED}: {refusal}"]
+    server, memory, persistence, replication = replies
+    is_node = "cluster" in (server.get("redis_mode"), server.get("server_mode"))
+    if is_node and "router" not in client.connection_pool.connection_kwargs:
+        place = describe_address(client)
+        raise ServerError(f"the server at {place} is a node of a cluster: the url is redis+cluster://{place}")
+    _check_version(server)
+    if role := _check_role(replication):
+        return role
+    endangered = _check_durability(client, persistence) if needs_durability else []
+    return [*_check_eviction(memory), *endangered]
+
+
+def _is_wrong_address(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN:
+            return True
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _request_info(client: "redis.Redis") -> list[Any]:
+    """Return the replies to PING and to INFO of four sections, in one round trip; of a refusal, the exception."""
+    sections = ("server", "memory", "persistence", "replication")
+    pipeline = client.pipeline(transaction=False)
+    pipeline.ping()
+    for section in sections:
+        pipeline.info(section)
+    return pipeline.execute(raise_on_error=False)
+
+
+def _check_eviction(memory: Mapping[str, Any]) -> list[str]:
+    policy = memory.get("maxmemory_policy")
+    if not policy or policy == "noeviction":
+        return []
+    return [
+        f"the server's maxmemory-policy is {policy!r}: it may evict Redbike's keys, and jobs with them; "
+        "set it to 'noeviction'"
+    ]
+
+
+def _check_role(replication: Mapping[str, Any]) -> list[str]:
+    if replication.get("role") != "slave":
+        return []
+    master = f"{replication.get('master_host')}:{replication.get('master_port')}"
+    return [f"the server is a replica of {master}: it takes no jobs; give the url of its master"]
+
+
+def _check_durability(client: "redis.Redis", persistence: Mapping[str, Any]) -> list[str]:
+    if persistence.get("aof_enabled", 1):
+        return []
+    try:
+        # Sent only if needed: the server may write each refusal to its log.
+        snapshots = client.config_get("save").get("save")
+    except RedisError:
+        return []
+    if snapshots != "":
+        return []
+    return [
+        "the server keeps nothing on disk, neither an append-only file nor snapshots: all jobs are lost when it "
+        "restarts; set 'appendonly' to 'yes'"
+    ]
+
+
+def _check_version(info: Mapping[str, Any]) -> None:
+    if not isinstance(info.get("redis_version"), str):
+        # An unknown server. If it lacks a command, the scripts will fail.
+        return
+    name = "valkey" if "valkey_version" in info else "redis"
+    version = str(info[f"{name}_version"])
+    numbers = re.match(r"v?(\d+)(?:\.(\d+))?", version, re.ASCII)
+    # One without numbers, such as "unstable", may be any.
+    if numbers and (int(numbers[1]), int(numbers[2] or 0)) < OLDEST[name]:
+        oldest = ".".join(map(str, OLDEST[name]))
+        raise ServerError(f"the server is {name} {version}: Redbike needs {name} {oldest} or later")
+
+
+def describe_address(client: "redis.Redis") -> str:
+    """Return where the server is, without a password."""
+    pool = client.connection_pool
+    place = pool.connection_kwargs
+    if "router" in place:
+        return "the cluster"
+    if isinstance(pool, SentinelConnectionPool):
+        return "the master that the Sentinels name"
+    return str(place.get("path") or f"{place.get('host', 'localhost')}:{place.get('port', 6379)}")
+
+
+def _hint_at_tls(client: "redis.Redis", message: str) -> str:
+    """Return a hint if TLS is off and the server hung up: it probably expects TLS."""
+    scheme = TLS_SCHEMES.get(client.connection_pool.connection_class)
+    has_hung_up = any(words in message for words in ("closed by server", "closed connection", "reset by peer"))
+    return f" If it speaks TLS, the url begins with {scheme}://" if scheme and has_hung_up else ""

@@ -1,0 +1,362 @@
+"""The embedded server: a private Valkey for one folder, shared by all processes that use the folder.
+
+The first process that needs the server starts it. The server outlives that process.
+
+1. A file lock protects the data. A process that starts the server takes the lock and passes it on to the server, which
+   holds it until it ends, even by a kill. So no second server is ever started on the same data. If a server is loading
+   or does not answer, processes wait for it and never kill it.
+2. It listens on a Unix socket only, which only this user may open.
+3. It is durable: the append-only file is on, and nothing is evicted. A kill loses no acknowledged write.
+4. A client that finds it gone starts it again, unless `EmbeddedServer.stop` has ended it.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from redbike.connection.binary import find_binary
+from redbike.connection.private_folder import find_short_path, link_short_path, make_private, remove_old_folder
+from redbike.connection.probe import Health, Probe, find_listening_pid, is_alive, is_suspended, read_loaded_percent
+from redbike.errors import ServerError
+
+log = logging.getLogger("redbike.server")
+
+STOP_TIMEOUT = 10.0  # seconds for the server to go down
+WRITE_TIMEOUT = 3.0  # seconds for the server to write what is in its memory alone: it tries that each second
+REPLY_TIMEOUT = 2.0  # seconds for a healthy server to reply
+SILENCE = 10.0  # seconds without an answer after which a server that accepts connections counts as away
+PATIENCE = 1.0  # seconds of waiting after which a warning says why
+MIN_FREE_DISK = 65536  # bytes of free disk below which it is full
+POLL_INTERVAL = 0.005  # seconds between two checks of a server that is coming up or going down
+SETTINGS = {
+    "port": "0",
+    "unixsocketperm": "700",
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    "save": '""',
+    "maxmemory-policy": "noeviction",
+    "daemonize": "no",
+}
+
+
+class EmbeddedServer:
+    """The server of `folder`; `start` makes the folder if needed."""
+
+    def __init__(self, folder: str | Path = ".redbike") -> None:
+        try:
+            self.folder = Path(folder).absolute()
+        except FileNotFoundError:
+            raise ServerError("the current folder does not exist any more") from None
+        self.socket = find_short_path(self.folder) / "redis.sock"
+        self.logfile = self.folder / "server.log"
+        self.pidfile = self.folder / "server.pid"
+        self._lockfile = self.folder / "lock"
+        self._log_size = 0  # bytes of the log before the last start
+        self._spawned: subprocess.Popen[bytes] | None = None  # the process of the last start
+        self._stop_marker = self.folder / "stopped"  # exists from `stop` to the next `start`
+
+    @property
+    def url(self) -> str:
+        """The URL for `redbike.connection.client.connect`."""
+        return f"unix://{quote(os.fsencode(self.socket))}"
+
+    def start(self) -> bool:
+        """Start the server, and wait until it answers; return False if it runs already.
+
+        If the server is loading, log that, and wait without a timeout. Raise `ServerError` if it ends, cannot be
+        started, or does not answer at all.
+        """
+        began = time.monotonic()
+        with contextlib.closing(Probe(self.socket)) as probe:
+            health = probe.check(PATIENCE)
+            if health is Health.READY:
+                return False
+            with self._translate_errors():
+                make_private(self.folder)
+                self.link_short_path()
+            return self._wait_until_ready(probe, began, health)
+
+    def _wait_until_ready(self, probe: Probe, began: float, health: Health) -> bool:
+        has_warned, process, answered = False, None, began
+        while True:
+            if process is None:
+                process = self._spawn_if_free()
+            if not has_warned and time.monotonic() - began >= PATIENCE:
+                has_warned = True
+                log.warning("the embedded server in %s %s; waiting", self.folder, self._describe_health(health))
+            health = probe.check(PATIENCE)
+            if health is Health.READY:
+                return process is not None
+            if process is not None and process.poll() is not None:
+                raise ServerError(self._explain_exit(process))
+            if health is not Health.SILENT:
+                answered = time.monotonic()
+                time.sleep(POLL_INTERVAL)
+            elif time.monotonic() - answered >= SILENCE:
+                raise ServerError(f"the embedded server in {self.folder} {_explain_silence(self._find_pid())}")
+
+    def revive(self) -> None:
+        """Start the server again for a client that found it gone, and wait until its socket exists.
+
+        Do not wait if another process is starting it. Raise `ServerError` if it was ended by `stop`, or cannot be
+        started.
+        """
+        if self._stop_marker.exists():
+            raise ServerError(f"the embedded server in {self.folder} was stopped: 'redbike server start' starts it")
+        # A clean-up of the temporary folder may have removed the link.
+        self.link_short_path()
+        process = self._spawn_if_free(unless_stopped=True)
+        if process is None:
+            return
+        log.warning("the embedded server in %s was gone; it is started again", self.folder)
+        with contextlib.closing(Probe(self.socket)) as probe:
+            while probe.check(PATIENCE) is Health.ABSENT:
+                if process.poll() is not None:
+                    raise ServerError(self._explain_exit(process))
+                time.sleep(POLL_INTERVAL)
+
+    def stop(self) -> bool:
+        """Stop the server, with all data on disk, and wait until it is gone; return False if it did not run.
+
+        Clients leave it stopped until the next `start`. Raise `ServerError` if it does not stop, and also if it cannot
+        write what it has acknowledged, as on a full disk: then it runs on.
+        """
+        if not self.folder.is_dir():
+            return False
+        self._write_all()
+        with contextlib.suppress(OSError):
+            # A full disk must not prevent the stop.
+            self._stop_marker.touch(mode=0o600)
+        return self._terminate()
+
+    def stop_if_unused(self) -> bool:
+        """Stop the server if nobody else is connected, and wait until it is gone; return True if it was stopped.
+
+        A client that was about to connect starts it again.
+        """
+        if not self.folder.is_dir():
+            return self._end_without_folder()
+        deadline = time.monotonic() + PATIENCE / 2
+        while self._has_users():
+            # The server may still list a client that has just ended.
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_INTERVAL)
+        self._write_all()
+        return self._terminate()
+
+    def status(self) -> dict[str, Any]:
+        """Return ``running``, ``folder`` and ``url``.
+
+        If it runs, add ``pid``, ``server``, ``version`` and ``memory`` (bytes); if it loads, ``loading`` (per cent).
+        If it runs but does not answer, add only ``pid`` and ``answers`` (False).
+        """
+        status: dict[str, Any] = {"running": False, "folder": str(self.folder), "url": self.url}
+        try:
+            with self._make_client() as client:
+                info: dict[str, Any] = client.info()
+        except (redis.RedisError, OSError):
+            pid = self._find_pid()
+            return status | ({"running": True, "pid": pid, "answers": False} if pid else {})
+        status |= {
+            "running": True,
+            "pid": info["process_id"],
+            "server": info.get("server_name", "redis"),
+            "version": info.get("valkey_version", info["redis_version"]),
+            "memory": info["used_memory"],
+        }
+        return status | ({"loading": info.get("loading_loaded_perc")} if info.get("loading") else {})
+
+    def link_short_path(self) -> None:
+        """Make the link to the folder if its own path is too long for a socket."""
+        if self._has_short_path:
+            link_short_path(self.socket.parent, self.folder)
+
+    def _spawn_if_free(self, unless_stopped: bool = False) -> "subprocess.Popen[bytes] | None":
+        """Start the process. Return None if another process has the lock, or if a server of an older version runs.
+
+        Older versions have no lock, but a pid file.
+        """
+        with self._translate_errors(), self._lock() as lock:
+            if lock is None or self._read_pid_file() is not None or (unless_stopped and self._stop_marker.exists()):
+                return None
+            self._stop_marker.unlink(missing_ok=True)
+            if self._has_short_path:
+                remove_old_folder(self.socket.parent)
+                self.link_short_path()
+            return self._spawn(find_binary(), lock)
+
+    def _spawn(self, binary: str, lock: int) -> "subprocess.Popen[bytes]":
+        # The server's working directory is its folder, so a short name is enough.
+        socket = "redis.sock" if self._has_short_path else self.socket
+        places = {"dir": self.folder, "unixsocket": socket, "logfile": self.logfile, "pidfile": self.pidfile}
+        settings = SETTINGS | {name: str(place) for name, place in places.items()}
+        arguments = [word for name, value in settings.items() for word in (f"--{name}", value.strip('"'))]
+        with open(self.logfile, "ab") as log_file:
+            self._log_size = log_file.tell()
+            # A new session, so that Ctrl-C in the terminal does not reach the server.
+            self._spawned = subprocess.Popen(
+                [binary, *arguments],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log_file,
+                stderr=log_file,
+                start_new_session=True,
+                pass_fds=[lock],
+            )
+            return self._spawned
+
+    def _end_without_folder(self) -> bool:
+        """End the server that this object has started, and whose folder was deleted: nobody can reach it any more."""
+        if self._spawned is None or self._spawned.poll() is not None:
+            return False
+        log.error("the folder %s was deleted, and with it all that the embedded server has kept", self.folder)
+        self._spawned.kill()
+        self._spawned.wait()
+        return True
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[int | None]:
+        """Yield the lock, which the server's process inherits; None if another process has it."""
+        handle = os.open(self._lockfile, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield None
+            else:
+                yield handle
+        finally:
+            os.close(handle)
+
+    def _is_locked(self) -> bool:
+        with self._translate_errors(), self._lock() as lock:
+            return lock is None
+
+    @contextlib.contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ServerError(f"the embedded server in {self.folder} cannot be started: {why}") from error
+
+    def _write_all(self) -> None:
+        """See to it that all that the server has acknowledged is on disk, or raise `ServerError`."""
+        try:
+            with self._make_client() as client:
+                if self._has_written(client):
+                    return
+                # Shorter than the log, it may find room; and then the log begins anew behind it.
+                with contextlib.suppress(redis.ResponseError):
+                    client.bgrewriteaof()
+                deadline = time.monotonic() + WRITE_TIMEOUT
+                while not self._has_written(client):
+                    info: dict[str, Any] = client.info("persistence")
+                    is_rewriting = info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"]
+                    has_failed = info["aof_last_bgrewrite_status"] != "ok" or time.monotonic() > deadline
+                    if has_failed and not is_rewriting:
+                        raise ServerError(self._explain_unwritten(info))
+                    time.sleep(POLL_INTERVAL)
+        except (redis.RedisError, OSError):
+            # It loads its data, or does not answer: then nobody has been told anything.
+            return
+
+    def _has_written(self, client: "redis.Redis") -> bool:
+        info: dict[str, Any] = client.info("persistence")
+        return not info.get("aof_enabled") or info.get("aof_last_write_status") == "ok"
+
+    def _explain_unwritten(self, info: dict[str, Any]) -> str:
+        size, pid = info.get("aof_buffer_length", 0), self._find_pid()
+        return (
+            f"the embedded server in {self.folder} is not stopped: it cannot write its append-only file, so the last "
+            f"changes would be lost ({size:,} bytes); give it room on its disk and stop it again, or end it without "
+            f"them by kill {pid}"
+        )
+
+    def _terminate(self) -> bool:
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while (pid := self._find_pid()) is None:
+            if not self._is_locked():
+                return False
+            if time.monotonic() > deadline:
+                raise ServerError(f"the embedded server in {self.folder} is gone, but not all of its processes are")
+            time.sleep(POLL_INTERVAL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        while is_alive(pid):
+            if time.monotonic() > deadline:
+                raise ServerError(f"the embedded server in {self.folder} {_explain_timeout(pid)}")
+            time.sleep(POLL_INTERVAL)
+        return True
+
+    def _make_client(self) -> "redis.Redis":
+        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=REPLY_TIMEOUT, retry=Retry(NoBackoff(), 0))
+
+    def _has_users(self) -> bool:
+        try:
+            with self._make_client() as client:
+                return len(client.client_list()) > 1
+        except (redis.RedisError, OSError):
+            # A server that does not answer may have users.
+            return self._find_pid() is not None
+
+    def _describe_health(self, health: Health) -> str:
+        if health is not Health.LOADING:
+            return "does not answer" if health is Health.SILENT else "is starting"
+        percent = read_loaded_percent(self.socket)
+        return "is loading its data" if percent is None else f"is loading its data ({percent:.0f} %)"
+
+    def _find_pid(self) -> int | None:
+        """Return the process id of the server: of the process that listens; while it starts, that of the pid file."""
+        listening = find_listening_pid(self.socket)
+        return self._read_pid_file() if listening is None else listening
+
+    def _read_pid_file(self) -> int | None:
+        try:
+            pid = int(self.pidfile.read_text(encoding="ascii"))
+            command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            is_here = os.path.samefile(f"/proc/{pid}/cwd", self.folder)
+        except (OSError, ValueError):
+            return None
+        # After a reboot another program may have the number.
+        return pid if is_here and b"redis.sock" in command_line and is_alive(pid) else None
+
+    def _explain_exit(self, process: "subprocess.Popen[bytes]") -> str:
+        """Return why the process has ended in place of starting: the last line of its log."""
+        lines = []
+        with contextlib.suppress(OSError), open(self.logfile, "rb") as log_file:
+            log_file.seek(self._log_size)
+            lines = log_file.read().decode(errors="replace").split("\n")
+        last = next(filter(str.strip, reversed(lines)), f"it ended with status {process.returncode}, and says nothing")
+        full = "; no space is left on its disk" if shutil.disk_usage(self.folder).free < MIN_FREE_DISK else ""
+        return f"the embedded server in {self.folder} does not start: {last.strip()}{full}"
+
+    @property
+    def _has_short_path(self) -> bool:
+        return self.socket.parent != self.folder
+
+
+def _explain_silence(pid: int | None) -> str:
+    if pid is not None and is_suspended(pid):
+        return f"is suspended (process {pid}): kill -CONT {pid} continues it"
+    return "does not answer"
+
+
+def _explain_timeout(pid: int) -> str:
+    if is_suspended(pid):
+        return f"is suspended (process {pid}): it stops when it is continued, as by kill -CONT {pid}"
+    return f"(process {pid}) was told to stop, and has not yet"

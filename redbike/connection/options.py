@@ -1,0 +1,187 @@
+"""Convert redis-py's arguments from text: from the options of a URL, or from the config file."""
+
+import difflib
+import inspect
+import re
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import redis
+from redis.connection import URL_QUERY_ARGUMENT_PARSERS
+
+from redbike.connection.urls import PORTS, split_url
+from redbike.errors import BadConfig, quoted
+
+_BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
+_NUMBERS = {
+    "db": int,
+    "health_check_interval": float,
+    "max_connections": int,
+    "port": int,
+    "protocol": int,
+    "socket_connect_timeout": float,
+    "socket_read_size": int,
+    "socket_timeout": float,
+}
+# The least and the most that make sense.
+_LIMITS = {
+    "db": (0, 2**31),
+    "health_check_interval": (0, 1e9),
+    "port": PORTS,
+    "socket_connect_timeout": (0.001, 1e6),
+    "socket_read_size": (1, 2**30),
+    "socket_timeout": (0.001, 1e6),
+}
+_SWITCHES = {
+    "decode_responses",
+    "legacy_responses",
+    "retry_on_timeout",
+    "socket_keepalive",
+    "ssl",
+    "ssl_check_hostname",
+    "ssl_validate_ocsp",
+    "ssl_validate_ocsp_stapled",
+}
+_TEXTS = {
+    "client_name",
+    "encoding",
+    "encoding_errors",
+    "host",
+    "lib_name",
+    "lib_version",
+    "password",
+    "ssl_ca_certs",
+    "ssl_ca_data",
+    "ssl_ca_path",
+    "ssl_cert_reqs",
+    "ssl_certfile",
+    "ssl_ciphers",
+    "ssl_keyfile",
+    "ssl_ocsp_expected_cert",
+    "ssl_password",
+    "unix_socket_path",
+    "username",
+}
+
+
+def _parse_tls_version(text: str) -> ssl.TLSVersion:
+    if text.isdecimal():
+        return ssl.TLSVersion(int(text))
+    return ssl.TLSVersion[text.replace(".", "_")]
+
+
+def _parse_flags(text: str) -> list[ssl.VerifyFlags]:
+    return [ssl.VerifyFlags[name.strip()] for name in text.split(",")]
+
+
+def _parse_keepalive(text: str) -> dict[int, int]:
+    found = [re.fullmatch(r"(TCP_KEEP[A-Z]+)=(\d+)", pair.strip(), re.ASCII) for pair in text.split(",")]
+    if not all(pair and 1 <= int(pair[2]) <= 32767 for pair in found):
+        raise ValueError(text)
+    return {getattr(socket, pair[1]): int(pair[2]) for pair in found if pair}
+
+
+# By name: how the text is parsed, and what it looks like.
+_PARSED: dict[str, tuple[Callable[[str], Any], str]] = {
+    "socket_keepalive_options": (_parse_keepalive, "TCP_KEEPIDLE=60,TCP_KEEPINTVL=10,TCP_KEEPCNT=3"),
+    "ssl_exclude_verify_flags": (_parse_flags, "VERIFY_X509_STRICT,VERIFY_X509_PARTIAL_CHAIN"),
+    "ssl_include_verify_flags": (_parse_flags, "VERIFY_X509_STRICT,VERIFY_X509_PARTIAL_CHAIN"),
+    "ssl_min_version": (_parse_tls_version, "TLSv1.2 or TLSv1.3"),
+}
+NAMES = sorted({*_NUMBERS, *_SWITCHES, *_TEXTS, *_PARSED})
+# A URL has these in another part, or they are for a pool that Redbike does not use.
+_NOT_IN_URLS = {"host", "port", "ssl", "timeout", "unix_socket_path"}
+# Ignored and not refused, as other programs may use the same URL. Only the loops retry.
+_IGNORED = {"retry_on_error", "retry_on_timeout"}
+
+
+def convert(name: str, value: Any) -> Any:
+    """Return `value` of the option `name` in the type that redis-py needs. Raise `BadConfig` for an invalid text.
+
+    A value that is not a text is returned unchanged. Raise `BadConfig` also for a number that makes no sense.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _check_limits(name, value)
+    if not isinstance(value, str) or name in _TEXTS:
+        return value
+    if name in _NUMBERS:
+        try:
+            number = _NUMBERS[name](value)
+        except ValueError:
+            raise BadConfig(f"bad connection setting {name} {value!r}: a number is needed") from None
+        return _check_limits(name, number)
+    if name in _SWITCHES:
+        if value.lower() not in _BOOLEANS:
+            raise BadConfig(f"bad connection setting {name} {value!r}: yes or no is needed")
+        return _BOOLEANS[value.lower()]
+    if name in _PARSED:
+        parse, example = _PARSED[name]
+        try:
+            return parse(value)
+        except (ValueError, KeyError, AttributeError):
+            raise BadConfig(f"bad connection setting {name} {value!r}: such as {example} is needed") from None
+    raise BadConfig(f"the connection setting {name!r} cannot be given as a text")
+
+
+def _check_limits(name: str, number: float) -> float:
+    if name in _LIMITS:
+        least, most = _LIMITS[name]
+        # Also false for NaN.
+        if not least <= number <= most:
+            raise BadConfig(f"bad connection setting {name} {number!r}: {least:g} to {most:g} are allowed")
+    return number
+
+
+def check_names(given: Mapping[str, Any], names: set[str]) -> None:
+    """Raise `BadConfig` for a connection setting that redis-py does not know; suggest the most similar one."""
+    for name in sorted(given):
+        if name not in names:
+            raise BadConfig(f"unknown connection setting {quoted(name)}{suggest_name(name, sorted(names))}")
+
+
+def list_arguments() -> set[str]:
+    """Return the names of redis-py's arguments."""
+    return set(inspect.signature(redis.Redis.__init__).parameters) - {"self"}
+
+
+def list_bad_arguments(given: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with each of redis-py's arguments; a client that is made with them raises the first."""
+    problems = []
+    for name, value in given.items():
+        try:
+            check_names({name: value}, list_arguments())
+            convert(name, value)
+        except BadConfig as error:
+            problems.append(str(error))
+    return problems
+
+
+def parse_options(url: str, *others: str) -> dict[str, Any]:
+    """Return the options behind the ``?`` of `url`, converted. Raise `BadConfig` for an unknown one.
+
+    `others` are the names of options, texts, that are not redis-py's own.
+    """
+    options = dict(parse_qsl(split_url(url).query, keep_blank_values=True))
+    names = ({*NAMES, *URL_QUERY_ARGUMENT_PARSERS, *others}) - _NOT_IN_URLS
+    for name in options:
+        if name not in names:
+            raise BadConfig(f"unknown option {quoted(name)}{suggest_name(name, sorted(names))}")
+    return {
+        name: value if name in others else _convert_option(name, value)
+        for name, value in options.items()
+        if name not in _IGNORED
+    }
+
+
+def _convert_option(name: str, value: str) -> Any:
+    parsers: dict[str, Any] = URL_QUERY_ARGUMENT_PARSERS
+    return convert(name, value) if name in NAMES else parsers[name](value)
+
+
+def suggest_name(name: str, names: list[str]) -> str:
+    """Return a hint with the most similar one of `names`; "" if none is similar."""
+    similar = difflib.get_close_matches(name, names, 1)
+    return f"; is {similar[0]!r} meant?" if similar else ""

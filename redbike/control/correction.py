@@ -1,0 +1,236 @@
+"""Compute how a job should be, from what is left of it: the strongest sign first.
+
+1. A run in flight goes on, and the job is nowhere else. If only the expiring key of its tag is left, its record is made
+   again, since the worker may be alive.
+2. A job that is recorded as queued, or that is in a list and is owed a run, is in that queue, once.
+3. A job on the timeline, or held because it is paused, stays there, at its time. A paused job is never on the timeline:
+   it is held instead. One that a clock which was ahead has put too late goes where its schedule says.
+4. A job may be nowhere although its schedule goes on. If it was in a queue or in flight, it gets its run at once, since
+   the promise is *at least once*. If it was on the timeline, it is due by its schedule, from when it got there. Without
+   a status it is due as if it were set now. A job that was stopped stays stopped.
+5. What is left of a job without a schedule is removed, except the run in flight.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from redbike.errors import RedbikeError
+from redbike.loop.occurrences import COUNT_LIMIT
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import END_OF_TIME
+from redbike.store.enums import Event, Skip
+from redbike.store.inspected import JobState
+from redbike.store.inspection.ahead import find_place
+from redbike.store.inspection.listing import get_home, get_own_queue
+from redbike.store.jobs import Due
+from redbike.store.records import NOTHING, OWED, SET, RunRecord, Status, Streak, Waiting, format_time
+from redbike.store.schedules import find_schedule
+from redbike.store.store import Store
+
+TAG = re.compile(r"[!-~]+", re.ASCII)  # what a record can contain
+
+FirstDue = Callable[[Schedule, str, float, float], Due]
+
+
+class Correction:
+    """Computes the correct state of jobs of `store`.
+
+    If only the schedule of a job is left, its occurrences count from `since` (epoch seconds).
+    ``first_due(schedule, options, since, now)`` is when a job is due, by the policy for missed occurrences.
+    """
+
+    def __init__(self, store: Store, since: float, first_due: FirstDue) -> None:
+        self._store = store
+        self._since = since
+        self._first_due = first_due
+
+    def apply(self, state: JobState) -> JobState:
+        """Return `state` as it should be: unchanged if it is well, or if only the user can repair it."""
+        queued = state.queued if get_home(state.waiting) else ""
+        due = state.timeline if state.timeline is not None and 0 <= state.timeline < END_OF_TIME else None
+        # As if a paused job waited on the timeline, until it has its place.
+        due = state.held if due is None else due
+        whole = replace(state, queued=queued, timeline=due, paused=state.paused if state.pause else "", unreadable=())
+        return _correct_pause(self._place(replace(whole, running=self._correct_run(whole))))
+
+    def _place(self, state: JobState) -> JobState:
+        if state.schedule is None:
+            return _clear_unscheduled(state)
+        if state.running:
+            return _put_in_flight(state)
+        home = get_home(state.waiting) or self._find_list(state)
+        if home:
+            return _put_in_queue(state, home, read_event(state)[1])
+        if state.timeline is not None:
+            held_from_queue = state.held is not None and read_event(state)[0] == Event.ENQ
+            event = Event.ENQ if held_from_queue else Event.TML
+            if (place := find_place(state)) is not None:
+                at = replace(_take_from_queues(state), timeline=place)
+                return replace(at, status=f"{event}:{int(state.now)}")
+            return replace(_take_from_queues(state), status=_set_event(state, event))
+        return self._place_lost(_take_from_queues(state))
+
+    def _correct_run(self, state: JobState) -> str:
+        """Return the record of the run in flight; make it again from its key if only that is left."""
+        if get_home(state.run):
+            return state.running
+        event, moment = read_event(state)
+        queue = get_own_queue(self._store, state.jobid)
+        # Without a status only the key shows that it may run. A place on the timeline or in a list outweighs that.
+        in_flight = event == Event.WRK or (
+            not event and state.timeline is None and not any(map(state.count_entries, state.entries))
+        )
+        alive = state.inflight_ms > 0 and TAG.fullmatch(state.tag)
+        if state.schedule is None or state.queued or not (queue and in_flight and alive):
+            return ""
+        deadline = state.now + state.inflight_ms / 1000
+        streak = Streak.parse(state.streak)
+        left = NOTHING if state.timeline is None else SET
+        times = (state.now, deadline, moment)
+        return RunRecord(state.tag, *times, streak.failures, streak.losses, left, queue).format()
+
+    def _find_list(self, state: JobState) -> str | None:
+        """Return the queue whose list has a job without a record, if the job is owed that run; else None."""
+        standing = [name for name in state.entries if state.count_entries(name) > 0]
+        event, _ = read_event(state)
+        waits = state.timeline is not None and (event == Event.TML or state.held is not None)
+        stopped = event in (Event.STP, Event.DIE, Event.BAD) and state.timeline is None
+        if not standing or waits or stopped:
+            return None
+        own = get_own_queue(self._store, state.jobid)
+        return own if own in standing else standing[0]
+
+    def _place_lost(self, state: JobState) -> JobState:
+        event, moment = read_event(state)
+        try:
+            schedule = find_schedule(state.jobid, state.schedule or "", state.options)
+        except RedbikeError:
+            return state
+        if event in (Event.STP, Event.DIE, Event.BAD):
+            return state
+        tried = Streak.parse(state.streak).due
+        due, missed = (tried, 0) if tried is not None else self._find_due(schedule, state, event, moment)
+        if missed:
+            state = replace(state, skipped=state.skipped | {Skip.MISSED: state.skipped.get(Skip.MISSED, 0) + missed})
+        if due is None:
+            return replace(state, status=_set_event(state, Event.STP))
+        home = get_own_queue(self._store, state.jobid)
+        if due <= state.now and home and not state.pause:
+            return _put_in_queue(state, home, due)
+        return replace(state, timeline=due, status=_set_event(state, Event.TML))
+
+    def _find_due(self, schedule: Schedule, state: JobState, event: str, moment: float) -> tuple[float | None, int]:
+        """Return when a job that is nowhere is due (None: never again), and how many occurrences that misses."""
+        now = state.now
+        if schedule.never_runs:
+            return None, 0
+        if event in (Event.ENQ, Event.WRK):
+            return moment, 0
+        since = moment if event == Event.TML else min(self._since, now)
+        due = self._first_due(schedule, state.options, since, now)
+        if due == "now" or (event == Event.TML and schedule.next(since) is None):
+            # No occurrence was left: it waited for the end of a pause.
+            return now, 0
+        passed = 0 if schedule.runs_once else schedule.count(since, now if due is None else due, COUNT_LIMIT)
+        return due, max(0, passed - (due is not None))
+
+
+def read_event(state: JobState) -> tuple[str, float]:
+    """Return the event of the status and its time, at most now; ``""`` and now if no status can be read."""
+    status = Status.parse(state.status)
+    return ("", state.now) if status is None else (status.event, min(status.time, state.now))
+
+
+def _set_event(state: JobState, event: str) -> str:
+    return state.status or "" if read_event(state)[0] == event else f"{event}:{int(state.now)}"
+
+
+def _clear_unscheduled(state: JobState) -> JobState:
+    """Keep only the run in flight, and the status BAD of a schedule that was refused, with whose row it is."""
+    is_bad = state.has_event(Event.BAD)
+    status, membership = (state.status, state.membership) if is_bad else (None, "")
+    bare = replace(_take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None)
+    bare = replace(bare, paused="", spent=None, options="", has_data=False, has_output=False, membership=membership)
+    return replace(bare, history=b"")
+
+
+def _correct_pause(state: JobState) -> JobState:
+    """Hold a paused job that waits on the timeline; let its alarm agree with the pause."""
+    pause = state.pause
+    if pause is None:
+        return replace(state, alarm=None)
+    paused = state.paused if pause.due == state.timeline else replace(pause, due=state.timeline).format()
+    return replace(state, paused=paused, timeline=None, alarm=pause.until)
+
+
+def _put_in_flight(state: JobState) -> JobState:
+    """Keep the run in flight. A different run that waited as well is owed when this one ends."""
+    run, waiting = state.run, state.waiting
+    assert run is not None
+    if waiting and waiting.due != run.due and run.next == NOTHING:
+        run.next = f"{OWED}{format_time(waiting.due)}"
+    timeline = state.timeline if run.was_set else None
+    return replace(
+        _take_from_queues(state), running=run.format(), timeline=timeline, status=_set_event(state, Event.WRK)
+    )
+
+
+def _put_in_queue(state: JobState, home: str, due: float) -> JobState:
+    queued = state.queued or Waiting(due, home).format()
+    return replace(_correct_lists(state, home), queued=queued, timeline=None, status=_set_event(state, Event.ENQ))
+
+
+def _take_from_queues(state: JobState) -> JobState:
+    return replace(_correct_lists(state, ""), queued="")
+
+
+def _correct_lists(state: JobState, home: str) -> JobState:
+    """Put it once into the list of `home`, and keep other entries only where they have a tombstone."""
+    left = frozenset(name for name in state.tombstones if name != home and state.entries[name])
+    return replace(state, entries={name: int(name == home or name in left) for name in state.entries}, tombstones=left)
+
+
+def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
+    """Yield in words what turns `found` into `wanted`."""
+    if wanted.running != found.running:
+        yield "its running record made anew" if wanted.running else "its running record removed"
+    for name, count in found.entries.items():
+        if wanted.entries[name] > count:
+            yield f"put into the queue {name!r}"
+        elif wanted.entries[name] < count:
+            yield f"left in the queue {name!r} once" if wanted.entries[name] else f"taken out of the queue {name!r}"
+        if name in found.tombstones - wanted.tombstones:
+            yield f"without a tombstone in the queue {name!r}"
+    if wanted.queued != found.queued:
+        yield "recorded as queued" if wanted.queued else "its queued record removed"
+    if wanted.timeline != found.timeline:
+        due = wanted.timeline
+        yield "taken off the timeline" if due is None else f"put on the timeline, due at {due:.6f}"
+    if wanted.paused != found.paused:
+        held = wanted.held is not None and wanted.held != found.held
+        yield (
+            f"held, due at {wanted.held:.6f}"
+            if held
+            else "nothing of it held"
+            if wanted.paused
+            else "not paused any more"
+        )
+    if wanted.alarm != found.alarm:
+        yield "its pause ends by itself" if wanted.alarm is not None else "no end of its pause"
+    if wanted.status != found.status:
+        yield f"status {wanted.status.partition(':')[0]}" if wanted.status else "its status removed"
+    yield from _describe_counts(found, wanted)
+
+
+def _describe_counts(found: JobState, wanted: JobState) -> Iterator[str]:
+    gone = {"streak": found.streak, "skipped": found.skipped, "failure": found.failure is not None}
+    gone |= {"options": found.options, "data": found.has_data, "output": found.has_output}
+    gone |= {"place among those to forget": found.spent is not None}
+    gone |= {"group": found.membership and not wanted.membership, "history": found.history}
+    if found.schedule is None:
+        yield from (f"its {name} removed" for name, there in gone.items() if there)
+    yield from (f"its {name} removed" for name in found.unreadable)
+    for reason, count in wanted.skipped.items():
+        if count > found.skipped.get(reason, 0):
+            yield f"{count - found.skipped.get(reason, 0)} occurrences counted as {reason}"

@@ -1,0 +1,46 @@
+"""Who steers, why, and until when: what every pause is given."""
+
+import math
+import os
+import pwd
+import socket
+
+from redbike.errors import BadConfig
+from redbike.schedule.moments import END_OF_TIME
+from redbike.store.log import MAX_WHO
+from redbike.text.printable import escape, quote
+
+MAX_REASON = 500  # characters
+
+
+def name_operator() -> str:
+    """Return user@host of this process, and who has become that user by sudo, as one line that is safe to show.
+
+    The user is that of the process. LOGNAME and USER may say anything.
+    """
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        # The user of a container may have no name.
+        user = f"uid {os.geteuid()}"
+    sudo = os.environ.get("SUDO_USER")
+    beside = f" (sudo by {sudo})" if sudo else ""
+    name = f"{user}@{socket.gethostname()}{beside}".replace("\t", " ")
+    return escape(name.encode(errors="surrogateescape"))[:MAX_WHO]
+
+
+def check_reason(reason: str) -> str:
+    """Return `reason` if it is a line of text of limited length. Raise `BadConfig`."""
+    if not isinstance(reason, str) or not reason.isprintable() or len(reason) > MAX_REASON:
+        raise BadConfig(f"bad reason {reason!r:.80}: one line of up to {MAX_REASON} characters is needed")
+    return reason
+
+
+def check_until(until: float | None, now: float, text: str | None = None) -> float | None:
+    """Return `until` if it is None or an instant after `now`. Raise `BadConfig`, with `text` if that is what it was."""
+    if until is None:
+        return None
+    is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
+    if not is_number or not now < until < END_OF_TIME:
+        raise BadConfig(f"bad until {quote(until if text is None else text)}: an instant that is to come is needed")
+    return float(until)

@@ -1,0 +1,149 @@
+"""``redbike fsck --repair``: bring every job back into circulation that `fsck` finds wrong, once.
+
+Something was lost or altered behind Redbike's back: the end of an append-only file, a key, an entry.
+
+`redbike.control.correction` computes how a job should be from how it was found, both as a `JobState`.
+``lua/repair.lua`` commits that in one step, if the job is still as it was found; dispatchers and workers go on
+meanwhile. A job that is well is never touched.
+
+Tags come after all jobs: ``lua/repair_tag.lua`` gives each the list, the lease and the key that its runs in flight
+need, and removes those of a tag without runs. Tombstones of an older version are adopted before anything else.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from redbike.control.correction import Correction, FirstDue, describe_changes
+from redbike.store.inspected import JobState
+from redbike.store.inspection.fsck import (
+    describe_bad_rewind,
+    describe_entry,
+    describe_malformed,
+    describe_remedy,
+    find_instant_ahead,
+)
+from redbike.store.inspection.jobs import check_job, find_bad_jobs, inspect_jobs
+from redbike.store.inspection.leftovers import remove
+from redbike.store.inspection.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
+from redbike.store.inspection.queue_limits import list_bad_gates, repair_gates
+from redbike.store.inspection.tags import check_tag, find_bad_tags
+from redbike.store.rewinds import Rewind
+from redbike.store.store import Store
+
+TRIES = 5  # for a job that changes all the time; one that is well is not tried at all
+
+
+class Repair:
+    """Repairs the jobs of `store`; for `since` and `first_due` see `Correction`."""
+
+    def __init__(self, store: Store, since: float, first_due: FirstDue) -> None:
+        self.store = store
+        self.since = since
+        self.correction = Correction(store, since, first_due)
+
+    def run(self) -> Iterator[tuple[str, bool]]:
+        """Yield for each job and key that is wrong a line on what was done, and whether it is well now."""
+        with self.store.log.note_when_done("repair", "", "repaired", "not repaired") as tally:
+            for line, is_well in self._run():
+                tally.add("repaired" if is_well else "not repaired", is_well)
+                yield line, is_well
+
+    def _run(self) -> Iterator[tuple[str, bool]]:
+        wrong = list(find_wrong_types(self.store))
+        if wrong:
+            yield from ((line, False) for line in wrong)
+            return
+        self.store.upkeep.adopt_tombstones()
+        listing = list_all(self.store)
+        if ahead := find_instant_ahead(self.store):
+            self.store.timeline.advance(self.since, was_ahead=True)
+            yield f"{ahead} -- repaired: it is now", True
+        rewinds = self.store.rewinds.list_all()
+        for page in find_bad_jobs(self.store, listing):
+            yield from self._repair_jobs(page, listing)
+        yield from self._repair_rewinds(rewinds)
+        # Only now does each job have the run that it should have.
+        for found in list(find_bad_tags(self.store, listing)):
+            self.store.upkeep.repair_tag(found.tag, found.deadlines)
+            [now] = self.store.questions.inspect_tags({found.tag: found.deadlines})
+            done = "it has what its runs need" if now.deadlines else "nothing is left of it"
+            yield _format_line(f"the tag {found.tag!r}", check_tag(found), [done], check_tag(now))
+        yield from self._repair_gates(listing)
+        for owner, problem in list(self.store.workers.list_bad()):
+            self.store.workers.forget(owner)
+            yield f"the process {owner!r}: {problem} -- repaired: it is removed", True
+        for key, how in listing.keys:
+            yield self._repair_key(key, how)
+        for key, how in listing.leftovers:
+            if how == MEMBERS:
+                remove(self.store, key)
+                yield f"the key {key!r} is left of redbike 0.13.1 -- repaired: it is removed", True
+        for entry in listing.malformed_log:
+            self.store.log.forget(entry)
+            yield f"the key {self.store.keys.log!r} {describe_entry(entry)} -- repaired: it is removed", True
+        for key, damaged, how in listing.bad_journal:
+            self.store.journal.forget(key, damaged)
+            yield f"the key {key!r} {how} -- repaired: it is removed", True
+        for name, how in listing.bad_untold:
+            self.store.untold.forget([name])
+            yield f"the key {self.store.keys.untold!r} {how} -- repaired: it is removed", True
+        for member in listing.malformed:
+            self.store.upkeep.forget_withdrawn(member)
+            yield f"the key {self.store.keys.withdrawn!r} {describe_malformed(member)} -- repaired: it is removed", True
+
+    def _repair_jobs(self, found: list[JobState], listing: Listing) -> Iterator[tuple[str, bool]]:
+        """Repair a page of jobs in one pipeline; try again those that moved meanwhile."""
+        states = found
+        for _ in range(TRIES):
+            pairs = [(state, self.correction.apply(state)) for state in states]
+            replies = iter(self.store.upkeep.repair((state, wanted) for state, wanted in pairs if wanted != state))
+            moved = []
+            for state, wanted in pairs:
+                if wanted == state or next(replies):
+                    yield from _report_job(state, wanted)
+                else:
+                    moved.append(state)
+            states = inspect_jobs(self.store, listing, {state.jobid: state.entries for state in moved})
+        yield from (line for state in states for line in _report_job(state, state))
+
+    def _repair_rewinds(self, rewinds: Sequence[Rewind]) -> Iterator[tuple[str, bool]]:
+        """Acknowledge that the clock was ahead, as the jobs are repaired; what is lost needs a person."""
+        self.store.rewinds.acknowledge([rewind for rewind in rewinds if rewind.is_of_clock])
+        for rewind in rewinds:
+            done = "repaired: its jobs are" if rewind.is_of_clock else f"not repaired: {describe_remedy(rewind)}"
+            yield f"{rewind.describe()} -- {done}", rewind.is_of_clock
+        for back in self.store.rewinds.list_bad():
+            self.store.rewinds.forget(back)
+            yield f"the key {self.store.keys.rewinds!r} {describe_bad_rewind(back)} -- repaired: it is removed", True
+
+    def _repair_gates(self, listing: Listing) -> Iterator[tuple[str, bool]]:
+        wrong = list(list_bad_gates(self.store, listing))
+        repair_gates(self.store, listing)
+        left = dict(list_bad_gates(self.store, replace(listing, stray_gates=[], stray_slots=[], stray_alarms=[])))
+        for subject, problems in wrong:
+            yield _format_line(subject, problems, ["it is as its runs and its pause need it"], left.get(subject, []))
+
+    def _repair_key(self, key: str, how: str) -> tuple[str, bool]:
+        if how == EXPIRES:
+            self.store.upkeep.persist(key)
+            return f"the key {key!r} {how} -- repaired: not any more", True
+        if how == FORGOTTEN:
+            name = key.removeprefix(f"{self.store.keys.prefix}-")
+            self.store.upkeep.add_queue(name)
+            return f"the key {key!r} {how} -- repaired: it is there again", True
+        return f"the key {key!r} {how} -- not repaired: look at it, and delete it if nobody needs it", False
+
+
+def _report_job(found: JobState, now: JobState) -> Iterator[tuple[str, bool]]:
+    """Yield the line for a job; none for a job that is well and only moved while it was listed."""
+    if any(check_job(found)):
+        yield _format_line(repr(found.jobid), check_job(found), describe_changes(found, now), check_job(now))
+
+
+def _format_line(subject: str, problems: Iterable[str], done: Iterable[str], left: Iterable[str]) -> tuple[str, bool]:
+    """Return a line on what was wrong, what was done and what is left; and whether nothing is left."""
+    done, left = list(done), list(left)
+    said = ["; ".join(problems)]
+    said += [f"repaired: {', '.join(done)}"] if done else []
+    said += [f"not repaired: {'; '.join(left)}"] if left else []
+    return f"{subject}: {' -- '.join(said)}", not left

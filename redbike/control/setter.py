@@ -1,0 +1,246 @@
+"""Setting jobs: the text of a schedule becomes a job with its first due time, which the store commits.
+
+Occurrences count from `after`, if the user says so, else from the instant in the timefile, else from now. What came due
+since then, and was missed, is for the setting ``catchup``.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from redbike.config.options import NO_CHANGES, OptionChanges
+from redbike.config.settings import Settings, check_zone, override
+from redbike.errors import NoSuchJob
+from redbike.loop.occurrences import find_first_due
+from redbike.loop.requests import Request, Start, parse_to_set
+from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.objects.schedules import ScheduleLike, check_schedule
+from redbike.store.enums import Event
+from redbike.store.inspected import JobState
+from redbike.store.jobs import Due, JobToSet, Refused
+from redbike.store.keys import check_jobid, check_known_jobid
+from redbike.store.namespace import STEP
+from redbike.store.neighbours import Neighbours
+from redbike.store.scripts import Call, Reply
+from redbike.store.store import Store
+from redbike.store.takers import Takers
+from redbike.store.timeline import is_ahead
+from redbike.text.printable import quote
+
+log = logging.getLogger("redbike")
+
+CHUNK = 500  # jobs that `Setter.set_many` sends in one round trip
+CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
+
+
+class Setter:
+    """Sets and unsets jobs in `store`, for the methods of `redbike.facade.redbike.Redbike` that have these names."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.start = Start(settings)
+        self._neighbours = Neighbours(store.client, store.keys)
+        self._takers = Takers(store.workers.list_working)
+        self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
+
+    def enter(
+        self,
+        jobid: str,
+        schedule: ScheduleLike | None,
+        after: float | None,
+        tz: str | None,
+        changes: OptionChanges = NO_CHANGES,
+    ) -> bool:
+        """`set`, and tell whether the job had a run to come."""
+        # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
+        before = self.store.questions.inspect([jobid])[0]
+        job = self.set(jobid, schedule, after, tz, changes)
+        state = self.store.questions.inspect([jobid])[0]
+        if job and job.once:
+            _log_if_past(job, before, state.now)
+        elif job and after is None and self.settings.timefile:
+            _log_if_due_at_once(job, state)
+        # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
+        return job is not None and not (job.due is None and state.has_event(Event.STP))
+
+    def set(
+        self,
+        jobid: str,
+        schedule: ScheduleLike | None,
+        after: float | None,
+        tz: str | None,
+        changes: OptionChanges = NO_CHANGES,
+    ) -> JobToSet | None:
+        """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
+        if schedule is None:
+            self.unset(jobid)
+            return None
+        check_jobid(jobid)
+        check_schedule(schedule, tz)
+        queue = self.store.queue_for(jobid)
+        zone = self.settings.timezone if tz is None else check_zone(tz)
+        now = self.read_clock()
+        parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
+        since, given = self.start.compute(after, now), after is not None
+        request = Request(jobid, parsed, queue, now, since, given, changes, wants_run=True)
+        return self.set_requests({jobid: request}, from_now=since == now)[jobid]
+
+    def unset(self, jobid: str) -> bool:
+        """Unset a job; False if there is no such job."""
+        check_known_jobid(jobid)
+        try:
+            self.store.jobs.unset(jobid)
+        except NoSuchJob:
+            log.debug("%s: nothing to unset", jobid)
+            return False
+        return True
+
+    def set_many(
+        self, pairs: Iterable[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
+    ) -> Iterator[tuple[str, bool | ValueError]]:
+        """Set a stream of (job id, schedule), a batch in each round trip."""
+        stream = map(_read_pair, pairs)
+        while chunk := list(islice(stream, CHUNK)):
+            for _, schedule in chunk:
+                check_schedule(schedule, tz)
+            yield from self._set_chunk(chunk, after, tz)
+
+    def compute_repair_start(self) -> float:
+        """Return from when occurrences count for a job of which no more is known than its schedule."""
+        now, dispatched = self.store.timeline.read_dispatched()
+        since = now if dispatched is None or is_ahead(dispatched, now) else dispatched
+        return self.start.compute(None, since)
+
+    def compute_first_due(self, schedule: Schedule, options: str, since: float, now: float) -> Due:
+        """Return when a job with these options is due first whose occurrences count from `since`, by ``catchup``."""
+        return find_first_due(schedule, since, now, override(self.settings, options))[0]
+
+    def _set_chunk(
+        self, chunk: list[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
+    ) -> list[tuple[str, bool | ValueError]]:
+        zone = self.settings.timezone if tz is None else check_zone(tz)
+        now = self.read_clock()
+        since, given = self.start.compute(after, now), after is not None
+        from_now = since == now
+        results: list[tuple[str, bool | ValueError]] = []
+        jobs: dict[str, Request] = {}
+        for jobid, schedule in chunk:
+            try:
+                if schedule is None:
+                    self.set_requests(jobs, from_now)
+                    self.unset(jobid)
+                    results.append((jobid, True))
+                    continue
+                queue = self.store.queue_for(check_jobid(jobid))
+                parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
+            except ValueError as error:
+                results.append((jobid, error))
+            else:
+                if jobid in jobs:
+                    self.set_requests(jobs, from_now)
+                jobs[jobid] = Request(jobid, parsed, queue, now, since, given)
+                results.append((jobid, True))
+        self.set_requests(jobs, from_now)
+        return results
+
+    def set_requests(self, requests: dict[str, Request], from_now: bool, step: int = STEP) -> dict[str, JobToSet]:
+        """Set those jobs, `step` in each script, forget the requests, and return the jobs.
+
+        If their occurrences count `from_now`, none is before they are set.
+        """
+        jobs = {jobid: self.make_job(request) for jobid, request in requests.items()}
+        with self.set_meanwhile(requests, jobs, from_now, step):
+            pass
+        requests.clear()
+        return jobs
+
+    def make_job(self, request: Request) -> JobToSet:
+        """Return the job that is asked for, with its first due time."""
+        return request.make_job(self.settings)
+
+    @contextmanager
+    def set_meanwhile(
+        self,
+        requests: dict[str, Request],
+        jobs: dict[str, JobToSet],
+        from_now: bool,
+        step: int = STEP,
+        also: Iterable[Call] = (),
+    ) -> Iterator[list[Reply]]:
+        """Set `jobs`, made of `requests`, and then run the scripts of `also`, while the caller's block goes on.
+
+        The jobs are set when it is over, and the list has the replies to the scripts then.
+        """
+        for queue in {job.queue for job in jobs.values()}:
+            self._neighbours.check(queue)
+        with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
+            yield answers.others
+        self._place_again(requests, jobs, answers.refused, from_now, step)
+        for jobid, job in jobs.items():
+            if job.due is not None:
+                for why in self._takers.explain(jobid, job.queue):
+                    log.warning("%s: %s", jobid, why)
+
+    def _place_again(
+        self,
+        requests: dict[str, Request],
+        jobs: dict[str, JobToSet],
+        refused: list[Refused],
+        from_now: bool,
+        step: int,
+    ) -> None:
+        """Set the jobs that were left as they are, with what was found."""
+        ahead = 0.0  # seconds, ever more, as a schedule may be faster than the way to the server
+        while refused:
+            for job, why, detail in refused:
+                request = requests[job.jobid]
+                if why == "options":
+                    request.known = detail
+                    jobs[job.jobid] = self.make_job(request)
+                elif why == "queue":
+                    job.queue = request.queue = detail
+                else:
+                    job.due = request.timed_schedule.next(self.store.timeline.read_clock() + ahead)
+            ahead = 2 * ahead + 0.001
+            refused = self.store.jobs.set([jobs[job.jobid] for job, _, _ in refused], from_now, step)
+
+    def read_clock(self) -> float:
+        """Return Redis' clock, which is asked for at most once a second."""
+        if (now := self.store.stopped_at) is not None:
+            return now
+        asked = time.monotonic()
+        if self._read is None or asked - self._read[1] > CLOCK:
+            self._read = self.store.timeline.read_clock(), asked
+        return self._read[0] + asked - self._read[1]
+
+
+def _read_pair(pair: Any) -> tuple[str, ScheduleLike | None]:
+    """Return the job id and the schedule of a pair. Raise `TypeError`."""
+    # A text of two characters could be unpacked, too.
+    if not isinstance(pair, str | bytes):
+        with suppress(TypeError, ValueError):
+            jobid, schedule = pair
+            return jobid, schedule
+    raise TypeError(f"bad pair {quote(pair)}: (job id, schedule) is needed; sync() takes options, too")
+
+
+def _log_if_past(job: JobToSet, before: JobState, now: float) -> None:
+    """Say that a one-off is due at once, because its time is past. It may have run already."""
+    if isinstance(job.due, float) and job.due <= now:
+        when = datetime.fromtimestamp(job.due, UTC).isoformat()
+        again = "; it was stopped, and runs again" if before.schedule == Stop.text else ""
+        log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)
+
+
+def _log_if_due_at_once(job: JobToSet, state: JobState) -> None:
+    """Say that a recurring job is due at once, because it came due after the time in the timefile."""
+    if not isinstance(job.due, float):
+        return
+    if state.waiting and state.waiting.due == round(job.due, 6):
+        when = datetime.fromtimestamp(job.due, UTC).isoformat()
+        log.info("%s: due at once: it came due at %s, after the time in the timefile", job.jobid, when)

@@ -1,0 +1,1 @@
+"""Make the stored jobs those of a file or a program."""

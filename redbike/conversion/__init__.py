@@ -1,1 +1,0 @@
-"""What Python has for schedules, instants and time zones, as the texts and numbers that Redbike stores."""

@@ -1,0 +1,326 @@
+"""The dispatcher: it moves due jobs from the timeline to their queues, and brings lost runs back.
+
+1. Survey: one read-only script tells what is due, which tags have lost their worker, and what comes next.
+2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
+   moved at their instant, without another survey. What is late by more than its grace is skipped.
+3. End the lost runs by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt them first.
+4. Resume the jobs whose pause is over. Open the gates whose instant has come: a pause is over, or a rate allows more.
+5. Sleep until the next due time, lease or alarm, or until something earlier is set. Keep the time once a second,
+   forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
+   minute, as long as it comes this far.
+
+It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
+any more. So of two dispatchers one works and the other finds nothing to do, and nobody misses one that dies.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from redbike.config.settings import Settings, override
+from redbike.dispatcher.archiving import Archiving
+from redbike.dispatcher.forgetting import Forgetting
+from redbike.errors import RedbikeError, ServerError
+from redbike.loop.loop import Loop
+from redbike.loop.pings import Pings, Switch
+from redbike.loop.policies import describe, place_again, place_lost, place_suspect
+from redbike.loop.registration import Presence
+from redbike.loop.resuming import resume_over
+from redbike.loop.skipping import skip_late, skip_missed
+from redbike.loop.timefile import Timefile
+from redbike.process import watchdog
+from redbike.store.keys import is_queue_name
+from redbike.store.namespace import PAGE, STEP
+from redbike.store.rewinds import MINE, REPAIR, Rewind
+from redbike.store.run import Answer, EndedRun, Run
+from redbike.store.scripts import Call, Pipeline, Reply
+from redbike.store.store import Store
+from redbike.store.timeline import DueJob, Survey, is_ahead
+from redbike.text.printable import name_number
+
+log = logging.getLogger("redbike.dispatcher")
+
+NAP = 1.0  # seconds: how often the time is kept
+LONGEST_SLEEP = 5.0  # seconds after which it looks again, whatever it was told
+EARLY = 0.003  # seconds: a blocking wait is up to a millisecond late, so the last moments before an instant are slept
+OVERSLEPT = 0.0002  # seconds that a sleep may take too long; it is awake for them
+ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clocks are added
+KEEPING = 0.05  # seconds that keeping the time may take
+AHEAD = 8  # steps that the server is busy with while the next ones are made
+SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
+BEHIND = 3.0  # seconds by which Redis may be behind the timefile, if the dispatcher was killed in between
+GAP = 60.0  # seconds without a dispatcher after which occurrences count as missed: a restart takes less
+
+
+class Dispatcher:
+    """Dispatches the jobs of `store`, keeps the time in `settings.timefile`, and calls `ping_url` once a minute."""
+
+    def __init__(self, store: Store, settings: Settings, ping_url: str | None = None) -> None:
+        self.store = store
+        self.settings = settings
+        self.loop = Loop(store)
+        self.presence = Presence(self.loop, "dispatcher", settings=settings)
+        self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self._kept = 0.0
+        self._known: float | None = None  # until when all is dispatched, which the server has known, too
+        self._archiving = Archiving(store)
+        self._forgetting = Forgetting(store)
+        self._pings = Pings()
+        self._switch = Switch(self._pings, ping_url)
+        self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
+        self._surveyed: Survey | None = None
+        self._surveyed_at = 0.0  # by the monotonic clock
+        self._offset = float("-inf")  # Redis' clock less the monotonic one
+
+    def dispatch(self, after: float | None = None) -> None:
+        """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
+        with self.presence:
+            self.loop.retry_until_up(lambda _: self.skip_missed(after))
+            if after is not None:
+                self.loop.retry_until_up(lambda _: self.dispatch_due(after))
+            try:
+                self.loop.run(self._turn)
+            finally:
+                self._keep_time_at_exit()
+                self.close()
+
+    def close(self) -> None:
+        """Give back the connection, and end the threads."""
+        self.rest()
+        self._pings.stop()
+
+    def rest(self) -> None:
+        """Give back the connection until the next pass."""
+        self._pipeline.close()
+
+    def dispatch_due(self, now: float | None = None) -> int:
+        """Move all that is due by `now` (default: Redis' clock), recover lost runs; return how many jobs moved."""
+        store = self.store if now is None else self.store.at(now)
+        moved, due, before = 0, self._list_expected() if now is None else [], None
+        while True:
+            replies, survey = self._move_and_survey(store, due, ahead=before is None or not before.lost)
+            watchdog.feed()
+            self.presence.renew()
+            moved += sum(map(store.timeline.read_dispatch, replies))
+            late = [job for reply in replies for job in store.timeline.read_late(reply)]
+            moved += self._skip_late(store, late, survey.now) if late else 0
+            if before is not None:
+                # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
+                self._recover(store, before)
+            if survey.alarms:
+                self._answer_alarms(store, survey.alarms)
+            before, due = survey, self._find_queues(survey.due)
+            if not due and not late:
+                recovered = self._recover(store, survey)
+                is_more = recovered and (len(survey.lost) >= PAGE or bool(survey.old))
+                if not (survey.alarms or is_more):
+                    self._surveyed = survey
+                    return moved
+                before = None
+
+    def _skip_late(self, store: Store, late: Sequence[tuple[str, str]], now: float) -> int:
+        """Skip occurrences that are late by more than their grace; move those that are not, and return how many."""
+        left = self._find_queues(skip_late(store, self.settings, late, now))
+        steps = (left[first : first + STEP] for first in range(0, len(left), STEP))
+        replies = self._pipeline.run([store.timeline.pack_dispatch(step, late_too=True) for step in steps])
+        return sum(map(store.timeline.read_dispatch, replies))
+
+    def _move_and_survey(self, store: Store, due: Sequence[DueJob], ahead: bool) -> tuple[list[Reply], Survey]:
+        """Move jobs from the timeline to queues; return the replies to that since the last time, and what to do next.
+
+        With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
+        """
+        steps = [due[first : first + STEP] for first in range(0, len(due), STEP)]
+        late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
+        early = steps[: len(steps) - len(late)]
+        calls, moved = (self._pack_dispatch(store, step) for step in early), list[Reply]()
+        if len(early) == 1:
+            # Workers take these few jobs before the survey keeps the server busy.
+            moved = self._pipeline.run(calls)
+        asked = time.monotonic()
+        *rest, surveyed = self._pipeline.run(itertools.chain(calls, [store.timeline.pack_survey(sum(map(len, late)))]))
+        moved += rest
+        self._surveyed_at = time.monotonic()
+        for step in late:
+            self._pipeline.send(self._pack_dispatch(store, step))
+        survey = store.timeline.read_survey(surveyed)
+        # Redis read its clock in between, so each survey narrows down the offset.
+        self._offset = min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)
+        if not survey.due:
+            moved += self._pipeline.run([])
+        return moved, survey
+
+    def _pack_dispatch(self, store: Store, step: Sequence[DueJob]) -> Call:
+        return store.timeline.pack_dispatch(step, self.settings.grace, self.settings.overlap)
+
+    def _list_expected(self) -> list[DueJob]:
+        """Return the jobs that the last survey has announced and that are due by now."""
+        if self._surveyed is None:
+            return []
+        reached = time.monotonic() + self._offset + ROUNDING
+        return self._find_queues(itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming))
+
+    def _find_queues(self, jobs: Iterable[tuple[str, str]]) -> list[DueJob]:
+        found, errors = [], []
+        for jobid, due in jobs:
+            try:
+                name = self.store.queue_for(jobid)
+            except ServerError:
+                raise
+            except Exception as error:
+                # The worker class is the user's own: it may raise anything, and the other jobs must go on.
+                name = ""
+                errors.append((jobid, error))
+            found.append((jobid, due, name))
+        if errors:
+            first, reason = errors[0]
+            more = f" and {name_number(len(errors) - 1, 'more job')}" if len(errors) > 1 else ""
+            log.error("%s%s: no queue, to be tried again: %s", first, more, describe(reason))
+        return found
+
+    def _recover(self, store: Store, survey: Survey) -> bool:
+        """Move lost runs from in flight to where ``on-lost`` says: their worker stopped sending heartbeats.
+
+        Return False, and move none, soon after an outage.
+        """
+        if self.loop.is_settling(SETTLING):
+            # Live workers could send no heartbeat either. If they do now, nothing is lost.
+            return False
+        if survey.old:
+            # Adopt all of them first: a part of the runs of a tag would look as if it were all of them.
+            store.upkeep.adopt(survey.old)
+            return True
+        for _, runs in itertools.groupby(survey.lost, lambda run: run.tag):
+            self._end_lost(store, list(runs), survey.now)
+        for tag, jobids in survey.strays.items():
+            store.upkeep.repair_tag(tag, jobids)
+        return True
+
+    def _answer_alarms(self, store: Store, alarms: Sequence[str]) -> None:
+        """Resume jobs and open gates."""
+        resume_over(store, self.settings, alarms)
+        for member in alarms:
+            kind, _, name = member.partition(":")
+            if kind == "queue" and (not name or is_queue_name(name)):
+                store.gates.open(name)
+            elif kind != "job":
+                log.error("%r in the key %s is no alarm: it is removed", member, store.keys.alarms)
+                store.gates.forget_alarm(member)
+
+    def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
+        """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""
+        own = [override(self.settings, run.options) for run in runs]
+        suspects = [len(runs) > 1 and settings.on_lost == "requeue" for settings in own]
+        ended = [
+            (run, place_suspect(run) if is_suspect else place_lost(run, settings, now))
+            for run, settings, is_suspect in zip(runs, own, suspects, strict=True)
+        ]
+        placed, answers = ended, self._end_whole(store, ended)
+        while any(answer.word == "changed" for answer in answers):
+            placed = [
+                (replace(run, schedule=answer.detail), place_again(run, placement, answer, settings, now))
+                if answer.word == "changed"
+                else before
+                for (run, placement), settings, before, answer in zip(ended, own, placed, answers, strict=True)
+            ]
+            answers = self._end_whole(store, placed)
+        for (run, placement), settings, is_suspect, answer in zip(placed, own, suspects, answers, strict=True):
+            if answer.word == "ok":
+                if settings.ping_url:
+                    self._pings.end(run.jobid, settings.ping_url, placement)
+                count = "which was one of several" if is_suspect else f"loss {run.losses + 1} in a row"
+                log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
+
+    def _end_whole(self, store: Store, ended: list[EndedRun]) -> list[Answer]:
+        (reply,) = self._pipeline.run([store.runs.pack_end(ended, whole=True)])
+        return store.runs.read_end(reply)
+
+    def skip_missed(self, after: float | None = None) -> None:
+        """With ``catchup = none``, move jobs that came due while no dispatcher ran to their next occurrence."""
+        now, dispatched = self.store.timeline.read_dispatched()
+        since = after
+        if since is None and self._timefile:
+            # With every policy, so that an invalid file is logged at once.
+            since = self._timefile.read(now)
+            if since is not None and dispatched is not None:
+                self._known = since - BEHIND
+        if since is None and dispatched is not None and not is_ahead(dispatched, now):
+            since = dispatched
+        if since is not None and now - since >= GAP:
+            skip_missed(self.store, self.settings, since, now)
+
+    def _turn(self) -> None:
+        """One pass, then sleep until there is something to do."""
+        self.dispatch_due()
+        assert self._surveyed is not None
+        self.loop.check_halt(self._surveyed.control)
+        self._switch.press()
+        survey = self._surveyed
+        moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_alarm) if moment is not None]
+        until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
+        is_more, is_ripe = True, survey.is_ripe
+        while not self.loop.stopping.is_set():
+            self._keep_time(until)
+            is_ripe = self._forgetting.go_on(until, is_ripe)
+            is_more = is_more and self._archiving.go_on(until, survey.journal)
+            pause = until - time.monotonic()
+            if pause <= EARLY:
+                time.sleep(max(0.0, pause - OVERSLEPT))
+                while time.monotonic() < until:
+                    pass
+                return
+            if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more or is_ripe else min(NAP, pause - EARLY / 2)):
+                return
+
+    def _keep_time(self, until: float) -> None:
+        """Note up to when all is dispatched, about once a second, unless that might make a job late."""
+        since = time.monotonic() - self._kept
+        if since >= NAP and (until - time.monotonic() > KEEPING or since >= 2 * NAP):
+            self._kept = time.monotonic()
+            self._note(self._dispatched_until())
+
+    def _clock(self) -> float:
+        """Return Redis' clock as far as it is known without a request; it is never ahead."""
+        assert self._surveyed is not None
+        return self._surveyed.now + time.monotonic() - self._surveyed_at
+
+    def _dispatched_until(self) -> float:
+        assert self._surveyed is not None
+        due = self._surveyed.next_due
+        return self._clock() if due is None else min(self._clock(), due)
+
+    def _note(self, until: float) -> None:
+        if self._timefile:
+            self._timefile.write(until)
+        assert self._surveyed is not None
+        was_ahead, known = self._was_ahead(), self._find_known()
+        rewind = self.store.timeline.advance(until, was_ahead, known)
+        if rewind and (found := Rewind.parse(*rewind)):
+            what = f"{REPAIR} brings them back" if found.is_of_clock else f"{MINE} when you have looked"
+            log.error("%s; %s", found.describe(), what)
+        # From here on, whatever there was before.
+        self._known = max(until, 0.0 if rewind or known is None else known)
+        self._surveyed = replace(self._surveyed, dispatched=until)
+
+    def _find_known(self) -> float | None:
+        """Return until when all is dispatched, as this dispatcher knows; None if it does not know."""
+        assert self._surveyed is not None
+        moments = [moment for moment in (self._known, self._surveyed.dispatched) if moment is not None]
+        # Another dispatcher may have found out that the clock was ahead.
+        return max((each for each in moments if each >= 0 and not is_ahead(each, self._clock())), default=None)
+
+    def _was_ahead(self) -> bool:
+        """Tell whether Redis' clock was ahead when a dispatcher noted last what it had dispatched."""
+        assert self._surveyed is not None
+        dispatched, now = self._surveyed.dispatched, self._clock()
+        return dispatched is not None and is_ahead(dispatched, now)
+
+    def _keep_time_at_exit(self) -> None:
+        if self._surveyed is None:
+            return
+        try:
+            self._note(self._dispatched_until())
+        except RedbikeError as error:
+            log.warning("the time of the exit is not noted in Redis: %s", error)

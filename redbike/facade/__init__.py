@@ -1,0 +1,1 @@
+"""`Redbike` and `AsyncRedbike`, which users import, and what their methods return."""

@@ -1,0 +1,295 @@
+"""`AsyncRedbike`: the calls of `Redbike`, to be awaited. No call blocks the event loop, also while Redis is away.
+
+Threads run the calls of one `Redbike`, so both classes share all code. A call takes one of `THREADS` threads for as
+long as it lasts. Each loop, and each `events`, has a thread of its own. Each line below makes a method from the one of
+`Redbike` that has this name, with the same arguments.
+"""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from functools import wraps
+from os import PathLike
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
+from weakref import WeakSet
+
+import redis
+
+from redbike.config.settings import Settings
+from redbike.errors import RedbikeError
+from redbike.facade.async_results import AsyncResults, Reader, run_in_thread
+from redbike.facade.redbike import Redbike
+from redbike.importers.rows import Source
+from redbike.loop.lifecycle import Stay
+from redbike.loop.worker_class import WorkerClass, check_worker
+from redbike.schedule.objects.instants import InstantLike
+from redbike.store.history import PastRun
+from redbike.store.log import LogEntry
+from redbike.text.printable import describe
+from redbike.worker.runner import is_in_run
+
+log = logging.getLogger("redbike")
+
+THREADS = 16  # calls that run at once
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _take_arguments(
+    method: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate["AsyncRedbike", P], None]]:
+    """Let a constructor have the arguments of another one."""
+    return wraps(method)
+
+
+def _awaited(
+    method: Callable[Concatenate[Redbike, P], T],
+) -> Callable[Concatenate["AsyncRedbike", P], Coroutine[Any, Any, T]]:
+    """Return the method that runs `method` in a thread."""
+
+    @wraps(method)
+    async def call(self: "AsyncRedbike", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._call(lambda bike: method(bike, *args, **kwargs))
+
+    return call
+
+
+def _paged(
+    method: Callable[Concatenate[Redbike, P], Iterator[T]], must_be_read: bool = False
+) -> Callable[Concatenate["AsyncRedbike", P], AsyncResults[T]]:
+    """Return the method that reads the results of `method` in a thread, a page at a time."""
+
+    @wraps(method)
+    def call(self: "AsyncRedbike", /, *args: P.args, **kwargs: P.kwargs) -> AsyncResults[T]:
+        name = f"{method.__name__}()" if must_be_read else None
+        return AsyncResults(self._call, self._discard, Reader(lambda bike: method(bike, *args, **kwargs)), name)
+
+    # `wraps` takes over what `method` returns, too. Documentation and editors read that here.
+    signature = inspect.signature(method)
+    results: Any = AsyncResults
+    returned = results[get_args(signature.return_annotation)]
+    call.__annotations__ = {**method.__annotations__, "return": returned}
+    vars(call)["__signature__"] = signature.replace(return_annotation=returned)
+    return call
+
+
+class AsyncRedbike:
+    """`Redbike` for asyncio. The arguments are the same, and so are those of its methods.
+
+    ``async with AsyncRedbike(…) as bike`` connects, and closes at the end. Without it, the first call connects: the
+    constructor itself sends nothing, and starts no server. What gives an iterator there gives an asynchronous one here,
+    for ``async for``. Cancelling `dispatch` or `work` stops the loop, and waits for its current job. Cancelling another
+    call does not take it back. `stop` is no coroutine: it never waits.
+    """
+
+    @_take_arguments(Redbike.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        given = inspect.signature(Redbike).bind(*args, **kwargs)
+        check_worker(given.arguments["worker"])
+        self._prepare(lambda: Redbike(*given.args, **given.kwargs))
+
+    @classmethod
+    def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
+        """An AsyncRedbike with the settings and the server of the command line, see `Redbike.from_config`."""
+        if worker is not None:
+            check_worker(worker)
+        bike = cls.__new__(cls)
+        bike._prepare(lambda: Redbike.from_config(path, worker))
+        return bike
+
+    @classmethod
+    def from_settings(
+        cls,
+        worker: WorkerClass,
+        settings: Settings,
+        client: "redis.Redis",
+        durable: bool = True,
+        noted_as: str | None = None,
+    ) -> Self:
+        """An AsyncRedbike from settings that are read already, and a client, see `Redbike.from_settings`."""
+        check_worker(worker)
+        bike = cls.__new__(cls)
+        bike._prepare(lambda: Redbike.from_settings(worker, settings, client, durable, noted_as))
+        return bike
+
+    def _prepare(self, make: Callable[[], Redbike]) -> None:
+        self._make = make
+        self._bike: Redbike | None = None
+        self._opening, self._closing = threading.Lock(), threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
+        self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
+        self._is_stopped = self._is_closed = False
+
+    def _open(self) -> Redbike:
+        """Return the `Redbike`, which the first call makes. This is for threads: it connects."""
+        with self._opening:
+            if self._bike is None:
+                self._bike = self._make()
+                if self._is_stopped:
+                    self._bike.stop()
+            return self._bike
+
+    async def _call(self, action: Callable[[Redbike], T]) -> T:
+        """Run `action` in a thread, and return what it returns."""
+        if self._is_closed and not is_in_run():
+            raise RedbikeError("this AsyncRedbike is closed")
+        context = copy_context()
+
+        def run() -> T:
+            return context.run(lambda: action(self._open()))
+
+        if self._is_closed:
+            # A job that still runs: the threads of the calls may have ended.
+            return await run_in_thread(run, "redbike-last-call")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+
+    async def _call_alone(self, action: Callable[[Redbike], T]) -> T:
+        """The same, in a thread of its own."""
+        bike = await self._call(lambda bike: bike)
+        return await run_in_thread(lambda: action(bike), "redbike-events")
+
+    def _discard(self, action: Callable[[], None]) -> None:
+        """Run `action` in a thread, soon."""
+        with suppress(RuntimeError):  # it is closed
+            self._threads.submit(action)
+
+    async def _run_loop(self, run: Callable[[Redbike, Stay], None]) -> None:
+        """Run a loop in a thread of its own until it ends; stop it when the task is cancelled."""
+        bike, stay = await self._call(lambda bike: bike), Stay()
+
+        def run_here() -> None:
+            with bike._loops.run(stay):
+                run(bike, stay)
+
+        done = run_in_thread(run_here, "redbike-loop")
+        try:
+            await asyncio.shield(done)
+        except asyncio.CancelledError:
+            stay.stop()
+            await asyncio.wait([done])
+            if error := done.exception():
+                log.error("a loop that was cancelled has failed: %s", describe(error))
+            raise
+
+    async def __aenter__(self) -> Self:
+        await self._call(lambda bike: bike)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop the loops, wait for them and for the calls, and close the connections; see `Redbike.close`.
+
+        Cancelling it does not take it back: call it again to wait.
+        """
+        self._is_closed = True
+        context = copy_context()
+        await run_in_thread(lambda: context.run(self._close), "redbike-close")
+
+    def _close(self) -> None:
+        # Another call of it may wait for the job that calls this.
+        if self._closing.acquire(blocking=not is_in_run()):
+            try:
+                self._close_all()
+            finally:
+                self._closing.release()
+
+    def _close_all(self) -> None:
+        self.stop()
+        for reader in list(self._listeners):
+            reader.is_over = True
+        for reader in list(self._listeners):
+            reader.end()
+        # A job that closes this may run in one of them.
+        self._threads.shutdown(wait=not is_in_run())
+        if self._bike is not None:
+            self._bike.close()
+
+    def stop(self) -> None:
+        """Stop what `dispatch` and `work` run, each after its current job; see `Redbike.stop`. It never waits."""
+        self._is_stopped = True
+        if self._bike is not None:
+            self._bike.stop()
+
+    async def dispatch(
+        self, after: InstantLike | None = None, csvfilename: Source | None = None, ping_url: str | None = None
+    ) -> None:
+        """Dispatch until halted, stopped, or cancelled; see `Redbike.dispatch`."""
+        await self._run_loop(lambda bike, stay: bike._dispatch(stay, after, csvfilename, ping_url))
+
+    async def work(self, concurrency: int | None = None) -> None:
+        """Work until halted, stopped, or cancelled: then the current job ends first; see `Redbike.work`."""
+        await self._run_loop(lambda bike, stay: bike._work(stay, concurrency))
+
+    # Entering and removing jobs
+
+    set = _awaited(Redbike.set)
+    enter = _awaited(Redbike.enter)
+    set_many = _paged(Redbike.set_many, must_be_read=True)
+    unset = _awaited(Redbike.unset)
+    load = _paged(Redbike.load, must_be_read=True)
+    sync_file = _paged(Redbike.sync_file, must_be_read=True)
+    sync = _awaited(Redbike.sync)
+
+    # Looking
+
+    tell = _awaited(Redbike.tell)
+    is_working = _awaited(Redbike.is_working)
+    get_statuses = _paged(Redbike.get_statuses)
+    get_schedules = _paged(Redbike.get_schedules)
+    get_rows = _paged(Redbike.get_rows)
+    jobs = _paged(Redbike.jobs)
+    why = _awaited(Redbike.why)
+    runs = _awaited(Redbike.runs)
+    failures = _paged(Redbike.failures)
+
+    def events(self) -> AsyncResults[PastRun | LogEntry]:
+        """Listen from now on: give each run that ends, and what people change, as it happens; see `Redbike.events`."""
+        # It waits in a thread of its own, as it may wait for long.
+        reader: Reader[PastRun | LogEntry] = Reader(
+            lambda bike: bike.store.events.listen(is_over=lambda: reader.is_over), size=1
+        )
+        self._listeners.add(reader)
+        return AsyncResults(self._call_alone, self._discard, reader)
+
+    queues = _awaited(Redbike.queues)
+    workers = _awaited(Redbike.workers)
+    health = _awaited(Redbike.health)
+    metrics = _awaited(Redbike.metrics)
+    agenda = _awaited(Redbike.agenda)
+    log = _paged(Redbike.log)
+
+    # Steering
+
+    run = _awaited(Redbike.run)
+    run_failed = _awaited(Redbike.run_failed)
+    cancel = _awaited(Redbike.cancel)
+    pause = _awaited(Redbike.pause)
+    resume = _awaited(Redbike.resume)
+    pause_queue = _awaited(Redbike.pause_queue)
+    resume_queue = _awaited(Redbike.resume_queue)
+    pause_all = _awaited(Redbike.pause_all)
+    resume_all = _awaited(Redbike.resume_all)
+    limit = _awaited(Redbike.limit)
+    find_queue = _awaited(Redbike.find_queue)
+    gates = _awaited(Redbike.gates)
+
+    # Keeping, single turns, control
+
+    fsck = _paged(Redbike.fsck)
+    check = _paged(Redbike.check)
+    repair = _paged(Redbike.repair)
+    acknowledge = _awaited(Redbike.acknowledge)
+    dispatch_due = _awaited(Redbike.dispatch_due)
+    work_one = _awaited(Redbike.work_one)
+    control = _awaited(Redbike.control)
+    clear_control = _awaited(Redbike.clear_control)
+    is_halted = _awaited(Redbike.is_halted)
+    flush = _awaited(Redbike.flush)

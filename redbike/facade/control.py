@@ -1,0 +1,94 @@
+"""The methods of `redbike.facade.redbike.Redbike` that steer what exists.
+
+Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; a backslash takes the next character literally.
+Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one that is invalid; then it has changed
+nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do. An instant is
+epoch seconds, or an aware datetime.
+"""
+
+from typing import Unpack
+
+from redbike.config.settings import Settings
+from redbike.control.cancelling import cancel_jobs
+from redbike.control.pausing import pause_jobs, resume_jobs
+from redbike.control.queues import Gatekeeper, Limits
+from redbike.control.rerunning import find_failed, run_jobs
+from redbike.loop.worker_class import WorkerClass
+from redbike.schedule.objects.instants import InstantLike, read_instant
+from redbike.store.patterns import Steered, expand
+from redbike.store.queue_limits import Gate
+from redbike.store.store import Store
+
+
+class Steering:
+    """Steers the jobs and queues of `store`."""
+
+    store: Store
+    _noted: Store  # the same; its changes are noted in the log, if they are those of a person
+    settings: Settings
+    worker: WorkerClass
+
+    def run(self, *patterns: str) -> list[Steered]:
+        """Run jobs once now and forget their failures; then they go where their schedules say.
+
+        The words are ``queued``, ``owed`` (its run in flight ends first) and ``missing`` (it was unset meanwhile).
+        """
+        return run_jobs(self._noted, list(expand(self.store.questions, patterns)))
+
+    def run_failed(self, pattern: str = "*") -> list[Steered]:
+        """`run` for the jobs that have failed for good, those with the status ``DIE``."""
+        return run_jobs(self._noted, list(find_failed(self.store.questions, pattern)))
+
+    def cancel(self, *patterns: str) -> list[Steered]:
+        """Drop and count the occurrence of each job that waits or runs; the schedule goes on, and nothing has failed.
+
+        The words are ``cancelled``, ``unchanged`` (its run was cancelled before, but goes on), ``idle`` (nothing of it
+        waits or runs) and ``missing``. A worker hears of it within five seconds.
+        """
+        return cancel_jobs(self._noted, list(expand(self.store.questions, patterns)), self.settings)
+
+    def pause(self, *patterns: str, until: InstantLike | None = None, reason: str = "") -> list[Steered]:
+        """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
+
+        The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
+        """
+        return pause_jobs(self._noted, patterns, read_instant("until", until), reason)
+
+    def resume(self, *patterns: str) -> list[Steered]:
+        """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
+        return resume_jobs(self._noted, self.settings, patterns)
+
+    def pause_queue(self, queue: str, until: InstantLike | None = None, reason: str = "") -> bool:
+        """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
+        return self._gatekeeper.pause(self.find_queue(queue), read_instant("until", until), reason)
+
+    def resume_queue(self, queue: str) -> bool:
+        """Resume a queue. Return False if it was not paused."""
+        return self._gatekeeper.resume(self.find_queue(queue))
+
+    def pause_all(self, until: InstantLike | None = None, reason: str = "") -> bool:
+        """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already."""
+        return self._gatekeeper.pause("", read_instant("until", until), reason)
+
+    def resume_all(self) -> bool:
+        """Resume everything, but not what was paused by itself. Return False if it was not paused."""
+        return self._gatekeeper.resume("")
+
+    def limit(self, queue: str, **limits: Unpack[Limits]) -> Gate:
+        """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None takes a limit back.
+
+        Return what stands before the queue then, also if no limit is given.
+        """
+        return self._gatekeeper.limit(queue, **limits)
+
+    def find_queue(self, queue: str) -> str:
+        """Return the full name of a queue."""
+        return self._gatekeeper.find_queue(queue)
+
+    def gates(self) -> list[Gate]:
+        """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
+        return self.store.gates.list_all()
+
+    @property
+    def _gatekeeper(self) -> Gatekeeper:
+        return Gatekeeper(self._noted, self.worker)

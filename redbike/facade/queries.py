@@ -1,0 +1,217 @@
+"""The methods of `redbike.facade.redbike.Redbike` that tell what is there, and change nothing."""
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any
+
+from redbike.config.settings import Settings
+from redbike.errors import BadConfig
+from redbike.loop.lifecycle import OwnLoops
+from redbike.loop.worker_class import WorkerClass, find_queue
+from redbike.queries.check.findings import Finding
+from redbike.queries.check.jobs import JobsCheck
+from redbike.queries.check.worker import WorkerCheck
+from redbike.queries.forecast import MOST_HOURS, Agenda, make_agenda
+from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
+from redbike.queries.why.reasons import Reasons
+from redbike.schedule.clock import Clock
+from redbike.schedule.objects.instants import InstantLike, read_instant
+from redbike.store.depths import Queue
+from redbike.store.enums import Event
+from redbike.store.history import PastRun
+from redbike.store.inspected import JobState
+from redbike.store.keys import check_known_jobid, check_queue_name
+from redbike.store.log import LogEntry
+from redbike.store.overview import Job, Wanted
+from redbike.store.patterns import check_pattern, expand
+from redbike.store.store import Store
+from redbike.store.workers import Process
+from redbike.text.printable import quote
+
+_STARTED = attrgetter("started")
+
+
+class Looking:
+    """Looks at the jobs and processes of `store`."""
+
+    store: Store
+    worker: WorkerClass
+    settings: Settings
+    _loops: OwnLoops
+
+    def tell(self, jobid: str) -> dict[str, Any]:
+        """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
+
+        Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``, ``worker``,
+        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``options``, ``data``,
+        ``paused`` (``since``, ``until``, ``by``, ``reason``), ``held_for`` (when that which is held is due) and
+        ``runs`` (those that have ended and are kept, the newest first).
+        """
+        found = self._inspect(jobid).to_dict()
+        runs = sorted(self.store.journal.list_runs([jobid]), key=_STARTED, reverse=True)
+        return found | {"runs": [run.to_dict() for run in runs]} if runs else found
+
+    def _inspect(self, jobid: str) -> JobState:
+        return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0]
+
+    def is_working(self, jobid: str) -> bool:
+        """Whether a run of `jobid` is in flight."""
+        return bool(self._inspect(jobid).to_dict()["working"])
+
+    def get_statuses(self, before: InstantLike | None = None) -> Iterator[tuple[str, str, int]]:
+        """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
+        return self.store.questions.list_events(read_instant("before", before))
+
+    def get_schedules(self) -> Iterator[tuple[str, str]]:
+        """(job id, schedule in its complete form) of every job."""
+        return self.store.questions.list_schedules()
+
+    def get_rows(self) -> Iterator[tuple[str, ...]]:
+        """The columns of ``schedules --full`` of every job, as texts, which `load` reads back under that header."""
+        return self.store.questions.list_rows()
+
+    def jobs(
+        self, *patterns: str, queue: str | None = None, status: str | None = None, failed: bool = False,
+        paused: bool = False, overdue: bool = False, never_ran: bool = False,
+        report: Callable[[int, int], None] | None = None
+    ) -> Iterator[Job]:  # fmt: skip
+        """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.
+
+        `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
+        `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
+        known of a run. Where all jobs have to be read, `report` hears now and then how many of how many were looked
+        at. What matches nothing is left out. Raises `BadConfig` for another status, `BadQueueName`, and while it is
+        read `BadJobId` for a bad pattern.
+        """
+        name = None if queue is None else self._find_queue(queue)
+        wanted = Wanted(name, None if status is None else _find_event(status), failed, paused, overdue, never_ran)
+        return self.store.overview.list_jobs(
+            wanted, expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None, report
+        )
+
+    def _find_queue(self, name: str) -> str:
+        return find_queue(self.worker, check_queue_name(name), self.store.gates.list_queues())
+
+    def why(self, jobid: str, at: InstantLike | None = None) -> str:
+        """One sentence: why `jobid` does not run now, or did not when it was due last, `at` or before.
+
+        Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for an instant to come.
+        """
+        return Reasons(self.store, self.settings.timezone, self.settings.grace).explain(jobid, read_instant("at", at))
+
+    def runs(
+        self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100
+    ) -> list[PastRun]:
+        """The last `limit` ended runs that are kept, the newest first: of all jobs, or of those that `patterns` name.
+
+        Only those that started at `since` or later, and with `failed` only those that went wrong. See
+        the option ``history``. What matches nothing is left out. Raises `BadJobId` for a bad pattern, and `BadConfig`
+        for another bad argument.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise BadConfig(f"bad limit {quote(limit)}: a whole number from 1 is needed")
+        start = read_instant("since", since)
+        jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
+        found = self.store.journal.list_runs(jobids)
+        wanted = (run for run in found if (start is None or run.started >= start) and (run.has_failed or not failed))
+        return heapq.nlargest(limit, wanted, key=_STARTED)
+
+    def events(self) -> Iterator[PastRun | LogEntry]:
+        """Listen from now on: yield each run that ends, and what people change, as it happens, until `close`.
+
+        What happens while nobody listens is not repeated: see `runs` and `log`. Raises `Unreachable` where the server
+        goes away; then listen again.
+        """
+        return self.store.events.listen(is_over=lambda: self._loops.is_closing)
+
+    def failures(self) -> Iterator[dict[str, Any]]:
+        """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
+        return self.store.questions.list_failures()
+
+    def queues(self) -> list[Queue]:
+        """Every queue that was ever used, or is paused or limited, by name.
+
+        It says what waits in the queue, what runs, and how much has ended of late.
+        """
+        return self.store.depths.list_all()
+
+    def workers(self) -> list[Process]:
+        """Every dispatcher and worker: lost ones first, then dispatchers. One is lost for a day, then forgotten."""
+        return self.store.workers.list_all()
+
+    def health(self, *patterns: str, max_lag: float = MAX_LAG) -> Health:
+        """Whether all is well: a dispatcher goes round, nothing waits for over `max_lag` seconds, and nobody was lost.
+
+        With `patterns`, also whether each job that they name has succeeded when it was last to run. A pattern without a
+        job is a problem. Raises `BadJobId` for a bad pattern, `BadConfig` for another `max_lag`, and `ServerError`.
+        """
+        if isinstance(max_lag, bool) or not isinstance(max_lag, int | float) or not 0 < max_lag <= MOST_LAG:
+            raise BadConfig(f"bad max_lag {quote(max_lag)}: seconds are needed, more than 0 and up to {MOST_LAG:g}")
+        settings, checked = self.settings, [check_pattern(text) for text in patterns]
+        return check_health(self.store, checked, max_lag, settings.timezone, settings.grace)
+
+    def metrics(self) -> str:
+        """The figures for Prometheus, in its text format. Needs the extra ``metrics``.
+
+        If the server does not answer, the only one is ``redbike_up``, which is 0.
+        """
+        # Imported here, as this needs a package that is not always there.
+        from redbike.queries.metrics import Figures
+
+        return Figures(lambda: self.store, self.settings.prefix).format()
+
+    def agenda(
+        self, *patterns: str, hours: float = 24, after: InstantLike | None = None, queue: str | None = None,
+        report: Callable[[int, int], None] | None = None
+    ) -> Agenda:  # fmt: skip
+        """What will run in the next `hours`, or from `after` on: by quarters, and the densest minutes.
+
+        Of all jobs, or of those that `patterns` name, and of `queue` alone, as `jobs` takes it. It ends with a whole
+        quarter of an hour. `report` hears now and then how many jobs of how many were looked at. What matches
+        nothing is left out. Raises `BadJobId` for a bad pattern, `BadQueueName`, and `BadConfig` for bad hours, at
+        most a week, or an instant that is past.
+        """
+        if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= MOST_HOURS:
+            raise BadConfig(f"bad hours {quote(hours)}: a number up to {MOST_HOURS} is needed")
+        given = read_instant("after", after)
+        now = self.store.timeline.read_clock()
+        start = now if given is None else given
+        if start < now:
+            raise BadConfig(
+                f"bad after {after!r:.40}: {Clock(0.0, 'UTC').name(start)} is past; runs and why tell of it"
+            )
+        # Minutes are what is counted.
+        start = max(now, math.floor(start / 60) * 60)
+        jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
+        name = None if queue is None else self._find_queue(queue)
+        return make_agenda(self.store, start, hours, now, jobids, report, name)
+
+    def check(self, report: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
+        """Yield what is wrong with the stored jobs, and what one should know of them, streamed; nothing is changed.
+
+        Damaged schedules, options and data; rules that have run out; jobs whose queue neither the worker class nor a
+        worker works, or for which it has no command or function. `report` hears now and then how many jobs of how many
+        were looked at. See `fsck` for their places.
+        """
+        worker = WorkerCheck(self.worker)
+        # What is wrong with the worker class itself is not asked for.
+        for _ in worker.run(self.settings):
+            pass
+        return JobsCheck(self.store, worker.queues, worker.needed).run(report)
+
+    def log(self, jobid: str | None = None) -> Iterator[LogEntry]:
+        """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.
+
+        That is what the commands of the command line change, and a `Redbike` with ``noted_as``. 10,000 entries are
+        kept, each of up to 100 jobs that were changed together.
+        """
+        return self.store.log.list_entries(None if jobid is None else check_known_jobid(jobid))
+
+
+def _find_event(text: str) -> Event:
+    """Return the event of this name, in any case. Raise `BadConfig`."""
+    if not isinstance(text, str) or text.upper() not in Event.__members__:
+        raise BadConfig(f"bad status {text!r:.40}: {', '.join(Event)} are allowed")
+    return Event[text.upper()]

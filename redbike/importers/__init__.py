@@ -1,0 +1,1 @@
+"""Read schedules from other sources: CSV files, crontabs and calendars."""

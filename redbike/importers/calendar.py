@@ -1,0 +1,148 @@
+"""Read a calendar in the format iCalendar (RFC 5545). This is the only module that needs the package ``icalendar``."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, timedelta
+from typing import IO, Any, NamedTuple
+
+from icalendar import Calendar as Component
+from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
+
+from redbike.errors import BadConfig, quoted
+from redbike.importers.vtimezones import Onsets
+from redbike.schedule.rrule.rule import Line
+
+MAX_SIZE = 32 << 20  # bytes: some tens of thousands of events, for which the parser takes a minute
+MICROSOFT: Mapping[str, str] = WINDOWS_TO_OLSON  # the IANA name of each zone of Windows
+RULES = ("RRULE", "EXRULE")
+DATES = ("RDATE", "EXDATE")
+_NEEDED = ("DTSTART", "RECURRENCE-ID", *RULES, *DATES)
+
+
+class Event(NamedTuple):
+    """An event, or a changed occurrence of one; the texts are as they stand in the calendar."""
+
+    uid: str
+    summary: str
+    sequence: int
+    is_cancelled: bool
+    start: Line | None
+    days: int  # whole days that it takes, at least one
+    lines: tuple[Line, ...] = ()  # RRULE, EXRULE, RDATE, EXDATE
+    replaces: Line | None = None  # the occurrence that it changes
+    is_range: bool = False  # it changes all later occurrences too
+    problem: str = ""  # why it cannot be read
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        if self.summary:
+            return f"event {quoted(self.summary)}"
+        return f"event with the UID {quoted(self.uid)}" if self.uid else "event without SUMMARY and UID"
+
+
+class Calendar(NamedTuple):
+    """What a calendar has in it."""
+
+    events: list[Event]
+    timezone: str | None  # the zone that it names for times without one
+    definitions: dict[str, tuple[Onsets, ...]]  # of zones, by TZID
+    locations: dict[str, str]  # the IANA names of zones, by TZID
+    ignored: Counter[str]  # the number of components of other kinds, by name
+
+
+def read_calendar(file: IO[bytes], name: str) -> Calendar:
+    """Read a calendar from an open binary file; errors call it `name`. Raise `BadConfig`."""
+    data = file.read(MAX_SIZE + 1)
+    if len(data) > MAX_SIZE:
+        raise BadConfig(f"cannot read {name!r}: it has more than {MAX_SIZE >> 20} MiB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadConfig(f"cannot read {name!r}: line {line} is not UTF-8") from None
+    if "BEGIN:VCALENDAR" not in text[:4096].upper():
+        raise BadConfig(f"cannot read {name!r}: it is no calendar, as it has no BEGIN:VCALENDAR")
+    try:
+        # As lines: a text without a line end would be taken for the name of a file.
+        found = Component.from_ical(f"{text}\n", multiple=True)
+    except Exception as error:  # the package raises more than ValueError for texts that are wrong
+        raise BadConfig(f"cannot read {name!r}: {_shorten(error)}") from None
+    if not found:
+        raise BadConfig(f"cannot read {name!r}: the calendar has no end, it seems to be cut off")
+    parts = [part for component in found for part in component.subcomponents]
+    zones = [part for part in parts if part.name == "VTIMEZONE"]
+    events = [part for part in parts if part.name == "VEVENT"]
+    return Calendar(
+        [_read_event(event) for event in events],
+        next((str(component["X-WR-TIMEZONE"]) for component in found if "X-WR-TIMEZONE" in component), None),
+        {str(zone.get("TZID")): tuple(_read_onsets(zone)) for zone in zones},
+        {str(zone.get("TZID")): str(zone["X-LIC-LOCATION"]) for zone in zones if "X-LIC-LOCATION" in zone},
+        Counter(_list_ignored(parts, events)),
+    )
+
+
+def _list_ignored(parts: Iterable[Any], events: Iterable[Any]) -> Iterator[str]:
+    yield from (str(part.name) for part in parts if part.name not in ("VEVENT", "VTIMEZONE"))
+    yield from (str(part.name) for event in events for part in event.subcomponents)
+
+
+def _read_event(event: Any) -> Event:
+    try:
+        return _make_event(event)
+    except Exception as error:  # as above: a property may be of a type that its name does not have
+        return Event(_get_text(event, "UID"), _get_text(event, "SUMMARY"), 0, False, None, 1, problem=_shorten(error))
+
+
+def _make_event(event: Any) -> Event:
+    wrong = [f"{name}: {_shorten(why)}" for name, why in event.errors if name in _NEEDED]
+    lines = [line for name in (*RULES, *DATES) for line in _read_lines(event, name)] if not wrong else []
+    sequence = _get_text(event, "SEQUENCE")
+    return Event(
+        uid=_get_text(event, "UID"),
+        summary=_get_text(event, "SUMMARY"),
+        sequence=int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0,
+        is_cancelled=_get_text(event, "STATUS").upper() == "CANCELLED",
+        start=next(_read_lines(event, "DTSTART"), None) if not wrong else None,
+        days=_count_days(event) if not wrong else 1,
+        lines=tuple(lines),
+        replaces=next(_read_lines(event, "RECURRENCE-ID"), None) if not wrong else None,
+        is_range="RECURRENCE-ID" in event and "RANGE" in getattr(event["RECURRENCE-ID"], "params", {}),
+        problem="; ".join(wrong),
+    )
+
+
+def _read_lines(component: Any, name: str) -> Iterator[Line]:
+    """Yield each property of that name."""
+    found = component.get(name, [])
+    for value in found if isinstance(found, list) else [found]:
+        yield Line(name, str(value.params.get("TZID", "")), value.to_ical().decode())
+
+
+def _get_text(component: Any, name: str) -> str:
+    value = component.get(name, "")
+    return str(value[0] if isinstance(value, list) and value else value)
+
+
+def _count_days(event: Any) -> int:
+    """Return the number of days that an event takes which has no times; 1 for others."""
+    start, end, duration = (event.get(name) for name in ("DTSTART", "DTEND", "DURATION"))
+    first, last = getattr(start, "dt", None), getattr(end, "dt", None)
+    span = getattr(duration, "dt", None)
+    if type(first) is date and type(last) is date:
+        span = last - first
+    return max(1, span.days) if isinstance(span, timedelta) else 1
+
+
+def _read_onsets(zone: Any) -> Iterator[Onsets]:
+    """Yield the parts of a VTIMEZONE that are complete."""
+    for part in zone.subcomponents:
+        if not part.errors and {"DTSTART", "TZOFFSETFROM", "TZOFFSETTO"} <= set(part):
+            before, offset = (int(part[name].td.total_seconds()) for name in ("TZOFFSETFROM", "TZOFFSETTO"))
+            lines = (str(line) for name in ("RRULE", "RDATE") for line in _read_lines(part, name))
+            yield Onsets(part["DTSTART"].to_ical().decode(), before, offset, tuple(lines))
+
+
+def _shorten(error: object) -> str:
+    """Return a message of the package as one line of limited length."""
+    return " ".join(str(error).split())[:120]

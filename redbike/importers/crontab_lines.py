@@ -1,0 +1,191 @@
+"""Read the lines of a crontab as Debian's cron does: crontab(5), and where that is silent, what cron itself does.
+
+A line sets a variable, or runs a command, or is a comment. Variables hold for the commands below them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from redbike.importers.crontab_fields import BadTime, read_schedule
+
+MAX_COMMAND = 998  # bytes: cron refuses a longer one
+MAX_VARIABLE = 997  # bytes: of a longer line, cron reads only the beginning
+BLANKS = " \t"
+# Cron only asks the system for the user, so accounts of a domain are valid. No system has a user with one of these
+# characters in his name; a backslash at its end would break his unit of systemd.
+USER = re.compile(r"""(?!-)[^\s:/*()`;|&<>'"]{1,64}(?<!\\)""")
+SPLIT = re.compile(r"[ \t]+")
+# What cron takes for ``NAME = value``. Both may be in quotes, which must match.
+VARIABLE = re.compile(
+    r"""(?:(?P<quote>['"])(?P<quoted>(?:(?!(?P=quote))[^=])*)(?P=quote)|(?!['"])(?P<name>[^\s=]*))\s*=\s*"""
+    r"""(?:(?P<mark>['"])(?P<text>(?:(?!(?P=mark)).)*)(?P=mark)\s*|(?P<value>[^\s'"].*))""",
+    re.ASCII | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment as it is, with its ``#``, or "" for an empty line."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A line that sets a variable for the commands below it."""
+
+    number: int
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line that runs a command. Its command, its input and its variables are what cron gives to the shell.
+
+    `time` is what the line has; `schedule` is what cron reads there.
+    """
+
+    number: int
+    time: str
+    schedule: str
+    user: str  # "" if the lines have no column for it
+    command: str
+    input: str = ""
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A line that becomes no job, and why; `is_wrong` tells whether cron itself does not run it."""
+
+    number: int
+    text: str
+    reason: str
+    is_wrong: bool = True
+
+
+Line = Comment | Variable | Entry | Refused
+
+
+def read_lines(text: str, has_users: bool = False) -> Iterator[Line]:
+    """Yield the lines of a crontab, numbered from 1. `has_users` tells whether they have a column for the user."""
+    variables: dict[str, str] = {}
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
+        read = _read_line(number, line.lstrip(BLANKS), has_users, variables)
+        if isinstance(read, Variable):
+            # A new one, as entries have those of their line.
+            variables = {**variables, read.name: read.value}
+        yield read
+
+
+def _read_line(number: int, line: str, has_users: bool, variables: dict[str, str]) -> Line:
+    if not line or line.startswith("#"):
+        return Comment(number, line.rstrip())
+    if _count_bytes(line) > MAX_VARIABLE and VARIABLE.fullmatch(line):
+        return Refused(number, line, f"cron cuts it off: a variable may have {MAX_VARIABLE} bytes")
+    if found := read_variable(line):
+        return Variable(number, *found)
+    try:
+        return _read_entry(number, line, has_users, variables)
+    except BadTime as error:
+        return Refused(number, line, str(error))
+
+
+def read_variable(line: str) -> tuple[str, str] | None:
+    """Return the name and the value that a line sets; None for a line that sets none."""
+    found = VARIABLE.fullmatch(line)
+    if found is None:
+        return None
+    name = found["quoted"] if found["name"] is None else found["name"]
+    value = found["text"] if found["value"] is None else found["value"]
+    value = value.rstrip(" \t\n\v\f\r")
+    # Cron takes away a second pair of quotes, and blanks at the end, also if they are in quotes.
+    if len(value) >= 2 and value[0] in "'\"" and value[-1] == value[0]:
+        value = value[1:-1]
+    return name, value
+
+
+def _read_entry(number: int, line: str, has_users: bool, variables: dict[str, str]) -> Line:
+    size = 1 if line.startswith("@") else 5
+    words = SPLIT.split(line, size)
+    if words[0] == "@reboot":
+        why = "cron runs it when the machine starts, which is no time: it needs a systemd unit"
+        return Refused(number, line, why, is_wrong=False)
+    time, schedule = " ".join(words[:size]), read_schedule(words[:size])
+    rest = words[size] if len(words) > size else ""
+    user, command = _split_user(rest) if has_users else ("", rest)
+    if not has_users and command.startswith("*"):
+        raise BadTime("cron refuses it: bad command, one that begins with '*'")
+    if _count_bytes(command) > MAX_COMMAND:
+        raise BadTime(f"cron refuses it: a command may have {MAX_COMMAND} bytes")
+    command, data = split_input(command)
+    if reason := _find_obstacle(command, data):
+        return Refused(number, line, reason, is_wrong=False)
+    return Entry(number, time, schedule, user, command.strip(BLANKS), data, variables)
+
+
+def _split_user(rest: str) -> tuple[str, str]:
+    user, *command = SPLIT.split(rest, 1)
+    if not command:
+        raise BadTime("cron refuses it: in this style, a user and a command follow the time")
+    if not USER.fullmatch(user) or not user.isprintable():
+        raise BadTime(f"cron refuses it: {user!r:.80} cannot be a user")
+    return user, command[0]
+
+
+def _find_obstacle(command: str, data: str) -> str | None:
+    """Return why a command and its input cannot be kept as they are in an INI file; None if they can."""
+    text = command.strip(BLANKS)
+    if not text:
+        return "there is no command to run"
+    if not is_unicode(text + data) or "\0" in text + data:
+        return "it is not UTF-8, or has a NUL in it"
+    if text.endswith("\r"):
+        return "it ends in a carriage return, which cron gives to the shell: save the file with the line ends of Unix"
+    # A blank at the end means nothing to a shell, unless a backslash is before it.
+    if not is_plain(text) or (text.endswith("\\") and command.endswith(tuple(BLANKS))):
+        return "a line of an INI file cannot have such a command: put it into a script"
+    return None
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether an INI file can have `text` as a value, without quotes."""
+    return text == text.strip() and len(text.splitlines()) <= 1 and is_unicode(text)
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether the file had `text` in UTF-8."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _count_bytes(text: str) -> int:
+    return len(text.encode(errors="surrogateescape"))
+
+
+def split_input(text: str) -> tuple[str, str]:
+    """Return the command and its standard input, as cron makes them of the end of a line.
+
+    The input begins after the first ``%``, and each further one is a line end. A backslash before ``%`` is removed. In
+    the command, so is one before a backslash.
+    """
+    command: list[str] = []
+    is_escaped = False
+    for position, char in enumerate(text):
+        if is_escaped and char in "%\\":
+            command[-1] = char
+        elif char == "%":
+            return "".join(command), _read_input(text[position + 1 :])
+        else:
+            command.append(char)
+        is_escaped = char == "\\" and not is_escaped
+    return "".join(command), ""
+
+
+def _read_input(text: str) -> str:
+    found = re.sub(r"\\%|%|[^%]", lambda part: {"\\%": "%", "%": "\n"}.get(part[0], part[0]), text)
+    # Cron ends the last line, but it does not look at backslashes there.
+    last = found.rstrip("\\")
+    return found if not last or last.endswith("\n") else f"{found}\n"

@@ -1,0 +1,95 @@
+"""Name the jobs of a crontab by what they run, so that a line has the same id whenever it is imported."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
+
+from redbike.importers.crontab_lines import Entry
+
+MAX_LENGTH = 30  # characters of the words of a name
+MAX_WORDS = 2
+# What begins a condition or a preparation, and what only changes how a program runs.
+GUARDS = {"test", "[", "[[", "cd", "command", "export", "if", "set", "sleep", "source", ".", ":", "true", "umask"}
+WRAPPERS = {"then", "else", "do", "exec", "env", "nice", "ionice", "nohup", "sudo", "chronic", "setsid", "time", "!"}
+PARTS = re.compile(r"&&|\|\||[;|&(){}\n]")
+SUBSTITUTION = re.compile(r"\$\([^()]*\)")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+BEGINS = re.compile(r"[A-Za-z_/.~]", re.ASCII)
+PLAIN = re.compile(r"[A-Za-z_./~][A-Za-z_./~:-]*|[\w.~-]*/[\w./~:-]*", re.ASCII)  # hardly a password
+SPEAKS = {"echo", "printf"}  # what they are given may be one, for the next program
+OTHERS = re.compile(r"[^a-z0-9]+")
+
+
+def name_entries(entries: Sequence[Entry]) -> dict[int, str]:
+    """Return the name of each line that runs a command, by its number. The order of the lines changes no name.
+
+    A name has some words of the command, and a hash of the command and its input. If several lines have the same
+    command, a hash of the whole line is added to the name of each. Only lines that are equal are numbered.
+    """
+    plain = {entry.number: _make_name(entry) for entry in entries}
+    often = Counter(plain.values())
+    names: dict[int, str] = {}
+    given: set[str] = set()
+    for entry in entries:
+        name = plain[entry.number]
+        if often[name] > 1:
+            name += f"-{_hash(entry.user, entry.command, entry.input, entry.schedule)}"
+        first, number = name, 1
+        while name in given:
+            number += 1
+            name = f"{first}-{number}"
+        given.add(name)
+        names[entry.number] = name
+    return names
+
+
+def _make_name(entry: Entry) -> str:
+    words = "-".join(_find_words(entry.command))[:MAX_LENGTH].strip("-") or "job"
+    return f"{words}-{_hash(entry.user, entry.command, entry.input)}"
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode(errors="surrogateescape")).hexdigest()[:4]
+
+
+def _find_words(command: str) -> list[str]:
+    """Return the program of a command line and its first plain argument, as words of a name.
+
+    A crontab may be readable by one user alone, and ids are shown to all. So what follows an option is left out, and so
+    is what has digits but is no path, and a URL: there may be a password in it.
+    """
+    parts = [words for words in map(_read_part, PARTS.split(SUBSTITUTION.sub("$", command))) if words]
+    best = next((words for words in parts if words[0] not in GUARDS), parts[0] if parts else [])
+    plain = (OTHERS.sub("-", PurePosixPath(word).name.lower()).strip("-") for word in _list_plain(best))
+    return [word for word in plain if word][:MAX_WORDS]
+
+
+def _list_plain(words: list[str]) -> Iterator[str]:
+    for before, word in pairwise(["", *words]):
+        is_value = before.startswith("-") and not (before.startswith("--") and word.startswith("/"))
+        if not before:
+            is_shown = BEGINS.match(word) is not None
+        else:
+            is_shown = bool(PLAIN.fullmatch(word)) and "://" not in word and not is_value and before not in SPEAKS
+        if is_shown:
+            yield word
+
+
+def _read_part(part: str) -> list[str]:
+    return list(_skip_wrappers(part.replace('"', " ").replace("'", " ").split()))
+
+
+def _skip_wrappers(words: list[str]) -> Iterator[str]:
+    has_begun = False
+    wrapped = False
+    for word in words:
+        if not has_begun and (ASSIGNMENT.match(word) or word in WRAPPERS):
+            wrapped = True
+        elif not has_begun and wrapped and (word.startswith("-") or word.isdecimal()):
+            continue
+        else:
+            has_begun = True
+            yield word

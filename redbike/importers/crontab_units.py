@@ -1,0 +1,113 @@
+"""Write what runs imported jobs: the config file, and units of systemd for the users that they belong to."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from redbike.importers.local_system import LocalTime
+
+WORKER = "redbike.commands:Commands({queues!r}, 'commands.ini')"
+PLAIN = re.compile(r"[A-Za-z0-9_/.:%@+-]+", re.ASCII)  # words that need no quotes in a unit
+OTHERS = re.compile(rb"[^A-Za-z0-9_.-]")  # bytes that a unit has no file name with
+
+
+def make_config(queue: str, users: Sequence[str], local_time: LocalTime, mark: str, group: str = "") -> str:
+    """Return the config file. Decisions begin with `mark`."""
+    return "".join(f"{line}\n" for line in _list_settings(queue, users, local_time, mark, group))
+
+
+def _list_settings(queue: str, users: Sequence[str], local_time: LocalTime, mark: str, group: str) -> Iterator[str]:
+    yield "[redbike]"
+    if len(users) < 2:
+        yield f"worker: {WORKER.format(queues=make_queue(queue, *users))}"
+    else:
+        yield "# Each user has a worker of his own: see the units beside this file."
+    if group:
+        yield "# The group of a file begins with this: another host may have a file of the same path."
+        yield f"group: {group}"
+    if local_time.doubt:
+        yield f"# {mark} {local_time.doubt}. Cron ran its lines in the time of /etc/localtime."
+    elif local_time.timezone is None:
+        yield f"# {mark} the local time of this machine is not known. Cron ran its lines in local time."
+    else:
+        yield "# Cron ran its lines in the local time of this machine."
+    yield f"timezone: {local_time.timezone or 'UTC'}"
+    yield "# Cron does not run later what it has missed, while the machine was down."
+    yield "catchup: none"
+    yield "# To cron, a command that fails is no reason to stop."
+    yield "on-error: reschedule"
+    yield "on-timeout: reschedule"
+    yield "# Cron runs nothing again that was lost with its machine."
+    yield "on-lost: reschedule"
+    yield "# Cron starts a command also while its last run goes on. A job of Redbike never overlaps itself:"
+    yield "# such an occurrence is skipped and counted. With queue, it runs once when the last run has ended."
+    yield "overlap: skip"
+    if len(users) > 1:
+        yield ""
+        yield "[redbike-redis]"
+        yield f"# {mark} name a server that the workers of all users reach; a user's embedded server is his alone."
+        yield "# url: unix:///run/redis/redis-server.sock"
+
+
+def make_queue(queue: str, user: str = "") -> str:
+    """Return the name of the queue for the jobs of `user`; "" for a crontab that has only one user."""
+    return f"{queue}-{user}" if user else queue
+
+
+def make_units(queue: str, users: Sequence[str], folder: str, program: str) -> dict[str, str]:
+    """Return the units by their file names: a worker for each user, and a dispatcher if there are several users."""
+    if not users:
+        return {}
+    if len(users) == 1:
+        return {_name_unit(queue, users[0]): _make_unit(f"of {users[0]}", users[0], folder, (program, "up"))}
+    units = {}
+    for user in users:
+        command = (program, "work", WORKER.format(queues=make_queue(queue, user)))
+        units[_name_unit(queue, user)] = _make_unit(f"of {user}", user, folder, command)
+    units[_name_unit(queue, "dispatch")] = _make_unit(
+        "of all users: the dispatcher", users[0], folder, (program, "dispatch")
+    )
+    return units
+
+
+def _name_unit(queue: str, user: str) -> str:
+    name = OTHERS.sub(lambda found: rb"\x%02x" % found[0][0], user.encode()).decode()
+    return f"redbike-{queue}-{name}.service"
+
+
+def _make_unit(whose: str, user: str, folder: str, command: Sequence[str]) -> str:
+    return f"""\
+# Copy this file to /etc/systemd/system, and start it with: systemctl enable --now NAME
+[Unit]
+Description=Redbike: jobs {_escape(whose)}
+After=network.target
+
+[Service]
+User={_escape(user)}
+WorkingDirectory={_escape(folder)}
+ExecStart={_write_command(*command)}
+Restart=on-failure
+KillMode=mixed
+TimeoutStopSec=2h
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _escape(text: str) -> str:
+    """Return `text` as the value of a setting: a percent sign begins a specifier (systemd.unit(5))."""
+    return text.replace("%", "%%")
+
+
+def _write_command(program: str, *arguments: str) -> str:
+    """Return a command line. Only in arguments does a dollar sign begin a variable (systemd.service(5))."""
+    return " ".join(map(_quote, (program, *(word.replace("$", "$$") for word in arguments))))
+
+
+def _quote(word: str) -> str:
+    """Return a word of a command line, in quotes if it needs them (systemd.syntax(7))."""
+    word = _escape(word)
+    if PLAIN.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,262 @@
+"""Make jobs of the events of a calendar: an id and a schedule for each, in the form that `load` reads.
+
+A series becomes a rule with its zone. A cancelled occurrence is an EXDATE, a moved one an EXDATE and an RDATE. A single
+event is an AT.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from hashlib import sha1
+from typing import NamedTuple
+
+from redbike.errors import BadSchedule, quoted
+from redbike.importers.calendar import MICROSOFT, RULES, Calendar, Event
+from redbike.importers.vtimezones import ZoneNames
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import MAX_TEXT
+from redbike.schedule.parser import parse
+from redbike.schedule.rrule.rule import Line, Moment, parse_moment, parse_moments
+from redbike.schedule.rrule.writing import format_wall, write_dates
+from redbike.schedule.zones import find_zone, resolve
+
+_MOST = 100  # occurrences that one date may exclude
+_UNTIL = re.compile(r"(UNTIL=\d{8})T\d{6}Z?", re.IGNORECASE)
+_SLUG = 40  # characters of a summary in the id of a job
+
+
+class Job(NamedTuple):
+    """A job that stands for an event. If it has no schedule, `problem` says why."""
+
+    jobid: str
+    title: str  # of the event, for messages
+    schedule: Schedule | None
+    problem: str = ""
+
+
+class Importer:
+    """Makes jobs of the events of `calendar`, for the queue `queue`.
+
+    Days, and times without a zone, are in `timezone`; else in the zone that the calendar names, or in `default`. `now`
+    is in epoch seconds. The attribute `left_out` counts the events that are ``past``, ``cancelled`` or ``repeated``.
+    Raise `BadSchedule` if the calendar names an unknown zone.
+    """
+
+    def __init__(self, calendar: Calendar, queue: str, timezone: str | None, default: str, now: float) -> None:
+        self._queue = queue
+        self._now = now
+        self._zones = ZoneNames(calendar.definitions, calendar.locations, MICROSOFT, now)
+        self.groups = group(calendar.events)
+        own = calendar.timezone if timezone is None else None
+        self._timezone = timezone or (self._zones.find(own) if own else default)
+        self.left_out: Counter[str] = Counter(repeated=self.groups.copies) if self.groups.copies else Counter()
+
+    def list_jobs(self) -> Iterator[Job]:
+        """Yield a job for each event that has a run to come, and for each that cannot be imported."""
+        known: set[str] = set()
+        for events in self.groups.series:
+            jobid, title = make_jobid(events[-1], self._queue), events[-1].title
+            try:
+                schedule = self.make_schedule(events)
+            except BadSchedule as error:
+                yield Job(jobid, title, None, str(error))
+                continue
+            if schedule is None:
+                self.left_out["cancelled"] += 1
+            elif schedule.next(self._now) is None:
+                self.left_out["past"] += 1
+            elif jobid in known:
+                yield Job(jobid, title, None, f"another event has the same id, {jobid!r}")
+            else:
+                known.add(jobid)
+                yield Job(jobid, title, schedule)
+        yield from self.list_conflicts()
+
+    def list_conflicts(self) -> Iterator[Job]:
+        """Yield what stands for each event that has a run to come, but of which there is another version."""
+        for event in self.groups.conflicts:
+            problem = f"another event has the same UID, {quoted(event.uid)}, and the same SEQUENCE"
+            try:
+                schedule = self.make_schedule([event])
+            except BadSchedule as error:
+                problem = str(error)
+            else:
+                if schedule is not None and schedule.next(self._now) is None:
+                    self.left_out["past"] += 1
+                    continue
+            yield Job(make_jobid(event, self._queue), event.title, None, problem)
+
+    def make_schedule(self, events: list[Event]) -> Schedule | None:
+        """Return the schedule of a series; None if it is cancelled. Raise `BadSchedule`.
+
+        The last event is the series itself, if it is there. The others change occurrences of it.
+        """
+        for event in events:
+            if event.problem:
+                raise BadSchedule(event.problem)
+            if event.is_range:
+                raise BadSchedule("it changes an occurrence and all later ones (RANGE), which is not supported")
+        master = None if events[-1].replaces else events[-1]
+        changes = [event for event in events if event.replaces]
+        if master is not None and master.is_cancelled:
+            return None
+        series = _Series(self, master)
+        for event in sorted(changes, key=lambda event: event.sequence):
+            series.change(event)
+        return series.make_schedule(self._now)
+
+    def find_zone(self, line: Line, moment: Moment) -> str:
+        """Return the IANA name of the zone of a moment in a line."""
+        if moment.is_utc:
+            return "UTC"
+        return self._zones.find(line.tzid) if line.tzid and not moment.is_date else self._timezone
+
+
+class _Series:
+    """The occurrences of an event, while its changes are applied. All instants are in epoch seconds."""
+
+    def __init__(self, importer: Importer, master: Event | None) -> None:
+        self._importer = importer
+        self._rules: list[str] = []
+        self._wall = 0  # the local time of DTSTART
+        self._timezone = "UTC"
+        self._is_date = False
+        self._plain: Schedule | None = None  # its rules alone
+        self._added: set[int] = set()
+        self._excluded: set[int] = set()
+        self._changes: dict[int, int | None] = {}  # where an occurrence is moved to; None if it is cancelled
+        if master is not None:
+            self._begin(master)
+
+    def _begin(self, master: Event) -> None:
+        if master.start is None:
+            raise BadSchedule("it has no DTSTART")
+        moment = parse_moment(master.start.value, "DTSTART")
+        self._is_date = moment.is_date
+        self._timezone = self._importer.find_zone(master.start, moment)
+        self._wall = moment.wall
+        start = self._resolve(master.start, moment)
+        self._rules = [str(line) for line in master.lines if line.name in RULES]
+        if self._is_date:
+            self._rules = [_UNTIL.sub(r"\1", rule) for rule in self._rules]
+        if self._rules:
+            self._plain = parse("\n".join((self._format_start(), *self._rules)))
+        # By the standard, the first occurrence is there even if the rule does not have it.
+        if self._plain is None or self._plain.next(start - 1) != start:
+            self._added.add(start)
+        for line in master.lines:
+            if line.name == "RDATE":
+                self._added.update(self._resolve(line, moment) for moment in parse_moments(line))
+            elif line.name == "EXDATE":
+                self._excluded.update(due for moment in parse_moments(line) for due in self._expand(line, moment))
+
+    def change(self, event: Event) -> None:
+        """Cancel or move an occurrence. A later change of the same one counts."""
+        assert event.replaces is not None
+        before = set(self._expand(event.replaces, parse_moment(event.replaces.value, "RECURRENCE-ID")))
+        if event.is_cancelled:
+            self._changes |= dict.fromkeys(before)
+            return
+        if event.start is None:
+            raise BadSchedule(f"its occurrence of {event.replaces.value} has no DTSTART")
+        after = self._resolve(event.start, parse_moment(event.start.value, "DTSTART"))
+        self._changes |= dict.fromkeys(before or {after}, after)
+
+    def make_schedule(self, now: float) -> Schedule | None:
+        """Return the schedule; None if no occurrence is left. Of one that is too long, leave out past dates."""
+        # In the place of an occurrence that is moved away, another one may be moved.
+        moved = {after for after in self._changes.values() if after is not None}
+        excluded = (self._excluded | self._changes.keys()) - moved
+        added = moved | self._added - excluded
+        if self._plain is None:
+            return self._make_dates(added) if added else None
+        added = {due for due in added if self._plain.next(due - 1) != due}
+        text = self._format(added, excluded)
+        if len(text) > MAX_TEXT:
+            text = self._format({due for due in added if due > now}, {due for due in excluded if due > now})
+        return parse(text)
+
+    def _format(self, added: Iterable[int], excluded: Iterable[int]) -> str:
+        zone = find_zone(self._timezone)
+        dates = (*write_dates("RDATE", added, zone), *write_dates("EXDATE", excluded, zone))
+        return "\n".join((self._format_start(), *self._rules, *dates))
+
+    def _make_dates(self, added: set[int]) -> Schedule:
+        first = min(added)
+        if len(added) == 1:
+            return parse(f"AT:{datetime.fromtimestamp(max(first, 0), UTC):%Y-%m-%dT%H:%M:%SZ}")
+        self._wall = first + find_zone(self._timezone)(first)[2]
+        return parse(self._format(added, ()))
+
+    def _format_start(self) -> str:
+        if self._timezone == "UTC":
+            return f"DTSTART:{format_wall(self._wall)}Z"
+        return str(Line("DTSTART", self._timezone, format_wall(self._wall)))
+
+    def _resolve(self, line: Line, moment: Moment) -> int:
+        zone = self._importer.find_zone(line, moment)
+        return moment.wall if zone == "UTC" else resolve(moment.wall, find_zone(zone))
+
+    def _expand(self, line: Line, moment: Moment) -> Iterator[int]:
+        """Yield the occurrences that EXDATE or RECURRENCE-ID mean: one, or for a date those of that day."""
+        if self._is_date:
+            yield resolve(moment.wall // 86400 * 86400, find_zone(self._timezone))
+        elif not moment.is_date:
+            yield self._resolve(line, moment)
+        else:
+            zone = find_zone(self._timezone)
+            yield from self._list_day(resolve(moment.wall, zone), resolve(moment.wall + 86400, zone))
+
+    def _list_day(self, begin: int, end: int) -> list[int]:
+        """Return the occurrences from `begin` until `end`. Raise `BadSchedule` if there are too many."""
+        found = [due for due in self._added if begin <= due < end]
+        due = self._plain.next(begin - 1) if self._plain else None
+        while self._plain and due is not None and due < end:
+            found.append(int(due))
+            if len(found) > _MOST:
+                raise BadSchedule(f"a day with more than {_MOST} occurrences is to be left out")
+            due = self._plain.next(due)
+        return found
+
+
+class Groups(NamedTuple):
+    """The events of a calendar, by UID."""
+
+    series: list[list[Event]]  # in the order of the calendar; what has no RECURRENCE-ID comes last
+    conflicts: list[Event]  # of which there is another version that is not newer
+    copies: int  # events that stand there once more
+
+
+def group(events: Iterable[Event]) -> Groups:
+    """Group the events of each UID. Of several versions, the one with the highest sequence number counts."""
+    found: dict[str, dict[str, Event]] = {}
+    conflicts: list[Event] = []
+    copies = 0
+    for number, event in enumerate(events):
+        versions = found.setdefault(event.uid or f"{number}", {})
+        key = str(event.replaces or "")
+        other = versions.setdefault(key, event)
+        if other is event:
+            continue
+        if other == event:
+            copies += 1
+            continue
+        # The number of an event that cannot be read means nothing, and it must be named.
+        versions[key], loser = (other, event) if _rank(other) > _rank(event) else (event, other)
+        if other.sequence == event.sequence:
+            conflicts.append(loser)
+    series = [sorted(versions.values(), key=lambda event: event.replaces is None) for versions in found.values()]
+    return Groups(series, conflicts, copies)
+
+
+def _rank(event: Event) -> tuple[bool, int]:
+    return bool(event.problem), event.sequence
+
+
+def make_jobid(event: Event, queue: str) -> str:
+    """Return the id of a job: its summary, a hash of its UID, the queue. It stays the same as long as these do."""
+    slug = re.sub(r"[\W_]+", "-", event.summary.lower())[:_SLUG].strip("-")
+    unique = event.uid or f"{event.summary}{event.start}"
+    digest = sha1(unique.encode(errors="surrogateescape"), usedforsecurity=False).hexdigest()[:8]
+    return f"{slug or 'event'}-{digest}:{queue}"

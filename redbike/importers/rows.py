@@ -1,0 +1,204 @@
+"""Read the rows of a CSV file, once and as a stream, so that it may be a pipe or a FIFO.
+
+A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the further columns are options, data, and
+pauses.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from redbike.config.options import (
+    ALL_COLUMNS,
+    COLUMNS,
+    DATA,
+    NO_CHANGES,
+    PAUSED,
+    OptionChanges,
+    parse_data,
+    read_changes,
+)
+from redbike.errors import BadConfig
+from redbike.importers.pauses import WantedPause, read_pause
+
+Source = str | Path | IO[str] | IO[bytes]
+"""A CSV file: its name, or an open text or binary file."""
+
+Entry = tuple[str, str, OptionChanges, WantedPause | None]  # job id, schedule, options and data, pause
+
+Report = Callable[[int, int], None]
+REPORTED = 1000  # lines
+MAX_LINE = 1024 * 1024  # characters: far more than a job, with its schedule, its options and its data, may have
+
+# Bytes that are not UTF-8 are kept as surrogates: then only their row is refused, not the file.
+AS_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
+BYTE_ORDER_MARK = "\ufeff"
+# What becomes of a mark of UTF-16 if it is decoded as UTF-8 with surrogateescape.
+UTF_16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
+
+
+class Row(NamedTuple):
+    """A row, with the texts of the columns that only a header gives."""
+
+    jobid: str
+    schedule: str
+    columns: Mapping[str, str]
+
+
+def read_rows(source: Source, report: Report | None = None) -> Iterator[tuple[int, Row | BadConfig]]:
+    """Yield (line number, row) for each row of `source`, a file name or an open text or binary file.
+
+    `report` hears now and then how many bytes of how many were read of a file with a name. An invalid row yields a
+    `BadConfig`. Raise `BadConfig` for a file that cannot be read, or has an unknown column.
+    """
+    try:
+        with _open_lines(source, report) as lines:
+            yield from _parse(lines, source)
+    except OSError as error:
+        raise _make_error(source, str(error.strerror or error)) from None
+
+
+def get_name(source: Source) -> str:
+    """Return the name of `source` for messages."""
+    if isinstance(source, str | Path):
+        return str(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "the open file"
+
+
+@contextmanager
+def _open_lines(source: Source, report: Report | None) -> Iterator[Iterator[str]]:
+    """Yield the lines of `source`, with their line ends. Do not close a file that the caller has opened."""
+    if isinstance(source, str | Path):
+        if "\0" in str(source):
+            raise _make_error(source, "there is a NUL in its name")
+        with open(source, "rb") as file, _decode(file) as text:
+            lines = _limit_lines(text, source)
+            yield _check_encoding(_report_lines(lines, file, report) if report else lines, source)
+        return
+    if not callable(getattr(source, "read", None)):
+        raise BadConfig(f"cannot read rows from {source!r:.80}: a file name or an open file is needed")
+    if getattr(source, "closed", False):
+        raise _make_error(source, "it is closed")
+    _check_blocking(source)
+    if isinstance(source.read(0), str):
+        yield _check_encoding(source, source)
+    else:
+        with _decode(source) as text:
+            yield _check_encoding(_limit_lines(text, source), source)
+
+
+def _limit_lines(text: io.TextIOWrapper, source: Source) -> Iterator[str]:
+    """Yield the lines of `text`. Raise `BadConfig` for one that would take too much memory: it is no line of text."""
+    while line := text.readline(MAX_LINE):
+        if len(line) == MAX_LINE:
+            raise _make_error(source, f"a line has {MAX_LINE} characters or more")
+        yield line
+
+
+def _report_lines(lines: Iterable[str], file: IO[bytes], report: Report) -> Iterator[str]:
+    """Yield `lines`, which `file` is decoded to: only that can tell its place while lines are read."""
+    size = os.fstat(file.fileno()).st_size
+    for number, line in enumerate(lines):
+        if number % REPORTED == 0 and size:
+            report(file.tell(), size)
+        yield line
+
+
+@contextmanager
+def _decode(file: Any) -> Iterator[io.TextIOWrapper]:
+    text = io.TextIOWrapper(file, **AS_TEXT)
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
+def _check_encoding(lines: Any, source: Source) -> Iterator[str]:
+    """Return `lines` without the byte order mark that spreadsheets write. Raise `BadConfig` for UTF-16."""
+    lines = iter(lines)
+    first = next(lines, "")
+    if first.startswith(UTF_16_MARKS):
+        raise _make_error(source, "it is UTF-16, not UTF-8")
+    return chain([first.removeprefix(BYTE_ORDER_MARK)] if first else [], lines)
+
+
+def _check_blocking(file: Any) -> None:
+    """Raise `BadConfig` for a file in non-blocking mode: it seems to end whenever its writer pauses."""
+    try:
+        is_blocking = os.get_blocking(file.fileno())
+    except (AttributeError, OSError, ValueError):
+        return
+    if not is_blocking:
+        raise _make_error(file, "it is in non-blocking mode, so its end cannot be told")
+
+
+def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | BadConfig]]:
+    # Strict: if the file ends inside quotes, it was cut off, and its last schedule is incomplete.
+    reader = csv.reader(lines, strict=True)
+    header = COLUMNS[:2]
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield line, BadConfig(f"no row of CSV: {error}")
+            continue
+        if line == 1 and tuple(row[:2]) == COLUMNS[:2]:
+            header = _read_header(row, source)
+        elif line == 1 and {name.strip().lower() for name in row} >= {*COLUMNS[:2]}:
+            raise _make_error(source, f"its header {','.join(row)[:80]!r} does not begin with 'jobid,schedule'")
+        elif row and row[0].startswith("# "):
+            yield line, BadConfig(f"{','.join(row)[:80]!r} seems to be a comment: leave the row out")
+        elif len(row) == len(header):
+            yield line, Row(row[0], row[1], dict(zip(header[2:], row[2:], strict=True)) if row[2:] else {})
+        elif row:
+            yield line, _refuse_number(row, len(header))
+
+
+def _refuse_number(row: list[str], wanted: int) -> BadConfig:
+    hint = ""
+    if len(row) > wanted:
+        hint = "; a schedule with commas in it needs quotes"
+    elif len(row) == 1 and any(separator in row[0] for separator in ";\t"):
+        hint = "; commas separate them"
+    found = f"{len(row)} column{'s' * (len(row) > 1)}"
+    names = "JOBID,SCHEDULE" if wanted == 2 else f"the {wanted} of the header"
+    return BadConfig(f"{','.join(row)[:80]!r} has {found}, not {names}{hint}")
+
+
+def _read_header(names: list[str], source: Source) -> tuple[str, ...]:
+    """Return the names of the columns. Raise `BadConfig` for one that is unknown, or there twice."""
+    for number, name in enumerate(names):
+        if name not in ALL_COLUMNS:
+            similar = get_close_matches(name, ALL_COLUMNS, 1)
+            hint = f"; is {similar[0]!r} meant?" if similar else ""
+            raise _make_error(source, f"unknown column {name[:80]!r} in its header{hint}")
+        if name in names[:number]:
+            raise _make_error(source, f"the column {name!r} is twice in its header")
+    return tuple(names)
+
+
+def read_entry(row: Row | BadConfig) -> Entry:
+    """Return what a row says of a job; an empty cell takes an option back, but ends no pause. Raise `BadConfig`."""
+    if isinstance(row, BadConfig):
+        raise row
+    if not row.columns:
+        return row.jobid, row.schedule, NO_CHANGES, None
+    cells: dict[str, Any] = {name: text or None for name, text in row.columns.items()}
+    if cells.get(DATA) is not None:
+        cells[DATA] = parse_data(cells[DATA])
+    pause = cells.pop(PAUSED, None)
+    return row.jobid, row.schedule, read_changes(cells), pause and read_pause(pause)
+
+
+def _make_error(source: Source, why: str) -> BadConfig:
+    return BadConfig(f"cannot read {get_name(source)!r}: {why}")

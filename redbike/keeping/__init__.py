@@ -1,1 +1,0 @@
-"""Check the data in Redis, and repair it."""

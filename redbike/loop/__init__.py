@@ -1,0 +1,1 @@
+"""What dispatchers and workers share: waiting, stopping, registration, and the policies for a job."""

@@ -1,0 +1,181 @@
+"""What a dispatcher and a worker share: they block for wake-ups, stop when told to, and wait out an outage of Redis.
+
+1. A turn does all that there is to do. It calls `wait` when there is nothing.
+2. A signal or a HALT ends the loop after the turn, or at once while it waits.
+3. When Redis goes away, the loop logs that, once a minute, and tries again after ever longer pauses, up to
+   `LONGEST_PAUSE`.
+4. Each turn, wait or attempt that is over feeds the watchdog.
+
+At its start the loop adopts the tombstones that an older version has left.
+"""
+
+import _thread
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from redbike.errors import Unreachable
+from redbike.loop.wakeup import Wakeup
+from redbike.process import child, leaving, watchdog
+from redbike.process.signals import AGAIN, SignalHandlers, StopFlag, abort_and_die, die
+from redbike.store.scripts import Call, Reply
+from redbike.store.store import Store
+
+log = logging.getLogger("redbike")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
+REMINDER = 60.0  # seconds after which it is logged again that Redis is still away
+FAREWELL = 0.5  # seconds for which a process that is to stop tries to tell Redis what it has done
+
+T = TypeVar("T")
+
+
+class Loop:
+    """Runs turns until it is told to stop. It calls `abort` when a second signal ends the process at once."""
+
+    def __init__(self, store: Store, abort: Callable[[], object] | None = None) -> None:
+        self.store = store
+        self.halted = False
+        self.control_at_start = store.read_control()
+        store.upkeep.adopt_tombstones()
+        self.stopping = StopFlag()
+        store.scripts.is_stopping = self.stopping.is_set
+        self._abort = abort
+        self.when_stopping: Callable[[], None] = lambda: None  # called when a signal or a HALT is to stop the loop
+        self._aborting = False
+        self.is_told = False  # a signal or a HALT is to stop the loop
+        self._out, self._told_at = False, 0.0  # whether Redis is away, and when that was logged last
+        self._back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
+        self._thread: int | None = None  # the one that runs the turns: it alone waits
+        self._wakeups: dict[tuple[str, ...], Wakeup] = {}
+
+    def run(self, turn: Callable[[], None], finish: Callable[[], None] = lambda: None) -> None:
+        """Call `turn` over and over until a HALT or a signal; then call `finish`, during which signals count too."""
+        self._thread = threading.get_ident()
+        child.report(child.RUNNING)
+        with SignalHandlers(self._stop, self._end_now if self._abort else die):
+            watchdog.begin()
+            try:
+                while not self.stopping.is_set():
+                    self.retry_until_up(lambda _: turn())
+            except Unreachable:
+                # Only when it was told to stop while Redis was away: there is nothing left to wait for.
+                log.warning("stopped while Redis was away")
+            finally:
+                # Also after an error: other threads run their jobs to the end, or until a second signal.
+                watchdog.end()
+                self.close()
+                finish()
+
+    def close(self) -> None:
+        """Give back the connections of the blocking waits."""
+        for wakeup in self._wakeups.values():
+            wakeup.close()
+        self._wakeups.clear()
+
+    def retry_until_up(self, action: Callable[[bool], T], patience: float | None = None) -> T:
+        """Call `action(repeated)` until Redis answers, and return what it returns.
+
+        Raise `Unreachable` after `patience` seconds, or after `FAREWELL` when the loop is to stop.
+        """
+        began = time.monotonic()
+        pause, repeated = FIRST_PAUSE, False
+        while True:
+            self._stay_silent()
+            try:
+                result = action(repeated)
+            except Unreachable as error:
+                passed = time.monotonic() - began
+                if (patience is not None and passed > patience) or (self.stopping.is_set() and passed > FAREWELL):
+                    raise
+                self._endure(error, pause)
+                pause, repeated = min(LONGEST_PAUSE, pause * 2), True
+            else:
+                if self._out:
+                    self._out, self._back_at = False, time.monotonic()
+                    log.warning("Redis is back")
+                watchdog.feed()
+                return result
+
+    def goes_on(self) -> bool:
+        """Look whether there was a HALT, and tell whether the loop is to go on."""
+        if not self.stopping.is_set():
+            self.check_halt(self.store.read_control())
+        return not self.stopping.is_set()
+
+    def is_settling(self, seconds: float) -> bool:
+        """Tell whether Redis is back from an outage for less than so many seconds."""
+        return self._out or time.monotonic() - self._back_at < seconds
+
+    def _endure(self, error: Unreachable, pause: float) -> None:
+        if not self._out or time.monotonic() - self._told_at >= REMINDER:
+            self._out, self._told_at = True, time.monotonic()
+            log.warning("%s; waiting for it", error)
+        watchdog.feed()
+        leaving.cover(time.monotonic())
+        if threading.get_ident() == self._thread:
+            # Only this thread may close them: it may be reading. Another one lets it find out by itself what is broken.
+            self.close()
+        self.store.scripts.drop_idle_connections()
+        pause = random.uniform(pause / 2, pause)
+        if self.stopping.wait(pause):
+            # `wait` does not wait any more, and there is little time left.
+            time.sleep(min(pause, FAREWELL / 10))
+
+    def wait(self, lists: Sequence[str], seconds: float) -> bool:
+        """Block until one of `lists` has a token, and consume it; return False if `seconds` pass without one."""
+        return self.wait_and_run(lists, seconds)[0]
+
+    def wait_and_run(
+        self, lists: Sequence[str], seconds: float, script: Callable[[], Call] | None = None
+    ) -> tuple[bool, Reply | None]:
+        """Wait like `wait`; return also the reply to a script that the server runs as soon as there is a token.
+
+        Without a token the server runs it after some seconds. Until then it stays pending, also over several calls.
+        Then `script` gives the next one.
+        """
+        keys = (self.store.keys.halt, *lists)
+        wakeup = self._wakeups.get(keys)
+        if wakeup is None:
+            wakeup = self._wakeups[keys] = Wakeup(self.store.client, keys, self.stopping)
+        key, reply = wakeup.wait(seconds, script)
+        watchdog.feed()
+        if key == self.store.keys.halt:
+            self.check_halt(self.store.read_control())
+        return key is not None, reply
+
+    def check_halt(self, control: str) -> None:
+        """Stop if `control` is a HALT that was given after this process had started."""
+        if control and control != self.control_at_start and not self.stopping.is_set():
+            log.info("halted")
+            self.halted = self.is_told = True
+            child.report(child.HALTED)
+            self.stopping.set()
+            self.when_stopping()
+            self.store.pass_halt_on()
+
+    def _stop(self, number: int) -> None:
+        name = signal.Signals(number).name
+        log.info("%s: stopping after the current job; another one after %g s stops at once", name, AGAIN)
+        self.is_told = True
+        self.stopping.set()
+        # In a thread: what the signal has interrupted may hold a lock.
+        _thread.start_new_thread(self.when_stopping, ())
+
+    def _end_now(self, number: int) -> None:
+        assert self._abort is not None
+        self.silence()
+        abort_and_die(self._abort, number)
+
+    def silence(self) -> None:
+        """Let the threads of the loop tell Redis nothing any more: this process is about to end."""
+        self._aborting = True
+
+    def _stay_silent(self) -> None:
+        # Aborted runs end somehow. Redis must not hear of that: they are recovered like those of a lost worker.
+        while self._aborting:
+            time.sleep(AGAIN)

@@ -1,0 +1,130 @@
+"""Whoever sets a job puts it into the queue where the workers of its prefix look for it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import redis
+
+from redbike.config.settings import Settings
+from redbike.errors import BadQueueName
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.agreed import FUNCTIONS, STOCK, Naming, make_reader
+from redbike.store.keys import Keys
+from redbike.store.store import Store
+
+MOST_SHOWN = 20  # functions, in a message
+_STOCK = RoundRobin("A")
+
+
+class NoWorker(RoundRobin):
+    """Stands for the worker of a command that knows none. What Redis knows names the queues.
+
+    `why` says why that has to name them; without it, the stock workers are assumed where Redis knows nothing.
+    """
+
+    def __init__(self, why: str = "") -> None:
+        super().__init__("A")
+        self.why = why
+
+
+def open_store(client: "redis.Redis", settings: Settings, worker: Any) -> Store:
+    """Return the store of the prefix in `settings`, for a program that has `worker`."""
+    namer = QueueNamer(worker, make_reader(client, Keys(settings.prefix)))
+    return Store(client, settings.prefix, namer, settings.failures_limit, settings.history, settings.forget_after)
+
+
+def describe_naming(worker: Any) -> Naming:
+    """Return how `worker` names queues."""
+    if functions := _get_functions(worker):
+        return Naming(frozenset([FUNCTIONS]), functions())
+    kind = type(worker)
+    is_stock = all(getattr(kind, name, None) is getattr(RoundRobin, name) for name in ("queue_for", "name_queue"))
+    if is_stock and not {"queue_for", "name_queue"} & getattr(worker, "__dict__", {}).keys():
+        return Naming(frozenset([STOCK]))
+    return Naming(frozenset([f"{kind.__module__}:{kind.__qualname__}"]))
+
+
+def list_taken(worker: Any) -> frozenset[str] | None:
+    """Return what `worker` has functions or commands for; None if it may take any job."""
+    if knows_functions(worker):
+        return frozenset(worker.name_functions())
+    return frozenset(worker.name_commands()) if knows_commands(worker) else None
+
+
+def describe_commands(worker: Any) -> Mapping[str, str]:
+    """Return what may be told of the command lines of `worker`, by name."""
+    describe: Callable[[], Mapping[str, str]] = getattr(worker, "describe_commands", dict)
+    return describe()
+
+
+def knows_commands(worker: Any) -> bool:
+    """Tell whether `worker` says for which jobs it has a command, and does no other ones."""
+    return _names_what_it_does(worker, "has_command")
+
+
+def knows_functions(worker: Any) -> bool:
+    """Tell whether `worker` says for which jobs it has a function, and does no other ones."""
+    return _names_what_it_does(worker, "name_functions")
+
+
+def _names_what_it_does(worker: Any, method: str) -> bool:
+    """Tell whether `worker` has this method, and does nothing else: a subclass with its own `work` may do so."""
+    names = {method, "work"}
+    first = next((kind for kind in type(worker).__mro__ if names & kind.__dict__.keys()), object)
+    return method in first.__dict__
+
+
+def _get_functions(worker: Any) -> Callable[[], dict[str, str]] | None:
+    found: Callable[[], dict[str, str]] | None = getattr(worker, "name_functions", None)
+    return found
+
+
+class QueueNamer:
+    """Names queues as the workers do of which `read` tells, and as `worker`, where they have no rule for a job."""
+
+    def __init__(self, worker: Any, read: Callable[[], Naming]) -> None:
+        self._worker, self._read = worker, read
+        self._functions = _get_functions(worker)
+        self._has_rule = not (self._functions or isinstance(worker, NoWorker))
+
+    def freeze(self) -> "QueueNamer":
+        """Return one that reads nothing any more."""
+        known = self._read()
+        return QueueNamer(self._worker, lambda: known)
+
+    def __call__(self, jobid: str) -> str:
+        """Return the queue of `jobid`. Raise `BadQueueName` if only a worker class knows that which is not here."""
+        known = self._read()
+        if self._functions and self._worker.has_function(jobid):
+            return self._ask(jobid)
+        if name := known.find_queue(jobid):
+            return name
+        if self._has_rule or (self._functions and known.rules <= {FUNCTIONS}):
+            return self._ask(jobid)
+        if classes := sorted(known.rules - {STOCK, FUNCTIONS}):
+            raise BadQueueName(
+                f"no queue for {jobid!r}: only {' and '.join(classes)} can name it; give that class as the worker, in "
+                "the config file or as REDBIKE_WORKER"
+            )
+        if STOCK in known.rules or not (known.rules or self._why):
+            return _STOCK.queue_for(jobid)
+        raise BadQueueName(f"no queue for {jobid!r}: {self._why or _explain(known)}")
+
+    def _ask(self, jobid: str) -> str:
+        name: str = self._worker.queue_for(jobid)  # as the class says it; the store checks that
+        return name
+
+    @property
+    def _why(self) -> str:
+        return getattr(self._worker, "why", "")
+
+
+def _explain(known: Naming) -> str:
+    return f"no function takes it: {list_functions(sorted(known.functions))}"
+
+
+def list_functions(ids: Iterable[str]) -> str:
+    """Say for which job ids there are functions."""
+    names = [*map(repr, ids)]
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return f"there are functions for {', '.join(names[:MOST_SHOWN])}{more}" if names else "there is none at all"

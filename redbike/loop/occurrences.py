@@ -1,0 +1,127 @@
+"""The occurrences of a job: which one comes next, which ones were missed, and which are skipped. Pure functions."""
+
+from dataclasses import replace
+from typing import Any
+
+from redbike.config.settings import Settings
+from redbike.schedule.kinds import Schedule
+from redbike.store.enums import Skip
+from redbike.store.jobs import Due
+from redbike.store.records import Streak
+from redbike.store.run import Placement, Run
+
+JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
+COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
+
+
+def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Placement:
+    """Place a job at its next occurrence, which is after `now` and after the one that was run; count those between."""
+    if schedule.allows_pause:
+        return Placement("next", due="+0", **kept)
+    after = run.goes_on_after
+    next_due = schedule.next(after)
+    if next_due is None or next_due > now:
+        return Placement("next", due=next_due, **kept)
+    missed, overlapped = count_skipped(run, schedule, now)
+    if settings.catchup == "all" and missed:
+        surplus = max(0, missed - settings.catchup_limit)
+        due = pass_over(surplus, schedule, next_due)
+        first, late = pass_late_ones(schedule, due, now, settings)
+        paused = count_paused(run, schedule, after, now if due is None else due - JUST_BEFORE)
+        return Placement("next", due=first, missed=max(0, surplus - paused), paused=paused, late=late, **kept)
+    paused = count_paused(run, schedule, after, min(run.start, now))
+    skipped: dict[str, Any] = {"missed": max(0, missed - paused), "paused": paused, "overlapped": overlapped}
+    placed = Placement("next", due=schedule.next(max(now, after)), **skipped, **kept)
+    return _queue_overlapped(placed, run, schedule, settings, now) if settings.overlap == "queue" else placed
+
+
+def _queue_overlapped(placed: Placement, run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement:
+    """Place a job at the first occurrence that came due while it ran, if there is one; the others are skipped."""
+    due = schedule.next(max(min(run.start, now), run.goes_on_after))
+    first, late = pass_late_ones(schedule, due, now, settings)
+    if not placed.overlapped or first is None or first > now:
+        return placed
+    # Those until now are counted already.
+    streak = replace(Streak.parse(placed.streak), after=now).format()
+    return replace(placed, due=first, overlapped=placed.overlapped - late - 1, late=late, streak=streak)
+
+
+def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> tuple[Due, dict[Skip, int]]:
+    """Return when a job is due first whose occurrences count from `since`: by ``catchup``, if some were missed.
+
+    Return how many are skipped before that, by reason, too. What is missed after that is counted at the end of its run.
+    """
+    if schedule.is_immediate:
+        return "now", {}
+    due = schedule.next(since)
+    if due is None or due > now or schedule.runs_once:
+        return due, {}
+    if settings.catchup == "none":
+        return schedule.next(now), {Skip.MISSED: count_given_up(schedule, due, now)}
+    surplus = 0
+    if settings.catchup == "all":
+        surplus = max(0, schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit)
+        due = pass_over(surplus, schedule, due)
+    first, late = pass_late_ones(schedule, due, now, settings)
+    return first, {reason: number for reason, number in ((Skip.MISSED, surplus), (Skip.LATE, late)) if number}
+
+
+def pass_late(schedule: Schedule, due: float | None, now: float, settings: Settings) -> float | None:
+    """Return `due`, or the first occurrence after it that is not late by more than ``grace``."""
+    if not settings.grace or due is None or now - due <= settings.grace or schedule.allows_pause:
+        return due
+    return schedule.next(now - settings.grace - JUST_BEFORE)
+
+
+def pass_late_ones(schedule: Schedule, due: float | None, now: float, settings: Settings) -> tuple[float | None, int]:
+    """Return the first occurrence from `due` on that is not late, and how many are."""
+    first = pass_late(schedule, due, now, settings)
+    return first, 0 if due is None or first == due else _count_late(schedule, due, first, now)
+
+
+def _count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
+    """Count the occurrences from `due` to the `first` one that is not late; None if none is left."""
+    return 1 + schedule.count(due, now, COUNT_LIMIT) if first is None else schedule.count(due, first, COUNT_LIMIT)
+
+
+def count_given_up(schedule: Schedule, due: float, now: float) -> int:
+    """Return how many occurrences from `due` to `now` a job gives up with ``catchup = none``; 0 if it is only late."""
+    if schedule.runs_once or schedule.allows_pause:
+        return 0
+    return 1 + schedule.count(due, now, COUNT_LIMIT)
+
+
+def pass_over(number: int, schedule: Schedule, due: float | None) -> float | None:
+    """Return the occurrence that comes `number` ones after `due`."""
+    for _ in range(number):
+        due = None if due is None else schedule.next(due)
+    return due
+
+
+def count_skipped(run: Run, schedule: Schedule, until: float) -> tuple[int, int]:
+    """Return how many occurrences were missed before the run began, and how many came due from then to `until`."""
+    began, after = min(run.start, until), run.goes_on_after
+    return schedule.count(after, began, COUNT_LIMIT), schedule.count(max(began, after), until, COUNT_LIMIT)
+
+
+def count_paused(run: Run, schedule: Schedule, after: float, until: float) -> int:
+    """Count the occurrences in (after, until] that came due while the queue of `run` was paused."""
+    if run.queue_pause is None:
+        return 0
+    since, ended = run.queue_pause
+    return schedule.count(max(after, since), min(until, ended), COUNT_LIMIT)
+
+
+def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement | None:
+    """Place a job whose occurrence was missed because its queue was paused; None if the run is to begin.
+
+    Only ``catchup = none`` gives it up: not a try, not what runs once, and not a run that somebody has asked for.
+    """
+    if run.queue_pause is None or settings.catchup != "none" or run.tries or run.after is not None:
+        return None
+    since, ended = run.queue_pause
+    if schedule.runs_once or schedule.allows_pause or not since < run.due <= ended:
+        return None
+    # What came due after the pause waits for its worker, which may have been busy.
+    placed = place_next(run, schedule, settings, min(now, ended), retried=True, outcome=None)
+    return replace(placed, paused=placed.paused + 1)

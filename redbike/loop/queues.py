@@ -1,0 +1,123 @@
+"""The queues of a worker: which ones its worker class names, and whose turn it is."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from redbike.errors import BadConfig, RedbikeError
+from redbike.loop.worker_class import WorkerClass
+from redbike.store.keys import check_queue_name
+from redbike.store.run import Look
+from redbike.text.printable import describe
+
+log = logging.getLogger("redbike.worker")
+
+ENDLESS = 1_000_000  # names: an iterator that gives more counts as endless
+REREAD = 0.5  # seconds: older names are read again
+WINDOW = 32  # turns in one request: its cost must not grow with the number of queues
+
+
+class Queues:
+    """The order in which to look into queues. Each turn begins behind the queue that was served last.
+
+    With A:A:B and jobs in both queues, the turns are A, A, B, A, … If a queue is empty, the next one in line is served.
+    So the weights are exact while there are jobs, and no turn is lost while any queue has one.
+
+    If the worker class is `strict`, each turn begins with the first queue, and the next one is for when that is empty.
+    """
+
+    def __init__(
+        self, worker: WorkerClass, default_timeout: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._worker = worker
+        self._strict = bool(getattr(worker, "strict", False))
+        self._default = default_timeout
+        self._clock = clock
+        self._names: list[str] = []
+        self._revision: object = None
+        self._timeouts: dict[str, float] = {}
+        self._position = 0
+        self._read_at: float | None = None  # None until the names were read once
+        self._complaint = ""
+        self.shortest_timeout = default_timeout  # of the timeouts, in seconds
+
+    def names(self) -> list[str]:
+        """Return the queues, each once."""
+        return list(self._timeouts)
+
+    def looks(self) -> Iterator[Look]:
+        """Yield where to look for jobs: all turns from this one on, at most `WINDOW` of them at a time."""
+        self.refresh()
+        count = len(self._names)
+        if count == 0:
+            yield Look([], [])
+        for first in range(self._position, self._position + count, WINDOW):
+            size = min(WINDOW, self._position + count - first)
+            turns = [self._names[(first + step) % count] for step in range(size)]
+            # Looking twice into an empty queue is of no use.
+            numbers = {name: number for number, name in enumerate(dict.fromkeys(turns), 1)}
+            found = [(name, self._timeouts[name]) for name in numbers]
+            yield Look(found, [numbers[name] for name in turns], self._strict)
+
+    def advance(self, name: str) -> None:
+        """Go on behind the queue `name`: one of its jobs was taken."""
+        count = len(self._names)
+        if count > 1 and name in self._timeouts and not self._strict:
+            steps = next(step for step in range(count) if self._names[(self._position + step) % count] == name)
+            self._position = (self._position + steps + 1) % count
+
+    def refresh(self) -> bool:
+        """Read the names again if a round begins or they are old; return whether they have changed.
+
+        Raise `BadConfig` for invalid names at the first time. Later the old names stay, and that is logged once.
+        """
+        now = self._clock()
+        first = self._read_at is None
+        # The names may come in another order in the new round.
+        if self._read_at is not None and self._position != 0 and now - self._read_at < REREAD:
+            return False
+        self._read_at = now
+        try:
+            changed = self._read()
+            if first and not self._names:
+                raise BadConfig("queue_names() gives no queue to work")
+        except Exception as error:
+            # The worker class is the user's own: it may raise anything.
+            if first:
+                self._read_at = None
+                if isinstance(error, RedbikeError):
+                    raise
+                raise BadConfig(f"queue_names() or timeout() fails: {describe(error)}") from error
+            self._complain(f"queue_names() or timeout() fails, the queues stay as they are: {describe(error)}")
+            return False
+        self._complain("" if self._names else "queue_names() gives no queue to work; waiting for one")
+        return changed
+
+    def _complain(self, complaint: str) -> None:
+        if complaint and complaint != self._complaint:
+            log.error("%s", complaint)
+        self._complaint = complaint
+
+    def _read(self) -> bool:
+        given = self._worker.queue_names()
+        if isinstance(given, str):
+            raise BadConfig(f"queue_names() gives the text {given!r:.80}: a list of names is needed")
+        names, revision = list(islice(given, ENDLESS + 1)), getattr(self._worker, "revision", None)
+        if names == self._names and revision == self._revision:
+            return False
+        if len(names) > ENDLESS:
+            raise BadConfig(f"queue_names() gives more than {ENDLESS:,} names: it must have an end")
+        self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
+        self._names, self._revision = names, revision
+        self._position %= max(1, len(names))
+        self.shortest_timeout = min(self._timeouts.values(), default=self._default)
+        return True
+
+    def _timeout(self, name: str) -> float:
+        seconds = self._worker.timeout(name)
+        if seconds is None:
+            return self._default
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds <= 1e9:
+            raise BadConfig(f"bad timeout {seconds!r} for queue {name!r}: 0.001 to 1e9 seconds, or None, are allowed")
+        return float(seconds)

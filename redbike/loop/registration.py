@@ -1,0 +1,253 @@
+"""Presence: a dispatcher or worker is registered, and is seen every few seconds, idle or busy.
+
+1. It registers when it starts. It does so again if what is known of it has changed, and if Redis does not know it any
+   more: after a flush, on a new server, after a day of suspension.
+2. A dispatcher is seen by its turns, an idle worker by the takes that wait for a job. While it is busy, a thread of
+   its own sees to it.
+3. When it ends in order, it is removed. One that fails is lost, as one that was killed.
+
+Nothing of that holds up a job: what Redis refuses is logged once, and what it does not answer is tried again.
+"""
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Literal, Protocol
+
+from redbike.config.settings import Settings, describe_shared
+from redbike.errors import OtherProtocol, RedbikeError, Unreachable
+from redbike.loop.loop import FAREWELL, Loop
+from redbike.store.agreed import Naming
+from redbike.store.keys import TELLS
+from redbike.store.namespace import make_owner, make_tag
+from redbike.store.records import ProcessRecord
+from redbike.store.store import Store
+from redbike.store.workers import INTERVAL, REFRESH
+from redbike.text.printable import name_host
+from redbike.text.version import __version__
+
+log = logging.getLogger("redbike")
+
+LATENESS = 0.5  # seconds by which a turn or a take may be late or early
+RETRY = 1.0  # seconds
+MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their characters
+
+
+class Listener(Protocol):
+    """Who tells of ended runs."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Tell whether there is anybody to tell."""
+        ...
+
+    def hear(self) -> None:
+        """Hear that there may be some that others had, and have not told."""
+        ...
+
+    def look(self) -> None:
+        """Look every few seconds whether it goes on."""
+        ...
+
+
+class Presence:
+    """Keeps one process registered while the ``with`` lasts.
+
+    `list_queues` returns the queues of a worker, `concurrency` is how many jobs it runs at once, `describe_naming`
+    returns how it names queues, `list_taken` what it has functions or commands for, `list_lacking` jobs for which no
+    worker has a command, `list_stuck` those whose functions go on after their deadlines, and `describe_commands` what
+    may be told of its own, see `ProcessRecord`. `settings` are those by which it places jobs.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        kind: Literal["dispatcher", "worker"],
+        list_queues: Callable[[], Iterable[str]] = list,
+        listener: Listener | None = None,
+        concurrency: int | None = None,
+        describe_naming: Callable[[], Naming | None] = lambda: None,
+        list_taken: Callable[[], frozenset[str] | None] = lambda: None,
+        list_lacking: Callable[[], Mapping[str, str]] = dict,
+        list_stuck: Callable[[], tuple[str, ...]] = tuple,
+        describe_commands: Callable[[], Mapping[str, str]] = dict,
+        settings: Settings | None = None,
+    ) -> None:
+        self.listener = listener
+        self.owner = make_owner()
+        self._loop = loop
+        self._kind = kind
+        self._list_queues = list_queues
+        self._concurrency = concurrency
+        self._describe_naming = describe_naming
+        self._list_taken = list_taken
+        self._list_lacking = list_lacking
+        self._settings = None if settings is None else tuple(describe_shared(settings).items())
+        self._list_stuck = list_stuck
+        self._describe_commands = describe_commands
+        self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
+        self._entry = self._since = ""  # as it is registered
+        self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
+        self._complaint = ""
+        self._over = False
+        self._changed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def _listener(self) -> Listener | None:
+        return self.listener if self.listener and self.listener.is_wanted else None
+
+    def make_tag(self) -> str:
+        """Return a new tag, by which the process can be found, and which says whether its runs are to be told."""
+        return make_tag(self.owner) + (TELLS if self._listener else "")
+
+    def __enter__(self) -> "Presence":
+        self._pid = os.getpid()
+        self._loop.retry_until_up(lambda _: self._update())
+        if self._kind == "worker":
+            self._loop.when_stopping = self._changed.set
+            self._thread = threading.Thread(target=self._keep_up, name="redbike-presence", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over = True
+        self._changed.set()
+        if os.getpid() != self._pid:
+            return
+        if isinstance(error, Exception):
+            # It has failed, and may leave runs behind: so it is to be known by whom.
+            return
+        if self._thread is not None:
+            self._thread.join(FAREWELL)
+            if self._thread.is_alive():
+                # It waits for a server that does not answer.
+                return
+        patience = 0.0 if self._loop.is_settling(0.0) else FAREWELL
+        try:
+            self._loop.retry_until_up(lambda _: self._loop.store.workers.sign_off(self.owner), patience)
+        except RedbikeError as problem:
+            log.debug("the end of this process is not noted: %s", problem)
+
+    def sign_off(self, store: Store | None = None) -> None:
+        """Remove this process, which ends though its loop has not, perhaps over another connection."""
+        self._over = True
+        with contextlib.suppress(RedbikeError):
+            (store or self._loop.store).workers.sign_off(self.owner)
+
+    def hurry(self) -> None:
+        """Register again soon: what is known of this process has changed."""
+        self._changed.set()
+
+    @property
+    def signer(self) -> str:
+        """By what the take of an idle worker is signed; "" if it is not registered at all."""
+        return self.owner if self._pid and not self._over else ""
+
+    def renew(self) -> None:
+        """Be seen, unless that was just now. Raise `Unreachable`."""
+        if time.monotonic() - self._seen_at >= INTERVAL - LATENESS:
+            self._update()
+
+    def note(self, word: str) -> None:
+        """Note what the server has said to the signature of a take: ``seen``, ``unknown`` or ""."""
+        if word == "seen" and self._is_current():
+            self._seen_at = time.monotonic()
+        elif word:
+            self._entry = "" if word == "unknown" else self._entry
+            self._seen_at = float("-inf")
+            self._changed.set()
+
+    def check(self) -> None:
+        """Register again soon if what is known of the process has changed."""
+        if not self._is_current():
+            self._seen_at = float("-inf")
+            self._changed.set()
+
+    def _is_current(self) -> bool:
+        return self._entry == self._format_entry() and time.monotonic() - self._signed_at < REFRESH
+
+    def _keep_up(self) -> None:
+        pause = 0.0
+        while not self._over:
+            self._changed.wait(max(pause, self._seen_at + INTERVAL + LATENESS - time.monotonic()))
+            self._changed.clear()
+            pause = 0.0
+            if self._listener:
+                self._listener.look()
+            if time.monotonic() - self._seen_at >= INTERVAL or not self._is_current():
+                try:
+                    self._update()
+                except Unreachable:
+                    pause = RETRY
+
+    def _update(self) -> None:
+        if self._over or os.getpid() != self._pid:
+            return
+        workers, asked, complaint = self._loop.store.workers, time.monotonic(), ""
+        try:
+            if not (self._is_current() and self._renew()):
+                entry = self._format_entry()
+                self._since = workers.sign(self.owner, entry, self._since, self._describe_naming())
+                self._entry, self._signed_at = entry, asked
+        except Unreachable:
+            raise
+        except OtherProtocol as error:
+            if not self._entry:
+                raise
+            # It was suspended, and counted as dead.
+            complaint = str(error)
+            self._loop.stopping.set()
+            log.error("this process ends: %s", complaint)
+        except RedbikeError as error:
+            complaint = str(error)
+            if complaint != self._complaint:
+                log.error("this process cannot be registered: %s", complaint)
+        self._complaint, self._seen_at = complaint, asked
+
+    def _renew(self) -> bool:
+        is_known, is_any_untold = self._loop.store.workers.renew(self.owner, self._listener is not None)
+        self.hear(is_any_untold)
+        return is_known
+
+    def hear(self, is_any_untold: bool) -> None:
+        """Pass on that there may be ended runs that nobody has told."""
+        if self._listener and is_any_untold:
+            self._listener.hear()
+
+    def _format_entry(self) -> str:
+        queues = shorten(list(self._list_queues()))
+        record = ProcessRecord(
+            since=0.0,
+            kind=self._kind,
+            host=name_host(),
+            pid=os.getpid(),
+            queues=queues,
+            version=__version__,
+            concurrency=self._concurrency,
+            is_stopping=self._loop.stopping.is_set(),
+            takes=self._list_taken(),
+            lacks=tuple(self._list_lacking().items()),
+            stuck=self._list_stuck(),
+            settings=self._settings,
+            lines=tuple(self._describe_commands().items()),
+        )
+        return record.format_entry()
+
+
+def shorten(names: list[str]) -> tuple[str, ...]:
+    """Return the first names; and if they are too many, ``…+N`` for the other ones."""
+    told, size = [], 0
+    for name in names[:MOST_QUEUES]:
+        size += len(name)
+        if size > MAX_QUEUES:
+            break
+        told.append(name if name.isprintable() else repr(name))
+    left = len(names) - len(told)
+    return (*told, *([f"…+{left}"] if left else []))

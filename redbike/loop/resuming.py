@@ -1,0 +1,143 @@
+"""Resume paused jobs: whoever asks for it, or the dispatcher when a pause is over.
+
+What came due while a job was paused was missed, so ``catchup`` decides. What is due when the pause ends by itself, or
+later, is only late. What waited in a queue when the job was paused,
+waits to be tried again or runs only once is run in any case. What was not in a queue yet, and is late by more than
+``grace``, is not run.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from redbike.config.settings import Settings, override
+from redbike.errors import BadSchedule
+from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE, pass_late_ones, pass_over
+from redbike.schedule.kinds import Schedule
+from redbike.store.enums import Event, Skip
+from redbike.store.inspected import JobState
+from redbike.store.namespace import PAGE
+from redbike.store.pauses import JOB_ALARM, Resumption
+from redbike.store.records import ONCE, Pause, Streak
+from redbike.store.schedules import find_schedule
+from redbike.store.store import Store
+
+log = logging.getLogger("redbike.dispatcher")
+
+
+def resume(store: Store, settings: Settings, jobids: Iterable[str], only_over: bool = False) -> list[str]:
+    """Resume jobs, and return for each where it is now, or ``unchanged``: it was not paused.
+
+    With `only_over`, resume those alone whose pause is over.
+    """
+    left, words = list(jobids), dict[str, str]()
+    order = list(left)
+    while left:
+        page, left = left[:PAGE], left[PAGE:]
+        found = store.questions.inspect(page)
+        resumed = [
+            (state, place_resumed(state, override(settings, state.options)))
+            for state in found
+            if (state.paused or state.alarm) and not (only_over and (state.alarm is None or state.alarm > state.now))
+        ]
+        replies = zip(resumed, store.pauses.resume(resumed), strict=True)
+        words |= dict.fromkeys(page, "unchanged") | {state.jobid: word for (state, _), word in replies}
+        # Those that have changed since they were inspected.
+        left = [jobid for jobid in page if words[jobid] == "stale"] + left
+    return [words[jobid] for jobid in order]
+
+
+def resume_over(store: Store, settings: Settings, alarms: Sequence[str]) -> bool:
+    """Resume the jobs whose pauses are over; return False if none of `alarms` is of a job."""
+    jobids = [alarm.removeprefix(JOB_ALARM) for alarm in alarms if alarm.startswith(JOB_ALARM)]
+    for jobid, word in zip(jobids, resume(store, settings, jobids, only_over=True), strict=True):
+        log.info("%s: its pause is over; now %s", jobid, word)
+    return bool(jobids)
+
+
+def place_resumed(state: JobState, settings: Settings) -> Resumption:
+    """Return where a paused job goes on: a pure function of what is known of it."""
+    pause, streak = state.pause, Streak.parse(state.streak)
+    if pause is None or pause.due is None:
+        return Resumption()
+    try:
+        schedule = find_schedule(state.jobid, state.schedule or "", state.options)
+    except BadSchedule:
+        return Resumption(pause.due)
+    if state.running:
+        # What comes due while a run goes on is counted when that ends, unless it is owed then.
+        is_owed = state.run is not None and state.run.next == ONCE
+        return Resumption(pause.due if pause.due > state.now or is_owed else None)
+    due, late = pause.due, 0
+    if not _was_enqueued(state, streak):
+        first, late = pass_late_ones(schedule, due, state.now, settings)
+        if first is None:
+            # What runs only once never ran: its due time is kept, as `lua/skip.lua` keeps it.
+            kept = Streak(due=due, after=due).format() if schedule.runs_once else ""
+            return Resumption(spent=True, streak=kept, skipped={Skip.LATE: late})
+        due = first
+    # A pause that ends by itself ends before that time, whenever somebody sees it.
+    last = state.now if state.alarm is None or state.alarm > state.now else state.alarm - JUST_BEFORE
+    placed = _place_held(due, pause, streak, schedule, settings, state.now, last)
+    return replace(placed, skipped={Skip.LATE: late, **placed.skipped}) if late else placed
+
+
+def _was_enqueued(state: JobState, streak: Streak) -> bool:
+    """Tell whether the run that is held was in a queue before, or somebody has asked for it: then it is not late."""
+    return state.has_event(Event.ENQ) or streak.alone or (streak.due, streak.after) != (None, None)
+
+
+def _place_held(
+    due: float, pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float, last: float
+) -> Resumption:
+    """Place a job that is held for `due`, which is not late; `last` is the last instant of the pause."""
+    if streak.due is not None or due <= pause.since:
+        return _place_waiting(due, pause, streak, schedule, settings, now)
+    if due > last or schedule.runs_once or schedule.allows_pause:
+        return Resumption(due)
+    if settings.catchup == "none":
+        following = schedule.next(last)
+        missed = 1 + schedule.count(due, last, COUNT_LIMIT)
+        return Resumption(following, spent=following is None, skipped={Skip.PAUSED: missed})
+    return _place_missed(due, streak, schedule, settings, now)
+
+
+def _place_missed(due: float, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:
+    """Place a job that came due at `due` while it was paused, by ``catchup``."""
+    total = 1 + schedule.count(due, now, COUNT_LIMIT)
+    first = _find_first(due, total, schedule, settings)
+    if first is None or first > now:
+        following = schedule.next(now)
+        return Resumption(following, spent=following is None, skipped={Skip.PAUSED: total})
+    if settings.catchup == "all":
+        surplus = 0 if first == due else schedule.count(due, first, COUNT_LIMIT)
+        return Resumption(first, skipped={Skip.PAUSED: surplus} if surplus else {})
+    if total == 1:
+        return Resumption(first)
+    return Resumption(first, streak=replace(streak, after=now).format(), skipped={Skip.PAUSED: total - 1})
+
+
+def _find_first(due: float, total: int, schedule: Schedule, settings: Settings) -> float | None:
+    """Return the first of `total` missed occurrences that runs."""
+    surplus = max(0, total - settings.catchup_limit) if settings.catchup == "all" else 0
+    return pass_over(surplus, schedule, due)
+
+
+def _place_waiting(
+    due: float, pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float
+) -> Resumption:
+    """Place a job whose run was due before it was paused: that run is not missed, only those that came due since."""
+    run = Resumption(due, streak.due)
+    after = streak.after or streak.due or due
+    if schedule.runs_once or schedule.allows_pause:
+        return run
+    before = schedule.count(after, pause.since, COUNT_LIMIT)
+    since = schedule.count(max(after, pause.since), now, COUNT_LIMIT)
+    surplus = max(0, before + since - settings.catchup_limit) if settings.catchup == "all" else before + since
+    if not surplus:
+        return run
+    on = pass_over(surplus, schedule, after) if settings.catchup == "all" else now
+    missed = {Skip.MISSED: min(before, surplus), Skip.PAUSED: max(0, surplus - before)}
+    run.skipped = {reason: number for reason, number in missed.items() if number}
+    run.streak = replace(streak, after=on).format()
+    return run

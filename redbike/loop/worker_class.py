@@ -1,0 +1,194 @@
+"""What a worker class is: it names queues, says which jobs wait in which, and does the jobs."""
+
+import inspect
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Protocol
+
+from redbike.errors import BadConfig, BadJobId
+from redbike.store.keys import check_queue_name
+from redbike.text.printable import quote
+
+METHODS = ("queue_for", "queue_names", "work", "timeout")
+_ARGUMENTS = {"queue_for": ("jobid",), "queue_names": (), "work": ("jobid",), "timeout": ("queue_name",)}
+MOST_AT_ONCE = 1000  # jobs in one process
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class WorkerClass(Protocol):
+    """What an instance of a worker class must have. `work` may be a coroutine function.
+
+    It may also have:
+
+    - ``settings_for(run, settings) -> Settings``: Return the settings of one run, for example another ``on_error`` for
+      some job ids. `run` is what `redbike.current_run` returns. The options of a job override them.
+    - ``reads_options``: An attribute: true if ``settings_for`` itself sees to it that ``run.options`` count.
+    - ``ended(run, end)``: Hear that a run has ended, and how: `run` as above, `end` a `redbike.End`. It is called at
+      least once for each, in any thread, also for those of workers that were lost. It may be a coroutine function.
+    - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
+    - ``limits() -> dict[str, Limit]``: Return limits by the names of queues; with stock workers, ``A`` will do for
+      ``work-A``. A worker sets them in Redis when it starts, for all workers, unless an operator has set others.
+    - ``revision``: An attribute: something else whenever `timeout` returns something else than before. Without it,
+      `timeout` is called again only for other names of queues.
+    - ``strict``: An attribute: True to take from a queue only while those that are named before it have no job.
+    - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
+      is called if the config file names the worker.
+    - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in
+      any thread, while `work` goes on in others. What `work` returns or raises after that changes nothing.
+    - ``cancel(run)``: End this run soon: somebody has cancelled it. It is called once, in a thread of its own, while
+      `work` goes on. What `work` raises after that is no failure. A `work` without this looks at
+      ``current_run().cancelled`` from time to time.
+    """
+
+    def queue_for(self, jobid: str) -> str:
+        """Return the name of the queue for `jobid`."""
+        ...
+
+    def queue_names(self) -> Iterable[str]:
+        """Return the names of the queues to work, in turn. A name that comes twice is worked twice as often.
+
+        It is called again at least once a second between jobs.
+        """
+        ...
+
+    @property
+    def work(self) -> Callable[..., Any]:
+        """The method that does the job: ``work(jobid)``, or ``work(jobid, data)`` with the data of the job.
+
+        The number returned with ``CONTINUE`` is a pause in seconds.
+        """
+        ...
+
+    def timeout(self, queue_name: str) -> float | None:
+        """Return the seconds that a job of the queue may take; None means the default."""
+        ...
+
+
+class Checkable:
+    """A worker class that tells what it lacks, for ``redbike check``."""
+
+    def examine(self) -> list[BadConfig]:
+        """Return all that is wrong, of which the other methods raise the first."""
+        return []
+
+    def find_missing(self) -> list[str]:
+        """Return a sentence for each thing that this host does not have."""
+        return []
+
+
+class RoundRobin:
+    """Works queues in turn: ``RoundRobin("A:A:B")`` takes from A twice as often as from B while both have jobs.
+
+    The part of a job id after its last ``:`` says its queue: ``backup:A`` waits in the queue named ``work-A``.
+    """
+
+    def __init__(self, initstring: str) -> None:
+        names = initstring.split(":") if isinstance(initstring, str) else [""]
+        if not all(names):
+            raise BadConfig(f"bad queues {initstring!r}: names with colons between them, as in 'A:A:B', are needed")
+        for name in names:
+            check_queue_name(f"work-{name}")
+        self.initstring = initstring
+
+    def name_queue(self, code: str) -> str:
+        """Return the name of the queue for `code`, which is a part of the init string or the end of a job id."""
+        return f"work-{code}"
+
+    def queue_for(self, jobid: str) -> str:
+        """Return the queue of `jobid`. Raise `BadJobId` for an id that ends in ``:``."""
+        code = jobid.rpartition(":")[2]
+        if not code:
+            raise BadJobId(f"bad job id {jobid!r}: nothing after its last ':' names a queue")
+        return self.name_queue(code)
+
+    def queue_names(self) -> Iterable[str]:
+        """Return the queues, in the order of the init string."""
+        return [self.name_queue(code) for code in self.initstring.split(":")]
+
+    def work(self, jobid: str, *args: Any, **kwargs: Any) -> Any:
+        """Do the job. Your class overrides this by ``work(self, jobid)`` or ``work(self, jobid, data)``."""
+        raise NotImplementedError(f"{type(self).__name__} has no work() of its own")
+
+    def timeout(self, queue_name: str) -> float | None:
+        """Return the seconds that a job may take; None means the default."""
+        return None
+
+
+class Priority(RoundRobin):
+    """Works queues in strict order: ``Priority("high:low")`` takes from low only while high has no job."""
+
+    strict = True
+
+
+def find_queue(worker: Any, name: str, used: Collection[str]) -> str:
+    """Return the full name of the queue that a user calls `name`: with stock workers ``A`` will do for ``work-A``.
+
+    `used` are the queues that were ever used. Raise `BadQueueName` for a name that no queue can have.
+    """
+    expand = getattr(worker, "name_queue", None)
+    if name in used or not callable(expand) or name in worker.queue_names():
+        return name
+    full = check_queue_name(expand(name))
+    # A queue that was never used may be named in full, too.
+    return name if full not in used and name.startswith(expand("")) else full
+
+
+def read_concurrency(worker: WorkerClass) -> int:
+    """Return how many jobs of `worker` run at once by default. Raise `BadConfig` for an invalid number."""
+    return check_concurrency(getattr(worker, "concurrency", 1), f" of {type(worker).__name__}")
+
+
+def check_concurrency(number: Any, owner: str = "") -> int:
+    """Return `number` if so many jobs may run at once in a process, else raise `BadConfig`, which names its `owner`."""
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_AT_ONCE:
+        raise BadConfig(f"bad concurrency {quote(number)}{owner}: 1 to {MOST_AT_ONCE} are allowed")
+    return number
+
+
+def takes_data(worker: WorkerClass) -> bool:
+    """Tell whether `work` has a second parameter, which is for the data of the job."""
+    try:
+        return _has_second(inspect.signature(worker.work))
+    except (TypeError, ValueError):
+        return False
+
+
+def _has_second(signature: inspect.Signature) -> bool:
+    parameters = [*signature.parameters.values()]
+    return len(parameters) > 1 and parameters[1].kind in _POSITIONAL
+
+
+def check_worker(worker: Any) -> None:
+    """Raise `BadConfig` for anything but a worker: also for the class in place of an instance.
+
+    It lacks a method of a worker class, or has one that cannot be called with its arguments.
+    """
+    if isinstance(worker, type):
+        name = worker.__name__
+        raise BadConfig(f"bad worker: {name} is a class, an instance is needed, such as {name}('A')")
+    if missing := find_missing_method(worker):
+        raise BadConfig(f"bad worker: {type(worker).__name__} has no method {missing}()")
+    for name, arguments in _ARGUMENTS.items():
+        if name == "work" and takes_data(worker):
+            arguments = (*arguments, "data")
+        if why := _find_mismatch(getattr(worker, name), arguments):
+            called = f"{type(worker).__name__}.{name}({', '.join(arguments)})"
+            raise BadConfig(f"bad worker: {called} is what is called, but {why}")
+
+
+def _find_mismatch(method: Callable[..., Any], arguments: tuple[str, ...]) -> str:
+    """Return why `method` cannot be called with these arguments; "" if it can."""
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):
+        # Some callables in C do not tell.
+        return ""
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def find_missing_method(worker: object) -> str | None:
+    """Return the name of a method that a worker class must have, and that `worker` lacks; None if it has all."""
+    return next((method for method in METHODS if not callable(getattr(worker, method, None))), None)

@@ -1,1 +1,0 @@
-"""Read schedules from other sources: from the rows of a CSV file."""

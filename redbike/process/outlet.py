@@ -1,0 +1,126 @@
+"""Write the output of child processes, in bounded memory. No process ever waits for the reader of that output.
+
+- `Lines` splits the output of a child into lines, and shortens long ones.
+- `Outlet` takes lines and writes them in a thread of its own. It drops lines if its reader is too slow.
+"""
+
+import io
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from redbike.process.streams import is_final, replace_by_null, write_when_ready
+
+LINE_LIMIT = 16 * 1024  # bytes of a line; the rest is dropped
+BATCH_SIZE = 100  # the most lines that one call writes
+LINE_COST = 100  # bytes that a waiting line takes beside its text
+
+
+class Lines:
+    """Splits chunks of output into lines, without line ends."""
+
+    def __init__(self) -> None:
+        self._partial = bytearray()
+        self._dropped = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Take the next `chunk`; yield the lines that end in it."""
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            self._extend(piece)
+            yield from self.finish(is_complete=True)
+        self._extend(rest)
+
+    def finish(self, is_complete: bool = False) -> Iterator[bytes]:
+        """Yield the line that has begun. Yield nothing if none has, unless `is_complete`: then the line is empty."""
+        if self._partial or is_complete:
+            more = f" … {self._dropped} bytes more were left out" if self._dropped else ""
+            yield bytes(self._partial) + more.encode()
+        self._partial.clear()
+        self._dropped = 0
+
+    def _extend(self, piece: bytes) -> None:
+        room = LINE_LIMIT - len(self._partial)
+        self._partial += piece[:room]
+        self._dropped += max(0, len(piece) - room)
+
+
+class Outlet(io.TextIOBase):
+    """Writes lines to `descriptor` in a thread of its own, so that callers never wait.
+
+    At most `limit` bytes are pending; further lines are dropped and counted. If the descriptor cannot be written to,
+    all lines are dropped.
+    """
+
+    def __init__(self, descriptor: int, limit: int = 4 * 1024 * 1024) -> None:
+        self._descriptor = descriptor
+        self._limit = limit
+        self._lines: deque[bytes] = deque()
+        self._size = self._dropped = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._write_lines, name="redbike-output", daemon=True)
+        self._thread.start()
+
+    def put(self, line: bytes) -> None:
+        """Add a line, without its line end."""
+        with self._changed:
+            if self._size + len(line) + LINE_COST > self._limit:
+                self._dropped += 1
+                return
+            self._report_dropped()
+            self._append(line)
+            self._changed.notify()
+
+    def write(self, text: str) -> int:
+        """Add whole lines: log handlers call this."""
+        for line in text.removesuffix("\n").split("\n"):
+            self.put(line.encode(errors="backslashreplace"))
+        return len(text)
+
+    def close(self, patience: float = 1.0) -> None:
+        """Stop the thread. Wait until all lines are written, or until none was written for `patience` seconds."""
+        with self._changed:
+            self._report_dropped()
+            self._is_closed = True
+            self._changed.notify()
+        if threading.current_thread() is self._thread:
+            # A finalizer runs in any thread, also in this one.
+            return
+        last_change, size = time.monotonic(), -1
+        while self._thread.is_alive() and time.monotonic() - last_change < patience:
+            self._thread.join(0.05)
+            if self._size != size:
+                last_change, size = time.monotonic(), self._size
+
+    def _report_dropped(self) -> None:
+        if self._dropped:
+            self._append(f"redbike: {self._dropped} lines were left out here: nobody read them in time".encode())
+            self._dropped = 0
+
+    def _append(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._size += len(line) + LINE_COST
+
+    def _write_lines(self) -> None:
+        while True:
+            with self._changed:
+                while not self._lines:
+                    if self._is_closed:
+                        return
+                    self._changed.wait()
+                lines = [self._lines.popleft()]
+                while self._lines and len(lines) < BATCH_SIZE:
+                    lines.append(self._lines.popleft())
+            self._write(b"\n".join(lines) + b"\n")
+            with self._changed:
+                self._size -= sum(len(line) + LINE_COST for line in lines)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[write_when_ready(self._descriptor, data) :]
+        except OSError as error:
+            if is_final(error):
+                replace_by_null(self._descriptor)

@@ -1,0 +1,313 @@
+"""Supervise several processes in one foreground command: start, restart and stop them, and print their output.
+
+1. Each child is a process group of its own. So Ctrl-C reaches only this process, which stops the children in order.
+2. Each line of a child is printed after the child's name, unless it is a log of objects, which have it. If the reader
+   is too slow, lines are dropped: no child ever waits for the reader.
+3. A child that ends by itself is restarted after a pause, whatever its exit status. If one was halted, no child is
+   restarted. If one cannot begin because of bad input, or because the current folder is gone, all are stopped.
+4. A child whose supervisor is gone, even by ``kill -9``, stops by itself: see `redbike.process.child`.
+5. Children that are named as `last`, such as a dispatcher, go on until all others have ended.
+6. A second signal ends the children at once: by a second SIGTERM, and a few seconds later by SIGKILL.
+"""
+
+import contextlib
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from redbike.errors import BadConfig, RedbikeError
+from redbike.process import watchdog
+from redbike.process.child import HALTED, NAME, RUNNING, STOP, SUPERVISED
+from redbike.process.outlet import Lines, Outlet
+from redbike.process.signals import AGAIN, SignalHandlers
+
+log = logging.getLogger("redbike")
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is restarted
+BAD_INPUT = 2  # the exit status of a child for which a restart is useless
+ERROR_PREFIX = b"redbike: "  # the beginning of a line that says why it cannot begin
+OUTPUT_TIMEOUT = 0.5  # seconds to wait for the rest of the output of a child that has ended
+KILL_TIMEOUT = 6.0  # seconds from a second signal to SIGKILL: more than an abort may take
+CHUNK = 64 * 1024  # bytes
+
+
+def supervise(
+    commands: Mapping[str, Sequence[str]],
+    environment: Mapping[str, str],
+    is_halted: Callable[[], bool],
+    tags: bool = True,
+    last: Collection[str] = (),
+) -> int:
+    """Run `commands` (name → arguments) until they are halted or stopped; return the exit status.
+
+    `is_halted` tells whether there was a HALT. With `tags`, each line of a child begins with its name. The children
+    named in `last` are told to stop when all others have ended: what comes due meanwhile is not missed.
+    Raise `BadConfig` if a child cannot begin, with its reason.
+    """
+    supervisor = _Supervisor(commands, environment, is_halted, tags, last)
+    with _open_outlets() as supervisor.outlet:
+        return supervisor.run()
+
+
+@contextlib.contextmanager
+def _open_outlets() -> Iterator[Outlet]:
+    """Yield an outlet for standard output. Meanwhile log handlers write to outlets, so that logging never blocks."""
+    sys.stdout.flush()
+    output = Outlet(sys.stdout.fileno())
+    errors = output if os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()) else Outlet(sys.stderr.fileno())
+    handlers = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
+    before = [each.setStream(errors) for each in handlers]
+    try:
+        yield output
+    finally:
+        for handler, stream in zip(handlers, before, strict=True):
+            handler.setStream(stream)
+        for outlet in {output, errors}:
+            outlet.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of a child: its exit status, its reports, and why it could not begin if that is not printed yet."""
+
+    status: int
+    reports: bytes
+    reason: str
+
+
+class _Supervisor:
+    outlet: Outlet
+
+    def __init__(
+        self,
+        commands: Mapping[str, Sequence[str]],
+        environment: Mapping[str, str],
+        is_halted: Callable[[], bool],
+        tags: bool,
+        last: Collection[str],
+    ) -> None:
+        self.tags = tags
+        self.last = last
+        self.commands = commands
+        self.environment = {**os.environ, **environment}
+        self.is_halted = is_halted
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.stopping = threading.Event()
+        self.reason = ""
+        self.is_lost = False  # its folder was deleted
+        self.status = 0
+        self._stopped_at: float | None = None  # when the children were told to stop
+        self._stop_lock = threading.Lock()
+        # A thread reads this, as a signal handler must not wait, but may put.
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def run(self) -> int:
+        with SignalHandlers(self._signals.put, lambda number: self._signals.put(-number)):
+            signal_thread = threading.Thread(target=self._handle_signals)
+            threads = {name: threading.Thread(target=self._keep_running, args=(name,)) for name in self.commands}
+            for thread in (signal_thread, *threads.values()):
+                thread.start()
+            watchdog.begin()
+            for name in threads.keys() - self.last:
+                threads[name].join()
+            self._send(signal.SIGTERM, self.last)
+            for name in self.last:
+                threads[name].join()
+            self._signals.put(0)
+            signal_thread.join()
+        if self.is_lost:
+            raise RedbikeError("the current folder was deleted: no process can be started again")
+        if self.reason:
+            raise BadConfig(self.reason)
+        return self.status
+
+    def _handle_signals(self) -> None:
+        """Stop when the number of a signal comes, at once when it is negative (a second signal); return at 0."""
+        while number := self._signals.get():
+            if number > 0:
+                self._stop()
+            elif not self.status:
+                self.status = 128 - number
+                self._stop_at_once()
+
+    def _stop(self) -> None:
+        """Tell every child to stop after its current job, once."""
+        with self._stop_lock:
+            self.stopping.set()
+            if self._stopped_at is None:
+                watchdog.end()
+                self._stopped_at = time.monotonic()
+                self._send(signal.SIGTERM, self.commands.keys() - self.last)
+
+    def _stop_at_once(self) -> None:
+        self._stop()
+        assert self._stopped_at is not None
+        # A child ignores a second signal that comes earlier.
+        time.sleep(max(0.0, self._stopped_at + 1.2 * AGAIN - time.monotonic()))
+        self._send(signal.SIGTERM, self.commands)
+        deadline = time.monotonic() + KILL_TIMEOUT
+        while time.monotonic() < deadline and any(child.poll() is None for child in self._list_running(self.commands)):
+            time.sleep(0.02)
+        for child in self._list_running(self.commands):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+    def _list_running(self, names: Collection[str]) -> list[subprocess.Popen[bytes]]:
+        children = [self.children[name] for name in names if name in self.children]
+        return [child for child in children if child.poll() is None]
+
+    def _send(self, number: signal.Signals, names: Collection[str]) -> None:
+        for child in self._list_running(names):
+            child.send_signal(number)
+            assert child.stdin is not None
+            with contextlib.suppress(OSError):
+                os.write(child.stdin.fileno(), STOP)
+
+    def _keep_running(self, name: str) -> None:
+        pause = FIRST_PAUSE
+        while not self.stopping.is_set():
+            began = time.monotonic()
+            end = self._run_once(name)
+            if self.stopping.is_set():
+                return
+            if HALTED in end.reports:
+                self._stop()
+                return
+            if end.status == BAD_INPUT and RUNNING not in end.reports:
+                self.reason = self.reason or f"{name} cannot begin: {end.reason or 'it did not say why'}"
+                self._stop()
+                return
+            if not _has_folder():
+                self.is_lost = True
+                self._stop()
+                return
+            pause = FIRST_PAUSE if time.monotonic() - began > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
+            log.error("%s %s; it is started again in %g s", name, _describe_exit(end.status), pause)
+            self.stopping.wait(pause)
+            if not self.stopping.is_set() and self._is_halted():
+                # A child that noticed the HALT may have ended without a report.
+                log.info("halted")
+                self._stop()
+
+    def _is_halted(self) -> bool:
+        try:
+            return self.is_halted()
+        except Exception as error:
+            log.debug("it is not known whether there was a HALT: %s", error)
+            return False
+
+    def _run_once(self, name: str) -> _End:
+        try:
+            child, output, reports = self._start(name)
+        except OSError as error:
+            # Too many processes, or too many open files: a retry may succeed.
+            log.error("%s cannot be started: %s", name, error.strerror)
+            return _End(1, b"", "")
+        self.children[name] = child
+        if self.stopping.is_set():
+            child.terminate()
+        reader = _Reader(name if self.tags else "", output, reports, self.outlet)
+        # Do not wait for the end of the output: a process that a job has left behind may keep it open.
+        return reader.finish(child.wait())
+
+    def _start(self, name: str) -> tuple[subprocess.Popen[bytes], int, int]:
+        """Start a child; return its process and the reading ends of its output and of its reports."""
+        pipes: list[int] = []
+        child = None
+        try:
+            for _ in range(2):
+                pipes += os.pipe()
+            output, output_end, reports, reports_end = pipes
+            os.set_blocking(reports, False)
+            child = subprocess.Popen(
+                self.commands[name],
+                env=self.environment | {SUPERVISED: f"{output} {reports_end}", NAME: name},
+                stdin=subprocess.PIPE,
+                stdout=output_end,
+                stderr=subprocess.STDOUT,
+                pass_fds=(output, reports_end),
+                process_group=0,
+            )
+            return child, output, reports
+        finally:
+            for descriptor in pipes if child is None else (output_end, reports_end):
+                os.close(descriptor)
+
+
+class _Reader(threading.Thread):
+    """Prints the output of a child, and reads its reports, as long as any process keeps the output open."""
+
+    def __init__(self, name: str, output: int, reports: int, outlet: Outlet) -> None:
+        super().__init__(name=f"redbike-{name}", daemon=True)
+        self._tag = f"{name:<8} | ".encode() if name else b""
+        self._output = output
+        self._reports: int | None = reports
+        self._outlet = outlet
+        self._received = b""
+        self._reason: bytes | None = None
+        self._reports_lock = threading.Lock()
+        self.start()
+
+    def run(self) -> None:
+        lines = Lines()
+        with open(self._output, "rb", buffering=0) as output:
+            while chunk := output.read(CHUNK):
+                for line in lines.feed(chunk):
+                    self._print(line)
+        for line in lines.finish():
+            self._print(line)
+
+    def finish(self, status: int) -> _End:
+        """Return the end of the child, which has exited with `status`."""
+        self.join(OUTPUT_TIMEOUT)
+        reports = self._reports
+        assert reports is not None
+        received = self._read_reports()
+        reason = (self._reason or b"").removeprefix(ERROR_PREFIX).decode(errors="backslashreplace")
+        if RUNNING in received or status not in (BAD_INPUT, -signal.SIGTERM):
+            self._print_reason()
+        with self._reports_lock:
+            os.close(reports)
+            self._reports = None
+        return _End(status, received, reason)
+
+    def _print(self, line: bytes) -> None:
+        self._print_reason()
+        if line.startswith(ERROR_PREFIX) and RUNNING not in self._read_reports():
+            # This may be the reason why it cannot begin, which is printed only once, at the end.
+            self._reason = line
+        else:
+            self._outlet.put(self._tag + line)
+
+    def _print_reason(self) -> None:
+        reason, self._reason = self._reason, None
+        if reason is not None:
+            self._outlet.put(self._tag + reason)
+
+    def _read_reports(self) -> bytes:
+        with self._reports_lock, contextlib.suppress(BlockingIOError):
+            if self._reports is not None:
+                self._received += os.read(self._reports, 1024)
+        return self._received
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
+
+
+def _describe_exit(status: int) -> str:
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-status).name}"
+        return f"was killed by signal {-status}"
+    return f"ended with status {status}" if status else "ended with status 0, though nobody told it to"

@@ -1,0 +1,187 @@
+"""Check what is stored: every schedule, option and record, hash by hash, so that no more than a page is held.
+
+``fsck`` compares the places of each job with each other. That needs all of them at once, so it is not done here.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from redbike.config.options import find_bad_options, parse_data
+from redbike.connection.refusals import translate_errors
+from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
+from redbike.queries.check.findings import Finding, Groups, Needed, note
+from redbike.schedule.parser import parse_stored
+from redbike.store.enums import Event
+from redbike.store.inspected import parse_failure
+from redbike.store.inspection import ahead
+from redbike.store.inspection.fsck import describe_remedy, find_instant_ahead
+from redbike.store.inspection.listing import find_wrong_types
+from redbike.store.keys import check_known_jobid
+from redbike.store.namespace import DATA_PAGE, PAGE
+from redbike.store.records import STREAK, Pause, RunRecord, Status, Waiting
+from redbike.store.store import Store
+from redbike.store.workers import Process
+
+Report = Callable[[int, int], None]
+
+GOES_ON, RUN_OUT, STOPPED = range(3)  # what becomes of a schedule
+
+
+class JobsCheck:
+    """Checks the jobs in `store`.
+
+    `queues` are those that the worker class names; None if nobody has named one. `needed` says what the worker must
+    have for each job; None if its jobs need nothing. If not `names_queues`, nobody knows the queues of jobs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queues: Iterable[str] | None = None,
+        needed: Needed | None = None,
+        names_queues: bool = True,
+    ) -> None:
+        self._store = store
+        self._queues = None if queues is None else frozenset(queues)
+        self._needed = needed
+        self._names_queues = names_queues
+        self._unworked, self._unknown, self._untaken = Groups(), Groups(), Groups()
+        self._workers: Sequence[Process] = ()  # that are alive
+        self._workers_of: dict[str, Sequence[Process]] = {}  # by queue
+        self.number = 0  # jobs that were looked at
+
+    def run(self, report: Report | None = None) -> Iterator[Finding]:
+        """Yield what was found. `report` hears now and then how many jobs of how many were looked at."""
+        if wrong := [Finding(problem) for problem in find_wrong_types(self._store)]:
+            yield from wrong
+            return
+        if instant := find_instant_ahead(self._store):
+            yield Finding(instant)
+        yield from (Finding(f"{each.describe()}; {describe_remedy(each)}") for each in self._store.rewinds.list_all())
+        yield from self._check_schedules(report)
+        yield from self._check_statuses()
+        yield from self._check_options()
+        yield from self._check_data()
+        yield from self._check_records()
+
+    def _check_schedules(self, report: Report | None) -> Iterator[Finding]:
+        judge = lru_cache(4096)(partial(_judge, self._store.timeline.read_clock()))
+        worked = self._list_worked()
+        with translate_errors():
+            total = self._store.client.hlen(self._store.keys.schedules)
+        for jobid, text in self._store.questions.list_schedules():
+            self.number += 1
+            if report and self.number % PAGE == 0:
+                report(self.number, max(self.number, total))
+            try:
+                check_known_jobid(jobid)
+                future = judge(text)
+            except (BadJobId, BadSchedule) as error:
+                yield Finding(f"{jobid!r}: its schedule cannot be read: {error}" if text else f"{jobid!r}: no schedule")
+                continue
+            if future == RUN_OUT:
+                yield note(f"{jobid!r}: its rule has run out, it does not run again")
+            elif future == GOES_ON:
+                yield from self._check_place(jobid, worked)
+        yield from self._describe_groups()
+
+    def _list_worked(self) -> Collection[str] | None:
+        """Return the queues that are worked; None if nobody knows."""
+        processes = self._store.workers.list_all()
+        self._workers = workers = [each for each in processes if each.kind == "worker" and each.state == "alive"]
+        alive = {name for each in workers for name in each.queues}
+        # A long list of queues ends in a mark for the others.
+        is_known = self._names_queues and not any(name[:1] == "…" for name in alive)
+        return alive.union(self._queues or ()) if is_known and (workers or self._queues is not None) else None
+
+    def _check_place(self, jobid: str, worked: Collection[str] | None) -> Iterator[Finding]:
+        """Yield why nobody will do a job; what many jobs share is counted."""
+        try:
+            queue = self._store.queue_for(jobid) if self._names_queues else None
+        except RedbikeError as error:
+            queue = None
+            yield Finding(f"{jobid!r}: {error}")
+        workers, name = self._list_workers_of(queue), jobid.partition(":")[0]
+        if not any(each.has_for(jobid) for each in workers):
+            # The worker that is checked does only what is in its queues.
+            is_own = queue is None or self._queues is None or queue in self._queues
+            if is_own and self._needed and not self._needed.is_there(jobid):
+                self._unknown.add(name, jobid)
+            elif workers:
+                self._untaken.add(f"{queue}\n{name}", jobid)
+        if queue is not None and worked is not None and queue not in worked:
+            self._unworked.add(queue, jobid)
+
+    def _list_workers_of(self, queue: str | None) -> Sequence[Process]:
+        if queue is None:
+            return ()
+        if queue not in self._workers_of:
+            self._workers_of[queue] = [each for each in self._workers if each.works(queue)]
+        return self._workers_of[queue]
+
+    def _describe_groups(self) -> Iterator[Finding]:
+        for queue, jobs in self._unworked.describe():
+            yield Finding(f"no worker works the queue {queue!r}: {jobs}" if queue else f"no worker works: {jobs}")
+        what = self._needed.what if self._needed else ""
+        for name, jobs in self._unknown.describe():
+            yield Finding(f"the worker has no {what} {name!r}: {jobs}" if name else f"no {what} for {jobs}")
+        for place, jobs in self._untaken.describe():
+            queue, _, name = place.partition("\n")
+            who = f"no worker of the queue {queue!r} has anything for {name!r}" if place else "no worker takes"
+            yield Finding(f"{who}: {jobs}")
+
+    def _check_statuses(self) -> Iterator[Finding]:
+        now, suspects = self._store.timeline.read_clock(), list[str]()
+        for jobid, record in self._store.questions.list_statuses():
+            status = Status.parse(record)
+            if ahead.is_of_clock(status, now):
+                suspects.append(jobid)
+                if len(suspects) == PAGE:
+                    yield from self._check_late(suspects)
+                    suspects.clear()
+            if status is None:
+                yield Finding(f"{jobid!r}: its status cannot be read: {record!r:.80}")
+            elif status.event == Event.BAD:
+                yield Finding(f"{jobid!r}: it was never scheduled, as its schedule was bad; set or unset it")
+        yield from self._check_late(suspects)
+
+    def _check_late(self, jobids: Sequence[str]) -> Iterator[Finding]:
+        """Name those that a clock which was ahead has put too late."""
+        for state in self._store.questions.inspect(jobids):
+            if late := ahead.describe(state):
+                yield Finding(f"{state.jobid!r}: {late}; redbike fsck --repair brings it there")
+
+    def _check_options(self) -> Iterator[Finding]:
+        for jobid, stored in self._store.questions.scan(self._store.keys.options):
+            yield from (Finding(f"{jobid!r}: {problem}") for problem in find_bad_options(stored))
+
+    def _check_data(self) -> Iterator[Finding]:
+        # Each may be long.
+        for jobid, text in self._store.questions.scan(self._store.keys.data, page=DATA_PAGE):
+            try:
+                parse_data(text)
+            except BadConfig as error:
+                yield Finding(f"{jobid!r}: {error}")
+
+    def _check_records(self) -> Iterator[Finding]:
+        keys = self._store.keys
+        readers: tuple[tuple[str, str, Callable[[str], Any]], ...] = (
+            (keys.queued, "place in its queue", Waiting.parse),
+            (keys.running, "run", RunRecord.parse),
+            (keys.pauses, "pause", Pause.parse),
+            (keys.streaks, "streak", STREAK.fullmatch),
+            (keys.failures, "failure", parse_failure),
+        )
+        for key, name, read in readers:
+            for jobid, record in self._store.questions.scan(key):
+                if read(record) is None:
+                    yield Finding(f"{jobid!r}: its {name} cannot be read: {record!r:.80}")
+
+
+def _judge(now: float, text: str) -> int:
+    """Return what becomes of a stored schedule. Raise `BadSchedule`."""
+    schedule = parse_stored(text)
+    if schedule.runs_once or schedule.next(now) is not None:
+        return GOES_ON
+    return STOPPED if schedule.next(0.0) is None else RUN_OUT

@@ -1,0 +1,216 @@
+"""Count what will run, minute by minute: of most jobs nothing is computed but once for all with the same schedule.
+
+Jobs that are due first in the same minute, by the same fields of cron or after the same period of whole minutes, stay
+together. So a million of them are counted in seconds.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from heapq import nlargest
+
+from redbike.errors import BadSchedule, RedbikeError, Unreachable
+from redbike.schedule.kinds import At, Every, Schedule
+from redbike.schedule.moments import parse_duration
+from redbike.store.coming import ComingJob
+from redbike.store.schedules import find_schedule, find_spread
+
+MINUTE, QUARTER = 60, 900  # seconds
+SAMPLES = 3  # jobs of a schedule that are named
+MOST_GROUPS, MOST_MINUTES = 20_000, 500_000  # of all groups, that are held at a time
+MOST_RUNS = 10**9  # of a job in a minute
+KEPT_GROUPS = 2000  # of them, when they are too many
+ROUNDING = 0.001  # seconds
+
+Minutes = Counter[int]  # how often a job runs in each minute, by its number from the first one that is counted on
+
+
+@dataclass(slots=True)
+class Group:
+    """Jobs of a queue that run in the same minutes."""
+
+    schedule: str
+    queue: str
+    minutes: Minutes | None  # None: they run all the time
+    jobs: int = 0
+    fresh: int = 0  # jobs that are not counted yet
+    seconds: float = 0.0  # that one run of each of these takes, if that is known
+    unknown: int = 0  # those of which it is not
+    samples: list[str] = field(default_factory=list)
+
+    def add(self, job: ComingJob) -> None:
+        self.jobs += 1
+        self.fresh += 1
+        if job.duration is None:
+            self.unknown += 1
+        else:
+            self.seconds += job.duration
+        if len(self.samples) < SAMPLES:
+            self.samples.append(job.jobid)
+
+
+@dataclass(slots=True)
+class Load:
+    """Runs of a queue in a quarter."""
+
+    runs: int = 0
+    seconds: float = 0.0
+    unknown: int = 0
+
+
+class Counting:
+    """Counts the runs of jobs from `start` to `end`; it is `now`."""
+
+    def __init__(self, start: float, end: float, now: float, queue_for: Callable[[str], str]) -> None:
+        self._start, self._end, self._now = start, end, now
+        self.base = math.floor(start / QUARTER) * QUARTER  # where the first minute and the first quarter begin
+        self._queue_for = queue_for
+        self.minutes = [0] * math.ceil((end - self.base) / MINUTE)
+        self.loads = dict[tuple[int, str], Load]()
+        self.groups = dict[tuple[object, ...], Group]()
+        self._size = 0  # of the minutes of all groups
+        self.jobs = self.runs = self.continuous = 0
+
+    def add(self, job: ComingJob) -> None:
+        """Count a job. One with a bad schedule does not run."""
+        queue = self.name_queue(job)
+        cycle = self._find_cycle(job)
+        key = (queue, *self._find_key(job, cycle))
+        group = self.groups.get(key)
+        if group is None:
+            try:
+                minutes = self._count_minutes(job, cycle)
+            except BadSchedule:
+                return
+            group = self.groups[key] = Group(_shorten(job.schedule), queue, minutes)
+            self._size += len(minutes or ())
+        group.add(job)
+        if len(self.groups) > MOST_GROUPS or self._size > MOST_MINUTES:
+            self._forget()
+
+    def add_run(self, moment: float, queue: str, seconds: float | None) -> None:
+        """Count one run, which takes so many seconds; None if nobody knows."""
+        self.runs += 1
+        self.minutes[self._find_minute(moment)] += 1
+        load = self.loads.setdefault((self._find_minute(moment) * MINUTE // QUARTER, queue), Load())
+        load.runs += 1
+        load.seconds += seconds or 0.0
+        load.unknown += seconds is None
+
+    def name_queue(self, job: ComingJob) -> str:
+        """Return the queue of a job; "" if nobody knows."""
+        if job.queue:
+            return job.queue
+        try:
+            return self._queue_for(job.jobid)
+        except Unreachable:
+            raise
+        except RedbikeError:
+            # A worker class may refuse the id: then nobody takes the job, but it is due.
+            return ""
+
+    def _find_cycle(self, job: ComingJob) -> float | None:
+        """Return the period of EVERY in seconds, if the job is due first where its schedule has it; else None."""
+        if job.first is None or job.first <= self._now or job.options or not job.schedule.startswith(Every.keyword):
+            return None
+        try:
+            period = _find_period(_strip(job.schedule))
+            distance = job.first - float(job.schedule.partition("@")[2])
+        except (BadSchedule, ValueError):
+            return None
+        return period if abs(math.remainder(distance, period)) < ROUNDING else None
+
+    def _find_key(self, job: ComingJob, cycle: float | None) -> tuple[object, ...]:
+        """Return what all jobs have in common that run in the same minutes."""
+        if find_spread(job.options):
+            return (job.jobid,)
+        if cycle is None or job.first is None:
+            return (job.schedule, job.first, job.after)
+        if cycle % MINUTE == 0 or MINUTE % cycle == 0:
+            # Their seconds do not matter, or but for the first minute.
+            return (cycle, math.floor(job.first / min(cycle, MINUTE)))
+        return (cycle, job.first)
+
+    def _count_minutes(self, job: ComingJob, cycle: float | None) -> Minutes | None:
+        """Return how often a job runs in each minute; None for one that runs all the time."""
+        schedule = find_schedule(job.jobid, job.schedule, job.options)
+        if schedule.allows_pause:
+            return None
+        found = Minutes()
+        if job.first is not None and self._start <= job.first < self._end:
+            found[self._find_minute(job.first)] = 1
+        if schedule.runs_once:
+            return found
+        after = max(job.after, math.nextafter(self._start, 0))
+        if job.schedule.startswith(Every.keyword) and _find_period(_strip(job.schedule)) < MINUTE:
+            self._count_fast(schedule, after, found)
+        elif cycle and job.first is not None:
+            # By their numbers, not by addition, which would sum up what is lost by rounding.
+            step = math.floor((after - job.first) / cycle) + 1
+            while (due := job.first + step * cycle) < self._end:
+                found[self._find_minute(due)] += 1
+                step += 1
+        else:
+            while (moment := schedule.next(after)) is not None and moment < self._end:
+                found[self._find_minute(moment)] += 1
+                after = moment
+        return found
+
+    def _count_fast(self, schedule: Schedule, after: float, found: Minutes) -> None:
+        """Count the occurrences of a schedule that has several in each minute, without looking at each of them."""
+        for minute in range(self._find_minute(after), len(self.minutes)):
+            end = math.nextafter(min(self.base + (minute + 1) * MINUTE, self._end), 0)
+            if number := schedule.count(after, end, MOST_RUNS):
+                found[minute] += number
+            after = max(after, end)
+
+    def _find_minute(self, moment: float) -> int:
+        return math.floor((moment - self.base) / MINUTE)
+
+    def _forget(self) -> None:
+        """Count what was grouped so far, and keep some large groups: they say what the densest minutes have."""
+        largest = nlargest(KEPT_GROUPS, self.groups.items(), key=lambda item: item[1].jobs)
+        self.finish()
+        # One that repeats in most minutes says nothing of the densest ones.
+        self.groups = {key: group for key, group in largest if len(group.minutes or ()) <= MOST_MINUTES / KEPT_GROUPS}
+        self._size = sum(len(group.minutes or ()) for group in self.groups.values())
+
+    def finish(self) -> None:
+        """Count what is only grouped so far."""
+        for group in self.groups.values():
+            self._count(group)
+
+    def _count(self, group: Group) -> None:
+        """Count the jobs of a group that are not counted yet."""
+        number = group.fresh
+        if group.minutes is None:
+            self.continuous += number
+        elif number and group.minutes:
+            self.jobs += number
+            for minute, times in group.minutes.items():
+                self.runs += number * times
+                self.minutes[minute] += number * times
+                load = self.loads.setdefault((minute * MINUTE // QUARTER, group.queue), Load())
+                load.runs += number * times
+                load.seconds += group.seconds * times
+                load.unknown += group.unknown * times
+        group.fresh, group.seconds, group.unknown = 0, 0.0, 0
+
+
+@lru_cache(4096)
+def _find_period(text: str) -> float:
+    return parse_duration(text)
+
+
+def _strip(schedule: str) -> str:
+    """Return the period of EVERY as a text."""
+    return schedule.partition("@")[0].removeprefix(Every.keyword)
+
+
+def _shorten(schedule: str) -> str:
+    """Return a schedule without the instants that make it that of one job."""
+    if schedule.startswith(Every.keyword):
+        return schedule.partition("@")[0]
+    return At.keyword if schedule.startswith(At.keyword) else schedule.rpartition("\n")[2]

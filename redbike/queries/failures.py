@@ -1,0 +1,60 @@
+"""Failures in groups: one error of thousands of jobs is one line."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from redbike.store.past_runs import Failure
+
+SAMPLES = 3  # jobs of a group that are named
+LONG = 300  # characters of a message that count
+
+# What differs from one failure to the next: texts in quotes, addresses, long hexadecimal numbers, paths, numbers.
+_VARIABLES = (
+    (re.compile(r"'[^']*'|\"[^\"]*\""), "'…'"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4,}){1,4}\b"), "…"),
+    (re.compile(r"\d+(?:[.,:]\d+)*"), "N"),
+)
+
+
+@dataclass(slots=True)
+class FailureGroup:
+    """Failures whose messages differ only in what is different each time. Times are epoch seconds."""
+
+    key: str  #: a short name of the group, the same each time
+    message: str  #: with what differs left out
+    count: int
+    first: float  #: of those that were looked at
+    last: float
+    samples: list[str]  #: ids of some of the jobs
+
+
+def normalize(failure: Failure) -> str:
+    """Return the message of a failure without what differs from one failure to the next."""
+    text = failure.error[:LONG]
+    if len(failure.jobid) > 1:
+        text = text.replace(failure.jobid, "…")
+    for pattern, mark in _VARIABLES:
+        text = pattern.sub(mark, text)
+    return text
+
+
+def name_group(message: str) -> str:
+    """Return the key of a group."""
+    return sha256(message.encode(errors="backslashreplace")).hexdigest()[:12]
+
+
+def group_failures(failures: Iterable[Failure]) -> list[FailureGroup]:
+    """Return groups of failures, the largest one first, and the newer one of two that are as large."""
+    groups: dict[str, FailureGroup] = {}
+    for failure in failures:
+        message = normalize(failure)
+        group = groups.get(message)
+        if group is None:
+            group = groups[message] = FailureGroup(name_group(message), message, 0, failure.failed, failure.failed, [])
+        group.count += 1
+        group.first, group.last = min(group.first, failure.failed), max(group.last, failure.failed)
+        if len(group.samples) < SAMPLES:
+            group.samples.append(failure.jobid)
+    return sorted(groups.values(), key=lambda group: (-group.count, -group.last))

@@ -1,0 +1,210 @@
+"""The agenda: what will run when, in the next hours, and where too much comes together."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import nlargest
+from itertools import pairwise
+
+from redbike.queries.counting import MINUTE, QUARTER, SAMPLES, Counting, Group, Load
+from redbike.store.store import Store
+
+MOST_HOURS = 168
+DENSEST = 5  # minutes that are told of
+MANY = 10  # jobs with the same schedule for which it is worth spreading them
+SHARES = 3  # schedules of a minute that are told
+MOST_PLANS = 20  # schedules of all that are told
+HOUR = 60  # minutes
+WORTH_IT = 0.9  # how much of the densest minute may be left when its jobs are spread
+
+# The minute of cron as one number, and what is before and behind it.
+_FIELDS = re.compile(r"(CRON_TZ=\S+ )?\d+ (\S+ \S+ \S+ \S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Quarter:
+    """What a queue has to run in a quarter of an hour."""
+
+    start: float  #: epoch seconds
+    queue: str  #: "" if nobody knows
+    runs: int
+    busy: float | None  #: how many workers are busy with that, on average, as runs took so far; None if nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Jobs with the same schedule that run in a minute."""
+
+    schedule: str
+    jobs: int
+    samples: tuple[str, ...]  #: ids of some of them
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """A minute in which much is due."""
+
+    start: float
+    runs: int
+    shares: tuple[Share, ...]  #: the largest ones; if there are very many schedules, not all are known
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What jobs with the same schedule will run."""
+
+    share: Share
+    first: float  #: the minute in which the first of them runs, in epoch seconds
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """What the densest minute would be if the jobs with one schedule were spread."""
+
+    share: Share
+    seconds: int  #: over which they would be
+    runs: int  #: that would be left in the minute
+    most: int  #: in the densest minute then
+    hashed: str  #: the schedule with H in place of its minute; "" if that cannot be
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """What will run in [`start`, `end`), epoch seconds. As an iterable, its quarters."""
+
+    start: float
+    end: float
+    quarters: tuple[Quarter, ...]  #: by time and queue; those in which nothing runs are left out
+    densest: tuple[Minute, ...]
+    relief: Relief | None
+    plans: tuple[Plan, ...]  #: of the schedules with the most jobs, by when they run first
+    schedules: int  #: that run; if there are very many, not all are known
+    jobs: int  #: that run
+    runs: int
+    continuous: int  #: jobs that run again as soon as they have run, which are not counted
+    paused: int  #: of these jobs, those that are paused; only those are counted whose pause ends by itself
+
+    def __iter__(self) -> Iterator[Quarter]:
+        return iter(self.quarters)
+
+
+def make_agenda(
+    store: Store,
+    start: float,
+    hours: float,
+    now: float,
+    jobids: Iterable[str] | None = None,
+    report: Callable[[int, int], None] | None = None,
+    queue: str | None = None,
+) -> Agenda:
+    """Look at all jobs, or at `jobids`, or at those of a queue: what do they run from `start` on, until a quarter ends?
+
+    `report` hears how many jobs of how many were looked at.
+    """
+    end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
+    number, paused = store.coming.count(end)
+    counting, done, held = Counting(start, end, now, store.queue_for), 0, Counter[bool]()
+
+    def note_paused(jobid: str) -> None:
+        held[queue in (None, store.overview.name_queue(jobid))] += 1
+
+    for page in store.coming.list_pages(now, end, jobids, note_paused):
+        for job in page:
+            if queue is None or counting.name_queue(job) == queue:
+                counting.add(job)
+        done += len(page)
+        if report:
+            report(done, max(number, done))
+    counting.finish()
+    minutes = counting.minutes
+    numbers = nlargest(DENSEST, range(len(minutes)), key=lambda minute: (minutes[minute], -minute))
+    densest = tuple(_describe(counting, minute) for minute in numbers if minutes[minute])
+    plans = _list_plans(counting)
+    return Agenda(
+        start=start,
+        end=end,
+        quarters=tuple(_list_quarters(counting)),
+        densest=densest,
+        relief=_find_relief(counting, numbers[0], densest[0]) if densest else None,
+        plans=tuple(sorted(nlargest(MOST_PLANS, plans, key=lambda plan: plan.share.jobs), key=lambda plan: plan.first)),
+        schedules=len(plans),
+        jobs=counting.jobs,
+        runs=counting.runs,
+        continuous=counting.continuous,
+        paused=paused if jobids is queue is None else held[True],
+    )
+
+
+def _list_quarters(counting: Counting) -> Iterator[Quarter]:
+    known = dict[str, Load]()
+    for (_, queue), load in counting.loads.items():
+        total = known.setdefault(queue, Load())
+        total.runs += load.runs - load.unknown
+        total.seconds += load.seconds
+    for (number, queue), load in sorted(counting.loads.items()):
+        total = known[queue]
+        # Of runs of which nothing is known, as much as the others of their queue take on average.
+        mean = total.seconds / total.runs if total.runs else None
+        busy = None if mean is None else (load.seconds + load.unknown * mean) / QUARTER
+        yield Quarter(float(counting.base + number * QUARTER), queue, load.runs, busy)
+
+
+def _list_plans(counting: Counting) -> list[Plan]:
+    found = dict[str, Plan]()
+    for group in counting.groups.values():
+        if group.minutes:
+            first = float(counting.base + min(group.minutes) * MINUTE)
+            before = found.get(group.schedule, Plan(Share(group.schedule, 0, ()), first, 0))
+            runs = before.runs + group.jobs * group.minutes.total()
+            found[group.schedule] = Plan(_add(before.share, group), min(before.first, first), runs)
+    return list(found.values())
+
+
+def _add(share: Share, group: Group) -> Share:
+    return Share(share.schedule, share.jobs + group.jobs, (*share.samples, *group.samples)[:SAMPLES])
+
+
+def _describe(counting: Counting, minute: int) -> Minute:
+    largest = nlargest(SHARES, _find_shares(counting, minute).values(), key=lambda share: share.jobs)
+    return Minute(float(counting.base + minute * MINUTE), counting.minutes[minute], tuple(largest))
+
+
+def _find_shares(counting: Counting, minute: int) -> dict[str, Share]:
+    """Return the jobs that run in a minute, by their schedules."""
+    found = dict[str, Share]()
+    for group in counting.groups.values():
+        if minute in (group.minutes or ()):
+            found[group.schedule] = _add(found.get(group.schedule, Share(group.schedule, 0, ())), group)
+    return found
+
+
+def _find_relief(counting: Counting, number: int, minute: Minute) -> Relief | None:
+    """Return what it would be if the most jobs of a minute that have the same schedule were spread."""
+    share = minute.shares[0] if minute.shares else None
+    if share is None or share.jobs < MANY:
+        return None
+    groups = [group for group in counting.groups.values() if group.schedule == share.schedule]
+    # Not longer than from one occurrence to the next: it would come after that.
+    gaps = [second - first for group in groups for first, second in pairwise(sorted(group.minutes or ()))]
+    width = min([HOUR, *gaps])
+    if width < 2:
+        return None
+    spread = list[float](counting.minutes)
+    for group in groups:
+        for first, times in (group.minutes or {}).items():
+            spread[first] -= group.jobs * times
+            for later in range(first, min(first + width, len(spread))):
+                spread[later] += group.jobs * times / width
+    most = math.ceil(max(spread))
+    if most > minute.runs * WORTH_IT:
+        return None
+    return Relief(share, width * MINUTE, math.ceil(spread[number]), most, _hash_minute(share.schedule))
+
+
+def _hash_minute(schedule: str) -> str:
+    """Return five fields of cron with H in place of the minute; "" for another schedule."""
+    found = _FIELDS.fullmatch(schedule)
+    return f"{found[1] or ''}H {found[2]}" if found else ""

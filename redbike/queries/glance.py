@@ -1,0 +1,75 @@
+"""What a person wants to see at a glance. What it costs does not grow with the number of jobs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from redbike.store.depths import Queue
+from redbike.store.overview import Job
+from redbike.store.past_runs import Dead, Failure
+from redbike.store.questions import Refusal
+from redbike.store.rewinds import Rewind
+from redbike.store.store import Store
+from redbike.store.totals import Total
+from redbike.store.workers import Process
+
+NAMED = 5  # dead jobs whose failures are read
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """All queues and processes, and how many jobs are where."""
+
+    total: Total
+    processes: Sequence[Process]  # lost ones first
+    queues: Sequence[Queue]
+    is_paused: bool  # everything is
+    dead: Dead
+    lacking: Sequence[tuple[str, str]] = ()  # jobs that are to run, and whose command no worker of their queue has
+    rewinds: Sequence[Rewind] = ()  # those that nobody has acknowledged
+    refusal: Refusal | None = None  # why the server takes no changes
+
+    @property
+    def now(self) -> float:
+        """Redis' clock, in epoch seconds."""
+        return self.total.now
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A glance, and some jobs of which one wants to know."""
+
+    glance: Glance
+    soonest: Sequence[Job]  # those that are due first; their last runs are not told
+    failures: Sequence[Failure]  # those of dead jobs, and then the newest ones
+
+
+def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> Glance:
+    """Read all of it. Those jobs count as due, and as late, that have been due for more than `max_lag` seconds."""
+    total = store.totals.read(max_lag)
+    queues = store.depths.list_all(with_rates, total.now - max_lag if max_lag else None)
+    processes = store.workers.list_all()
+    is_paused = any(gate.queue == "" and gate.pause and gate.pause.holds(total.now) for gate in store.gates.list_all())
+    dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
+    lacking = list(_find_lacking(store, processes))
+    rewinds, refusal = store.rewinds.list_all(), store.questions.find_refusal()
+    return Glance(total, processes, queues, is_paused, dead, lacking, rewinds, refusal)
+
+
+def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:
+    """Yield (job id, queue) for each job that workers have left, if no worker has its command by now."""
+    alive = [each for each in processes if each.kind == "worker" and each.state == "alive"]
+    lacking = dict(pair for each in alive for pair in each.lacks)
+    for job in store.questions.inspect(sorted(lacking)) if lacking else ():
+        queue = lacking[job.jobid]
+        is_pending = job.timeline is not None or job.waiting is not None
+        if is_pending and not job.pause and not any(each.works(queue) and each.has_for(job.jobid) for each in alive):
+            yield job.jobid, queue
+
+
+def read_view(store: Store, number: int, max_lag: float = 0.0) -> View:
+    """Read a glance, the `number` jobs that are due first, and as many failures."""
+    glance = read_glance(store, max_lag)
+    first, known = glance.dead.failures, set(glance.dead.jobids)
+    newest = store.past.read_failures(None, number).failures if glance.total.failing else []
+    failures = [*first, *(each for each in newest if each.jobid not in known)]
+    return View(glance, store.overview.list_soonest(number), failures[:number])

@@ -1,0 +1,201 @@
+"""Whether all is well: loops that go round, jobs that are neither overdue nor wait for long, and nobody lost.
+
+Nothing here takes longer because there are more jobs, but for those that are named.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+from redbike.queries.glance import Glance, read_glance
+from redbike.queries.named import NamedJobs
+from redbike.schedule.clock import Clock, format_length
+from redbike.schedule.moments import END_OF_TIME
+from redbike.store.depths import Queue
+from redbike.store.past_runs import Dead
+from redbike.store.questions import Refusal
+from redbike.store.rewinds import MINE, REPAIR
+from redbike.store.store import Store
+from redbike.store.timeline import is_ahead
+from redbike.store.workers import Process
+from redbike.text.printable import escape
+
+MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for
+MOST_LAG = 1e10  # seconds, as of every duration
+RECENT = 600.0  # seconds for which a lost process counts: others have its jobs by then
+MOST = 5  # of each kind of problem that are told
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether all is well, at one instant. What is `paused` is no problem: somebody wants it so.
+
+    `problems` are sentences without an end, none if all is well. `figures` are those of the instant, by name: ``lag``
+    (seconds for which the oldest job that is due has waited), ``overdue`` (jobs that no dispatcher has moved in time),
+    ``waiting`` and ``in_flight`` (jobs), ``failing`` (jobs that have failed and not succeeded since), ``dead`` (those
+    of them that have failed for good though their schedules would go on), ``dispatchers``, ``workers`` (those that are
+    alive) and ``lost`` (both kinds, of late).
+    """
+
+    problems: tuple[str, ...]
+    figures: dict[str, float] = field(default_factory=dict)
+    max_lag: float = MAX_LAG
+    paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
+    #: what each problem is about: ``server``, ``dead``, ``dispatchers``, ``overdue``, ``queues``, ``commands``,
+    #: ``lost``, ``stuck``, ``rewound`` or ``jobs``
+    topics: tuple[str, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Tell whether there is no problem."""
+        return not self.problems
+
+    def format_line(self) -> str:
+        """Return all in one line, as Nagios reads it: a word, a text, a bar, and the figures."""
+        problems = f"{'; '.join(self.problems)}{self._describe_pauses()}"
+        text = f"PROBLEM: {problems}" if self.problems else f"OK: {self.describe()}"
+        figures = [f"{name}={self._format_figure(name, value)}" for name, value in self.figures.items()]
+        line = escape(text.encode(errors="replace")).replace("|", "/")
+        return f"{line} | {' '.join(figures)}" if figures else line
+
+    def _format_figure(self, name: str, value: float) -> str:
+        return f"{value:.3f}s;{self.max_lag:g}" if name == "lag" else f"{value:.0f}"
+
+    def describe(self) -> str:
+        """Return in words what there is, if all is well."""
+        figures = {name: int(value) for name, value in self.figures.items()}
+        dispatchers, workers = _count(figures["dispatchers"], "dispatcher"), _count(figures["workers"], "worker")
+        numbers = f"{dispatchers}, {workers}, {figures['waiting']:,} waiting, {figures['in_flight']:,} running"
+        return f"{numbers}{self._describe_pauses()}"
+
+    def _describe_pauses(self) -> str:
+        return f"; paused: {', '.join(_list_some(iter(self.paused)))}" if self.paused else ""
+
+
+def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone: str, grace: float = 0.0) -> Health:
+    """Return whether all is well, and whether each job that `patterns` name has succeeded when it was last to run.
+
+    No job may be due for more than `max_lag` seconds. `grace` is the setting. Raise `BadJobId`.
+    """
+    found = read_glance(store, max_lag, with_rates=False)
+    named = [failure.jobid for failure in found.dead.failures[:MOST]]
+    jobs = NamedJobs(store, Clock(found.now, timezone), max_lag, grace, named)
+    return judge(found, max_lag, _list_some(jobs.check(patterns, MOST)))
+
+
+def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
+    """Return whether what was `found` is well, and there are no `others`, which are further problems."""
+    total, now, queues = found.total, found.now, found.queues
+    overdue, first = (0, None) if found.is_paused else (total.due, total.first_due)
+    lost = [each for each in found.processes if each.state == "lost" and now - each.seen < RECENT]
+    alive = [each for each in found.processes if each.state == "alive"]
+    refusal = found.refusal
+    # Without changes, nobody can be seen, and so nobody knows who is there.
+    is_known = refusal is None or refusal.is_full
+    found_of = {
+        "server": [] if refusal is None else [describe_refusal(refusal)],
+        "dead": list(_check_dead(found.dead)),
+        "dispatchers": list(_check_dispatchers(alive)) if is_known else [],
+        "overdue": list(_check_overdue(overdue, first, now)),
+        "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))) if is_known else [],
+        "commands": list(_list_some(_check_commands(found))),
+        "lost": list(_list_some(_check_lost(lost, now))) if is_known else [],
+        "stuck": list(_list_some(_check_stuck(found.processes))),
+        "rewound": list(_list_some(_check_rewinds(found))),
+        "jobs": list(others),
+    }
+    problems = tuple(chain.from_iterable(found_of.values()))
+    topics = tuple(topic for topic, texts in found_of.items() for _ in texts)
+    oldest = [queue.oldest_due for queue in queues if queue.oldest_due is not None and queue.paused is None]
+    if first is not None:
+        oldest.append(first)
+    figures = {
+        "lag": max(0.0, now - min(oldest, default=now)),
+        "overdue": overdue,
+        "waiting": sum(queue.waiting for queue in queues),
+        "in_flight": sum(queue.in_flight for queue in queues),
+        "failing": total.failing,
+        "dead": len(found.dead.jobids),
+        "dispatchers": sum(each.kind == "dispatcher" for each in alive),
+        "workers": sum(each.kind == "worker" for each in alive),
+        "lost": len(lost),
+    }
+    paused = ("everything",) if found.is_paused else tuple(each.queue for each in queues if each.paused is not None)
+    return Health(problems, figures, max_lag, paused, topics)
+
+
+def _check_dead(dead: Dead) -> Iterator[str]:
+    for failure in dead.failures[:MOST]:
+        error = f": {failure.error}" if failure.error else ""
+        yield f"{failure.jobid} has failed for good, and its schedule does not go on{error}"
+    if (more := len(dead.jobids) - MOST) > 0:
+        yield f"and {more:,} more of that kind"
+
+
+def describe_refusal(refusal: Refusal) -> str:
+    """Return what the server refuses, and why, as it says itself."""
+    what = "new jobs" if refusal.is_full else "all changes, so no job runs"
+    return f"the server refuses {what}: {refusal.text}"
+
+
+def _check_dispatchers(alive: Sequence[Process]) -> Iterator[str]:
+    # One that is alive has gone round: by that it is seen.
+    if not any(each.kind == "dispatcher" for each in alive):
+        yield "no dispatcher goes round"
+
+
+def _check_overdue(number: int, first: float | None, now: float) -> Iterator[str]:
+    if first is not None:
+        yield f"{_count(number, 'job')} overdue and not enqueued, the first for {format_length(now - first)}"
+
+
+def _check_queues(queues: Sequence[Queue], alive: Sequence[Process], now: float, max_lag: float) -> Iterator[str]:
+    for queue in queues:
+        if queue.paused is not None or not queue.waiting:
+            continue
+        waiting = f"{queue.queue} has {_count(queue.waiting, 'job')}"
+        if not any(each.works(queue.queue) for each in alive):
+            yield f"{waiting} and no worker{f' (first {queue.first})' if queue.first else ''}"
+        elif queue.oldest_due is not None and now - queue.oldest_due > max_lag:
+            yield f"{waiting}, the first of which has waited for {format_length(now - queue.oldest_due)}"
+
+
+def _check_commands(found: Glance) -> Iterator[str]:
+    for jobid, queue in found.lacking:
+        yield f"{jobid} waits, but no worker of {queue} has the command {jobid.partition(':')[0]!r}"
+
+
+def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:
+    for process in lost:
+        if process.seen > now:
+            yield f"the {process.kind} {process.id} was seen when the clock was ahead"
+            continue
+        yield f"the {process.kind} {process.id} was lost {format_length(now - process.seen)} ago"
+
+
+def _check_stuck(processes: Sequence[Process]) -> Iterator[str]:
+    for process in processes:
+        if process.state != "lost" and process.is_stuck:
+            slots = f"{len(process.stuck)} of {process.concurrency or 1} slots"
+            jobs = ", ".join(_list_some(iter(process.stuck)))
+            yield f"the worker {process.id} is stuck in {slots} after their deadlines: {jobs}"
+
+
+def _check_rewinds(found: Glance) -> Iterator[str]:
+    dispatched = found.total.dispatched
+    if dispatched is not None and is_ahead(dispatched, found.now):
+        length = format_length(min(dispatched, END_OF_TIME) - found.now)
+        yield f"the clock of the server was ahead by {length} ({REPAIR})"
+    for rewind in found.rewinds:
+        yield f"{rewind.describe()} ({REPAIR if rewind.is_of_clock else MINE})"
+
+
+def _list_some(problems: Iterator[str]) -> Iterator[str]:
+    """Yield the first problems, and how many more there are."""
+    yield from islice(problems, MOST)
+    if more := sum(1 for _ in problems):
+        yield f"and {more:,} more of that kind"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

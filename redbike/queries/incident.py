@@ -1,0 +1,210 @@
+"""What is known of a span of time: runs, failures, changes and processes, by time, and the first unusual thing.
+
+Redis keeps no list of runs by time. So what is found without looking at every job comes first: the failures, the
+changes, the processes, and the runs of the jobs that these name. The runs of all other jobs are read for a limited
+time, and what was not read is counted.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from redbike.queries.unusual import WORDS, Unusual, judge_changes, judge_processes, judge_runs
+from redbike.schedule.clock import Clock, format_took
+from redbike.store.history import PastRun, get_end
+from redbike.store.journal import MOST_ENTRIES
+from redbike.store.log import LogEntry, localize
+from redbike.store.store import Store
+from redbike.store.workers import Process
+from redbike.text.printable import name_number
+
+MOST_FAILURES, MOST_CHANGES, MOST_RUNS = 1000, 2000, 5000
+NAMED = 200  # jobs whose runs are read before those of all others
+
+
+class Lane(StrEnum):
+    """What kind of thing happened."""
+
+    RUNS = "runs"
+    FAILURES = "failures"
+    CHANGES = "changes"
+    PROCESSES = "processes"
+
+    @property
+    def single(self) -> str:
+        """Return the name of one such thing."""
+        return "process" if self is Lane.PROCESSES else self.value.removesuffix("s")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened."""
+
+    time: float  #: epoch seconds: of a run, when it ended, if that is in the window
+    lane: Lane
+    text: str
+    jobid: str = ""
+
+
+@dataclass(slots=True)
+class Incident:
+    """What is known of the time from `since` to `until`, in epoch seconds; it is `now`."""
+
+    since: float
+    until: float
+    now: float
+    moments: list[Moment] = field(default_factory=list)  #: by time
+    first: Unusual | None = None
+    counts: Counter[Lane] = field(default_factory=Counter)  #: also of what is not in `moments`
+    skipped: Counter[str] = field(default_factory=Counter)  #: occurrences of the jobs concerned, ever, by reason
+    concerned: int = 0  #: those jobs
+    looked_at: int = 0  #: jobs whose kept runs were read
+    jobs: int = 0  #: that have kept runs, at least
+    cuts: list[str] = field(default_factory=list)  #: what is missing, in words
+
+    def add(self, moment: Moment) -> None:
+        """Add a moment."""
+        self.moments.append(moment)
+        self.counts[moment.lane] += 1
+
+    def list_first(self, most: int) -> list[Moment]:
+        """Return `most` of the moments, by time: ordinary runs are left out first, and what is far from the center.
+
+        That is the first unusual thing, or else the middle of the window.
+        """
+        if len(self.moments) <= most:
+            return self.moments
+        center = self.first.time if self.first else (self.since + self.until) / 2
+        ordered = sorted(self.moments, key=lambda each: (each.lane is Lane.RUNS, abs(each.time - center)))[:most]
+        return sorted(ordered, key=lambda moment: moment.time)
+
+
+def gather(store: Store, since: float, until: float, now: float, patience: float, zone: str = "UTC") -> Incident:
+    """Return what is known of [`since`, `until`]; read the runs of all jobs for about `patience` seconds.
+
+    `zone` is the IANA zone in which times are told.
+    """
+    deadline = time.monotonic() + patience
+    incident = Incident(since, until, now)
+    processes = store.workers.list_all()
+    name = Clock(now, zone).name
+    changes = [replace(each, detail=localize(each.detail, name)) for each in _read_changes(store, incident, deadline)]
+    failures = _read_failures(store, incident)
+    named = list(dict.fromkeys([*failures, *(each.jobid for each in changes if each.jobid)]))
+    busy = [jobid for process in processes for jobid in process.jobs]
+    found = list(judge_processes(processes, since, until))
+    for each in processes:
+        _add_process(incident, each)
+    for change in changes:
+        incident.add(Moment(change.time, Lane.CHANGES, f"{change.who}: {change.action} {change.detail}", change.jobid))
+    found += _read_runs(store, incident, named[:NAMED], failures, deadline)
+    _add_present(store, incident, named[:NAMED], busy[:NAMED])
+    first_failure = min((each for each in found if each.rule == 1), default=None)
+    change_before = judge_changes(changes, first_failure)
+    incident.first = min([*found, *([change_before] if change_before else [])], default=None)
+    incident.moments.sort(key=lambda moment: moment.time)
+    return incident
+
+
+def _read_changes(store: Store, incident: Incident, deadline: float) -> list[LogEntry]:
+    found: list[LogEntry] = []
+    for entry in store.log.list_entries():
+        if entry.time < incident.since:
+            break
+        if entry.time <= incident.until:
+            found.append(entry)
+        if len(found) > MOST_CHANGES or time.monotonic() > deadline:
+            incident.cuts.append("not all changes were read")
+            break
+    return found[:MOST_CHANGES]
+
+
+def _read_failures(store: Store, incident: Incident) -> dict[str, dict[str, Any]]:
+    """Return the failures that are kept, by job: the last one of each that has not succeeded since."""
+    found = store.questions.list_failures_between(incident.since, incident.until, MOST_FAILURES + 1)
+    if len(found) > MOST_FAILURES:
+        incident.cuts.append(f"of the jobs that failed, the first {MOST_FAILURES:,} were read")
+    readable = (each for each in found[:MOST_FAILURES] if isinstance(each.get("jobid"), str))
+    return {each["jobid"]: each for each in readable if isinstance(each.get("failed"), int | float)}
+
+
+def _add_process(incident: Incident, process: Process) -> None:
+    if incident.since <= process.since <= incident.until:
+        incident.add(Moment(process.since, Lane.PROCESSES, f"the {process.kind} {process.id} began"))
+    if process.state == "lost" and incident.since <= process.seen <= incident.until:
+        jobs = f", with {name_number(len(process.jobs), 'run')}" if process.jobs else ""
+        incident.add(Moment(process.seen, Lane.PROCESSES, f"the {process.kind} {process.id} was lost{jobs}"))
+
+
+def _read_runs(
+    store: Store, incident: Incident, named: Sequence[str], failures: dict[str, dict[str, Any]], deadline: float
+) -> Iterator[Unusual]:
+    """Add the runs, and the failures of which no run is kept; yield what is unusual."""
+    incident.jobs = store.journal.count_jobs()
+    left, kept = dict(failures), Counter[Lane]()
+    if (entries := store.archiver.count_entries()) > MOST_ENTRIES:
+        incident.cuts.append(f"of {entries:,} entries of runs that are not archived yet, {MOST_ENTRIES:,} were read")
+    for runs in store.journal.list_since(incident.since, named):
+        incident.looked_at += 1
+        for run in runs:
+            moment = _describe_run(run, incident)
+            if moment is None:
+                continue
+            if moment.lane is Lane.FAILURES and (failure := left.get(run.jobid)) and failure.get("due") == run.due:
+                del left[run.jobid]
+            kept[moment.lane] += 1
+            if kept[moment.lane] <= MOST_RUNS:
+                incident.add(moment)
+            else:
+                incident.counts[moment.lane] += 1
+        yield from judge_runs(runs, incident.since, incident.until)
+        # Those that are named come first: they are read in any case.
+        if time.monotonic() > deadline and incident.looked_at >= len(named):
+            break
+    incident.jobs = max(incident.jobs, incident.looked_at)
+    if incident.looked_at < incident.jobs:
+        incident.cuts.append(f"the kept runs of {incident.looked_at:,} of about {incident.jobs:,} jobs were read")
+    for lane, number in kept.items():
+        if number > MOST_RUNS:
+            incident.cuts.append(f"of {number:,} {lane.value}, {MOST_RUNS:,} are listed")
+    yield from _add_failures(incident, left)
+
+
+def _add_failures(incident: Incident, failures: dict[str, dict[str, Any]]) -> Iterator[Unusual]:
+    """Add failures of which no run is kept."""
+    for jobid, failure in failures.items():
+        error = str(failure.get("error", ""))
+        incident.add(Moment(failure["failed"], Lane.FAILURES, f"failed: {error}", jobid))
+        yield Unusual(failure["failed"], 1, f"{jobid} failed ({error}), and no run of it is kept", jobid)
+
+
+def _describe_run(run: PastRun, incident: Incident) -> Moment | None:
+    """Return a run that began, went on or ended in the window; None for another one."""
+    ended = get_end(run)
+    if ended < incident.since or run.started > incident.until or not math.isfinite(ended):
+        return None
+    error = f": {run.error}" if run.error else ""
+    where = f", on {run.worker}" if run.worker else ""
+    tries = f", try {run.attempt}" if run.attempt > 1 else ""
+    if ended <= incident.until:
+        text = f"{WORDS[run.outcome]} after {format_took(run.took)}{tries}{where}{error}"
+        return Moment(ended, Lane.FAILURES if run.has_failed else Lane.RUNS, text, run.jobid)
+    text = f"went on; it {WORDS[run.outcome]} later, after {format_took(run.took)}{tries}{where}{error}"
+    return Moment(max(run.started, incident.since), Lane.RUNS, text, run.jobid)
+
+
+def _add_present(store: Store, incident: Incident, named: Sequence[str], busy: Sequence[str]) -> None:
+    """Add runs that still go on, and count what was skipped of the jobs that are named."""
+    concerned = set(named)
+    incident.concerned = len(concerned)
+    for state in store.questions.inspect(dict.fromkeys([*named, *busy])):
+        if state.jobid in concerned:
+            incident.skipped.update(state.skipped)
+        run = state.run
+        if run and run.start <= incident.until:
+            text = f"runs still, on what was taken {format_took(incident.now - run.start)} ago"
+            incident.add(Moment(max(run.start, incident.since), Lane.RUNS, text, state.jobid))

@@ -1,0 +1,202 @@
+"""Figures for Prometheus, in its text format. They name queues, outcomes and reasons, but never jobs.
+
+Each has the prefix as a label: what several monitors say of one prefix can be told from what they say of others.
+
+Needs the package ``prometheus-client``, which the extra ``metrics`` installs.
+"""
+
+import logging
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from redbike.errors import ServerError
+from redbike.store.depths import Queue
+from redbike.store.enums import Outcome, Skip
+from redbike.store.store import Store
+from redbike.store.tally import BUCKETS
+from redbike.store.totals import Total
+from redbike.text.version import __version__
+
+log = logging.getLogger("redbike")
+
+MOST_QUEUES = 1000  # that have figures of their own
+OTHERS = "…"  # the name under which the other ones have them together
+KIND = "text/plain; version=0.0.4; charset=utf-8"  # of the text format
+KINDS, STATES = ("dispatcher", "worker"), ("alive", "stopping", "lost")
+
+
+class Figures(Collector):
+    """Collects the figures of a store each time that it is asked, for a registry of prometheus-client.
+
+    It calls `open_store` when it is asked first, and again for as long as that raises `ServerError`. `prefix` is the
+    label of all figures; without it, that is the prefix of the store, and empty for as long as there is none.
+    """
+
+    def __init__(self, open_store: Callable[[], Store], prefix: str | None = None) -> None:
+        self._open_store = open_store
+        self._prefix = prefix
+        self._store: Store | None = None
+        self.problem = ""  # why the server has not answered the last time
+        self._asking = threading.Lock()  # one at a time: what is known of the counts is kept from one time to the next
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all figures; if the server does not answer, only ``redbike_up``, which is 0, and the version."""
+        with self._asking:
+            try:
+                self._store = self._store or self._open_store()
+                found = list(_Collection(self._store, self._find_prefix()).collect())
+            except (ServerError, OSError) as error:
+                found = []
+                if str(error) != self.problem:
+                    log.warning("there are no figures: %s", error)
+                self.problem = str(error)
+            else:
+                self.problem = ""
+        one = _Collection(self._store, self._find_prefix())
+        yield one.make("redbike_build_info", "The version of Redbike that shows this.", 1, version=__version__)
+        yield one.make("redbike_up", "Whether the server answers.", bool(found))
+        yield from found
+
+    def _find_prefix(self) -> str:
+        if self._prefix is not None:
+            return self._prefix
+        return self._store.keys.prefix if self._store else ""
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: so a registry does not ask the server when this is registered."""
+        return []
+
+    def format(self) -> str:
+        """Return all figures in the text format."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry).decode()
+
+
+@dataclass(frozen=True)
+class _Collection:
+    """The figures of a store at one instant."""
+
+    store: Store | None
+    prefix: str
+
+    def make(self, name: str, text: str, value: float, **labels: str) -> GaugeMetricFamily:
+        """Return a figure with one value."""
+        family = GaugeMetricFamily(name, text, labels=["prefix", *labels])
+        family.add_metric([self.prefix, *labels.values()], value)
+        return family
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all of them. Raise `ServerError`."""
+        assert self.store is not None
+        store = self.store
+        total = store.totals.read()
+        yield from self._describe_jobs(total, len(store.past.find_dead(0).jobids) if total.failing else 0)
+        rewinds = len(store.rewinds.list_all())
+        text = "Times that the server went back which nobody has acknowledged."
+        yield self.make("redbike_unacknowledged_rewinds", text, rewinds)
+        queues = store.depths.list_all(with_rates=False)
+        # Always the same ones, as far as possible: a series with gaps cannot be read.
+        shown = {queue.queue for queue in queues[:MOST_QUEUES]}
+        yield from self._describe_queues(queues, shown, total.now)
+        yield from self._describe_counts(store.counts.read(), shown)
+        seen = Counter[tuple[str, str]]((process.kind, process.state) for process in store.workers.list_all())
+        processes = GaugeMetricFamily(
+            "redbike_processes",
+            "Dispatchers and workers; a lost one is known for a day.",
+            labels=["prefix", "kind", "state"],
+        )
+        for kind in KINDS:
+            for state in STATES:
+                processes.add_metric([self.prefix, kind, state], seen[kind, state])
+        yield processes
+
+    def _describe_jobs(self, total: Total, dead: int) -> Iterator[Metric]:
+        lag = 0.0 if total.first_due is None else max(0.0, total.now - total.first_due)
+        for name, text, value in (
+            ("redbike_jobs", "Jobs that have a schedule.", total.jobs),
+            ("redbike_timeline_jobs", "Jobs that wait for their due time.", total.timeline),
+            ("redbike_due_jobs", "Jobs that are due, and that no dispatcher has enqueued yet.", total.due),
+            ("redbike_dispatch_lag_seconds", "For how long the first of these has been due.", lag),
+            ("redbike_paused_jobs", "Jobs that are paused.", total.paused),
+            ("redbike_failing_jobs", "Jobs that have failed and not succeeded since.", total.failing),
+            ("redbike_dead_jobs", "Those of them that have failed for good, and whose schedules would go on.", dead),
+            ("redbike_unarchived_entries", "Entries of the journal of ended runs that wait.", total.unarchived),
+        ):
+            yield self.make(name, text, value)
+
+    def _describe_queues(self, queues: Iterable[Queue], shown: set[str], now: float) -> Iterator[Metric]:
+        labels = ["prefix", "queue"]
+        waiting = GaugeMetricFamily("redbike_queue_waiting_jobs", "Jobs that wait in a queue.", labels=labels)
+        lag = GaugeMetricFamily(
+            "redbike_queue_lag_seconds", "For how long the first of these has been due.", labels=labels
+        )
+        flying = GaugeMetricFamily("redbike_queue_in_flight_jobs", "Jobs of a queue that run.", labels=labels)
+        paused = GaugeMetricFamily("redbike_queue_paused", "Whether a queue, or everything, is paused.", labels=labels)
+        depths, lags, flights, pauses = Counter[str](), dict[str, float](), Counter[str](), dict[str, bool]()
+        for queue in queues:
+            name = _name(queue.queue, shown)
+            depths[name] += queue.waiting
+            flights[name] += queue.in_flight
+            late = 0.0 if queue.oldest_due is None else max(0.0, now - queue.oldest_due)
+            lags[name] = max(late, lags.get(name, 0.0))
+            pauses[name] = pauses.get(name, True) and queue.paused is not None
+        for name in lags:
+            waiting.add_metric([self.prefix, name], depths[name])
+            lag.add_metric([self.prefix, name], lags[name])
+            flying.add_metric([self.prefix, name], flights[name])
+            paused.add_metric([self.prefix, name], pauses[name])
+        yield from (waiting, lag, flying, paused)
+
+    def _describe_counts(self, counts: Counter[str], shown: set[str]) -> Iterator[Metric]:
+        skipped = CounterMetricFamily(
+            "redbike_skipped", "Occurrences that did not run, by why.", labels=["prefix", "reason"]
+        )
+        for reason in Skip:
+            skipped.add_metric([self.prefix, reason], counts[f"skipped:{reason}:"])
+        forgotten = "redbike_forgotten_jobs", "One-offs that were forgotten after their end.", "forgotten::"
+        went_back = "redbike_rewinds", "How often the server went back in time.", "rewinds::"
+        for title, text, field in (forgotten, went_back):
+            counter = CounterMetricFamily(title, text, labels=["prefix"])
+            counter.add_metric([self.prefix], counts[field])
+            yield counter
+        # Those of queues for which there was no more room have an empty name.
+        found = Counter[tuple[str, str, str]]()
+        for field, number in counts.items():
+            kind, what, queue = field.split(":", 2)
+            found[kind, what, _name(queue, shown)] += number
+        ran = {name for kind, _, name in found if kind == "runs"}
+        names = sorted({_name(queue, shown) for queue in shown} | ran)
+        ended = CounterMetricFamily(
+            "redbike_runs", "Runs that have ended, by how.", labels=["prefix", "queue", "outcome"]
+        )
+        for name in names:
+            for outcome in Outcome:
+                ended.add_metric([self.prefix, name, outcome], found["runs", outcome, name])
+        yield from (skipped, ended)
+        lasted = "redbike_run_duration_seconds", "How long runs took.", "took", "microseconds"
+        waited = "redbike_start_delay_seconds", "How late occurrences began, at their first try.", "delay", "delays"
+        for title, text, kind, total in (lasted, waited):
+            family = HistogramMetricFamily(title, text, labels=["prefix", "queue"])
+            for name in names:
+                numbers = {bound: found[kind, f"{bound:g}", name] for bound in (*BUCKETS, math.inf)}
+                below = zip(map(_name_bound, numbers), accumulate(numbers.values()), strict=True)
+                family.add_metric([self.prefix, name], list(below), sum_value=found[total, "", name] / 1e6)
+            yield family
+
+
+def _name(queue: str, shown: set[str]) -> str:
+    """Return the name of a queue as it is shown. One that somebody has put into Redis may be no UTF-8."""
+    return queue.encode(errors="backslashreplace").decode() if queue in shown else OTHERS
+
+
+def _name_bound(bound: float) -> str:
+    return "+Inf" if bound == math.inf else repr(bound)

@@ -1,0 +1,196 @@
+"""Whether jobs that somebody names have succeeded when they were last to run: a few by their ids, or very many.
+
+Of those that a pattern matches the server says which may not be well, see ``lua/triage.lua``. Only the first of these
+are looked at one by one, so that it can be told what is wrong with them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from redbike.errors import BadSchedule, NoSuchJob
+from redbike.queries.why.past import CLOSE, find_last
+from redbike.queries.why.situation import ENDS, describe_drop
+from redbike.schedule.clock import Clock
+from redbike.schedule.kinds import Schedule
+from redbike.store.enums import Event, Outcome, Skip
+from redbike.store.history import PastRun, read_newest
+from redbike.store.inspected import JobState
+from redbike.store.matching import compile_patterns
+from redbike.store.patterns import check_pattern, expand, is_pattern
+from redbike.store.questions import PassedJob
+from redbike.store.schedules import find_schedule, find_spread
+from redbike.store.store import Store
+
+TOGETHER = 20  # jobs that are looked at in one round trip
+
+
+class NamedJobs:
+    """Checks jobs of `store`, but for those that were `told` of already. `grace` is the setting."""
+
+    def __init__(self, store: Store, clock: Clock, max_lag: float, grace: float, told: Iterable[str] = ()) -> None:
+        self._store = store
+        self._clock = clock
+        self._grace = grace
+        self._latest = clock.now - max_lag  # what should have run by then is late
+        self._seen = set(told)
+        self._newest: dict[str, PastRun | None] = {}  # runs that are not archived yet
+        self._occurrences = _Occurrences(self._latest)
+        self._changes = _Changes(store)
+
+    def check(self, patterns: Sequence[str], most: int) -> Iterator[str]:
+        """Yield what is wrong with the jobs of `patterns`, or that there are none; "" for each beyond `most`.
+
+        Raise `BadJobId`.
+        """
+        patterns = [check_pattern(text) for text in patterns]
+        if patterns:
+            # First what may be archived meanwhile: then it is read twice, and not missed.
+            self._newest = self._store.journal.read_newest()
+        named = 0
+        for pattern in patterns:
+            # Those that are named by their ids may have any letters.
+            found = self._check_many(pattern) if is_pattern(pattern) else self._check_one(pattern)
+            for jobid, problem in found:
+                named += 1
+                yield "" if named > most else problem or self._describe(jobid)
+
+    def _check_one(self, text: str) -> Iterator[tuple[str, str]]:
+        try:
+            jobids = [jobid for jobid in expand(self._store.questions, [text], also_bad=True) if self._is_new(jobid)]
+        except NoSuchJob as error:
+            yield "", str(error)
+            return
+        yield from self._look(jobids)
+
+    def _check_many(self, pattern: str) -> Iterator[tuple[str, str]]:
+        """Yield each job that is not well, and what is wrong with it, "" if that is not known yet."""
+        number = 0
+        for part in self._store.questions.triage(pattern, self._latest):
+            number += part.number
+            bad, unsure = list[str](), list[str]()
+            for jobid in part.bad:
+                if self._is_new(jobid):
+                    (unsure if jobid in self._newest else bad).append(jobid)
+            for each in part.passed:
+                if self._is_new(each.jobid):
+                    if each.jobid in self._newest:
+                        unsure.append(each.jobid)
+                    elif self._find_skipped(each) is not None:
+                        bad.append(each.jobid)
+            yield from ((jobid, "") for jobid in bad)
+            yield from self._look(unsure)
+        # Those that have failed since their runs were archived.
+        ended = (jobid for jobid, run in self._newest.items() if run and run.outcome is not Outcome.OK)
+        fits = compile_patterns([pattern])
+        yield from self._look([jobid for jobid in ended if fits(jobid) and self._is_new(jobid)])
+        if not number:
+            yield "", f"no job matches {pattern!r}"
+
+    def _is_new(self, jobid: str) -> bool:
+        is_new = jobid not in self._seen
+        self._seen.add(jobid)
+        return is_new
+
+    def _describe(self, jobid: str) -> str:
+        """Return what is wrong with a job; that has changed if nothing is any more."""
+        return next((problem for _, problem in self._look([jobid])), f"{jobid} was not well a moment ago")
+
+    def _look(self, jobids: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield those jobs that are not well, and what is wrong with them."""
+        rest = iter(jobids)
+        while page := list(islice(rest, TOGETHER)):
+            for job in self._store.questions.inspect(page):
+                newest = self._newest
+                last = newest[job.jobid] if job.jobid in newest else read_newest(job.jobid, job.history)
+                if problem := self._check(job, last):
+                    yield job.jobid, f"{job.jobid} {problem}"
+
+    def _check(self, job: JobState, last: PastRun | None) -> str:
+        """Return what is wrong with a job; "" if it has succeeded when it was last to run, or was not due yet."""
+        clock, latest = self._clock, self._latest
+        if job.has_event(Event.BAD):
+            return "was never scheduled, as its schedule is bad"
+        if job.has_event(Event.DIE):
+            return f"has failed for good{_quote(last)}"
+        if job.dropped is not None:
+            return describe_drop(job, self._grace, clock)
+        if job.schedule is None and job.status is None:
+            return ""  # it was unset
+        if last is not None and last.outcome is not Outcome.OK:
+            return f"{ENDS[last.outcome]} at {clock.name(last.started + last.took)}{_quote(last)}"
+        if job.failure is not None:
+            return f"failed{_quote(last)}"
+        if job.held is not None and job.held <= latest:
+            return f"is paused, though it was due at {clock.name(job.held)}"
+        due = job.waiting.due if job.waiting else job.timeline
+        if due is not None and due <= latest and not job.run:
+            return f"has been due since {clock.name(due)} and does not run"
+        if job.run and job.run.deadline <= latest:
+            return f"still runs, since {clock.name(job.run.start)}, beyond its deadline"
+        return "" if job.run else self._check_skipped(job, last)
+
+    def _check_skipped(self, job: JobState, last: PastRun | None) -> str:
+        """Return that the last occurrence was skipped, if it was."""
+        is_skipped = any(number for reason, number in job.skipped.items() if reason != Skip.WITHDRAWN)
+        if job.schedule is None or not is_skipped:
+            return ""
+        due = self._find_skipped(PassedJob(job.jobid, job.schedule, job.options, last.due if last else None))
+        return "" if due is None else f"was skipped when it was due at {self._clock.name(due)}"
+
+    def _find_skipped(self, job: PassedJob) -> float | None:
+        """Return when the last occurrence of a job was due, if that was skipped; else None."""
+        due = self._occurrences.find_after(job)
+        # Whoever has set it since may have moved its occurrences: the schedule of before is not known.
+        return None if due is None or self._changes.was_set(job.jobid, due) else due
+
+
+class _Occurrences:
+    """Finds the last occurrences by `latest`: once for all jobs that have the same ones."""
+
+    def __init__(self, latest: float) -> None:
+        self._latest = latest
+        self._met = set[tuple[str, str]]()
+        self._last = dict[tuple[str, str], float | None]()
+
+    def find_after(self, job: PassedJob) -> float | None:
+        """Return when the last occurrence of a job was due, if it was after that of its last run; else None."""
+        key = (job.schedule, job.jobid if find_spread(job.options) else "")
+        if key not in self._last:
+            try:
+                schedule = find_schedule(job.jobid, job.schedule, job.options)
+            except BadSchedule:
+                return None
+            # Most schedules are those of one job: to look for the next occurrence takes less.
+            if key not in self._met and job.due is not None and not self._is_over(schedule, job.due):
+                self._met.add(key)
+                return None
+            self._last[key] = find_last(schedule, self._latest)
+        due = self._last[key]
+        return None if due is None or (job.due is not None and job.due > due - CLOSE) else due
+
+    def _is_over(self, schedule: Schedule, due: float) -> bool:
+        """Tell whether there was an occurrence after `due`."""
+        following = schedule.next(max(0.0, due + CLOSE))
+        return following is not None and following <= self._latest
+
+
+class _Changes:
+    """Tells when jobs were set, by the log, which is read once and only as far back as that is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._entries = store.log.list_entries()
+        self._set = dict[str, float]()
+        self._since = float("inf")  # so far back is read
+
+    def was_set(self, jobid: str, since: float) -> bool:
+        """Tell whether a job was set after that instant, as far as it is known."""
+        while self._since > since:
+            entry = next(self._entries, None)
+            self._since = float("-inf") if entry is None else entry.time
+            if entry is not None and entry.action == "set":
+                self._set.setdefault(entry.jobid, entry.time)
+        return self._set.get(jobid, float("-inf")) > since
+
+
+def _quote(run: PastRun | None) -> str:
+    return f": {run.error}" if run is not None and run.error else ""

@@ -1,0 +1,199 @@
+"""What a job will run, from where it is: on the timeline, in a queue, in flight or paused. Pure functions.
+
+They call the same policies as dispatchers and workers. Two things are presumed: a run takes no time, and succeeds. So
+what is late runs at once, and what comes after that is found by the schedule alone.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from redbike.loop.occurrences import JUST_BEFORE, pass_late_ones, place_next
+from redbike.loop.policies import place_done, place_unwanted
+from redbike.loop.resuming import place_resumed
+from redbike.queries.rehearsal.ending import end_run, owe, resume_in_flight, set_in_flight
+from redbike.queries.rehearsal.outlook import Outlook, make_run, read_due
+from redbike.store.enums import Skip
+from redbike.store.inspected import JobState
+from redbike.store.jobs import JobToSet
+from redbike.store.records import Pause, Streak, Waiting
+from redbike.store.run import Placement
+
+
+@dataclass(slots=True)
+class Course:
+    """What a job will run. Times are epoch seconds."""
+
+    runs: list[float] = field(default_factory=list)  # one by one, for as long as something is late
+    due: float | None = None  # from then on it runs by its schedule; None: nothing more
+    is_continuous: bool = False  # it runs again as soon as it has run
+    skipped: Counter[Skip] = field(default_factory=Counter)  # occurrences until `due` that are not run
+
+
+def follow(outlook: Outlook) -> Course:
+    """Return what a job will run if nobody changes anything. Raise `BadSchedule`."""
+    state = outlook.state
+    if state.schedule is None:
+        return Course()
+    if state.run:
+        ended, placed = end_run(outlook, state.run)
+        course = follow(replace(outlook, state=ended))
+        course.skipped.update(_count(placed))
+        return course
+    if state.pause:
+        return _follow_pause(outlook, state.pause)
+    streak = Streak.parse(state.streak)
+    if state.waiting:
+        return walk(outlook, state.waiting.due, streak, state.now)
+    return walk(outlook, state.timeline, streak, state.now, is_enqueued=False)
+
+
+def _follow_pause(outlook: Outlook, pause: Pause) -> Course:
+    state = outlook.state
+    if state.waiting and _outlasts(pause, outlook):
+        # Somebody has asked for this run since the pause.
+        return _run_paused(outlook, pause, state.waiting.due, Streak.parse(state.streak))
+    if pause.until is None or pause.until >= outlook.end:
+        return Course()
+    return resume(replace(outlook, state=replace(state, now=max(state.now, pause.until))))
+
+
+def _outlasts(pause: Pause, outlook: Outlook) -> bool:
+    """Tell whether a job is still paused when it is taken. If not, a dispatcher resumes it before the run has ended."""
+    return pause.until is None or pause.until > outlook.start
+
+
+def _run_paused(outlook: Outlook, pause: Pause, due: float, streak: Streak) -> Course:
+    """Return what a job runs all the same while it is paused, and what comes after that. Raise `BadSchedule`."""
+    state, start = outlook.state, outlook.start
+    placed = place_next(make_run(outlook, due, streak, start), outlook.schedule, outlook.own, pause.since)
+    kept = replace(pause, due=read_due(placed, start))
+    # It does not wait in a queue any more, as its status may say.
+    after = replace(state, paused=kept.format(), streak=placed.streak, status=None, queued="", running="")
+    course = follow(replace(outlook, state=after))
+    if start < outlook.end:
+        course.runs.insert(0, start)
+    return course
+
+
+def resume(outlook: Outlook) -> Course:
+    """Return what a paused job will run if it is resumed now. Raise `BadSchedule`."""
+    state = outlook.state
+    if state.waiting:
+        return follow(replace(outlook, state=replace(state, paused="")))
+    if state.run:
+        return follow(replace(outlook, state=resume_in_flight(state, state.run)))
+    placed = place_resumed(state, outlook.own)
+    streak = Streak.parse(placed.streak or state.streak)
+    course = walk(outlook, placed.due, replace(streak, due=placed.occurrence or streak.due), state.now)
+    course.skipped.update(placed.skipped)
+    return course
+
+
+def walk(outlook: Outlook, due: float | None, streak: Streak, now: float, is_enqueued: bool = True) -> Course:
+    """Return what a job will run that is due first at `due`, as seen at `now`. Raise `BadSchedule`.
+
+    One that `is_enqueued` is not late, however long it has waited.
+    """
+    course, ready = Course(), max(now, outlook.taken_from)
+    schedule = outlook.schedule
+    if due is not None and schedule.allows_pause:
+        course.is_continuous = max(due, ready) < outlook.end
+        return course
+    if ready >= outlook.end:
+        return course
+    held_back = max(now, outlook.dispatched_from)
+    if due is not None and not is_enqueued and due <= held_back and streak.due is None:
+        due, late = pass_late_ones(schedule, due, held_back, outlook.own)
+        course.skipped[Skip.LATE] += late
+    while due is not None and due < outlook.end:
+        is_plain = (streak.due, streak.after) == (None, None)
+        if due > ready and is_plain:
+            break
+        start = max(due, ready)
+        placed = _run(outlook, course, due, streak, start)
+        due, streak = read_due(placed, start), Streak.parse(placed.streak)
+    course.due = due if due is not None and due < outlook.end else None
+    return course
+
+
+def _run(outlook: Outlook, course: Course, due: float, streak: Streak, start: float) -> Placement:
+    run = make_run(outlook, due, streak, start)
+    unwanted = place_unwanted(run, outlook.own, start)
+    placed = unwanted or place_done(run, None, outlook.own, start)
+    if unwanted is None:
+        course.runs.append(start)
+    course.skipped.update(_count(placed))
+    return placed
+
+
+def _count(placed: Placement) -> dict[Skip, int]:
+    found = {Skip.MISSED: placed.missed, Skip.RUNNING: placed.overlapped}
+    found |= {Skip.LATE: placed.late, Skip.PAUSED: placed.paused}
+    return {reason: number for reason, number in found.items() if number}
+
+
+def pause(outlook: Outlook, until: float | None) -> Course:
+    """Return what a job will run if it is paused now. Raise `BadSchedule`."""
+    state = outlook.state
+    if state.pause or until is None:
+        # To pause what is paused changes nothing.
+        return follow(outlook) if state.pause else Course()
+    held = state.waiting.due if state.waiting else state.timeline
+    paused = Pause(held, state.now, until, "").format()
+    return follow(replace(outlook, state=replace(state, paused=paused, queued="", timeline=None)))
+
+
+def run_now(outlook: Outlook) -> Course:
+    """Return what a job will run if somebody runs it now, as ``lua/run.lua`` does. Raise `BadSchedule`."""
+    state = outlook.state
+    if state.schedule is None or state.waiting:
+        return follow(outlook)
+    if state.run:
+        return follow(replace(outlook, state=owe(state, state.run, state.now)))
+    due, streak = _find_occurrence(state, state.held if state.pause else state.timeline)
+    if state.pause and _outlasts(state.pause, outlook):
+        return _run_paused(outlook, state.pause, due, streak)
+    return walk(outlook, due, streak, state.now)
+
+
+def _find_occurrence(state: JobState, due: float | None) -> tuple[float, Streak]:
+    """Return the due time of what an explicit run runs, and its streak."""
+    kept, goes_on = Streak.parse(state.streak), None if due is None else due - JUST_BEFORE
+    if kept.due is not None:
+        return state.now, kept
+    failed = (state.failure or {}).get("due")
+    if isinstance(failed, int | float) and 0 <= failed < 1e12:
+        return state.now, Streak(tries=1, due=float(failed), after=goes_on)
+    if due is not None and due < state.now:
+        kept = kept if state.pause else Streak()
+        return due, replace(kept, after=due if kept.after is None else kept.after)
+    return state.now, Streak(after=state.now if goes_on is None else goes_on)
+
+
+def move(state: JobState, due: float | None) -> JobState:
+    """Return a job that goes on at `due`: on the timeline, or held if it is paused."""
+    if state.pause:
+        return replace(state, paused=replace(state.pause, due=due).format(), streak="", queued="", status=None)
+    return replace(state, timeline=due, queued="", streak="", running="")
+
+
+def set_due(state: JobState, job: JobToSet) -> JobState:
+    """Return a job that gets another schedule, as ``lua/set.lua`` leaves it."""
+    due = state.now if job.due == "now" else job.due
+    if state.run:
+        return set_in_flight(state, state.run, due, job.once, job.once or job.due != "now")
+    if due is None or due > state.now or (state.pause and not state.waiting):
+        return move(state, due)
+    # It is enqueued at once, or keeps its turn in the queue where it waits.
+    waiting = replace(state.waiting or Waiting(due, job.queue), due=due)
+    return replace(state, timeline=None, queued=waiting.format(), streak="", running="")
+
+
+def is_same(job: JobToSet, before: str | None) -> bool:
+    """Tell whether a job has this schedule already; another anchor makes no other one, see ``lua/set.lua``."""
+    if before is None or job.anchor_span is None:
+        return before == job.schedule
+    new, old = job.schedule.encode(), before.encode(errors="surrogateescape")
+    head, tail = job.anchor_span
+    is_long_enough = len(old) > head + tail
+    return is_long_enough and old[:head] == new[:head] and (not tail or old[-tail:] == new[-tail:])

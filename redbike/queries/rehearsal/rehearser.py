@@ -1,0 +1,275 @@
+"""Rehearse an action: compute what jobs will run with it and without it, before anybody does it.
+
+Nothing is changed. `redbike.queries.rehearsal.courses` says what is presumed: runs take no time, and succeed. Jobs
+that are not chosen are counted too, if they are few.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from redbike.config.settings import Settings, check_zone
+from redbike.errors import BadConfig, BadSchedule, RedbikeError, Unreachable
+from redbike.loop.cancelling import compute_cancellation
+from redbike.loop.requests import Request, Start, parse_to_set
+from redbike.queries.counting import MINUTE, Counting
+from redbike.queries.rehearsal.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
+from redbike.queries.rehearsal.outlook import Hold, Outlook
+from redbike.queries.rehearsal.result import ACTIONS, GATE_ACTIONS, Capacity, Change, Rehearsal, Side
+from redbike.schedule.kinds import Schedule
+from redbike.store.coming import ComingJob
+from redbike.store.enums import Skip
+from redbike.store.history import read_duration
+from redbike.store.inspected import JobState
+from redbike.store.namespace import PAGE
+from redbike.store.queue_limits import Pause
+from redbike.store.store import Store
+from redbike.store.workers import Process
+
+MOST_HOURS, MOST_JOBS, MOST_OTHERS = 24, 10_000, 5_000
+
+
+class Rehearser:
+    """Rehearses `change` on the jobs of `store`, for `hours` hours from now on."""
+
+    def __init__(self, store: Store, settings: Settings, change: Change, hours: float) -> None:
+        allowed = ACTIONS if change.gate is None else GATE_ACTIONS
+        if change.action not in allowed:
+            raise BadConfig(f"bad action {change.action!r:.40}: {', '.join(allowed)} are allowed")
+        if not 0 < hours <= MOST_HOURS:
+            raise BadConfig(f"bad hours {hours!r:.40}: a number up to {MOST_HOURS} is needed")
+        self._store, self._settings, self._change = store, settings, change
+        self._zone = settings.timezone if change.tz is None else check_zone(change.tz)
+        self._start = Start(settings)
+        self._now = store.timeline.read_clock()
+        self._end = self._now + hours * 3600
+        self._gates = {gate.queue: gate for gate in store.gates.list_all()}
+        self._holds = list_holds(store.gates.list_pauses())
+        self._changed_holds = self._change_holds()
+
+    def find_jobs(self, queue: str, limit: int, patience: float) -> tuple[list[str], bool]:
+        """Return the jobs of a queue, or of all: "", that have something to run in these hours, up to `limit`.
+
+        Tell too whether there are more, or may be, as finding them has taken about `patience` seconds.
+        """
+        deadline = time.monotonic() + patience
+        found: dict[str, None] = {}
+        for page in self._store.coming.list_jobids(self._end):
+            found |= dict.fromkeys(self._choose(page, queue))
+            if len(found) > limit or time.monotonic() > deadline:
+                return list(found)[:limit], True
+        return list(found), False
+
+    def run(self, jobids: Sequence[str], patience: float) -> Rehearsal:
+        """Compute the jobs one after the other, for about `patience` seconds. Raise `BadSchedule` and `BadConfig`."""
+        if len(jobids) > MOST_JOBS:
+            raise BadConfig(f"bad selection: it has {len(jobids):,} jobs, {MOST_JOBS:,} can be rehearsed")
+        deadline = time.monotonic() + patience
+        rehearsal = Rehearsal(self._now, self._end, Side(self._count()), Side(self._count()), None, gates=self._gates)
+        zones = {self._settings.timezone}
+        for first in range(0, len(jobids), PAGE):
+            if first and time.monotonic() > deadline:
+                rehearsal.left_out = len(jobids) - first
+                break
+            for state in self._store.questions.inspect(jobids[first : first + PAGE]):
+                self._add(rehearsal, replace(state, now=self._now), zones)
+        for side in (rehearsal.without, rehearsal.changed):
+            side.counting.finish()
+        rehearsal.others = self._count_others(set(jobids))
+        rehearsal.capacities = find_capacities(self._store.workers.list_all())
+        rehearsal.clock_changes = list(list_clock_changes(self._now, self._end, sorted(zones)))
+        return rehearsal
+
+    def _choose(self, jobids: list[str], queue: str) -> list[str]:
+        """Return those of `jobids` that are of a queue, or all of them: ""."""
+        if not queue:
+            return jobids
+        return [state.jobid for state in self._store.questions.inspect(jobids) if self._find_queue(state) == queue]
+
+    def _count(self) -> Counting:
+        return Counting(self._now, self._end, self._now, self._store.queue_for)
+
+    def _add(self, rehearsal: Rehearsal, state: JobState, zones: set[str]) -> None:
+        queue = self._find_queue(state)
+        outlook = self._look(state, queue, self._holds)
+        rehearsal.jobs += 1
+        try:
+            before = follow(outlook)
+        except BadSchedule:
+            rehearsal.wrong += 1
+            before = Course()
+        self._enter(rehearsal.without, before, outlook, queue)
+        course, changed = self._apply(outlook, queue)
+        self._enter(rehearsal.changed, course, changed, queue)
+        rehearsal.held += outlook.is_held and changed.is_held
+        for each in (outlook, changed):
+            if zone := find_zone(each):
+                zones.add(zone)
+
+    def _find_queue(self, state: JobState) -> str:
+        if state.waiting:
+            return state.waiting.queue
+        try:
+            return self._store.queue_for(state.jobid)
+        except Unreachable:
+            raise
+        except RedbikeError:
+            return ""
+
+    def _change_holds(self) -> dict[str, list[Hold]]:
+        """Return what holds queues with the action, if that is done to one, or to everything."""
+        name = self._change.gate
+        if name is None:
+            return self._holds
+        holds = self._holds.get(name, [])
+        is_held = bool(holds) and holds[-1].until > self._now
+        if is_held == (self._change.action == "pause"):
+            # To pause what is paused changes nothing, nor does to resume what is not.
+            return self._holds
+        if is_held:
+            # What came due during a pause is treated by that, so the pause is not left out: it ends now.
+            return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=self._now, ends_by_itself=False)]}
+        return {**self._holds, name: [*holds, Hold(self._now, _end_of(self._change.until), ends_by_itself=True)]}
+
+    def _look(self, state: JobState, queue: str, holds: Mapping[str, Sequence[Hold]]) -> Outlook:
+        return Outlook(state, self._settings, self._end, holds.get(queue, ()), holds.get("", ()))
+
+    def _enter(self, side: Side, course: Course, outlook: Outlook, queue: str) -> None:
+        state = outlook.state
+        duration = read_duration(state.history)
+        for moment in course.runs:
+            side.counting.add_run(moment, queue, duration)
+            side.at_once += moment == self._now
+        if course.is_continuous:
+            side.counting.continuous += 1
+        elif course.due is not None:
+            text = state.schedule or ""
+            job = ComingJob(state.jobid, text, state.options, queue, course.due, course.due, duration)
+            side.counting.add(job)
+        side.skipped.update(course.skipped)
+
+    def _apply(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
+        """Return what a job runs with the action, and how it is then."""
+        if self._change.gate is not None:
+            return self._pass_gate(outlook, queue)
+        if self._change.action == "set":
+            return self._set(outlook, queue)
+        verbs: dict[str, Callable[[Outlook], Course]] = {
+            "resume": lambda each: resume(each) if each.state.pause else follow(each),
+            "pause": lambda each: pause(each, self._change.until),
+            "run": run_now,
+            "cancel": self._cancel,
+            "unset": lambda each: Course(),
+        }
+        try:
+            return verbs[self._change.action](outlook), outlook
+        except BadSchedule:
+            return Course(), outlook
+
+    def _pass_gate(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
+        changed = self._look(outlook.state, queue, self._changed_holds)
+        try:
+            return follow(changed), changed
+        except BadSchedule:
+            return Course(), changed
+
+    def _cancel(self, outlook: Outlook) -> Course:
+        state = outlook.state
+        if state.run:
+            course = follow(outlook)
+            # Its worker is told to stop, and may.
+            course.skipped[Skip.CANCELLED] += not state.run.cancelled
+            return course
+        plan = compute_cancellation(state, outlook.own)
+        if isinstance(plan, str):
+            return follow(outlook)
+        course = follow(replace(outlook, state=move(state, plan.due)))
+        course.skipped.update({Skip(name): number for name, number in plan.skipped.items()})
+        course.skipped[Skip.CANCELLED] += 1
+        return course
+
+    def _set(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
+        state, zone = outlook.state, self._zone
+        parsed = parse_to_set(self._change.schedule, zone, state.jobid, self._now, self._settings)
+        since = self._start.compute(None, self._now)
+        request = Request(state.jobid, parsed, queue, self._now, since, False, wants_run=True, known=state.options)
+        job = request.make_job(self._settings)
+        has_place = state.run or state.waiting or state.timeline is not None or state.held is not None
+        if job.keeps and has_place and is_same(job, state.schedule):
+            return follow(outlook), outlook
+        changed = replace(outlook, state=replace(set_due(state, job), schedule=job.schedule))
+        try:
+            return follow(changed), changed
+        except BadSchedule:
+            return Course(), changed
+
+    def _count_others(self, chosen: set[str]) -> Counting | None:
+        if self._store.coming.count(self._end)[0] - len(chosen) > MOST_OTHERS:
+            return None
+        counting = self._count()
+        for page in self._store.coming.list_pages(self._now, self._end):
+            for job in page:
+                if job.jobid not in chosen:
+                    counting.add(job)
+        counting.finish()
+        return counting
+
+
+def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[str, list[Hold]]:
+    """Return from when until when queues are held, and everything: ""."""
+    return {
+        name: [
+            Hold(pause.since, _end_of(pause.until), ends_by_itself)
+            for pause, ends_by_itself in ((last, False), (present, True))
+            if pause
+        ]
+        for name, (last, present) in pauses.items()
+    }
+
+
+def _end_of(until: float | None) -> float:
+    return math.inf if until is None else until
+
+
+def find_zone(outlook: Outlook) -> str | None:
+    """Return the zone of the schedule of a job; None for none."""
+    try:
+        schedule: Schedule = outlook.schedule
+    except BadSchedule:
+        return None
+    return schedule.timezone
+
+
+def find_capacities(processes: Sequence[Process]) -> dict[str, Capacity]:
+    """Return what workers can do, by queue. One that works very many queues is not counted for all of them."""
+    workers: dict[str, list[Process]] = {}
+    for process in processes:
+        if process.kind == "worker" and process.state == "alive":
+            for queue in process.queues:
+                workers.setdefault(queue, []).append(process)
+    return {queue: _add_up(found) for queue, found in workers.items()}
+
+
+def _add_up(workers: Sequence[Process]) -> Capacity:
+    numbers = [worker.concurrency for worker in workers if worker.concurrency is not None]
+    return Capacity(len(workers), sum(numbers) if len(numbers) == len(workers) else None)
+
+
+def list_clock_changes(start: float, end: float, zones: Sequence[str]) -> Iterator[tuple[float, str]]:
+    """Yield when the clocks of zones change from `start` to `end`, to the minute."""
+    for zone in zones:
+        place = ZoneInfo(zone)
+
+        def find_offset(minute: int, place: ZoneInfo = place) -> object:
+            return datetime.fromtimestamp(minute * MINUTE, UTC).astimezone(place).utcoffset()
+
+        first, last = math.floor(start / MINUTE), math.floor(end / MINUTE)
+        if find_offset(first) == find_offset(last):
+            continue
+        while last - first > 1:
+            middle = (first + last) // 2
+            first, last = (middle, last) if find_offset(middle) == find_offset(first) else (first, middle)
+        yield float(last * MINUTE), zone

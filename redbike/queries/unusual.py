@@ -1,0 +1,111 @@
+"""Find the first unusual thing in what has happened: a rule that everybody can check, and no more than a hint.
+
+Each rule names an instant and says why. The earliest instant is the first unusual thing; see `RULES`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from redbike.schedule.clock import format_length, format_took
+from redbike.store.enums import Outcome
+from redbike.store.history import PastRun, get_end
+from redbike.store.log import LogEntry
+from redbike.store.workers import Process
+
+LATE = 60.0  # seconds after its due time from which the start of a run is late
+SLOW, LONGER, ENOUGH = 3, 10.0, 3  # times its median, and so many seconds longer; of at least so many other runs
+BEFORE = 600.0  # seconds before a failure in which a change may have to do with it
+
+RULES = (
+    "a process is lost: it was last seen then, and has not ended in order",
+    "a run fails, and the run of that job before it did not, or is not kept",
+    f"a person changes that job, a queue or everything, in the {format_length(BEFORE)} before the first such failure",
+    f"a run takes more than {SLOW} times the median of the other kept runs of its job, and {LONGER:.0f} s more; that "
+    f"counts from when it had taken {SLOW} times as long, and needs {ENOUGH} other runs",
+    f"the first try of an occurrence begins more than {format_length(LATE)} after it was due",
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Unusual:
+    """Something unusual."""
+
+    time: float  #: epoch seconds
+    rule: int  #: its number in `RULES`, from 0
+    because: str  #: one sentence, without a full stop
+    jobid: str = ""
+    subject: str = ""  #: the id of a process, or who has changed something
+
+
+def judge_processes(processes: Iterable[Process], since: float, until: float) -> Iterator[Unusual]:
+    """Yield the processes that were lost."""
+    for each in processes:
+        if each.state == "lost" and since <= each.seen <= until:
+            because = f"the {each.kind} {each.id} was last seen then, and has not ended in order"
+            yield Unusual(each.seen, 0, because, subject=each.id)
+
+
+def judge_runs(runs: Sequence[PastRun], since: float, until: float) -> Iterator[Unusual]:
+    """Yield what is unusual in the runs of one job, which are all that are kept of it."""
+    ordered = sorted(runs, key=get_end)
+    for number, run in enumerate(ordered):
+        before = ordered[number - 1] if number else None
+        for found in (_judge_failure(run, before), _judge_length(run, runs), _judge_start(run)):
+            if found and since <= found.time <= until:
+                yield found
+
+
+def _judge_failure(run: PastRun, before: PastRun | None) -> Unusual | None:
+    if not run.has_failed or (before is not None and before.has_failed):
+        return None
+    said = "no run before it is kept" if before is None else "its run before that had not"
+    error = f" ({run.error})" if run.error else ""
+    return Unusual(get_end(run), 1, f"{run.jobid} {WORDS[run.outcome]}{error}, and {said}", run.jobid)
+
+
+def _judge_length(run: PastRun, runs: Sequence[PastRun]) -> Unusual | None:
+    others = [each.took for each in runs if each is not run]
+    if len(others) < ENOUGH:
+        return None
+    usual = median(others)
+    if run.took <= usual * SLOW or run.took - usual <= LONGER:
+        return None
+    because = f"a run of {run.jobid} took {format_took(run.took)}, and its other runs {format_took(usual)} (median)"
+    return Unusual(run.started + usual * SLOW, 3, because, run.jobid)
+
+
+def _judge_start(run: PastRun) -> Unusual | None:
+    late = run.started - run.due
+    if run.attempt > 1 or late <= LATE:
+        return None
+    because = f"a run of {run.jobid} began {format_length(late)} after it was due"
+    return Unusual(run.started, 4, because, run.jobid)
+
+
+def judge_changes(changes: Iterable[LogEntry], failure: Unusual | None) -> Unusual | None:
+    """Return the last change before the first failure that may have to do with it; None if there is none."""
+    if failure is None:
+        return None
+    near = [
+        each
+        for each in changes
+        if failure.time - BEFORE <= each.time <= failure.time and each.jobid in ("", failure.jobid)
+    ]
+    if not near:
+        return None
+    last = max(near, key=lambda each: each.time)
+    what = last.jobid or last.detail or "everything"
+    later = f"{format_length(failure.time - last.time)} later {failure.because}"
+    because = f"{last.who} used {last.action} on {what}, and {later}"
+    return Unusual(last.time, 2, because, last.jobid, last.who)
+
+
+WORDS = {
+    Outcome.OK: "succeeded",
+    Outcome.RETRY: "failed and was to be tried again",
+    Outcome.FAILED: "failed",
+    Outcome.OVERRUN: "overran its timeout",
+    Outcome.LOST: "was lost with its worker",
+    Outcome.CANCELLED: "was cancelled",
+}

@@ -1,0 +1,163 @@
+"""Why a job does not run now."""
+
+from collections.abc import Sequence
+
+from redbike.queries.why.situation import ENDS, FAR, Situation, describe_drop
+from redbike.schedule.clock import Clock, format_length
+from redbike.store.enums import Event, Skip
+from redbike.store.inspected import JobState
+from redbike.store.keys import OWNER
+from redbike.store.records import ProcessRecord, Status, Streak
+from redbike.store.workers import Process
+
+SOON = 10.0  # seconds within which a free worker takes the next job
+
+
+def explain_now(situation: Situation, clock: Clock) -> str:
+    """Return why the job does not run now."""
+    job = situation.job
+    if job.run:
+        return _explain_run(situation, clock)
+    if job.pause:
+        return explain_pause(job, clock)
+    if job.waiting:
+        return explain_waiting(situation, clock)
+    if job.timeline is not None:
+        return _explain_timeline(situation, clock)
+    if job.has_event(Event.BAD):
+        return "It was never scheduled: its schedule is bad, and nobody has set another one."
+    if job.has_event(Event.DIE):
+        return _explain_failure(situation, clock)
+    if job.has_event(Event.STP):
+        return _explain_stop(situation, clock)
+    return "It is nowhere, though it should be; redbike fsck says more."
+
+
+def _explain_run(situation: Situation, clock: Clock) -> str:
+    job = situation.job
+    assert job.run
+    process = ProcessRecord.parse(job.worker)
+    where = f" on {process.format_id(job.run.tag[:OWNER])}" if process else ""
+    told = ", and is being told that it is cancelled" if job.run.cancelled else ""
+    late = clock.now - job.run.deadline
+    beyond = f", {format_length(late)} beyond its deadline" if late > 0 else ""
+    refused = f" The server takes no changes: {situation.refusal}." if situation.refusal else ""
+    return f"It runs now: since {clock.name(job.run.start)}{where}{beyond}{told}.{refused}"
+
+
+def explain_pause(job: JobState, clock: Clock) -> str:
+    """Return how a paused job is paused."""
+    assert job.pause
+    pause = job.pause.to_dict()
+    held = "" if job.held is None else f" An occurrence of {clock.name(job.held)} is held."
+    return f"It is paused {_describe_pause(pause['since'], pause['until'], pause['by'], pause['reason'], clock)}.{held}"
+
+
+def _describe_pause(since: float, until: float | None, by: str | None, reason: str | None, clock: Clock) -> str:
+    end = "until somebody resumes it" if until is None else f"until {clock.name(until)}"
+    return f"since {clock.name(since)}{f' by {by}' if by else ''}, {end}{f' ({reason})' if reason else ''}"
+
+
+def _find_closed(situation: Situation, clock: Clock) -> str:
+    """Return what pauses its queue, as the end of a sentence; "" if nothing does."""
+    for gate in situation.gates:
+        pause = gate.pause
+        if pause and pause.holds(clock.now):
+            what = f"its queue {gate.queue} is" if gate.queue else "everything is"
+            return f"{what} paused {_describe_pause(pause.since, pause.until, pause.by, pause.reason, clock)}"
+    return ""
+
+
+def explain_waiting(situation: Situation, clock: Clock) -> str:
+    """Return for what a job waits in its queue."""
+    job, own = situation.job, situation.gates[0]
+    assert job.waiting
+    waits = f"It has been due since {clock.name(job.waiting.due)} and waits in {situation.queue}"
+    if situation.refusal:
+        return f"{waits}, but the server takes no changes: {situation.refusal}"
+    if closed := _find_closed(situation, clock):
+        return f"{waits}, but {closed}."
+    workers = situation.list_alive("worker")
+    if not workers:
+        return f"{waits}, but no worker is there that works this queue."
+    if lack := _find_lack(situation):
+        return f"{waits}, but {lack}."
+    if own.at_once is not None and situation.flying >= own.at_once:
+        return f"{waits}, of which {own.at_once} may run at once, and so many do."
+    before = f"more than {FAR:,}" if situation.ahead is None else f"{situation.ahead:,}"
+    jobs = "job" if situation.ahead == 1 else "jobs"
+    if situation.ahead != 0:
+        return f"{waits}, with {before} {jobs} before it and {_count(workers)}."
+    if own.rate is not None:
+        return f"{waits}, of which {own.rate} may begin."
+    busy = sum(each.is_busy for each in workers)
+    if busy == len(workers):
+        return f"{waits}; it is the next one, but {_count(workers)} {'is' if busy == 1 else 'are'} busy."
+    waited = clock.now - job.waiting.due
+    if waited >= SOON:
+        return f"{waits}; it is the next one, but no worker takes it: a run that has overrun may hold it, see its log."
+    return f"{waits}; it is the next one, and a worker is about to take it."
+
+
+def _find_lack(situation: Situation) -> str:
+    """Return that no worker of its queue has what the job needs; "" if one has, or if there is none."""
+    workers, jobid = situation.list_alive("worker"), situation.job.jobid
+    if not workers or any(each.has_for(jobid) for each in workers):
+        return ""
+    return f"no worker of {situation.queue} has anything for {jobid.partition(':')[0]!r}"
+
+
+def _count(workers: Sequence[Process]) -> str:
+    return "one worker" if len(workers) == 1 else f"{len(workers):,} workers"
+
+
+def _explain_timeline(situation: Situation, clock: Clock) -> str:
+    due = situation.job.timeline
+    assert due is not None
+    if due > clock.now:
+        tried = Streak.parse(situation.job.streak)
+        if tried.due is not None and (lack := _find_lack(situation)):
+            waits = f"It has been due since {clock.name(tried.due)}, but {lack}"
+            return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
+        if not tried.tries and tried.due is not None:
+            waits = f"It has been due since {clock.name(tried.due)}; a worker without its command has left it to others"
+            return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
+        if tried.tries and tried.due is not None:
+            return (
+                f"Its occurrence of {clock.name(tried.due)} is tried again at {clock.name(due)}, {clock.measure(due)}."
+            )
+        text = situation.schedule.explain(clock.zone) if situation.schedule else ""
+        said = f": {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
+        return f"It is not due until {clock.name(due)}, {clock.measure(due)}{said}."
+    waits = f"It has been due since {clock.name(due)}"
+    if situation.refusal:
+        return f"{waits}, but the server takes no changes: {situation.refusal}"
+    if not situation.list_alive("dispatcher"):
+        return f"{waits}, but no dispatcher is there."
+    if situation.gates[1].pause:
+        return f"{waits}, but {_find_closed(situation, clock)}."
+    return f"{waits}, and a dispatcher is about to move it to {situation.queue}."
+
+
+def _explain_failure(situation: Situation, clock: Clock) -> str:
+    failure = situation.job.failure or {}
+    error = str(failure.get("error", "")) or next((run.error for run in situation.runs), "")
+    moment = failure.get("failed")
+    when = f" at {clock.name(moment)}" if isinstance(moment, int | float) else ""
+    return f"It has failed for good{when}{f': {error}' if error else ''}. redbike run lets it run again."
+
+
+def _explain_stop(situation: Situation, clock: Clock) -> str:
+    status = Status.parse(situation.job.status)
+    since = f" since {clock.name(status.time)}" if status else ""
+    if dropped := describe_drop(situation.job, situation.grace, clock):
+        return f"It {dropped}. redbike run runs it all the same."
+    schedule, last = situation.schedule, next(iter(situation.runs), None)
+    if schedule is not None and schedule.never_runs and last:
+        return (
+            f"Its schedule is STOP{since}; its last run began at {clock.name(last.started)} and {ENDS[last.outcome]}."
+        )
+    if schedule is not None and schedule.never_runs:
+        cancelled = ", or its run was cancelled" if situation.job.skipped.get(Skip.CANCELLED) else ""
+        return f"Its schedule is STOP{since}: somebody has stopped it, or it was to run once and has{cancelled}."
+    return f"Its schedule has run out{since}: it has no further occurrence."

@@ -1,0 +1,120 @@
+"""What became of the occurrence of a job that was due at an instant that is past."""
+
+from collections.abc import Sequence
+
+from redbike.queries.why.now import explain_pause, explain_waiting
+from redbike.queries.why.situation import ENDS, Situation, describe_drop
+from redbike.schedule.clock import Clock, format_length, format_took
+from redbike.schedule.kinds import Schedule
+from redbike.store.history import PastRun
+from redbike.store.log import LogEntry, localize
+from redbike.text.printable import name_number
+
+CENTURY = 3.2e9  # seconds
+CLOSE = 0.001  # seconds by which the due time of an occurrence may differ from that of its run
+
+
+def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock: Clock) -> str:
+    """Return what became of the occurrence that was due at `at`, or last before that."""
+    schedule = situation.schedule
+    going = [run for run in situation.runs if run.started <= at <= run.started + run.took]
+    due = None if schedule is None else find_last(schedule, at)
+    if due is None:
+        if situation.job.dropped is not None and situation.job.dropped <= at:
+            return f"It {describe_drop(situation.job, situation.grace, clock)}."
+        # A schedule that has run out, or was stopped, says nothing of what it was.
+        if run := next(iter(going or [run for run in situation.runs if run.due <= at]), None):
+            return _describe_run(run, clock)
+        return f"By its schedule as it is now, nothing of it was due by {clock.name(at)}."
+    if run := next((run for run in situation.runs if abs(run.due - due) < CLOSE), None):
+        return _describe_run(run, clock)
+    return _explain_skip(situation, log, due, clock)
+
+
+def _describe_run(run: PastRun, clock: Clock) -> str:
+    error = f": {run.error}" if run.error else ""
+    where = f" on {run.worker}" if run.worker else ""
+    late = run.started - run.due
+    after = f", {format_length(late)} late" if late >= 1 else ""
+    return (
+        f"It ran: due {clock.name(run.due)}, it began at {clock.name(run.started)}{after}, took "
+        f"{format_took(run.took)}{where} and {ENDS[run.outcome]}{error}."
+    )
+
+
+def find_last(schedule: Schedule, at: float) -> float | None:
+    """Return the last due time of `schedule` until `at`; None if there is none within a hundred years."""
+    window, last = 1.0, None
+    while last is None and window < CENTURY:
+        due = schedule.next(max(0.0, at - window))
+        last = due if due is not None and due <= at else None
+        window *= 2
+    if last is None:
+        return None
+    # None is due after `end`. There may be very many until then.
+    end = at
+    while end - last > CLOSE:
+        middle = last + (end - last) / 2
+        due = schedule.next(middle)
+        if due is not None and due <= at:
+            last = due
+        else:
+            end = middle
+    return last
+
+
+def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clock: Clock) -> str:
+    """Return why the occurrence of `due` did not run, as far as that is known."""
+    job, jobid = situation.job, situation.job.jobid
+    was_due = f"An occurrence was due at {clock.name(due)}"
+    if job.run and abs(job.run.due - due) < CLOSE:
+        return f"{was_due}; it runs now, since {clock.name(job.run.start)}."
+    if job.waiting and abs(job.waiting.due - due) < CLOSE:
+        return explain_waiting(situation, clock)
+    if job.held is not None and abs(job.held - due) < CLOSE:
+        return explain_pause(job, clock)
+    if job.waiting and job.waiting.due < due:
+        return f"{was_due}, while an earlier one waits. {explain_waiting(situation, clock)}"
+    if job.held is not None and job.held < due:
+        return f"{was_due}, while an earlier one is held. {explain_pause(job, clock)}"
+    if change := next((each for each in log if each.jobid == jobid and each.action == "set" and each.time > due), None):
+        return f"{was_due} by the schedule as it is now, but {change.who} has set it at {clock.name(change.time)}."
+    if before := next((run for run in situation.runs if run.started < due < run.started + run.took), None):
+        worker = f", on {before.worker}," if before.worker else ""
+        return (
+            f"{was_due}, and was skipped: the run before it{worker} still went on, from {clock.name(before.started)} "
+            f"for {format_took(before.took)}."
+        )
+    if job.run and job.run.start < due:
+        return f"{was_due}, and was skipped: its last run still goes on, since {clock.name(job.run.start)}."
+    if pause := _find_pause(log, jobid, situation.queue, due):
+        detail = f" ({localize(pause.detail, clock.name)})" if pause.detail else ""
+        return f"{was_due}, and did not run: {pause.who} had paused it at {clock.name(pause.time)}{detail}."
+    skipped = ", ".join(f"{number:,} {reason}" for reason, number in job.skipped.items())
+    number = sum(job.skipped.values())
+    also = f" So far, {name_number(number, 'occurrence')} of it {'was' if number == 1 else 'were'} skipped: {skipped}."
+    also = also if number else ""
+    if situation.runs and due < situation.runs[-1].started:
+        oldest = clock.name(situation.runs[-1].started)
+        return f"{was_due}; it did not run, or that is not kept: the first run that is began at {oldest}.{also}"
+    if not any(each.since <= due for each in situation.processes if each.kind == "dispatcher"):
+        return f"{was_due}, and did not run: no dispatcher that is known was there."
+    if also:
+        return f"{was_due}, and did not run.{also}"
+    return f"{was_due}, and nothing is known of a run: it keeps none, or had no such schedule then."
+
+
+def _find_pause(log: Sequence[LogEntry], jobid: str, queue: str, due: float) -> LogEntry | None:
+    """Return the pause of the job, of its queue or of everything that was on at `due`, by the log."""
+    for subject in ((jobid, ""), ("", f"queue {queue}"), ("", "all")):
+        last = next((each for each in log if each.time <= due and _is_about(each, *subject)), None)
+        if last and last.action == "pause":
+            return last
+    return None
+
+
+def _is_about(entry: LogEntry, jobid: str, subject: str) -> bool:
+    """Tell whether an entry has paused or resumed a job, or with "" what its detail begins with."""
+    if entry.action not in ("pause", "resume") or entry.jobid != jobid:
+        return False
+    return not subject or f"{entry.detail} ".startswith((f"{subject} ", f"{subject}:"))

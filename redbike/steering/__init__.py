@@ -1,1 +1,0 @@
-"""What operators do to jobs and queues that exist: one module for each family of verbs."""

@@ -1,0 +1,81 @@
+"""What all processes of a prefix must agree on: the protocol, and how its workers name queues.
+
+Dispatchers and workers note it when they start. Everybody else reads it.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+
+from redbike.connection.refusals import translate_errors
+from redbike.errors import OtherProtocol
+from redbike.store.keys import Keys
+from redbike.store.records import decode
+from redbike.store.scripts import name_wrong_key
+
+# The number of the keys, records and scripts. Raise it when processes that have the old ones would damage what those
+# with the new ones do, or the other way round. Before it was 2, nobody noted it.
+PROTOCOL = 2
+STOCK, FUNCTIONS = "stock", "functions"  # rules: that of the stock workers, and the names of functions
+RULES, FUNCTION, NUMBER = "rules", "job:", "protocol"  # fields; the id of a function stands behind the second one
+REREAD = 1.0  # seconds for which what was read counts
+
+
+def check_protocol(number: int) -> None:
+    """Raise `OtherProtocol` if `number` is not that of this process."""
+    if number > PROTOCOL:
+        raise OtherProtocol(
+            f"a newer version of redbike has worked under this prefix (protocol {number}, this one has {PROTOCOL}): "
+            "upgrade this one"
+        )
+    if number < PROTOCOL:
+        raise OtherProtocol(
+            f"an older version of redbike works under this prefix (protocol {number}, this one has {PROTOCOL}): stop "
+            "its dispatchers and workers first; redbike control HALT does"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """By which rules queues are named. A class of its own makes a rule of its own: ``package.module:Class``."""
+
+    rules: frozenset[str] = frozenset()
+    functions: Mapping[str, str] = field(default_factory=dict)  # the queue of each function, by its job id
+
+    def find_queue(self, jobid: str) -> str | None:
+        """Return the queue of the function that takes `jobid`; None if no function does."""
+        return self.functions.get(jobid) or self.functions.get(jobid.partition(":")[0])
+
+
+def make_reader(client: "redis.Redis", keys: Keys) -> Callable[[], Naming]:
+    """Return a function that reads the naming, once in `REREAD` seconds at most. It raises `OtherProtocol`."""
+    known, read_at = Naming(), float("-inf")
+
+    def read() -> Naming:
+        nonlocal known, read_at
+        if (now := time.monotonic()) - read_at >= REREAD:
+            with translate_errors():
+                try:
+                    stored = client.hgetall(keys.agreed)
+                except redis.ResponseError as error:
+                    raise name_wrong_key(client, [(keys.agreed, "hash")], error) from error
+            known, read_at = _parse(stored), now
+        return known
+
+    return read
+
+
+def _parse(stored: Any) -> Naming:
+    texts = {decode(name): decode(value) for name, value in stored.items()}
+    if (number := texts.get(NUMBER, "")).isdecimal():
+        check_protocol(int(number))
+    try:
+        rules = json.loads(texts.get(RULES, "{}"))
+    except ValueError:
+        rules = {}  # somebody has damaged it; the next worker writes it anew
+    functions = {name.removeprefix(FUNCTION): queue for name, queue in texts.items() if name.startswith(FUNCTION)}
+    return Naming(frozenset(rules if isinstance(rules, dict) else ()), functions)

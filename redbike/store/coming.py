@@ -1,0 +1,185 @@
+"""The jobs that have something to run up to an instant, with what one needs to compute when."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from redbike.store.history import read_duration
+from redbike.store.namespace import Namespace
+from redbike.store.questions import Questions
+from redbike.store.records import Pause, RunRecord, Waiting, decode, encode
+
+PAGE = 1000  # jobs in one request
+
+
+class ComingJob(NamedTuple):
+    """A job that has something to run. Times are epoch seconds."""
+
+    jobid: str
+    schedule: str
+    options: str  # as they are stored
+    queue: str  # in which it waits or from which it was taken; "" if that is for the worker class to say
+    first: float | None  # when it runs, whatever its schedule says
+    after: float  # it runs by its schedule after that
+    duration: float | None  # seconds that its last runs took on average; None if none is kept
+
+
+class Coming:
+    """Lists jobs that have something to run, a page at a time. What it holds does not grow with their number."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self._questions = Questions(namespace)
+
+    def count(self, until: float) -> tuple[int, int]:
+        """Return how many jobs there are to look at, and how many are paused until somebody resumes them, at most."""
+        client, keys = self._namespace.client, self._namespace.keys
+        hashes = keys.queued, keys.running, keys.pauses
+        kinds = [(keys.timeline, "zset"), *((key, "hash") for key in hashes)]
+        with self._namespace.translate(*kinds), client.pipeline(transaction=False) as pipeline:
+            pipeline.zcount(keys.timeline, "-inf", until)
+            for key in hashes:
+                pipeline.hlen(key)
+            found: list[int] = pipeline.execute()
+        return sum(found), found[-1]
+
+    def list_jobids(self, until: float) -> Iterator[list[str]]:
+        """Yield pages of the ids of the same jobs: first those that do not wait for their due time, then by that.
+
+        A job that moves meanwhile may be missing, or there twice.
+        """
+        client, keys = self._namespace.client, self._namespace.keys
+        for key in (keys.queued, keys.running, keys.pauses):
+            yield from _split(jobid for jobid, _ in self._questions.scan(key))
+        with self._namespace.translate((keys.timeline, "zset")):
+            number = client.zcount(keys.timeline, "-inf", until)
+        for first in range(0, number, PAGE):
+            with self._namespace.translate((keys.timeline, "zset")):
+                page = client.zrange(keys.timeline, first, min(number, first + PAGE) - 1)
+            yield list(map(decode, page))
+
+    def list_pages(
+        self,
+        now: float,
+        until: float,
+        jobids: Iterable[str] | None = None,
+        note_paused: Callable[[str], None] = lambda jobid: None,
+    ) -> Iterator[list[ComingJob]]:
+        """Yield pages of the jobs that have something to run by `until`: of all, or of `jobids`.
+
+        `now` is Redis' clock. A job that moves meanwhile may be missing, or there twice. `note_paused` hears of each
+        job that is paused.
+        """
+        if jobids is not None:
+            for page in _split(jobids):
+                yield list(self._look_at(page, now, until, note_paused))
+            return
+        yield from self._list_timeline(now, until)
+        keys = self._namespace.keys
+        for key in (keys.queued, keys.running, keys.pauses):
+            for page in _split(jobid for jobid, _ in self._questions.scan(key)):
+                yield list(self._look_at(page, now, until, note_paused, key))
+
+    def _list_timeline(self, now: float, until: float) -> Iterator[list[ComingJob]]:
+        """Yield what is on the timeline, the last one first: a dispatcher takes them from the other end."""
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        key, lowest = self._namespace.keys.timeline, (float("inf"), b"")
+        with self._namespace.translate((key, "zset")):
+            end = client.zcount(key, "-inf", until)
+        while end > 0:
+            with self._namespace.translate((key, "zset")):
+                page = client.zrange(key, max(0, end - PAGE), end - 1, withscores=True)
+            found = [(jobid, due) for jobid, due in page if (due, jobid) < lowest]
+            if not found:
+                end -= PAGE
+                continue
+            jobid, due = found[0]
+            lowest = (due, jobid)
+            schedules, options, histories = self._fetch([jobid for jobid, _ in found])
+            yield [
+                ComingJob(
+                    decode(jobid),
+                    decode(schedule),
+                    decode(own),
+                    "",
+                    max(due, now),
+                    max(due, now),
+                    read_duration(history or b""),
+                )
+                for (jobid, due), schedule, own, history in zip(found, schedules, options, histories, strict=True)
+                if schedule is not None
+            ]
+            end = self._find_rank(jobid, due)
+
+    def _find_rank(self, jobid: bytes, due: float) -> int:
+        """Return how many jobs of the timeline stand before this one, or up to where it stood."""
+        client, key = self._namespace.client, self._namespace.keys.timeline
+        with self._namespace.translate((key, "zset")), client.pipeline(transaction=True) as pipeline:
+            pipeline.zrank(key, jobid)
+            pipeline.zscore(key, jobid)
+            pipeline.zcount(key, "-inf", due)
+            rank, score, number = pipeline.execute()
+        return int(rank if score == due else number)
+
+    def _look_at(
+        self,
+        jobids: Sequence[str],
+        now: float,
+        until: float,
+        note_paused: Callable[[str], None],
+        only: str = "",
+    ) -> Iterator[ComingJob]:
+        """Yield those of `jobids` that have something to run; with `only`, those for which this key says when."""
+        keys = self._namespace.keys
+        places = keys.queued, keys.running, keys.pauses
+        names = [encode(jobid) for jobid in jobids]
+        schedules, options, histories, *records, dues = self._fetch(names, *places)
+        columns = zip(jobids, schedules, options, histories, *records, dues, strict=True)
+        for jobid, schedule, own, history, *record, due in columns:
+            found = _find_moments(now, due, *map(decode, record))
+            if record[-1] is not None and schedule is not None and only in ("", keys.pauses):
+                note_paused(jobid)
+            if schedule is None or found is None or (only and places[found[0]] != only):
+                continue
+            _, queue, first, after = found
+            if after <= until:
+                duration = read_duration(history or b"")
+                yield ComingJob(jobid, decode(schedule), decode(own), queue, first, after, duration)
+
+    def _fetch(self, names: Sequence[bytes], *places: str) -> list[Any]:
+        """Return schedules, options and histories of jobs; with `places`, also the records there, and due times."""
+        client, keys = self._namespace.client, self._namespace.keys
+        hashes = (keys.schedules, keys.options, keys.history, *places)
+        kinds = [*((key, "hash") for key in hashes), (keys.timeline, "zset")]
+        with self._namespace.translate(*kinds), client.pipeline(transaction=bool(places)) as pipeline:
+            commands: Any = pipeline  # it takes bytes everywhere, but redis-py's types do not know that
+            for key in hashes:
+                commands.hmget(key, names)
+            if places:
+                commands.zmscore(keys.timeline, names)
+            return list(commands.execute())
+
+
+def _find_moments(
+    now: float, due: float | None, queued: str, running: str, paused: str
+) -> tuple[int, str, float | None, float] | None:
+    """Return for a job what says when it runs, its queue, when that is in any case, and after when by its schedule.
+
+    What says so is a number: 0 for a queue, 1 for a run in flight, 2 for a pause, -1 for the timeline.
+    """
+    waiting, run, pause = Waiting.parse(queued), RunRecord.parse(running), Pause.parse(paused)
+    if pause is not None:
+        # What came due before somebody resumes it is for the setting catchup.
+        held = pause.until if pause.due is not None else None
+        return None if pause.until is None else (2, run.queue if run else "", held, max(now, pause.until))
+    if due is not None:
+        return -1, "", max(due, now), max(due, now)
+    if waiting is not None:
+        return 0, waiting.queue, now, max(now, waiting.due)
+    return None if run is None else (1, run.queue, None, max(now, run.due))
+
+
+def _split(jobids: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(jobids)
+    while page := list(islice(rest, PAGE)):
+        yield page

@@ -1,0 +1,226 @@
+r"""Ended runs, as few bytes as possible: they are kept for every job, and written for every run.
+
+A run has these fields, without any alignment, the lowest byte first:
+
+=======  =====================================================================
+bytes    field
+=======  =====================================================================
+1        size of the run in bytes
+8        due time, a double
+4        from then until it started: tenths of milliseconds, or from `LONG` on seconds and `LONG`
+4        seconds that it took, a float
+1        outcome: its number in `Outcome`
+1        number of this try, 255 for more
+1        length of the name of the worker; or `NAMED` and the number of a name that stands before, from 0
+\        the name of the worker, if it does not stand before; ``-`` if nobody knows it
+\        what went wrong, in one line
+=======  =====================================================================
+
+The value of a job in ``-history`` begins with the number of its runs. The runs follow, the newest first.
+"""
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from redbike.store.enums import Outcome
+
+MAX_SIZE = 255  # bytes of a run
+MAX_WORKER = 60  # bytes of its name
+MAX_ATTEMPT = 255
+UNKNOWN = "-"  # the name of a worker that nobody knows
+NAMED, MOST_NAMES = 128, 127
+FEW = 3  # runs that make an average
+LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
+
+_HEAD = struct.Struct("<BdIfBBB")
+OUTCOMES = list(Outcome)
+_NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
+_TOOK, _TOOK_AT = struct.Struct("<f"), 13
+_NAME_LENGTH = _HEAD.size - 1  # where it stands
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run that has ended. Times are epoch seconds, durations seconds."""
+
+    jobid: str
+    due: float
+    started: float
+    took: float
+    outcome: Outcome
+    attempt: int  #: the number of this try of the same occurrence, from 1
+    error: str  #: what went wrong, in one line; "" if nothing did, or nobody knows
+    worker: str  #: the id of its process, see `Process`; "" if nobody knows
+
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether something went wrong, also if the same occurrence was tried again."""
+        return self.outcome in (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST) or bool(self.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the job id, for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "jobid"}
+
+
+def pack_run(due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str) -> bytes:
+    """Return a run without the name of its worker; the error is cut to the bytes that there are for it."""
+    text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
+    size = _HEAD.size + len(text)
+    return _HEAD.pack(size, due, _pack_waited(waited), took, _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), 0) + text
+
+
+def _pack_waited(seconds: float) -> int:
+    ticks = round(max(0.0, seconds) * TICKS)
+    return ticks if ticks < LONG else LONG + min(round(seconds), LONG - 1)
+
+
+def _read_waited(packed: int) -> float:
+    return packed / TICKS if packed < LONG else packed - LONG
+
+
+def pack_worker(name: str) -> bytes:
+    """Return the name of a worker as it is kept, cut to the bytes that there are for it."""
+    return _cut(name or UNKNOWN, MAX_WORKER)
+
+
+def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
+    """Return a run that `pack_run` has packed. Raise `ValueError`, `IndexError` or `struct.error` for another one."""
+    _, due, waited, took, outcome, attempt, _ = _HEAD.unpack_from(packed)
+    error = packed[_HEAD.size :].decode(errors="replace")
+    name = worker.decode(errors="replace")
+    return PastRun(
+        jobid=jobid,
+        due=due,
+        started=round(due + _read_waited(waited), 6),
+        took=round(took, 6),
+        outcome=OUTCOMES[outcome],
+        attempt=attempt,
+        error=error,
+        worker="" if name == UNKNOWN else name,
+    )
+
+
+def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, float, int]:
+    """Return the facts of a run that is packed there.
+
+    They are its outcome, for how many seconds it ran, when it ended, how many seconds after its due time it began, and
+    the number of its try. The outcome is its number in `OUTCOMES`: to count by that is faster. Raise `ValueError`,
+    `IndexError` or `struct.error` for one that nobody can have packed.
+    """
+    _, due, packed, took, outcome, attempt, _ = _HEAD.unpack_from(text, start)
+    waited = _read_waited(packed)
+    ended = due + waited + took
+    if not (math.isfinite(ended) and took >= 0 and end - start >= _HEAD.size):
+        raise ValueError(f"a run of {end - start} bytes that took {took} s and ended at {ended}")
+    if outcome >= len(OUTCOMES):
+        raise IndexError(f"an outcome with the number {outcome}")
+    return outcome, took, ended, waited, attempt
+
+
+def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> bytes:
+    """Return the value of a job with further runs, of which the last is the newest; of all, `most` are kept.
+
+    Those that are the same count as one: they were archived before, but their entry had not left the journal. Each of
+    `runs` is packed, with the name of its worker. A damaged value counts as empty.
+    """
+    kept = [*dict.fromkeys([*reversed(runs), *_split(value)])][:most]
+    parts, numbers = [bytes((len(kept),))], dict[bytes, int]()
+    for packed, worker in kept:
+        number = numbers.get(worker)
+        if number is None:
+            if len(numbers) < MOST_NAMES:
+                numbers[worker] = len(numbers)
+            size, length, name = packed[0] + len(worker), len(worker), worker
+        else:
+            size, length, name = packed[0], NAMED + number, b""
+        parts.append(b"%c%b%c%b%b" % (size, packed[1:_NAME_LENGTH], length, name, packed[_HEAD.size :]))
+    return b"".join(parts)
+
+
+def read_runs(jobid: str, value: bytes) -> list[PastRun] | None:
+    """Return the runs in the value of a job, the newest first; None if it is damaged."""
+    try:
+        return [read_run(jobid, packed, worker) for packed, worker in _cut_apart(value)]
+    except (IndexError, ValueError, struct.error):
+        return None
+
+
+def read_newest(jobid: str, value: bytes) -> PastRun | None:
+    """Return the newest run in the value of a job; None if there is none, or it is damaged."""
+    try:
+        return next((read_run(jobid, packed, worker) for packed, worker in _cut_apart(value)), None)
+    except (IndexError, ValueError, struct.error):
+        return None
+
+
+def get_end(run: PastRun) -> float:
+    """Return when a run ended, in epoch seconds."""
+    return run.started + run.took
+
+
+def read_last_end(value: bytes) -> float:
+    """Return when the newest run in the value of a job ended, in epoch seconds; -inf if there is none.
+
+    It reads no more than that. Of a damaged value it may return anything.
+    """
+    try:
+        return read_facts(value, 1, 1 + value[1])[2]
+    except (IndexError, ValueError, struct.error):
+        return -math.inf
+
+
+def read_duration(value: bytes) -> float | None:
+    """Return the seconds that the newest runs in the value of a job took on average; None if there are none.
+
+    It reads no more than that, as a forecast asks for it for each job. Of a damaged value it may return anything.
+    """
+    position, found = 1, list[float]()
+    try:
+        for _ in range(min(value[0], FEW) if value else 0):
+            found += _TOOK.unpack_from(value, position + _TOOK_AT)
+            position += value[position]
+    except (IndexError, struct.error):
+        return None
+    mean = sum(found) / len(found) if found else math.nan
+    return mean if 0 <= mean < math.inf else None
+
+
+def _split(value: bytes) -> list[tuple[bytes, bytes]]:
+    try:
+        return list(_cut_apart(value))
+    except (IndexError, ValueError, struct.error):
+        return []
+
+
+def _cut_apart(value: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each run without the name of its worker, and that name. Raise an error for a damaged value."""
+    if not value:
+        return
+    position, names = 1, list[bytes]()
+    for _ in range(value[0]):
+        size, length = value[position], value[position + _NAME_LENGTH]
+        name, end = position + _HEAD.size, position + size
+        if length < NAMED:
+            names.append(value[name : name + length])
+            worker, error = names[-1], value[name + length : end]
+        else:
+            worker, error = names[length - NAMED], value[name:end]
+        if len(error) != end - name - (length if length < NAMED else 0):
+            raise ValueError
+        packed = b"%c%b\0%b" % (_HEAD.size + len(error), value[position + 1 : name - 1], error)
+        read_facts(packed, 0, len(packed))
+        yield packed, worker
+        position = end
+    if position != len(value):
+        raise ValueError
+
+
+@lru_cache(64)
+def _cut(text: str, most: int) -> bytes:
+    """Return the first bytes of a text in UTF-8, without half a character at the end."""
+    encoded = text.encode(errors="replace")
+    return encoded if len(encoded) <= most else encoded[:most].decode(errors="ignore").encode()

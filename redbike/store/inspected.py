@@ -1,0 +1,230 @@
+"""All that is kept of one job or one tag, at one instant."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from redbike.config.options import is_readable, show_options
+from redbike.store.enums import Event, Skip
+from redbike.store.history import read_runs
+from redbike.store.keys import OWNER
+from redbike.store.namespace import read_json
+from redbike.store.records import (
+    COUNT,
+    STREAK,
+    Membership,
+    Pause,
+    ProcessRecord,
+    RunRecord,
+    Streak,
+    Waiting,
+    parse_batch,
+    parse_number,
+)
+from redbike.store.scripts import Reply
+
+STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "alarm")  # what `repair` compares
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """All that is kept of one job, at one instant; what is missing is None, "" or 0."""
+
+    jobid: str
+    schedule: str | None
+    status: str | None
+    timeline: float | None
+    queued: str
+    running: str
+    tag: str  # of its run, or else that under which it was said to be in flight; its lease and in-flight key follow
+    lease: float | None
+    inflight_ms: int  # left to the in-flight key; -1 if it does not expire, -2 if there is none
+    streak: str
+    skipped: dict[str, int]
+    failure: dict[str, Any] | None
+    now: float = field(compare=False)  # Redis' clock then
+    entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
+    tombstones: frozenset[str] = frozenset()  # those of them in which it has one
+    unreadable: tuple[
+        str, ...
+    ] = ()  # what is damaged of it: streak, failure, pause, options, history, reasons of skips
+    stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
+    paused: str = ""
+    alarm: float | None = None  # when its pause ends by itself
+    spent: float | None = None  # when it is forgotten, as a one-off that has ended
+    options: str = ""  # as they are stored
+    has_data: bool = False
+    membership: str = ""  # the record of whose row it is
+    has_output: bool = False
+    history: bytes = b""  # its ended runs that were archived, as they are stored
+    data: str = field(default="", compare=False)  # JSON, if it was asked for
+    output: str | None = field(default=None, compare=False)  # of its last run, if it is kept and data were asked for
+    worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
+
+    def count_entries(self, name: str) -> int:
+        """Return how often it is in the list of the queue `name`, not counting a tombstone."""
+        return self.entries.get(name, 0) - (name in self.tombstones)
+
+    @property
+    def run(self) -> RunRecord | None:
+        """Its run in flight; None if there is none, or a damaged record."""
+        return RunRecord.parse(self.running)
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """Its place in a queue; None if there is none, or a damaged record."""
+        return Waiting.parse(self.queued)
+
+    @property
+    def pause(self) -> Pause | None:
+        """Its pause; None if it is not paused, or a damaged record."""
+        return Pause.parse(self.paused)
+
+    @property
+    def held(self) -> float | None:
+        """When what is held of a paused job would be due on the timeline, or has been since; None if nothing is."""
+        return self.pause.due if self.pause else None
+
+    @property
+    def dropped(self) -> float | None:
+        """When it was due, if it was to run once and its grace had passed before that; None if it was not dropped."""
+        streak = Streak.parse(self.streak)
+        return streak.due if self.has_event(Event.STP) and not streak.tries else None
+
+    def has_event(self, event: Event) -> bool:
+        """Tell whether its status, which may be damaged, has this event."""
+        return (self.status or "").startswith(f"{event}:")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what there is of every job, and then what there is only of some."""
+        found: dict[str, Any] = {
+            "status": self.status,
+            "next_run": self.timeline,
+            "schedule": self.schedule,
+            "working": bool(self.running),
+        }
+        if self.waiting:
+            found["queued_for"] = self.waiting.due
+        if self.pause:
+            found["paused"] = self.pause.to_dict()
+        if self.held is not None:
+            found["held_for"] = self.held
+        if run := self.run:
+            found |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
+            process = ProcessRecord.parse(self.worker)
+            found["worker"] = process and process.format_id(run.tag[:OWNER])
+            found |= {"cancelled": True} if run.cancelled else {}
+        streak = Streak.parse(self.streak)
+        if streak.failures:
+            found["failures"] = streak.failures
+        if streak.losses:
+            found["losses"] = streak.losses
+        stays = Membership.parse(self.membership).one_off  # the row of a file
+        if self.spent is not None and self.has_event(Event.STP) and not stays:
+            found["forget_at"] = self.spent
+        if self.skipped:
+            found["skipped"] = self.skipped
+        if self.failure is not None:
+            found["failure"] = self.failure
+        if self.options:
+            found["options"] = show_options(self.options)
+        if self.data:
+            found["data"] = _read_data(self.data)
+        if group := Membership.parse(self.membership).group:
+            found["group"] = group
+        if self.output is not None:
+            found["output"] = self.output
+        return found
+
+
+def _read_data(text: str) -> Any:
+    """Return the data of a job; as they are stored, if somebody has damaged them."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class TagState:
+    """All that is kept of one tag, at one instant."""
+
+    tag: str
+    listed: list[str] | None  # the jobs in flight under it; None without such a list
+    deadlines: dict[str, float]  # of the runs that have this tag, by job id
+    lease: float | None
+    inflight_ms: int  # left to its in-flight key; -1 if that does not expire, -2 if there is none
+    kind: str  # the type of that key
+    named: list[str]  # the jobs that it has, which were taken under the tag
+    now: float  # Redis' clock then
+
+
+def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
+    """Read the reply of ``lua/inspect.lua``, which has looked for the job in `queues`."""
+    found = read_json(reply[1])
+    streak, failure = found.get("streak", ""), found.get("failure", "")
+    kept = parse_failure(failure)
+    counts = dict(zip(map(str, Skip), (count or "0" for count in found["skipped"]), strict=True))
+    unreadable: list[str] = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
+    unreadable += ["streak"] if streak and not STREAK.fullmatch(streak) else []
+    unreadable += ["failure"] if failure and kept is None else []
+    unreadable += ["pause"] if "pause" in found and Pause.parse(found["pause"]) is None else []
+    unreadable += [] if is_readable(found.get("options", "")) else ["options"]
+    past = bytes.fromhex(found.get("history", ""))
+    unreadable += ["history"] if "history" in found and read_runs(jobid, past) is None else []
+    return JobState(
+        jobid=jobid,
+        schedule=found.get("schedule"),
+        status=found.get("status"),
+        timeline=parse_number(found.get("timeline")),
+        queued=found.get("queued", ""),
+        running=found.get("running", ""),
+        tag=found.get("tag", ""),
+        lease=parse_number(found.get("lease")),
+        inflight_ms=int(found.get("hold", -2)),
+        streak="" if "streak" in unreadable else streak,
+        skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
+        failure=kept,
+        now=float(found["now"]),
+        entries=dict(zip(queues, found["entries"] or (), strict=True)),
+        tombstones=frozenset(name for name, dead in zip(queues, found["dead"] or (), strict=True) if dead),
+        unreadable=tuple(unreadable),
+        paused=found.get("pause", ""),
+        alarm=parse_number(found.get("alarm")),
+        spent=parse_number(found.get("spent")),
+        options="" if "options" in unreadable else found.get("options", ""),
+        has_data=found["has_data"],
+        membership=found.get("group", ""),
+        has_output=found["has_output"],
+        history=b"" if "history" in unreadable else past,
+        data=found.get("data", ""),
+        output=found.get("output"),
+        worker=found.get("worker", ""),
+        stored={name: found[name] for name in STORED if name in found},
+    )
+
+
+def read_tag(tag: str, reply: Reply) -> TagState:
+    """Read the reply of ``lua/inspect_tag.lua``."""
+    found = read_json(reply[1])
+    records = {jobid: RunRecord.parse(record) for jobid, record in (found["runs"] or {}).items()}
+    return TagState(
+        tag=tag,
+        listed=parse_batch(found["listed"]) if "listed" in found else None,
+        deadlines={jobid: record.deadline for jobid, record in records.items() if record},
+        lease=parse_number(found.get("lease")),
+        inflight_ms=int(found["hold"]),
+        kind=found["kind"],
+        named=parse_batch(found.get("named", "")),
+        now=float(found["now"]),
+    )
+
+
+def parse_failure(kept: str) -> dict[str, Any] | None:
+    """Return what is kept of a failure, None if nothing is, or if it is damaged."""
+    try:
+        found = json.loads(kept)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,1 @@
+"""Check what is in Redis: keys, records and places that contradict each other."""

@@ -1,0 +1,140 @@
+"""Check jobs: each is inspected at one instant, and its record, its places and its status are compared."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from redbike.errors import RedbikeError
+from redbike.schedule.moments import END_OF_TIME
+from redbike.schedule.parser import parse
+from redbike.store.enums import Event
+from redbike.store.inspected import JobState
+from redbike.store.inspection import ahead
+from redbike.store.inspection.listing import Listing, get_home, get_own_queue
+from redbike.store.namespace import PAGE
+from redbike.store.records import Status
+from redbike.store.store import Store
+
+# By event. A job that was paused keeps the status of the place from which it is held.
+PLACES_OF = {Event.TML: ("timeline", "held"), Event.ENQ: ("queue", "held"), Event.WRK: ("in flight",)}
+
+
+def find_bad_jobs(store: Store, listing: Listing) -> Iterator[list[JobState]]:
+    """Yield the jobs with which something seems to be wrong, a page at a time.
+
+    Each is inspected at one instant. Only its entries in lists come from the listing, maybe from before it moved.
+    """
+    jobids = iter(listing.jobs)
+    while page := list(islice(jobids, PAGE)):
+        states = (
+            _add_listed_entries(store, listing, state) for state in store.questions.inspect(page, tags=listing.tag_of)
+        )
+        yield [state for state in states if any(check_job(state))]
+
+
+def _add_listed_entries(store: Store, listing: Listing, state: JobState) -> JobState:
+    """Return `state` with its entries as listed, also in the queue where it should have one or may get one."""
+    home = get_home(state.waiting) or (get_own_queue(store, state.jobid) if state.schedule is not None else "")
+    tombstones = listing.tombstones.get(state.jobid, frozenset())
+    entries = dict.fromkeys({home, *tombstones} - {""}, 0) | (listing.jobs[state.jobid] or {})
+    return replace(state, entries=entries, tombstones=tombstones)
+
+
+def inspect_jobs(store: Store, listing: Listing, queues: Mapping[str, Iterable[str]]) -> list[JobState]:
+    """Inspect jobs at one instant, also in the lists of the named queues and of the queue where each belongs."""
+    names = {jobid: sorted({*found, get_own_queue(store, jobid)} - {""}) for jobid, found in queues.items()}
+    return store.questions.inspect(names, names, listing.tag_of)
+
+
+def check_job(state: JobState) -> Iterator[str]:
+    """Yield what is wrong with one job, and with its entries in the lists that were searched."""
+    yield from (f"its {what} cannot be read" for what in state.unreadable)
+    if state.queued and get_home(state.waiting) is None:
+        yield f"its queued record is malformed: {state.queued!r}"
+        return
+    if state.running and get_home(state.run) is None:
+        yield f"its running record is malformed: {state.running!r}"
+        return
+    yield from check_entries(state)
+    if state.schedule is None:
+        yield from _check_unscheduled(state)
+    else:
+        yield from _check_place(state)
+
+
+def list_places(state: JobState) -> list[str]:
+    """List the places where the job is."""
+    found = {
+        "in flight": state.running,
+        "queue": state.queued,
+        "timeline": state.timeline is not None,
+        "held": state.held is not None,
+    }
+    return [place for place, there in found.items() if there]
+
+
+def check_entries(state: JobState) -> Iterator[str]:
+    home = get_home(state.waiting)
+    adopted = "a worker will adopt it" if state.schedule is not None else "a worker will throw it away"
+    for name in state.entries:
+        found = state.count_entries(name)
+        if found < 0:
+            yield f"it has a tombstone in the queue {name!r}, but is not in it"
+        elif found and name in state.tombstones:
+            yield f"it is in the queue {name!r} beside a tombstone that it has there"
+        elif found > 1:
+            yield f"it is {found} times in the queue {name!r}"
+        elif found and name != home:
+            yield f"it is in the queue {name!r} without a record; {adopted}"
+        elif not found and name == home:
+            yield f"it is recorded as queued, but is not in the queue {name!r}"
+
+
+def _check_unscheduled(state: JobState) -> Iterator[str]:
+    here = [place for place in list_places(state) if place != "in flight"]
+    if here:
+        yield f"it was never set, or is unset, but is still in: {', '.join(here)}"
+    if state.status and not state.has_event(Event.BAD):
+        yield f"it has no schedule, but the status {state.status}"
+    if state.paused or state.alarm is not None:
+        yield "it has no schedule, but is paused"
+    if state.spent is not None:
+        yield "it has no schedule, but is to be forgotten"
+    if state.streak or state.skipped or state.failure is not None:
+        yield "it has no schedule, but counts or a failure"
+    has_group = state.membership and not state.has_event(Event.BAD)
+    if state.options or state.has_data or state.has_output or has_group or state.history:
+        yield "it has no schedule, but options, data, output, a group or ended runs"
+
+
+def _check_place(state: JobState) -> Iterator[str]:
+    here = list_places(state)
+    run = state.run
+    if len(here) > 1 and not (here in (["in flight", "timeline"], ["in flight", "held"]) and run and run.was_set):
+        yield f"it is in more than one place: {', '.join(here)}"
+    if state.timeline is not None and not 0 <= state.timeline < END_OF_TIME:
+        yield f"its due time on the timeline is out of bounds: {state.timeline:g}"
+    if state.pause and state.timeline is not None:
+        yield "it is paused, but on the timeline"
+    if state.alarm != (state.pause.until if state.pause else None):
+        yield "nothing ends its pause" if state.alarm is None else "its pause ends by itself at another time, or never"
+    if late := ahead.describe(state):
+        yield late
+    yield from _check_status(state, here)
+    try:
+        parse(state.schedule or "")
+    except RedbikeError as error:
+        yield f"its schedule cannot be read: {error}"
+
+
+def _check_status(state: JobState, here: list[str]) -> Iterator[str]:
+    status = Status.parse(state.status)
+    if status is None:
+        yield f"it has no status, or a malformed one: {state.status!r}"
+    elif status.event in PLACES_OF:
+        if not here:
+            yield f"its status is {state.status}, but it is nowhere"
+        elif here[0] not in PLACES_OF[status.event]:
+            yield f"its status is {state.status}, but it is in: {here[0]}"
+    elif here:
+        yield f"its status is {state.status}, but it is in: {', '.join(here)}"

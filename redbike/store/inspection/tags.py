@@ -1,0 +1,55 @@
+"""Check tags: the list, the lease and the in-flight key of the runs that were taken together."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from redbike.store.inspected import TagState
+from redbike.store.inspection.listing import Listing
+from redbike.store.namespace import PAGE
+from redbike.store.run import AHEAD, GRACE, LEASE, SLACK
+from redbike.store.store import Store
+
+
+def find_bad_tags(store: Store, listing: Listing) -> Iterator[TagState]:
+    """Yield the tags with which something is wrong, without the runs that an older version keeps in its own way."""
+    tags = iter(listing.tags.items())
+    while page := dict(islice(tags, PAGE)):
+        for state in store.questions.inspect_tags(page):
+            apart = listing.old.difference(state.listed or ())
+            deadlines = {jobid: deadline for jobid, deadline in state.deadlines.items() if jobid not in apart}
+            if any(check_tag(state := replace(state, deadlines=deadlines))):
+                yield state
+
+
+def check_tag(state: TagState) -> Iterator[str]:
+    """Yield what is wrong with the data of the runs that were taken together."""
+    if not state.deadlines:
+        there = {
+            "a lease": state.lease is not None,
+            "a list of jobs": state.listed is not None,
+            "an in-flight key": state.kind != "none",
+        }
+        if any(there.values()):
+            yield f"it has {' and '.join(name for name in there if there[name])}, but no run is in flight under it"
+        return
+    last = max(state.deadlines.values())
+    listed, own = set(state.listed or ()), set(state.deadlines)
+    yield from (f"it lists {jobid!r} more than once" for jobid, times in Counter(state.listed).items() if times > 1)
+    yield from (f"it lists {jobid!r}, which is not in flight under it" for jobid in sorted(listed - own))
+    yield from (f"it does not list its run of {jobid!r}" for jobid in sorted(own - listed))
+    if state.lease is None:
+        yield "it has no lease: nobody would notice if its worker died"
+    elif state.lease > max(last + GRACE, state.now + LEASE) + SLACK:  # the run with the last deadline may have ended
+        yield "its lease goes on after the deadline"
+    elif state.lease > state.now + LEASE + AHEAD:
+        yield "its lease is of a clock that was ahead: nobody would notice if its worker died"
+    if state.kind not in ("string", "none"):
+        yield f"its in-flight key is a {state.kind}"
+    elif state.kind == "string" and state.inflight_ms < 0:
+        yield "its in-flight key does not expire"
+    elif state.kind == "string" and not own.issubset(state.named):
+        yield f"its in-flight key does not name {', '.join(map(repr, sorted(own.difference(state.named))))}"
+    elif state.kind == "none" and state.now < last - SLACK:
+        yield "its in-flight key is gone before the deadline"

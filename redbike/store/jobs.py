@@ -1,0 +1,199 @@
+"""The transitions that users ask for: a job is set, unset, run once more, cancelled, or rejected for its schedule."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+from redbike.errors import BadJobId
+from redbike.store.enums import Skip
+from redbike.store.namespace import PAGE, STEP, Namespace, make_tag, number_queues
+from redbike.store.records import decode
+from redbike.store.scripts import Call, Reply
+
+Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
+
+
+@dataclass(slots=True)
+class JobToSet:
+    """A job to set."""
+
+    jobid: str
+    schedule: str  # in its complete stored form
+    due: Due  # first
+    once: bool  # the run is owed if it comes due while an earlier one is in flight
+    queue: str
+    keeps: bool = False  # left where it is, if it has this schedule already
+    stays: bool = False  # left where it is, whatever its schedule: only options, data and group are set
+    rests: bool = False  # so also if it has failed for good, or if it is stopped and the schedule never runs
+    # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
+    anchor_span: tuple[int, int] | None = None
+    known: str = ""  # the options, as they are stored, with which `due` was computed
+    options: str | None = None  # what becomes of them; None leaves them as they are, "" is none
+    moves: bool = False  # that changes the due times of its schedule, so it does not keep its place
+    data: str | None = None  # JSON; None leaves them as they are, "" is none
+    group: str | None = None  # the record of whose row it is; None leaves it as it is, "" is none
+    paused: str = ""  # the record of the pause that a job that is new has at once
+    skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences before `due` that do not run, by reason
+
+
+class Refused(NamedTuple):
+    """A job that was left as it is, and why."""
+
+    job: JobToSet
+    # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile
+    why: Literal["options", "queue", "due"]
+    detail: str  # those options, or that queue
+
+
+@dataclass(slots=True)
+class Answers:
+    """What the server has answered when jobs were set."""
+
+    refused: list[Refused] = field(default_factory=list)  # those that were left as they are
+    others: list[Reply] = field(default_factory=list)  # the replies to the other scripts
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """An occurrence to cancel: how its job was found, and where that goes then."""
+
+    jobid: str
+    found: dict[str, str]  # of schedule, timeline, queued what is there, as Redis spells it
+    tag: str | None  # of its run in flight
+    queue: str | None = None  # in which it waits
+    due: float | None = None  # when it runs next; None for never
+    spent: bool = False  # it never runs again because it is a one-off
+    skipped: dict[str, int] = field(default_factory=dict)  # occurrences that are passed over besides, by reason
+
+
+class Jobs:
+    """Sets, unsets, runs, cancels and rejects jobs. `queue_for` names the queue of a job id."""
+
+    def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
+        self._namespace = namespace
+        self._queue_for = queue_for
+
+    def set(self, jobs: Sequence[JobToSet], from_now: bool = False, step: int = STEP) -> list[Refused]:
+        """Set jobs, none of them twice, in one round trip, `step` in each step.
+
+        Return those that were left as they are. One may have other options than known. One may wait in a queue that is
+        not its own, where another worker class has put it: with that queue in place of its own it can be set. If
+        occurrences count `from_now`, the due time of one may have passed meanwhile.
+        """
+        with self.set_meanwhile(jobs, from_now, step) as answers:
+            pass
+        return answers.refused
+
+    @contextmanager
+    def set_meanwhile(
+        self, jobs: Sequence[JobToSet], from_now: bool, step: int = STEP, also: Iterable[Call] = ()
+    ) -> Iterator[Answers]:
+        """`set`, and then run the scripts of `also`, while the caller's block goes on; it has the answers after it."""
+        answers = Answers()
+        steps = [jobs[first : first + step] for first in range(0, len(jobs), step)]
+        calls = chain((self._pack_set(step, from_now) for step in steps), also)
+        with self._namespace.scripts.run_meanwhile(calls) as replies:
+            yield answers
+        answers.others += replies[len(steps) :]
+        refused: dict[str, tuple[Any, str]] = {}
+        for reply in replies[: len(steps)]:
+            if len(reply) > 1:
+                words = list(map(decode, reply[1:]))
+                refused |= zip(words[::3], zip(words[1::3], words[2::3], strict=True), strict=True)
+        if refused:
+            answers.refused += [Refused(job, *refused[job.jobid]) for job in jobs if job.jobid in refused]
+
+    def _pack_set(self, jobs: Sequence[JobToSet], from_now: bool) -> Call:
+        numbers = number_queues(job.queue for job in jobs)
+        given = [_format_job(job, numbers[job.queue]) for job in jobs]
+        return self._namespace.pack("set", numbers, request=make_tag(), from_now=from_now, jobs=given)
+
+    def reject(self, jobid: str, membership: str = "") -> None:
+        """Leave the status ``BAD`` for a job that was never set, and the record of whose row it is, if it is one."""
+        given = {"group": membership} if membership else {}
+        self._namespace.run("reject", job=jobid, **given)
+
+    def unset(self, jobid: str) -> None:
+        """Forget `jobid`; a run in flight completes. Raise `NoSuchJob` if there is nothing to forget."""
+        reply: Reply = ["elsewhere", self._name_queue(jobid).encode()]
+        while reply[0] == "elsewhere":
+            # Another worker class may have put the job into a queue of another name: that one is declared instead.
+            reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
+
+    def unset_rows(self, jobids: Iterable[str], group: str) -> list[str]:
+        """Forget those of `jobids` that are rows of `group`, in one round trip, and return them."""
+        queues, removed = {jobid: self._name_queue(jobid) for jobid in jobids}, []
+        while queues:
+            calls = [self._namespace.pack("unset", [name], job=each, group=group) for each, name in queues.items()]
+            replies = dict(zip(queues, self._namespace.scripts.run_all(calls), strict=True))
+            removed += [jobid for jobid, reply in replies.items() if reply[0] == "ok"]
+            queues = {jobid: decode(reply[1]) for jobid, reply in replies.items() if reply[0] == "elsewhere"}
+        return removed
+
+    def own(self, memberships: Mapping[str, str]) -> None:
+        """Record whose rows jobs are, without touching them otherwise; pass over those that are not set."""
+        pairs = list(memberships.items())
+        steps = (dict(pairs[first : first + STEP]) for first in range(0, len(pairs), STEP))
+        self._namespace.scripts.run_all(
+            self._namespace.pack("own", jobs={each: record or False for each, record in step.items()}) for step in steps
+        )
+
+    def _name_queue(self, jobid: str) -> str:
+        try:
+            return self._queue_for(jobid)
+        except BadJobId:
+            # An older version may have stored an id for which there is no queue: then any will do.
+            return "-"
+
+    def run(self, jobids: Iterable[str]) -> list[str]:
+        """Run jobs once now, whatever their schedules, and forget their failures.
+
+        Return for each ``queued``, ``owed`` (its run in flight ends first) or ``missing``. If one has no queue, none is
+        run.
+        """
+        jobs, words = [(jobid, self._queue_for(jobid)) for jobid in jobids], []
+        for first in range(0, len(jobs), PAGE):
+            page = jobs[first : first + PAGE]
+            calls = (self._namespace.pack("run", [queue], job=jobid, request=make_tag()) for jobid, queue in page)
+            words += [decode(reply[1]) for reply in self._namespace.scripts.run_all(calls)]
+        return words
+
+    def cancel(self, cancellations: Sequence[Cancellation]) -> list[str]:
+        """Cancel occurrences of jobs, in one round trip.
+
+        Return for each ``cancelled``, ``unchanged`` (its run was cancelled before), or ``stale``: the job is not as it
+        was found any more, and nothing was changed.
+        """
+        replies = self._namespace.scripts.run_all(map(self._pack_cancel, cancellations))
+        return [decode(reply[1]) if len(reply) > 1 else reply[0] for reply in replies]
+
+    def _pack_cancel(self, each: Cancellation) -> Call:
+        found = each.found if each.tag is None else {**each.found, "tag": each.tag}
+        given: dict[str, Any] = {"job": each.jobid, "request": make_tag(), "found": found, "skipped": each.skipped}
+        if each.spent:
+            given["spent"] = self._namespace.forget_after
+        if each.due is not None:
+            given["due"] = each.due
+        return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)
+
+
+def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
+    """Return a job for ``lua/set.lua``."""
+    given: dict[str, Any] = {"id": job.jobid, "schedule": job.schedule, "queue": queue}
+    if job.due is not None:
+        given["due"] = job.due
+    for name in ("once", "keeps", "stays", "rests", "moves"):
+        if getattr(job, name):
+            given[name] = True
+    if job.anchor_span is not None:
+        given["span"] = job.anchor_span
+    for name in ("known", "paused", "skipped"):
+        if value := getattr(job, name):
+            given[name] = value
+    for name in ("options", "data", "group"):
+        # Without a value they are removed.
+        if (text := getattr(job, name)) is not None:
+            given[name] = text or False
+    return given

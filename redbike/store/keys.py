@@ -1,0 +1,287 @@
+"""Name every key that Redbike has in Redis, once, with the schema of its content.
+
+========================  ======  ==============================================================================
+key (after the prefix)    type    content
+========================  ======  ==============================================================================
+``-schedules``            hash    job id → schedule, in its complete stored form
+``-statuses``             hash    job id → ``EVENT:TIMESTAMP``
+``-timeline``             zset    job id, scored by its due time
+``-<queue name>``         list    job ids, pushed left and popped right: due jobs, and entries with a tombstone
+``-tombstones-<queue>``   set     ids of jobs that have an entry in the list of the queue, but do not wait there
+``-queued``               hash    job id → ``DUE QUEUE``: the jobs that wait in a queue, and since when they are due
+``-running``              hash    job id → ``TAG START DEADLINE DUE FAILURES LOSSES NEXT QUEUE``: runs in flight
+``-batches``              hash    tag → job ids, each between newlines: the runs in flight under it, in their order
+``-leases``               zset    tag, scored by when its worker counts as dead without a further heartbeat
+``-inflight-<tag>``       string  the job ids that were taken under the tag; expires at the last of their deadlines
+``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that have failed or were lost
+``-pauses``               hash    job id → ``DUE SINCE UNTIL NOTE``: the paused jobs, and what is held of them
+``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; ``REASON:`` → of all jobs
+``-failures``             hash    job id → JSON of its last failure
+``-failure-times``        zset    job id, scored by the time of its last failure
+``-queues``               set     names of the queues that were ever used
+``-gates``                hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
+``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
+``-alarms``               zset    ``job:JOB ID``, ``queue:QUEUE NAME``, scored by when a dispatcher is to look at them
+``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
+``-rewinds``              hash    instant to which the server went back → ``KNOWN NOTED``, see below
+``-spent``                zset    job id of a one-off that has ended, scored by when it is forgotten
+``-requests``             zset    tags of the latest requests to set, run or cancel jobs, scored by their time
+``-control``              string  ``HALT TIMESTAMP``
+``-halt``                 list    a token that wakes blocked processes when a HALT is given
+``-wakeup``               list    a token that wakes a dispatcher when something earlier than before is due
+``-wake-<queue name>``    list    a token that wakes one worker when the queue has jobs
+``-options``              hash    job id → JSON object of the options that the job has; most have none
+``-data``                 hash    job id → JSON that its worker is given
+``-groups``               hash    job id → ``GROUP`` or ``GROUP <LF> SCHEDULE``: the file whose row it is, see below
+``-outputs``              hash    job id → the end of the output of its last run, of jobs that keep it
+``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
+``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
+``-seen``                 zset    owner, scored by when the process was seen last
+``-agreed``               hash    what all processes must agree on: ``protocol``, ``rules``, ``job:ID``, see below
+``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
+``-history``              hash    job id → its last ended runs, packed as in history.py
+``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
+``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: ended runs that are to be told, see below
+``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
+========================  ======  ==============================================================================
+
+Times are seconds since the epoch with six decimals.
+
+**A tag** names one request of a worker for jobs, and so all runs that the worker got by it. Each run has its own record
+in ``-running``. The tag has the rest, once for all of them: the list in ``-batches``, the lease and the in-flight key.
+A run that ends is removed from the list. The last one removes the list, the lease and the key. Until then the key also
+names runs that have ended.
+
+**An owner** is what the tags of one worker process begin with: `OWNER` characters, which it makes up when it starts. A
+dispatcher has one too. ENTRY is a JSON object: ``kind`` (``dispatcher`` or ``worker``), ``host``, ``pid``, ``queues``,
+``version``; of a worker ``concurrency``: how many jobs it runs at once, ``stopping`` if it takes no more, ``takes``:
+the names of its functions or commands, ``lacks``: an object with the queues of jobs whose command no worker seems to
+have, by job id, ``lines``: what may be told of its commands, by name. SINCE is when the process started. It is removed
+when it ends in order. One that was killed stays for a day.
+
+``protocol`` is the number of these keys and scripts, `redbike.store.agreed.PROTOCOL`. A process that has another one
+does not work here. ``job:ID`` has the queue of a function. ``rules`` is a JSON object that has the instant at which a
+worker with each rule registered last. A rule by which workers name queues is ``stock``, ``functions`` or
+``package.module:Class``, of a class that has a way of its own.
+
+**A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
+later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again
+when the job is enqueued in that queue. So LLEN of the list may be more than the number of jobs that wait.
+
+**An older version** had a lease and an in-flight key for each job, under the job id, and the set ``-withdrawn``. The
+script ``adopt`` converts the set when a dispatcher or worker starts, and a lease when it has ended.
+
+A rewind is there until somebody has acknowledged it. KNOWN is the instant up to which all was dispatched, as far as a
+dispatcher knew that at NOTED, though the server had an earlier one. If KNOWN is later than NOTED, the server's clock
+was ahead.
+
+NEXT in the record of a run is what was left behind for its end while it was in flight: ``-`` nothing, ``set`` a new
+schedule, ``from:TIME`` one that was due from then on already when it was set, ``once`` a new one-off that waits on the
+timeline, ``due:TIME`` a further run that is owed when this one ends.
+``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
+
+A gate is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
+``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
+so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
+class has set these limits, and no operator. ``held``: until when each function that goes on after
+its run has overrun counts for ``at_once``, by the tag and the job; its worker puts that off again and again.
+
+A streak has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its occurrence was
+tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant after which the
+schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. A one-off that its
+``grace`` has dropped has them, and no tries. Behind them, ``failed=N`` is
+how many occurrences have failed in a row, for a job that is to be stopped after so many. ``alone`` at the end: the job
+must not be taken with others.
+
+A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
+has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
+ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
+
+The values in ``-options`` are those of `redbike.config.options`, which are left out if they are the default.
+
+GROUP is what ``load`` and ``sync`` call their jobs together, such as the path of a file; it is empty for a job of none.
+SCHEDULE is there for a one-off alone: its text in the file. When it has ended, the job is stored as ``STOP``, and this
+tells that the row has had its run.
+
+An entry of the log is what one script has changed at once: up to 100 jobs, or none. What several scripts of the same
+action change within a second shares an entry too. The list has 10,000 entries at most.
+
+If a tag ends in `TELLS`, its worker class has a method ``ended``, which is to be told of each run under that tag that
+has ended. Until then the entry of the journal is in ``-untold`` too, by the tag and the first of its jobs that ended.
+From TIME on, any worker of such a class and of its queues may claim it, to tell it. N is how often one has.
+
+With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import chain, cycle
+
+from redbike.errors import BadJobId, BadQueueName
+
+MAX_JOBID = 512  # bytes of UTF-8
+MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
+OWNER = 8  # characters
+TELLS = "+"  # the end of a tag, which no other tag has
+
+# Every key whose name does not depend on a queue or a run, and its type. A script is given those that it names, in this
+# order.
+FIXED = {
+    "schedules": "hash",
+    "statuses": "hash",
+    "timeline": "zset",
+    "queued": "hash",
+    "running": "hash",
+    "batches": "hash",
+    "leases": "zset",
+    "streaks": "hash",
+    "skipped": "hash",
+    "failures": "hash",
+    "failure-times": "zset",
+    "queues": "set",
+    "wakeup": "list",
+    "dispatched": "zset",
+    "rewinds": "hash",
+    "spent": "zset",
+    "requests": "zset",
+    "control": "string",
+    "halt": "list",
+    "gates": "hash",
+    "slots": "zset",
+    "pauses": "hash",
+    "alarms": "zset",
+    "options": "hash",
+    "data": "hash",
+    "outputs": "hash",
+    "groups": "hash",
+    "log": "list",
+    "workers": "hash",
+    "seen": "zset",
+    "agreed": "hash",
+    "journal": "list",
+    "history": "hash",
+    "counts": "hash",
+    "untold": "hash",
+    "withdrawn": "set",
+}
+GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
+OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
+FAMILIES = ("inflight-", "wake-", "tombstones-")
+
+
+class Keys:
+    """The names of the keys under one prefix.
+
+    `list_given(given, names)` are those that a script gets: some of `GIVEN`, in their order, and then the keys of the
+    queues of these names. Both are tuples.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        given = [f"{prefix}-{name}" for name in GIVEN]
+        self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = given[:6]
+        self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
+        self.wakeup, self.dispatched, self.rewinds, self.spent, self.requests, *others = given[12:]
+        self.control, self.halt, *others = others
+        self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
+        self.outputs, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
+        self.journal, self.history, self.counts, *others = others
+        self.untold, self.withdrawn, self.inflight_base = others
+        self.list_given = lru_cache(1024)(self._list_given)
+
+    def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+        return (*(f"{self.prefix}-{name}" for name in given), *(key for name in names for key in self.of_queue(name)))
+
+    def list_fixed(self) -> list[str]:
+        """Every key whose name does not depend on a queue or a run."""
+        return [f"{self.prefix}-{name}" for name in FIXED]
+
+    def queue(self, name: str) -> str:
+        """The list of the queue `name`."""
+        return f"{self.prefix}-{name}"
+
+    def of_queue(self, name: str) -> tuple[str, str, str]:
+        """The keys of the queue `name`: its list, its tokens, its tombstones."""
+        return self.queue(name), self.wake(name), self.tombstones(name)
+
+    def wake(self, name: str) -> str:
+        """The token list that wakes a worker of the queue `name`."""
+        return f"{self.prefix}-wake-{name}"
+
+    def tombstones(self, name: str) -> str:
+        """The set of jobs that have an entry in the list of the queue `name`, but do not wait there."""
+        return f"{self.prefix}-tombstones-{name}"
+
+    def inflight(self, tag: str) -> str:
+        """The expiring key of the runs that were taken under `tag`."""
+        return f"{self.inflight_base}{tag}"
+
+
+def list_kinds(given: Sequence[str], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The keys that a script is given, those of `given` and then those of queues, each with the type that it has."""
+    kinds = chain(map(FIXED.get, given), cycle(OF_QUEUE))
+    return ((key, kind) for key, kind in zip(keys, kinds, strict=False) if kind)
+
+
+def escape_pattern(prefix: str) -> str:
+    """Return `prefix` as a pattern of SCAN that stands for nothing else."""
+    return re.sub(r"([\[\]*?\\])", r"\\\1", prefix)
+
+
+# C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def check_jobid(jobid: str) -> str:
+    """Return `jobid` if a job may be set under it, else raise `BadJobId`.
+
+    Blanks at its ends, which jobs of older versions may have, cannot be seen, and nobody works a queue named after one.
+    """
+    check_known_jobid(jobid)
+    if jobid != jobid.strip():
+        raise BadJobId(f"bad job id {jobid!r}: blanks at its ends are not allowed")
+    return jobid
+
+
+def check_known_jobid(jobid: str) -> str:
+    """Return `jobid` if it is 1 to 512 bytes of UTF-8 without control characters, else raise `BadJobId`."""
+    if not isinstance(jobid, str):
+        raise BadJobId(f"bad job id {jobid!r}: not a text")
+    try:
+        size = len(jobid.encode())
+    except UnicodeEncodeError:
+        raise BadJobId(f"bad job id {jobid!r}: not UTF-8") from None
+    if not 1 <= size <= MAX_JOBID:
+        raise BadJobId(f"bad job id {jobid[:40]!r}: it has {size} bytes, 1 to {MAX_JOBID} are allowed")
+    if _CONTROL.search(jobid):
+        raise BadJobId(f"bad job id {jobid!r}: control characters are not allowed")
+    return jobid
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether a queue can have this name."""
+    try:
+        return bool(check_queue_name(name))
+    except BadQueueName:
+        return False
+
+
+def check_queue_name(name: str) -> str:
+    """Return `name` if a queue can have it, else raise `BadQueueName`: no key of ours may be hit by it."""
+    if not isinstance(name, str):
+        raise BadQueueName(f"bad queue name {name!r}: not a text")
+    return _check_name(name)
+
+
+@lru_cache(4096)
+def _check_name(name: str) -> str:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise BadQueueName(f"bad queue name {name!r}: not UTF-8") from None
+    if not 1 <= size <= MAX_QUEUE_NAME or _CONTROL.search(name):
+        raise BadQueueName(f"bad queue name {name[:40]!r}: 1 to {MAX_QUEUE_NAME} bytes without control characters")
+    if name in FIXED or name.startswith(FAMILIES):
+        raise BadQueueName(f"bad queue name {name!r}: it would collide with a key of Redbike's own")
+    return name

@@ -1,0 +1,169 @@
+"""The log of what people have changed. It is bounded, and the scripts that make the changes write it."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from redbike.connection.refusals import translate_errors
+from redbike.errors import BadConfig, BadJobId, RedbikeError
+from redbike.store.keys import check_known_jobid
+from redbike.store.namespace import Namespace, make_tag
+from redbike.store.records import MOMENT, decode
+from redbike.text.printable import escape
+
+MAX_WHO = 200  # characters
+PAGE = 100  # entries in one request; each may name as many jobs
+
+# As `describe_pause` has it: at the beginning, or behind what is paused.
+_UNTIL = re.compile(r"\A(|all |queue .*? )until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)(?=:|\Z)", re.ASCII)
+_TIME = re.compile(rb'\["(%b)"' % MOMENT.encode(), re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """What one person has done to one job; with "" as `jobid` to queues, to a file of jobs, or to everything."""
+
+    time: float  #: epoch seconds
+    who: str  #: such as ``user@host``
+    action: str  #: the name of the command
+    jobid: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """How much of many things was done."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # by words for it
+    done: int = 0  # of them, those that are worth a note
+    tried: bool = False  # whether more may have been done than is counted yet
+
+    def add(self, word: str, is_done: bool, number: int = 1) -> None:
+        """Count one thing, or a number of them."""
+        self.counts[word] += number
+        if is_done:
+            self.done += number
+
+    def __str__(self) -> str:
+        return ", ".join(f"{number} {word}" for word, number in self.counts.items()) or "nothing"
+
+
+class Log:
+    """Reads the log, and adds what no script has noted because many scripts did it."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def list_entries(self, jobid: str | None = None) -> Iterator[LogEntry]:
+        """Yield what was changed, or what was changed of `jobid`; the newest first. Pass over damaged entries."""
+        for kept in self._list_kept():
+            entries = parse_entry(kept) or ()
+            yield from (entry for entry in entries if jobid is None or entry.jobid == jobid)
+
+    def list_until(self, until: float | None, jobid: str | None = None) -> Iterator[tuple[float, list[LogEntry]]]:
+        """Yield what was changed by `until` (epoch seconds), as `list_entries` does, by entries.
+
+        Also where nothing of an entry is wanted, yield its time: so one may stop there, and go on later.
+        """
+        for kept in self._list_kept():
+            found = _TIME.match(kept)
+            # Most are passed over by that alone, as an entry may have a hundred jobs.
+            if found is None or (until is not None and float(found[1]) > until):
+                continue
+            entries = parse_entry(kept) or ()
+            yield float(found[1]), [entry for entry in entries if jobid is None or entry.jobid == jobid]
+
+    def list_damaged(self) -> Iterator[bytes]:
+        """Yield the entries that cannot be read, as they are kept."""
+        return (kept for kept in self._list_kept() if parse_entry(kept) is None)
+
+    def forget(self, damaged: bytes) -> None:
+        """Remove an entry, however often it is there."""
+        client: Any = self._namespace.client  # LREM takes bytes too, but redis-py's types do not know that
+        with translate_errors():
+            client.lrem(self._namespace.keys.log, 0, damaged)
+
+    @contextmanager
+    def note_when_done(self, action: str, subject: str, *words: str) -> Iterator[Tally]:
+        """Note what a loop has done to `subject` when that is over, also if it was interrupted.
+
+        It is told by `words` in this order, also where there are none, and by those that are counted besides. Note
+        nothing if nothing was done.
+        """
+        tally = Tally(Counter(dict.fromkeys(words, 0)))
+        try:
+            yield tally
+        except BaseException:
+            # The server may be away, which is what the first error says.
+            with suppress(RedbikeError):
+                if tally.tried or tally.done:
+                    self._note(action, f"{subject}{tally}, interrupted")
+            raise
+        if tally.done:
+            self._note(action, f"{subject}{tally}")
+
+    def _note(self, action: str, detail: str) -> None:
+        if self._namespace.who is not None:
+            # The name of a file may hold anything.
+            said = escape(detail.encode(errors="backslashreplace"))
+            self._namespace.run("note", detail=said, action=action, request=make_tag())
+
+    def _list_kept(self) -> Iterator[bytes]:
+        after: dict[str, Any] = {}
+        while True:
+            first, *page = self._namespace.run("read_log", most=PAGE, **after)[1:]
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = {"after": decode(page[-1]), "at": first + PAGE - 1}
+
+
+def parse_entry(kept: bytes) -> list[LogEntry] | None:
+    """Read an entry, as one for each of its jobs, the last one first; None for one that is damaged."""
+    try:
+        texts = json.loads(decode(kept))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(texts, list) or len(texts) < 4 or not all(isinstance(text, str) for text in texts):
+        return None
+    time, who, action, detail, *jobids = texts
+    if not re.fullmatch(MOMENT, time, re.ASCII) or not all(map(_is_jobid, jobids)):
+        return None
+    return [LogEntry(float(time), who, action, jobid, detail) for jobid in reversed(jobids or [""])]
+
+
+def _is_jobid(text: str) -> bool:
+    try:
+        return bool(check_known_jobid(text))
+    except BadJobId:
+        return False
+
+
+def localize(detail: str, name: Callable[[float], str]) -> str:
+    """Return the detail of an entry with the instant until which something is paused as `name` names it."""
+
+    def rename(found: re.Match[str]) -> str:
+        try:
+            return f"{found[1]}until {name(datetime.fromisoformat(found[2]).timestamp())}"
+        except ValueError:
+            return found[0]  # somebody has put it there
+
+    return _UNTIL.sub(rename, detail, count=1)
+
+
+def describe_pause(until: float | None, reason: str, subject: str = "") -> str:
+    """Return what is paused, until when, and why, as far as there is anything to say."""
+    end = "" if until is None else f"until {datetime.fromtimestamp(until, UTC).isoformat(timespec='seconds')}"
+    return ": ".join(part for part in (f"{subject} {end}".strip(), reason) if part)
+
+
+def check_who(who: str | None) -> str | None:
+    """Return `who` if it is None or a line of text of limited length. Raise `BadConfig`."""
+    if who is None or (isinstance(who, str) and who.isprintable() and 1 <= len(who) <= MAX_WHO):
+        return who
+    raise BadConfig(f"bad noted_as {who!r:.80}: one line of 1 to {MAX_WHO} characters is needed")

@@ -1,0 +1,112 @@
+"""What the classes of transitions share: the keys under one prefix, and the way to the scripts that change them."""
+
+import base64
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import redis
+
+from redbike.connection.refusals import translate_errors
+from redbike.store.keys import OWNER, Keys
+from redbike.store.lua_loader import SCRIPTS
+from redbike.store.records import decode
+from redbike.store.scripts import Call, Reply, Scripts, name_wrong_key
+from redbike.text.printable import name_host
+
+PAGE = 500  # entries of a hash or a list in one request
+DATA_PAGE = 50  # data of jobs in one request: each may be long
+STEP = 100  # jobs that one script sets or moves: the server serves nobody else meanwhile
+
+# Bytes that are not UTF-8 are passed on as they are.
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The keys under one prefix of one server.
+
+    `clock` says which instant (epoch seconds) it is for all that happens here; None: the server's own clock does. `who`
+    is the person who changes something, whose changes are noted in the log; None for a program. `forget_after` is the
+    setting: seconds, or ``never``.
+    """
+
+    client: "redis.Redis"
+    keys: Keys
+    scripts: Scripts
+    clock: Callable[[], float] | None = None
+    who: str | None = None
+    forget_after: float | str = "never"
+
+    @property
+    def now(self) -> float | None:
+        """The instant at which everything happens here; None: the server's own clock says that."""
+        return None if self.clock is None else self.clock()
+
+    def pack(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Call:
+        """Return the call of a script, with what it is given, by name, and with the keys of `queues`."""
+        if self.clock is not None:
+            given.setdefault("now", self.clock())
+        names = tuple(queues)
+        if names:
+            given["queues"] = names
+        keys = self.keys.list_given(SCRIPTS[verb].keys, names)
+        if self.who is not None and SCRIPTS[verb].notes_changes:
+            given["who"] = self.who
+            keys = (*keys, self.keys.log)
+        return Call(verb, keys, _encode(given))
+
+    def run(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Reply:
+        """Run one script, and return its reply."""
+        return self.scripts.run(self.pack(verb, queues, **given))
+
+    @contextmanager
+    def translate(self, *kinds: tuple[str, str]) -> Iterator[None]:
+        """Translate the errors of redis-py. That of a key of a wrong type names it; `kinds` has keys and types."""
+        with translate_errors():
+            try:
+                yield
+            except redis.ResponseError as error:
+                raise name_wrong_key(self.client, kinds, error) from error
+
+    def fetch(self, command: Callable[[str], Any], key: str, kind: str) -> Any:
+        """Return what a command replies for a key of this type. The error for another type names the key."""
+        try:
+            return command(key)
+        except redis.ResponseError as error:
+            raise name_wrong_key(self.client, [(key, kind)], error) from error
+
+
+def make_tag(owner: str = "") -> str:
+    """Return a name for one request or run that no other will have; it begins with that of its `owner`, if it has one.
+
+    What follows is random too, so the child of a process that has forked makes other ones.
+    """
+    return (owner or make_owner()) + make_owner()
+
+
+def make_owner() -> str:
+    """Return a name for one dispatcher or worker that no other will have: `redbike.store.keys.OWNER` characters."""
+    return base64.urlsafe_b64encode(os.urandom(OWNER * 6 // 8)).decode()
+
+
+def name_process(tag: str) -> str:
+    """Return the id of this process, which takes jobs under `tag`, as `redbike.store.workers.Process` has it."""
+    return f"{_find_host()}:{os.getpid()}:{tag[:OWNER]}"
+
+
+_find_host = lru_cache(1)(name_host)
+
+
+def number_queues(names: Iterable[str]) -> dict[str, int]:
+    """Return the names of queues, each once, with the numbers from 1 by which scripts know them."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names), 1)}
+
+
+def read_json(value: bytes) -> Any:
+    """Return what a script has packed as JSON: the client reads that ten times as fast as as many replies."""
+    return json.loads(decode(value))

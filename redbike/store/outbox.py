@@ -1,0 +1,100 @@
+"""Ended runs that the method ``ended`` of a worker class is to be told of: kept until it was called."""
+
+import logging
+import math
+import re
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from redbike.connection.refusals import translate_errors
+from redbike.store.entries import EntryRun, read_entry
+from redbike.store.namespace import PAGE, Namespace
+from redbike.store.records import MOMENT, decode
+from redbike.store.run import Answer, EndedRun
+from redbike.store.timeline import Timeline
+
+log = logging.getLogger("redbike.worker")
+
+TELLING = 30.0  # seconds for which others leave what somebody tells just now
+RENEWED = TELLING / 3  # seconds after which somebody who tells says that it is at it still
+MOST_CLAIMS = 3  # after so many nobody tells it any more
+KEPT = 86400.0  # seconds for which something is kept that nobody is there to tell
+
+_HEAD = re.compile(rf"({MOMENT}) (\d{{1,9}})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Runs that were ended together, which the process that holds this is to tell."""
+
+    name: str  # its field in ``-untold``
+    number: int = 0  # of claims; the worker that had the runs needs none
+    runs: tuple[EntryRun, ...] = ()  # those of a worker that is gone
+    since: float = field(default_factory=time.monotonic)  # by the monotonic clock
+
+
+class Untold:
+    """What is kept of ended runs until they were told."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self._timeline = Timeline(namespace)
+
+    def claim_all(self, queues: Collection[str]) -> Iterator[Claim]:
+        """Yield what nobody has told in time of runs of these queues. The caller is to tell it, and `forget` it."""
+        now = self._timeline.read_clock()
+        for name, value in list(self._scan()):
+            moment = _read_time(value)
+            runs = tuple(run for run in read_entry(value.partition(b"\n")[2]) or () if isinstance(run, EntryRun))
+            jobids = ", ".join(run.jobid for run in runs)
+            if moment > now:
+                continue
+            if now - moment > KEPT:
+                log.warning("%s: no worker that has ended() works its queue, so it is not called", jobids)
+                self.forget([name])
+            elif not runs or any(run.queue in queues for run in runs):
+                reply = self._namespace.run("claim", field=name, seconds=TELLING, most=MOST_CLAIMS)
+                if reply[0] == "ok":
+                    yield Claim(name, int(reply[1]), runs)
+                elif reply[0] == "dropped":
+                    log.error(
+                        "%s: ended() was begun %d times, and did not end: it is not called again", jobids, MOST_CLAIMS
+                    )
+
+    def renew(self, claim: Claim) -> Claim | None:
+        """Claim it for longer; return None if somebody else has claimed or told it."""
+        reply = self._namespace.run("claim", field=claim.name, seconds=TELLING, most=MOST_CLAIMS, mine=claim.number)
+        return replace(claim, since=time.monotonic()) if reply[0] == "ok" else None
+
+    def forget(self, fields: Sequence[str]) -> None:
+        """Remove what was told."""
+        client, key = self._namespace.client, self._namespace.keys.untold
+        if fields:
+            with translate_errors():
+                self._namespace.fetch(lambda key: client.hdel(key, *fields), key, "hash")
+
+    def list_bad(self) -> Iterator[tuple[str, str]]:
+        """Yield the fields that are damaged, and in words what is wrong with each."""
+        for name, value in self._scan():
+            if _read_time(value) == math.inf or read_entry(value.partition(b"\n")[2]) is None:
+                yield name, f"holds {decode(value[:80])!r}, which is no run that is to be told"
+
+    def _scan(self) -> Iterator[tuple[str, bytes]]:
+        client, key = self._namespace.client, self._namespace.keys.untold
+        with translate_errors():
+            if self._namespace.fetch(client.hlen, key, "hash"):
+                for field, value in client.hscan_iter(key, count=PAGE):
+                    yield decode(field), bytes(value)
+
+
+def _read_time(value: bytes) -> float:
+    """Return from when on anybody may tell it; never for a damaged one."""
+    head = _HEAD.fullmatch(decode(value.partition(b"\n")[0]))
+    return float(head[1]) if head else math.inf
+
+
+def find_field(ended: Sequence[EndedRun], answers: Sequence[Answer]) -> str | None:
+    """Return the field of runs that were ended by one request, from what it replied; None if none has ended."""
+    done = (f"{run.tag} {run.jobid}" for (run, _), answer in zip(ended, answers, strict=True) if answer.word == "ok")
+    return next(done, None)

@@ -1,0 +1,209 @@
+"""Pages of ended runs and of failures: each takes a limited amount of work, however many are kept."""
+
+import heapq
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from redbike.schedule.parser import recurs
+from redbike.store.entries import Digest
+from redbike.store.enums import Event
+from redbike.store.history import PastRun, read_runs
+from redbike.store.inspected import parse_failure
+from redbike.store.journal import Journal, translate_journal_errors
+from redbike.store.namespace import Namespace
+from redbike.store.paging import FEW, MOST_SCANNED, Place, measure_cursor
+from redbike.store.ranks import Entry, Ranks
+from redbike.store.records import decode, encode
+
+ROWS = 100  # runs from which on a page is full
+NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, that are read for the newest runs of all
+MOST, MOST_BYTES = 1000, 128_000  # entries, and their size, up to which all of them are read if few jobs have runs
+PATIENCE = 0.04  # seconds after which a page looks at no further histories
+PAGE = 100  # histories, or failures, in one request
+MOST_FAILED = 1000  # jobs that have failed, of which is asked which are dead
+
+
+@dataclass(frozen=True, slots=True)
+class RunSearch:
+    """Which runs are looked for."""
+
+    failed: bool = False
+    since: float | None = None  # epoch seconds
+    before: tuple[float, str] | None = None  # when a run began, and its job: only those that stand behind it
+    pattern: str | None = None  # of ids, for the server
+
+    def fits(self, run: PastRun) -> bool:
+        """Tell whether `run` is one of them."""
+        return (
+            (run.has_failed or not self.failed)
+            and (self.since is None or run.started >= self.since)
+            and (self.before is None or (run.started, run.jobid) < self.before)
+        )
+
+
+class RunPage(NamedTuple):
+    """A page of runs, the newest first."""
+
+    runs: list[PastRun]
+    is_complete: bool  # these are the newest of all that are kept
+    is_more: bool  # of those that were looked at, there are older ones
+    looked_at: int = 0  # jobs with runs
+    total: int = 0
+    following: Place | None = None  # where the next jobs are
+
+
+class Failure(NamedTuple):
+    """The last failure of a job that has not succeeded since. What is damaged of it is missing."""
+
+    jobid: str
+    failed: float  # epoch seconds
+    error: str
+    attempt: int | None = None
+    traceback: str = ""
+    output: str = ""
+
+
+@dataclass(slots=True)
+class FailurePage:
+    """Failures, the newest first."""
+
+    failures: list[Failure] = field(default_factory=list)
+    total: int = 0  # that are kept
+    following: Entry | None = None  # where the next ones begin
+
+
+class Dead(NamedTuple):
+    """Jobs that have failed for good though their schedules would go on; the one that failed last is the first."""
+
+    jobids: list[str]
+    failures: list[Failure]  # of the first ones
+
+
+class PastRuns:
+    """Reads ended runs and failures, a page at a time."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self._journal = Journal(namespace)
+
+    def read_runs(self, search: RunSearch, jobids: Sequence[str] | None = None, rows: int = ROWS) -> RunPage:
+        """Return the newest runs: of few `jobids`, or of all.
+
+        If very many jobs have runs, or very many runs have just ended, it returns those that ended last, and
+        `read_runs_of_many` has the others as soon as they are archived.
+        """
+        if jobids is None and (self.count_jobs() > FEW or self._has_many()):
+            found = filter(search.fits, self._list_newest())
+            newest = heapq.nlargest(rows, found, key=_order)
+            return RunPage(newest, False, False, 0, self.count_jobs(), Place())
+        found = filter(search.fits, self._journal.list_runs(jobids))
+        newest = heapq.nlargest(rows + 1, found, key=_order)
+        return RunPage(newest[:rows], True, len(newest) > rows)
+
+    def read_runs_of_many(
+        self, search: RunSearch, place: Place, rows: int = ROWS, patience: float = PATIENCE
+    ) -> RunPage:
+        """Return the runs of some of many jobs, from `place` on, in the order in which the server has the jobs."""
+        cursor, until, total = place.cursor, time.monotonic() + patience, self.count_jobs()
+        found, count = list[PastRun](), PAGE // 10
+        while len(found) < rows:
+            cursor, page = self._scan(cursor, search.pattern, count)
+            for name, value in page.items():
+                found += filter(search.fits, read_runs(decode(name), value) or ())
+            if not cursor or time.monotonic() >= until:
+                break
+            # Each history may have some kilobytes; those that a pattern leaves out cost nothing.
+            count = min(MOST_SCANNED if search.pattern else PAGE, count * 2)
+        looked_at = round(measure_cursor(cursor) * total) if cursor else total
+        following = Place(0, cursor) if cursor else None
+        return RunPage(sorted(found, key=_order, reverse=True), False, False, looked_at, total, following)
+
+    def read_failures(self, last: Entry | None, rows: int, patience: float = PATIENCE) -> FailurePage:
+        """Return the newest failures that are kept, before `last`; fewer than `rows` if they take too long to read."""
+        ranks, until = Ranks(self._namespace, self._namespace.keys.failure_times), time.monotonic() + patience
+        found = FailurePage(total=ranks.count())
+        for _, page in ranks.list_before(last, min(rows, PAGE)):
+            found.failures += self._fetch_failures(page)
+            if len(found.failures) >= rows or time.monotonic() >= until:
+                found.following = page[-1]
+                break
+        return found
+
+    def find_dead(self, rows: int) -> Dead:
+        """Return the jobs that are dead, of the last `MOST_FAILED` that have failed, and the failures of `rows`."""
+        client: Any = self._namespace.client
+        keys = self._namespace.keys
+        kinds = (keys.failure_times, "zset"), (keys.statuses, "hash"), (keys.schedules, "hash")
+        with self._namespace.translate(*kinds):
+            failed = client.zrange(keys.failure_times, -MOST_FAILED, -1, withscores=True)[::-1]
+            if not failed:
+                return Dead([], [])
+            names = [member for member, _ in failed]
+            with client.pipeline(transaction=True) as pipeline:
+                pipeline.hmget(keys.statuses, names)
+                pipeline.hmget(keys.schedules, names)
+                statuses, schedules = pipeline.execute()
+        dead = [
+            (score, member)
+            for (member, score), status, text in zip(failed, statuses, schedules, strict=True)
+            if (status or b"").startswith(f"{Event.DIE}:".encode()) and recurs(decode(text))
+        ]
+        first = dead[:rows]
+        return Dead([decode(member) for _, member in dead], self._fetch_failures(first) if first else [])
+
+    def count_jobs(self) -> int:
+        """Return how many jobs have runs that are archived."""
+        with translate_journal_errors(self._namespace):
+            return int(self._namespace.client.hlen(self._namespace.keys.history))
+
+    def _has_many(self) -> bool:
+        """Tell whether very many runs are not archived yet."""
+        entries = self._read_last(MOST + 1)
+        return len(entries) > MOST or sum(map(len, entries)) > MOST_BYTES
+
+    def _list_newest(self) -> Iterable[PastRun]:
+        """Return the runs in the newest entries of the journal."""
+        entries = self._read_last(NEWEST)
+        # Each may have very many runs.
+        sizes = accumulate(map(len, reversed(entries)))
+        number = sum(size <= NEWEST_BYTES for size in sizes) or 1
+        for jobid, own in Digest(entries[-number:]).pending.items():
+            yield from own.read(jobid, b"")
+
+    def _read_last(self, most: int) -> list[bytes]:
+        """Return the newest entries of the journal."""
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        with translate_journal_errors(self._namespace):
+            found: list[bytes] = client.lrange(self._namespace.keys.journal, -most, -1)
+        return found
+
+    def _scan(self, cursor: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:
+        client: Any = self._namespace.client
+        match = None if pattern is None else encode(pattern)
+        with translate_journal_errors(self._namespace):
+            following, found = client.hscan(self._namespace.keys.history, cursor, match=match, count=count)
+        return int(following), found
+
+    def _fetch_failures(self, page: Sequence[Entry]) -> list[Failure]:
+        client: Any = self._namespace.client
+        keys = self._namespace.keys
+        with self._namespace.translate((keys.failures, "hash")):
+            kept = client.hmget(keys.failures, [member for _, member in page])
+        pairs = zip(page, kept, strict=True)
+        return [read_failure(decode(member), failed, parse_failure(decode(text))) for (failed, member), text in pairs]
+
+
+def read_failure(jobid: str, failed: float, kept: "dict[str, Any] | None") -> Failure:
+    """Return a failure as it is kept; of a damaged one, what can be read."""
+    texts = {name: kept.get(name) if kept else "" for name in ("error", "traceback", "output")}
+    error, trace, output = (text if isinstance(text, str) else "" for text in texts.values())
+    attempt = kept.get("attempt") if kept else None
+    known = attempt if isinstance(attempt, int) else None
+    return Failure(jobid, failed, error if kept else "what is kept of it is damaged", known, trace, output)
+
+
+def _order(run: PastRun) -> tuple[float, str]:
+    return run.started, run.jobid

@@ -1,0 +1,228 @@
+"""The transitions of gates: a queue, or everything, is paused and opened again, and queues are limited.
+
+The name of everything is "".
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from redbike.config.limits import format_rate
+from redbike.connection.refusals import translate_errors
+from redbike.store.log import describe_pause
+from redbike.store.namespace import PAGE, Namespace, read_json
+from redbike.store.records import RunRecord, decode, parse_number
+
+Unlimited = Literal[False]  # no limit any more
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause. Times are epoch seconds; `until` is None if the pause does not end by itself."""
+
+    since: float
+    until: float | None = None
+    by: str = ""
+    reason: str = ""
+
+    def holds(self, now: float) -> bool:
+        """Tell whether it has not ended by itself."""
+        return self.until is None or now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What stands before a queue, or before all of them: then `queue` is ""."""
+
+    queue: str
+    pause: Pause | None = None
+    at_once: int | None = None
+    rate: str | None = None  #: such as ``100/m``
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether there is neither a pause nor a limit."""
+        return self.pause is None and self.at_once is None and self.rate is None
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """What is kept of the gate of a queue, at one instant."""
+
+    queue: str
+    stored: str | None  # None if there is none
+    alarm: float | None  # when a dispatcher looks at it
+    wrong: dict[str, bool]  # jobs whose slots are wrong: whether they have one, and should have none
+    now: float
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate; None for one that is missing or damaged."""
+        return read_gate(self.queue, self.stored or "")
+
+
+class Gates:
+    """Pauses, opens and limits queues."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def pause(self, name: str, until: float | None = None, by: str = "", reason: str = "") -> bool:
+        """Pause the queue `name`; return False if it was paused already: then nothing is changed."""
+        given: dict[str, Any] = {"by": by, "reason": reason}
+        if until is not None:
+            given["until"] = until
+        detail = describe_pause(until, reason, _describe(name))
+        return bool(self._namespace.run("pause_queue", _list_queue(name), detail=detail, **given)[0] == "ok")
+
+    def open(self, name: str, resume: bool = False) -> bool:
+        """End a pause that is over, or any with `resume`, and wake workers; return False if there was no pause."""
+        given = {"detail": _describe(name), "resume": resume}
+        was_paused = bool(self._namespace.run("open", _list_queue(name), **given)[0] == "ok")
+        if not name:
+            # Their workers were not woken while everything was paused.
+            for queue in self.list_queues():
+                self.open(queue)
+        return was_paused
+
+    def limit(
+        self,
+        name: str,
+        at_once: int | Unlimited | None = None,
+        rate: tuple[int, int] | Unlimited | None = None,
+        by_code: bool = False,
+    ) -> bool:
+        """Limit the queue `name`. None leaves a limit as it is, False takes it back.
+
+        `rate` is a number of jobs, and the seconds in which so many may be taken. A limit `by_code` does not replace
+        one that an operator has set: then False is returned.
+        """
+        given: dict[str, Any] = {} if at_once is None else {"at_once": at_once}
+        if rate is not None:
+            given["rate"] = rate
+        detail = f"{_describe(name)}: {_describe_limits(at_once, rate)}"
+        changed = self._namespace.run("limit", [name], detail=detail, code=by_code, **given)[0] == "ok"
+        if changed and at_once:
+            # Those that are in flight by now count too.
+            self.occupy(name, self._list_flying(name))
+        return bool(changed)
+
+    def occupy(self, name: str, jobids: Sequence[str]) -> None:
+        """Give each of `jobids` a slot that is in flight from the queue `name`, and take it from the others."""
+        pages = (jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE))
+        self._namespace.scripts.run_all(self._namespace.pack("occupy", [name], jobs=page) for page in pages)
+
+    def reserve(self, name: str, tag: str, jobid: str, seconds: float) -> bool:
+        """Keep a place of the queue `name` for so many seconds, for a run that has overrun and whose function goes on.
+
+        0 gives it back. Return False if the queue has no limit at once.
+        """
+        return bool(self._namespace.run("reserve", [name], run=f"{tag} {jobid}", seconds=seconds)[0] == "ok")
+
+    def _list_flying(self, name: str) -> list[str]:
+        client, key = self._namespace.client, self._namespace.keys.running
+        with translate_errors():
+            found = {decode(jobid): decode(record) for jobid, record in client.hscan_iter(key, count=PAGE)}
+        runs = ((jobid, RunRecord.parse(record)) for jobid, record in found.items())
+        return [jobid for jobid, run in runs if run and run.queue == name]
+
+    def inspect(self, name: str, jobids: Sequence[str] = ()) -> GateState:
+        """Return what is kept of the gate of the queue `name`, and which of `jobids` have a wrong slot."""
+        found = read_json(self._namespace.run("inspect_gate", _list_queue(name), jobs=list(jobids))[1])
+        wrong = found["wrong"] or {}
+        return GateState(name, found.get("gate"), parse_number(found.get("alarm")), wrong, float(found["now"]))
+
+    def forget(self, name: str) -> None:
+        """Remove a damaged gate."""
+        with translate_errors():
+            self._namespace.client.hdel(self._namespace.keys.gates, name.encode(errors="surrogateescape"))
+
+    def forget_slot(self, member: bytes) -> None:
+        """Remove a member of ``-slots`` that names no queue and job."""
+        with translate_errors():
+            self._namespace.client.zrem(self._namespace.keys.slots, member)
+
+    def forget_alarm(self, member: str) -> None:
+        """Remove a member of ``-alarms`` that is none."""
+        with translate_errors():
+            self._namespace.client.zrem(self._namespace.keys.alarms, member.encode(errors="surrogateescape"))
+
+    def list_queues(self) -> list[str]:
+        """Return the names of all queues that were ever used."""
+        client, key = self._namespace.client, self._namespace.keys.queues
+        with translate_errors():
+            names = cast(set[bytes], self._namespace.fetch(client.smembers, key, "set"))
+        return sorted(map(decode, names))
+
+    def list_all(self) -> list[Gate]:
+        """Return the gates that are not simply open, the one of everything first, and then by the name of the queue."""
+        found = (read_gate(name, text) for name, text in self._read_all())
+        return [gate for gate in found if gate and not gate.is_open]
+
+    def list_pauses(self) -> dict[str, tuple[Pause | None, Pause | None]]:
+        """Return for each queue, and for everything: "", the last pause that has ended, and the present one.
+
+        The first one is known for a day, and ``until`` is its last instant. The present one may be over too, if no
+        dispatcher has seen that yet.
+        """
+        pauses = {}
+        for name, text in self._read_all():
+            if gate := read_gate(name, text):
+                pauses[name] = _read_last(text), gate.pause
+        return pauses
+
+    def _read_all(self) -> list[tuple[str, str]]:
+        client, key = self._namespace.client, self._namespace.keys.gates
+        with self._namespace.translate((key, "hash")):
+            kept = dict(client.hscan_iter(key, count=PAGE))
+        return [(decode(name), decode(text)) for name, text in sorted(kept.items())]
+
+    def read(self, name: str) -> Gate:
+        """Return the gate of the queue `name`."""
+        with translate_errors():
+            kept = cast(bytes | None, self._namespace.client.hget(self._namespace.keys.gates, name))
+        return read_gate(name, decode(kept)) or Gate(name)
+
+
+def _list_queue(name: str) -> list[str]:
+    return [name] if name else []
+
+
+def _describe(name: str) -> str:
+    """Return the name of a queue, or of everything, for the log."""
+    return f"queue {name}" if name else "all"
+
+
+def _describe_limits(at_once: int | Unlimited | None, rate: tuple[int, int] | Unlimited | None) -> str:
+    parts = [] if at_once is None else [f"at once {at_once or 'none'}"]
+    return ", ".join(parts if rate is None else [*parts, f"rate {format_rate(*rate) if rate else 'none'}"])
+
+
+def read_gate(name: str, text: str) -> Gate | None:
+    """Return a gate as it is kept; None for one that is missing or damaged."""
+    try:
+        kept = json.loads(text)
+        paused = kept.get("paused")
+        pause = paused and Pause(
+            float(paused["since"]),
+            float(paused["until"]) if "until" in paused else None,
+            str(paused.get("by", "")),
+            str(paused.get("reason", "")),
+        )
+        at_once = int(kept["at_once"]) if "at_once" in kept else None
+        rate = (float(kept["count"]), float(kept["seconds"])) if "count" in kept else None
+        if (at_once is not None and at_once < 1) or (rate and min(rate) < 1):
+            return None
+        return Gate(name, pause or None, at_once, rate and format_rate(*rate))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _read_last(text: str) -> Pause | None:
+    """Return the last pause of a gate that has ended; None if none is known."""
+    last = json.loads(text).get("last")
+    try:
+        return Pause(float(last["since"]), float(last["ended"]))
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return None

@@ -1,0 +1,310 @@
+"""The records that are kept in Redis: how each is read and written.
+
+`redbike.store.keys` describes them. In Python, `parse` and `format` of their classes read and write them, in Lua the
+functions of ``lua/_records.lua``; nothing else takes them apart.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeGuard
+
+from redbike.store.enums import Event
+
+# What was left behind for the end of a run while it was in flight; see NEXT in `redbike.store.keys`.
+NOTHING, SET, ONCE, OWED, ANEW = "-", "set", "once", "due:", "from:"
+CANCELLED = "cancelled+"  # before that: the run was cancelled
+
+STATUS = re.compile(rf"({'|'.join(Event)}):(\d{{1,12}})", re.ASCII)
+MOMENT = r"\d{1,12}\.\d{6}"
+WAITING = re.compile(rf"({MOMENT}) (.+)", re.ASCII | re.DOTALL)
+LEFT = rf"({re.escape(CANCELLED)})?({NOTHING}|{SET}|{ONCE}|(?:{OWED}|{ANEW}){MOMENT})"
+RUN = re.compile(
+    rf"(\S+) ({MOMENT}) ({MOMENT}) ({MOMENT}) (\d{{1,9}}) (\d{{1,9}}) {LEFT} (.+)",
+    re.ASCII | re.DOTALL,
+)
+COUNT = re.compile(r"\d{1,18}", re.ASCII)
+STREAK = re.compile(
+    rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?(?: failed=(\d{{1,9}}))?( alone)?", re.ASCII
+)
+PROCESS = re.compile(rf"({MOMENT}) (\{{.*\}})", re.ASCII | re.DOTALL)
+REWIND = re.compile(rf"({MOMENT}) ({MOMENT}) ({MOMENT})", re.ASCII)  # with its field
+PAUSE = re.compile(rf"(-|{MOMENT}) ({MOMENT}) (-|{MOMENT}) (.*)", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The last event of a job and its time, in whole epoch seconds."""
+
+    event: Event
+    time: float
+
+    @classmethod
+    def parse(cls, record: str | None) -> "Status | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = STATUS.fullmatch(record or "")
+        return None if found is None else cls(Event(found[1]), float(found[2]))
+
+
+class Membership(NamedTuple):
+    """The record of whose row a job is."""
+
+    group: str  # "" for none
+    one_off: str = ""  # the schedule of a job that runs once, as the row has it
+
+    @classmethod
+    @lru_cache(1024)
+    def parse(cls, record: str) -> "Membership":
+        """Read a record; "" is that of a job of no group. Cached, as a group is that of many jobs."""
+        group, _, one_off = record.partition("\n")
+        return cls(group, one_off)
+
+    def format(self) -> str:
+        """Return the record."""
+        return f"{self.group}\n{self.one_off}" if self.one_off else self.group
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The record of a job in a queue."""
+
+    due: float
+    queue: str
+
+    @classmethod
+    def parse(cls, record: str) -> "Waiting | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = WAITING.fullmatch(record)
+        return None if found is None else cls(float(found[1]), found[2])
+
+    def format(self) -> str:
+        """Write the record."""
+        return f"{format_time(self.due)} {self.queue}"
+
+
+@dataclass(slots=True)  # not frozen, as `Run` is not
+class RunRecord:
+    """The record of a run in flight. `next` is what was left behind for its end, see `redbike.store.keys`."""
+
+    tag: str
+    start: float
+    deadline: float
+    due: float
+    failures: int
+    losses: int
+    next: str
+    queue: str
+    cancelled: bool = False
+
+    @classmethod
+    def parse(cls, record: str) -> "RunRecord | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = RUN.fullmatch(record)
+        if found is None:
+            return None
+        tag, start, deadline, due, failures, losses, mark, left, queue = found.groups()
+        times = float(start), float(deadline), float(due)
+        return cls(tag, *times, int(failures), int(losses), left, queue, mark is not None)
+
+    @property
+    def was_set(self) -> bool:
+        """Tell whether the job was set during the run, and may wait on the timeline."""
+        return self.next in (SET, ONCE)
+
+    @property
+    def left(self) -> str:
+        """What was left behind for its end: `next`, behind a mark if it was cancelled."""
+        return f"{CANCELLED if self.cancelled else ''}{self.next}"
+
+    def format(self) -> str:
+        """Write the record."""
+        times = " ".join(map(format_time, (self.start, self.deadline, self.due)))
+        return f"{self.tag} {times} {self.failures} {self.losses} {self.left} {self.queue}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The record of a paused job; see `redbike.store.keys`."""
+
+    due: float | None  # of the occurrence that is held; None if none is
+    since: float
+    until: float | None  # when it ends by itself; None: never
+    note: str  # JSON: who paused it, and why
+
+    @classmethod
+    def parse(cls, record: str) -> "Pause | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = PAUSE.fullmatch(record)
+        if found is None:
+            return None
+        return cls(parse_number(found[1]), float(found[2]), parse_number(found[3]), found[4])
+
+    def format(self) -> str:
+        """Write the record."""
+        due, until = ("-" if moment is None else format_time(moment) for moment in (self.due, self.until))
+        return f"{due} {format_time(self.since)} {until} {self.note}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what users see of it: ``since``, ``until``, ``by`` and ``reason``."""
+        try:
+            note = json.loads(self.note)
+        except (ValueError, RecursionError):
+            note = None
+        note = note if isinstance(note, dict) else {}
+        return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """What is kept of a job whose occurrence is to be tried again; see `redbike.store.keys`."""
+
+    failures: int = 0  # in a row
+    losses: int = 0  # in a row
+    tries: int = 0  # of the same occurrence, for whatever reason
+    due: float | None = None  # of that occurrence; None if it is the one in the queue
+    after: float | None = None  # after when the schedule goes on; None: after `due`
+    alone: bool = False  # it must not be taken with others
+    failed: int = 0  # occurrences in a row, if the job is to be stopped after so many
+
+    @classmethod
+    def parse(cls, record: str) -> "Streak":
+        """Read a record; a damaged one counts as an empty one."""
+        found = STREAK.fullmatch(record)
+        if found is None:
+            return cls()
+        failures, losses, tries, due, after, failed, alone = found.groups()
+        counts, moments = (int(failures), int(losses), int(tries or 0)), (parse_number(due), parse_number(after))
+        return cls(*counts, *moments, alone is not None, int(failed or 0))
+
+    def format(self) -> str:
+        """Write the record."""
+        due, after = ("-" if moment is None else format_time(moment) for moment in (self.due, self.after))
+        tried = f" {self.tries} {due} {after}" if self.tries or (due, after) != ("-", "-") else ""
+        failed = f" failed={self.failed}" if self.failed else ""
+        return f"{self.failures} {self.losses}{tried}{failed}{' alone' if self.alone else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """The record of a dispatcher or worker. All of its texts are safe to show."""
+
+    since: float
+    kind: Literal["dispatcher", "worker"]
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    version: str
+    concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher or an older version has none
+    is_stopping: bool = False  # it takes nothing new, and ends after its current jobs
+    takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
+    lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which no worker has a command, as it has found out
+    # Those that all should share, where they are not the defaults; None: unknown.
+    settings: tuple[tuple[str, str], ...] | None = None
+    stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
+    lines: tuple[tuple[str, str], ...] = ()  # (name, what may be told of it) of its commands
+
+    @classmethod
+    def parse(cls, record: str) -> "ProcessRecord | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = PROCESS.fullmatch(record)
+        try:
+            entry = json.loads(found[2]) if found else None
+        except (ValueError, RecursionError):
+            return None
+        if found is None or not isinstance(entry, dict):
+            return None
+        host, pid, queues, version = (entry.get(name) for name in ("host", "pid", "queues", "version"))
+        kind, concurrency, takes = entry.get("kind"), entry.get("concurrency"), entry.get("takes")
+        if kind not in ("dispatcher", "worker") or not _is_count(pid) or not isinstance(queues, list):
+            return None
+        if concurrency is not None and not (_is_count(concurrency) and concurrency > 0):
+            return None
+        if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
+            return None
+        if takes is not None and not (isinstance(takes, list) and _has_texts(takes)):
+            return None
+        lacks, lines, settings = (entry.get(name, {}) for name in ("lacks", "lines", "settings"))
+        if not all(isinstance(each, dict) and _has_texts(each.values()) for each in (lacks, lines, settings)):
+            return None
+        stuck = entry.get("stuck", [])
+        if not (isinstance(stuck, list) and _has_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
+            return None
+        return cls(
+            float(found[1]),
+            kind,
+            str(host),
+            pid,
+            tuple(queues),
+            str(version),
+            concurrency=concurrency,
+            is_stopping=entry.get("stopping") is True,
+            takes=None if takes is None else frozenset(takes),
+            lacks=tuple(lacks.items()),
+            settings=tuple(settings.items()) if "settings" in entry else None,
+            stuck=tuple(stuck),
+            lines=tuple(lines.items()),
+        )
+
+    def format_entry(self) -> str:
+        """Write the record but for its time, which the script adds."""
+        entry: dict[str, Any] = {"kind": self.kind, "host": self.host, "pid": self.pid}
+        entry |= {"queues": self.queues, "version": self.version}
+        if self.concurrency is not None:
+            entry["concurrency"] = self.concurrency
+        if self.is_stopping:
+            entry["stopping"] = True
+        if self.takes is not None:
+            entry["takes"] = sorted(self.takes)
+        if self.lacks:
+            entry["lacks"] = dict(self.lacks)
+        if self.settings is not None:
+            entry["settings"] = dict(self.settings)
+        if self.stuck:
+            entry["stuck"] = self.stuck
+        if self.lines:
+            entry["lines"] = dict(self.lines)
+        return json.dumps(entry, ensure_ascii=False)
+
+    def format_id(self, owner: str) -> str:
+        """Return the name of the process that people see."""
+        return f"{self.host}:{self.pid}:{owner}"
+
+
+def _has_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def decode(value: Any) -> str:
+    """Return as text the bytes that Redis holds; "" for None. Bytes that are not UTF-8 survive a round trip."""
+    return "" if value is None else bytes(value).decode("utf-8", "surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    """Return the bytes of which `decode` has made a text."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def parse_batch(batch: str) -> list[str]:
+    """Return the jobs of a batch as it is kept."""
+    return [jobid for jobid in batch.split("\n") if jobid]
+
+
+def format_time(instant: float) -> str:
+    """Return epoch seconds as records and requests have them."""
+    return f"{instant:.6f}"
+
+
+def parse_number(value: str | None) -> float | None:
+    """Return a number that a script or a record has as text; None for one that is missing, ``-`` in a record."""
+    return None if not value or value == "-" else float(value)
+
+
+def pair_up(flat: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a list that alternates between two things as a list of pairs."""
+    return list(zip(flat[::2], flat[1::2], strict=True))

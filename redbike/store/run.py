@@ -1,0 +1,158 @@
+"""A run in flight, where its job goes when it has ended, and what is asked and answered; see ``store/runs.py``."""
+
+import json
+import time
+import urllib.parse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from redbike.store.enums import Outcome
+
+LEASE = 12.0  # seconds without a heartbeat after which a worker counts as dead
+GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
+AHEAD = 60.0  # seconds by which a clock must have been ahead to be named: less is soon over
+SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
+SAFE = "".join(char for char in map(chr, range(33, 127)) if char != "%")  # what a key has of a job id as it is
+
+
+def format_due(due: float) -> str:
+    """Return epoch seconds with all their digits, as people and shells calculate with them: 1000.25, 1000."""
+    return f"{due:.6f}".rstrip("0").rstrip(".")
+
+
+@dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
+class Run:
+    """A run in flight, as its worker holds it. Times are epoch seconds by Redis' clock."""
+
+    jobid: str
+    due: float
+    tag: str
+    start: float
+    deadline: float
+    failures: int  #: runs in a row that raised, before this one
+    losses: int  #: runs in a row whose worker died, before this one
+    schedule: str  #: the text at the time when the run was taken
+    queue: str
+    prefix: str = field(default="", compare=False)  #: of the keys: two prefixes may have jobs of the same id
+    received: float = field(default_factory=time.monotonic, compare=False)
+    over: float = field(default=0.0, compare=False)  #: when its work was over, by the monotonic clock; 0.0 before
+    tries: int = 0  #: of the same occurrence, before this one
+    after: float | None = None  #: after when the schedule goes on, if that is not `due`
+    began: float = field(default=0.0, compare=False)  #: when its work began, by the monotonic clock; 0.0 before
+    worker: str = field(default="", compare=False)  #: the name of its worker; "" if this process does not know it
+    cancelled: bool = field(default=False, compare=False)  #: as far as its worker has heard
+    failed: int = 0  #: occurrences in a row, before this one, if the job is to be stopped after so many
+    options: str = ""  #: of the job, as they are stored
+    queue_pause: tuple[float, float] | None = None  #: first and last instant of the last one in a day
+    stored_data: str = field(default="", repr=False)  #: JSON
+    output: str | None = field(default=None, compare=False, repr=False)  #: the end of it, if the job keeps it
+    ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
+    thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
+    is_told_to_stop: Callable[[], bool] = field(default=bool, compare=False, repr=False)  # whether its worker is
+
+    @property
+    def data(self) -> Any:
+        """The data of the job, a new copy each time; None if it has none."""
+        return json.loads(self.stored_data) if self.stored_data else None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether its worker is to stop: a long run may end early, and raise `Again` to go on elsewhere."""
+        return self.is_told_to_stop()
+
+    @property
+    def attempt(self) -> int:
+        """The number of this try of the same occurrence, from 1."""
+        return 1 + self.tries
+
+    @property
+    def key(self) -> str:
+        """What no other occurrence of any job has, the same in each try of this one: its job id and its due time.
+
+        It is ASCII, as a header of a request needs; what is not, and blanks and ``%``, stand there as in a URL.
+        """
+        return f"{urllib.parse.quote(self.jobid, SAFE)}@{format_due(self.due)}"
+
+    @property
+    def goes_on_after(self) -> float:
+        """The instant after which the schedule has its next occurrence."""
+        return self.due if self.after is None else self.after
+
+    @property
+    def timeout(self) -> float:
+        """The seconds from its start to its deadline, as they were set: so large times are not kept so exactly."""
+        return round(self.deadline - self.start, 6)
+
+    @property
+    def local_deadline(self) -> float:
+        """Its deadline by the monotonic clock of its worker."""
+        return self.received + self.deadline - self.start
+
+    @property
+    def was_in_time(self) -> bool:
+        """Tell whether its work was over before its deadline."""
+        return 0.0 < self.over < self.local_deadline
+
+    def now(self) -> float:
+        """Return Redis' clock, as far as this process knows it without a request; only drift can put it ahead."""
+        return self.start + time.monotonic() - self.received
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where a job goes when its run has ended, and what is kept of that; see ``lua/end.lua``."""
+
+    # next: at `due`, computed from the schedule; due: at `due`, whatever the schedule; stay: on the timeline, where
+    # somebody has put it during the run.
+    place: Literal["next", "due", "stay", "stop", "die", "unset"]
+    due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
+    why: Literal["", "overrun", "lost"] = ""  # "": the worker is done
+    streak: str = ""  # the record of a `Streak`
+    failure: dict[str, Any] | None = None
+    missed: int = 0  # occurrences that were skipped while none ran
+    overlapped: int = 0  # and while this one did
+    retried: bool = False  # the worker is done and has failed, but that is no failure yet
+    # What was left behind during the run, as far as the place was computed with it: "cancelled+" if the run was
+    # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
+    left: str = "-"
+    paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
+    late: int = 0  # occurrences that were skipped because they were late by more than their grace
+    outcome: Outcome | None = Outcome.OK  # of the run; None if it has not begun, and is counted as skipped
+    error: str = ""  # one line
+
+
+EndedRun = tuple[Run, Placement]
+
+
+class Answer(NamedTuple):
+    """What a script replied to the end of a run.
+
+    - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``held``, ``stopped`` or
+      ``unset``.
+    - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
+      ``alive``: it is not lost, or not overrun. ``kept``: others must be computed again first. Nothing was changed.
+    - ``changed``: nothing was changed either. The place must be computed again, from the schedule in `detail` and the
+      `options`, and from what was left behind for the end of the run, in `left`.
+    """
+
+    word: str
+    detail: str = ""
+    left: str = "-"
+    options: str = ""
+
+    def ends(self, placement: Placement) -> Outcome | None:
+        """Return how a run has ended that this is the answer to; None if it has not, or had not begun."""
+        return placement.outcome if self.word == "ok" else None
+
+
+class Look(NamedTuple):
+    """One look into queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1.
+
+    The first job is looked for in the queue of the first turn, and in the next ones if that has none. So it goes on,
+    over and over. If it is `strict`, a queue has its turn for as long as it has jobs.
+    """
+
+    queues: Sequence[tuple[str, float]]
+    turns: Sequence[int]
+    strict: bool = False

@@ -1,0 +1,207 @@
+"""The transitions of runs: a worker takes jobs from queues, sends heartbeats for them, and ends or releases them.
+
+Runs that are taken together have one tag, and so one lease.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from redbike.config.options import parse_options
+from redbike.schedule.parser import is_one_off
+from redbike.store.entries import NOT_BEGUN, pack_entry
+from redbike.store.enums import Outcome, Skip
+from redbike.store.history import pack_run
+from redbike.store.namespace import Namespace, name_process, number_queues, read_json
+from redbike.store.records import Streak, decode, format_time
+from redbike.store.run import GRACE, LEASE, Answer, EndedRun, Look, Placement, Run
+from redbike.store.scripts import Call, Reply
+
+_PLACES = ("timeline", "queue", "held", "stopped", "unset")  # where `end` may bring a job
+
+
+class Runs:
+    """Takes jobs, and ends their runs.
+
+    Of the failures, the last `failures_limit` are kept; of the ended runs of a job, the last `history`, unless it has
+    that option.
+    """
+
+    def __init__(self, namespace: Namespace, failures_limit: int, history: int) -> None:
+        self._namespace = namespace
+        self._failures_limit = failures_limit
+        self._history = history
+
+    def take(self, look: Look, tag: str, most: int, control: str = "") -> list[Run] | Literal["halted"]:
+        """Take up to `most` jobs in one step, all under `tag`, in the order in which they are to be run.
+
+        `control` is the signal that was there when the worker started, and does not concern it.
+        """
+        call = self.pack_take(look, tag, most, control)
+        reply: Reply = ["again"]
+        while reply[0] == "again":
+            reply = self._namespace.scripts.run(call)
+        return self.read_take(reply, tag)
+
+    def pack_take(
+        self, look: Look, tag: str, most: int, control: str = "", repeated: bool = False, signer: str = ""
+    ) -> Call:
+        """Ask for jobs. A request whose reply was lost is `repeated` with its tag: it gets the same jobs again.
+
+        `signer` is the owner of an idle worker, which is seen if there is nothing; see `read_signature`.
+        """
+        names, timeouts = [name for name, _ in look.queues], [timeout for _, timeout in look.queues]
+        given = {"tag": tag, "control": control, "most": most, "repeated": repeated, "lease": LEASE, "grace": GRACE}
+        if look.strict:
+            given["strict"] = True
+        if signer:
+            given["signer"] = signer
+        return self._namespace.pack("take", names, timeouts=timeouts, turns=list(look.turns), **given)
+
+    def read_take(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
+        """Read the reply to `pack_take`; none if it is ``again``: the caller repeats the request as it was."""
+        if reply[0] != "ok":
+            return "halted" if reply[0] == "halted" else []
+        received, prefix, worker = time.monotonic(), self._namespace.keys.prefix, name_process(tag)
+        start, ends, streaks, jobids, dues, schedules, homes, more, *paused = read_json(reply[1])
+        began, runs = float(start), []
+        deadlines = {name: float(deadline) for name, deadline in ends.items()}
+        columns = (jobids, dues, homes if len(deadlines) > 1 else [*deadlines] * len(jobids), schedules)
+        for jobid, due, home, schedule in zip(*columns, strict=True):
+            run = Run(jobid, float(due), tag, began, deadlines[home], 0, 0, schedule, home, prefix, received)
+            run.worker = worker
+            if jobid in streaks:
+                kept = Streak.parse(streaks[jobid])
+                run.failures, run.losses, run.tries, run.after = kept.failures, kept.losses, kept.tries, kept.after
+                run.failed = kept.failed
+            if jobid in more:
+                own = more[jobid]
+                run.deadline, run.options = float(own["deadline"]), own.get("options", "")
+                run.stored_data = own.get("data", "")
+            runs.append(run)
+        for name, (since, ended) in paused[0].items() if paused else ():
+            for run in runs:
+                if run.queue == name:
+                    run.queue_pause = float(since), float(ended)
+        return runs
+
+    def read_signature(self, reply: Reply) -> str:
+        """Read the reply to `pack_take` with a signer: ``seen``, ``unknown``, or "" if the server did not look."""
+        return decode(reply[1]) if reply[0] == "empty" and len(reply) > 1 else ""
+
+    def has_untold(self, reply: Reply) -> bool:
+        """Tell whether the reply to `pack_take` with a signer says that there are runs to be told of."""
+        return reply[0] == "empty" and len(reply) > 2
+
+    def end(self, run: Run, placement: Placement, late: float = 0.0) -> Answer:
+        """End `run`. `late` is for how many seconds it has been over; it must have been in time then."""
+        return self.read_end(self._namespace.scripts.run(self.pack_end([(run, placement)], late)))[0]
+
+    def pack_end(self, ended: Sequence[EndedRun], late: float = 0.0, whole: bool = False) -> Call:
+        """End runs that were taken together, each where its placement says.
+
+        If they are to end as a `whole`, none does for as long as the place of one must be computed again.
+        """
+        numbers = number_queues(run.queue for run, _ in ended)
+        jobs, homes, schedules, dues, hows = [], [], [], [], {}
+        for run, placement in ended:
+            jobs.append(run.jobid)
+            if len(numbers) > 1:
+                homes.append(run.queue)
+            schedules.append(run.schedule)
+            dues.append(self._format_due(run, placement))
+            how = _format_how(placement)
+            if run.output is not None:
+                how["output"] = run.output
+            if how:
+                hows[run.jobid] = how
+        deadline = min(run.deadline for run, _ in ended)
+        given = {"tag": ended[0][0].tag, "late": late, "most": self._failures_limit, "how": hows, "deadline": deadline}
+        if whole:
+            given["whole"] = True
+        call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
+        return replace(call, packed=(self._pack_entry(ended),))
+
+    def _format_due(self, run: Run, placement: Placement) -> str:
+        """Return when a job is due next, for ``lua/end.lua``."""
+        if placement.due is not None:
+            return placement.due if isinstance(placement.due, str) else format_time(placement.due)
+        if not is_one_off(run.schedule):
+            return ""
+        setting = self._namespace.forget_after
+        return f"spent{parse_options(run.options).get('forget-after', setting) if run.options else setting}"
+
+    def _pack_entry(self, ended: Sequence[EndedRun]) -> bytes:
+        """Return the entry of the journal for runs that were taken together."""
+        runs = [(run.jobid, run.queue, self._read_kept(run, placed), _pack_past(run, placed)) for run, placed in ended]
+        return pack_entry(ended[0][0].worker, runs)
+
+    def _read_kept(self, run: Run, placement: Placement) -> int:
+        if placement.outcome is None:
+            return NOT_BEGUN
+        return int(parse_options(run.options).get("history", self._history)) if run.options else self._history
+
+    def read_end(self, reply: Reply) -> list[Answer]:
+        """Read the reply to `pack_end`: the answer for each run."""
+        changed = iter(reply[2:])
+        return [
+            Answer(word, decode(next(changed)), decode(next(changed)), decode(next(changed)))
+            if word == "changed"
+            else Answer("kept")
+            if reply[0] == "kept"
+            else Answer("ok", word)
+            if word in _PLACES
+            else Answer(word)
+            for word in decode(reply[1]).split(" ")
+        ]
+
+    def release(self, runs: Sequence[Run]) -> list[str]:
+        """Give back runs that were taken together and have not begun; return the words of ``lua/release.lua``."""
+        numbers = number_queues(run.queue for run in runs)
+        reply = self._namespace.run("release", numbers, tag=runs[0].tag, jobs=[run.jobid for run in runs])
+        return decode(reply[1]).split(" ")
+
+    def heartbeat(self, runs: Sequence[Run]) -> list[str]:
+        """Say that the worker of `runs` lives; return ``ok``, ``cancelled``, ``overrun`` or ``stale`` for each."""
+        jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
+        reply = self._namespace.run("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)
+        return [decode(word) for word in reply[1:]]
+
+
+def measure(run: Run) -> tuple[float, float]:
+    """Return how late a run began, and how long it took, in seconds; one that is not over takes until now."""
+    began = run.began or run.received
+    # Of a lost one, Redis' clock may have been set back.
+    return run.start + (began - run.received) - run.due, max(0.0, (run.over or time.monotonic()) - began)
+
+
+def _pack_past(run: Run, placement: Placement) -> bytes:
+    """Return an ended run as it is kept."""
+    waited, took = measure(run)
+    return pack_run(run.due, waited, took, placement.outcome or Outcome.OK, run.attempt, placement.error)
+
+
+def _format_how(placement: Placement) -> dict[str, Any]:
+    """Return how a run ended, for ``lua/end.lua``; nothing if it is done and the job goes where its schedule says."""
+    how: dict[str, Any] = {}
+    if placement.place != "next":
+        how["place"] = placement.place
+    if placement.why:
+        how["why"] = placement.why
+    if placement.left != "-":
+        how["left"] = placement.left
+    if placement.streak:
+        how["streak"] = placement.streak
+        if (tried := Streak.parse(placement.streak).due) is not None:
+            how["tried"] = format_time(tried)
+    if placement.failure is not None:
+        how["failure"] = json.dumps(placement.failure)
+    if placement.missed or placement.overlapped or placement.late or placement.paused:
+        skipped = {Skip.MISSED: placement.missed, Skip.RUNNING: placement.overlapped}
+        skipped |= {Skip.LATE: placement.late, Skip.PAUSED: placement.paused}
+        how["skipped"] = {reason: number for reason, number in skipped.items() if number}
+    if placement.retried:
+        how["retried"] = True
+    return how

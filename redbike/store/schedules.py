@@ -1,0 +1,22 @@
+"""The schedule of a job: its text, and what its options make of that."""
+
+from redbike.config.options import parse_options
+from redbike.schedule.jitter import spread
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.parser import parse_stored
+
+
+def find_schedule(jobid: str, text: str, options: str) -> Schedule:
+    """Return the schedule of a job with this stored text and these stored options. Raise `BadSchedule`."""
+    return apply_options(parse_stored(text), jobid, options)
+
+
+def apply_options(schedule: Schedule, jobid: str, options: str) -> Schedule:
+    """Return `schedule` as a job with these stored options has it."""
+    seconds = find_spread(options)
+    return spread(schedule, jobid, seconds) if seconds else schedule
+
+
+def find_spread(options: str) -> float:
+    """Return the seconds over which the runs of jobs with these stored options are spread."""
+    return float(parse_options(options).get("spread", 0)) if options else 0.0

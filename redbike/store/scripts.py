@@ -1,0 +1,255 @@
+"""The transitions: each is one Lua script in ``lua/``. Its file has the name of the verb. Its reply begins with a word.
+
+See ``docs/scripts.rst`` for how to write one.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import redis
+from redis import exceptions
+
+from redbike.connection.cluster import MOVING, PATIENCE, PAUSE
+from redbike.connection.line import Line, drop_idle_connections, has_room, pack, pack_bytes, pack_word
+from redbike.connection.refusals import make_refusal, translate_errors
+from redbike.errors import NoSuchJob, Unreachable
+from redbike.store.keys import list_kinds
+from redbike.store.lua_loader import SCRIPTS
+
+Reply = list[Any]
+
+
+def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], error: Exception) -> Exception:
+    """Return an error that names the key that has a wrong type, as Redis' own does not; any other `error` as it is.
+
+    `asked_for` has the keys of the request, each with the type that it should have.
+    """
+    if "WRONGTYPE Operation" not in str(error):
+        return error
+    kinds = dict(asked_for)
+    with client.pipeline(transaction=False) as pipeline:
+        for key in kinds:
+            pipeline.type(key)
+        found = [kind.decode() for kind in pipeline.execute()]
+    for (key, kind), other in zip(kinds.items(), found, strict=True):
+        if other not in (kind, "none"):
+            return exceptions.ResponseError(f"WRONGTYPE {key} is a {other}, not a {kind}")
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A script with its keys and arguments, ready to be sent, alone or with others in one round trip."""
+
+    verb: str
+    keys: tuple[str, ...]
+    given: str  # JSON: what the script has as `given`
+    packed: tuple[bytes, ...] = ()  # what is no text: further arguments
+
+    def list_kinds(self) -> Iterator[tuple[str, str]]:
+        """Its keys, each with the type that it has."""
+        return list_kinds(SCRIPTS[self.verb].keys, self.keys)
+
+
+class Scripts:
+    """Runs scripts on one server, from any thread."""
+
+    def __init__(self, client: "redis.Redis") -> None:
+        self.client = client
+        self.is_stopping: Callable[[], bool] = lambda: False  # of the loop that runs them, if there is one
+        self._keeps = has_room(client)
+        self._idle: list[Pipeline] = []  # as many as threads have run scripts at the same time
+
+    def run(self, call: Call) -> Reply:
+        """Run one script and return its reply, whose first word is decoded. Raise `NoSuchJob` for ``missing``."""
+        return self.run_all([call])[0]
+
+    def run_all(self, calls: Iterable[Call]) -> list[Reply]:
+        """Run several scripts in one round trip. If one fails, raise its error after all were sent."""
+        with self.run_meanwhile(calls) as replies:
+            pass
+        return replies
+
+    @contextmanager
+    def run_meanwhile(self, calls: Iterable[Call]) -> Iterator[list[Reply]]:
+        """Run several scripts while the caller's block goes on; their replies are in the list once that is over.
+
+        If the block fails, nobody knows whether they have run. If one of them fails, raise its error after the block.
+        """
+        try:
+            pipeline = self._idle.pop()
+        except IndexError:
+            pipeline = Pipeline(self.client, lambda: self.is_stopping())
+        replies: list[Reply] = []
+        try:
+            pipeline.send_all(calls)
+            yield replies
+            replies += pipeline.run([])
+        except BaseException:
+            if pipeline.unanswered:
+                pipeline.drop()
+            raise
+        finally:
+            self._idle.append(pipeline)
+            # Afterwards: another thread may call `close` at any instant.
+            if not self._keeps:
+                self._release_idle()
+
+    def close(self) -> None:
+        """Give back the connections that are kept for the next scripts, and from now on each after its script."""
+        self._keeps = False
+        self._release_idle()
+
+    def drop_idle_connections(self) -> None:
+        """Disconnect what nobody uses: after a failover it may lead to a server that is only a replica now."""
+        self._release_idle()
+        drop_idle_connections(self.client)
+
+    def _release_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+
+class Pipeline:
+    """A connection that one thread keeps. Scripts may be sent over it before earlier ones have been answered.
+
+    After an error the next call gets a new connection. Then nobody knows whether the unanswered scripts have run.
+    While `is_stopping()`, it does not wait for a slot of a cluster that moves.
+    """
+
+    def __init__(self, client: "redis.Redis", is_stopping: Callable[[], bool] = lambda: False) -> None:
+        self._client = client
+        self._is_stopping = is_stopping
+        self._line = Line(client)
+        self._sent: list[Call] = []  # those without an answer
+
+    @property
+    def unanswered(self) -> int:
+        """The number of scripts whose reply has not been read."""
+        return len(self._sent)
+
+    def send(self, call: Call) -> None:
+        """Send a script; the next `run` returns its reply."""
+        self.send_all([call])
+
+    def send_all(self, calls: Iterable[Call]) -> None:
+        """Send several scripts; the next `run` returns their replies."""
+        with translate_errors():
+            try:
+                # The server runs one while the next is made.
+                for call in calls:
+                    self._send(call)
+            except BaseException:
+                self.drop()
+                raise
+
+    def run(self, calls: Iterable[Call]) -> list[Reply]:
+        """Run scripts in one round trip; return the replies to those that were sent before, and then to these.
+
+        If one fails, raise its error after all were sent.
+        """
+        self.send_all(calls)
+        with translate_errors():
+            try:
+                sent, replies = self._receive_all()
+                if [reply for reply in replies if isinstance(reply, Exception)]:
+                    self._repeat_refused(sent, replies)
+            except exceptions.ResponseError as error:
+                if self._sent or isinstance(make_refusal(error), Unreachable):
+                    # Replies may be left in it; or the server may be a replica now, and the name lead to another one.
+                    self.drop()
+                raise
+            except BaseException:
+                # Nobody else must read the replies that may be left in it.
+                self.drop()
+                raise
+        return [decode_word(reply) for reply in replies]
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._line.close()
+        self._sent = []
+
+    def drop(self) -> None:
+        """Give the connection up, as nobody is to read the replies that may be left in it."""
+        self._line.drop()
+        self._sent = []
+
+    def _repeat_refused(self, sent: list[Call], replies: list[Any]) -> None:
+        """Send those again that the server has not run, and fill in their replies. Raise any other error.
+
+        It may not have known the script, or not have the slot of the keys any more, which is on the move then.
+        """
+        patience = time.monotonic() + PATIENCE
+        self._repeat_unknown(sent, replies)
+        while any(isinstance(reply, MOVING) for reply in replies) and time.monotonic() < patience:
+            # The next request connects again, to the new master. It may not know the scripts either.
+            self._line.drop()
+            time.sleep(PAUSE)
+            self._repeat(sent, replies, MOVING)
+            self._repeat_unknown(sent, replies)
+            if self._is_stopping():
+                break
+        for call, reply in zip(sent, replies, strict=True):
+            if isinstance(reply, Exception):
+                raise name_wrong_key(self._client, call.list_kinds(), reply)
+
+    def _repeat_unknown(self, sent: list[Call], replies: list[Any]) -> None:
+        unknown = {
+            call.verb for call, reply in zip(sent, replies, strict=True) if isinstance(reply, exceptions.NoScriptError)
+        }
+        if unknown:
+            self._load(unknown)
+            self._repeat(sent, replies, (exceptions.NoScriptError,))
+
+    def _repeat(self, sent: list[Call], replies: list[Any], errors: tuple[type[Exception], ...]) -> None:
+        """Send those again that were refused with one of `errors`, and fill in their replies."""
+        again = [i for i, reply in enumerate(replies) if isinstance(reply, errors)]
+        for i in again:
+            self._send(sent[i])
+        for i, reply in zip(again, self._receive_all()[1], strict=True):
+            replies[i] = reply
+
+    def _load(self, verbs: Iterable[str]) -> None:
+        """Make these scripts known to the server at the end of this line, and to no other."""
+        for verb in verbs:
+            self._line.send(pack(["SCRIPT", "LOAD", SCRIPTS[verb].text]))
+        for _ in range(self._line.pending):
+            reply = self._line.receive()
+            if isinstance(reply, Exception):
+                raise reply
+
+    def _send(self, call: Call) -> None:
+        self._line.send(pack_call(call))
+        self._sent.append(call)
+
+    def _receive_all(self) -> tuple[list[Call], list[Any]]:
+        sent = self._sent
+        replies = [self._line.receive() for _ in sent]
+        self._sent = []
+        return sent, replies
+
+
+def pack_call(call: Call) -> bytes:
+    """Return the call as the server reads it."""
+    head = _pack_head(call.verb, call.keys, 1 + len(call.packed)) + pack_word(call.given)
+    return b"".join([head, *map(pack_bytes, call.packed)]) if call.packed else head
+
+
+@lru_cache(1024)
+def _pack_head(verb: str, keys: tuple[str, ...], further: int) -> bytes:
+    # The keys are most of a request, and mostly those of the last one.
+    return pack(["EVALSHA", SCRIPTS[verb].digest, str(len(keys)), *keys], further)
+
+
+def decode_word(reply: list[Any]) -> Reply:
+    """Decode the first word of a script's reply. Raise `NoSuchJob` for ``missing``."""
+    word = reply[0].decode()
+    if word == "missing":
+        raise NoSuchJob("no such job")
+    return [word, *reply[1:]]

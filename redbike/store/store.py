@@ -1,0 +1,189 @@
+"""The state of all jobs, in Redis.
+
+A job is on the timeline, in a queue, in flight, or stopped. Each transition is one Lua script, which moves jobs in one
+step: so no instant exists at which a job is nowhere. Python computes *when* a job runs next. The scripts commit that
+only if nothing changed meanwhile. Redis' own clock counts, so hosts need not agree on time.
+
+A method packs the request of a transition, and reads the reply. Transitions that share a round trip with others have
+one method for each: `pack_…` and `read_…`. They are grouped by who needs them:
+
+- `Jobs` for users,
+- `Timeline` for the dispatcher,
+- `Runs` for workers,
+- `Gates` for operators who pause or limit queues,
+- `Upkeep` for fsck, and for what older versions have left,
+- `Pauses` for those who pause jobs,
+- `Log` for the changes that people have made,
+- `Journal` for the ended runs that are kept, and `Archiver`, which moves them to their jobs,
+- `Counts` for what has happened in all, and `Totals` for how many jobs are where,
+- `Depths` for what waits in queues,
+- `Events` for what happens, as it happens,
+- `Untold` for ended runs that a worker class is to be told of,
+- `Workers` for dispatchers and workers, which say that they are there,
+- `Paging` and `PastRuns` for pages of jobs, runs and failures,
+- `Questions` for all else that is only read.
+
+`redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+import redis
+
+from redbike.connection.line import hold_connection
+from redbike.connection.refusals import translate_errors
+from redbike.errors import BadQueueName, RedbikeError
+from redbike.store.archiving import Archiver
+from redbike.store.coming import Coming
+from redbike.store.counts import Counts
+from redbike.store.depths import Depths
+from redbike.store.events import Events
+from redbike.store.jobs import Jobs
+from redbike.store.journal import Journal
+from redbike.store.keys import Keys, check_queue_name
+from redbike.store.log import Log
+from redbike.store.namespace import Namespace, make_tag
+from redbike.store.outbox import Untold
+from redbike.store.overview import Overview
+from redbike.store.paging import Paging
+from redbike.store.past_runs import PastRuns
+from redbike.store.pauses import Pauses
+from redbike.store.questions import Questions
+from redbike.store.queue_limits import Gates
+from redbike.store.records import decode
+from redbike.store.rewinds import Rewinds
+from redbike.store.runs import Runs
+from redbike.store.scripts import Scripts
+from redbike.store.timeline import Timeline
+from redbike.store.totals import Totals
+from redbike.store.upkeep import Upkeep
+from redbike.store.workers import Workers
+from redbike.text.printable import describe
+
+QueueFor = Callable[[str], str]
+
+
+class Store:
+    """The jobs under one prefix. `queue_for` names the queue of a job id.
+
+    The last `failures_limit` failures are kept, and of each job the last `history` runs, unless it has that option. A
+    one-off that has ended is forgotten `forget_after` so many seconds, unless it has that option, or this is ``never``.
+    """
+
+    def __init__(
+        self,
+        client: "redis.Redis",
+        prefix: str,
+        queue_for: QueueFor,
+        failures_limit: int = 1000,
+        history: int = 10,
+        forget_after: float | str = "never",
+    ) -> None:
+        self.client = client
+        self.keys = Keys(prefix)
+        self.scripts = Scripts(client)
+        self._failures_limit = failures_limit
+        self._history = history
+        self._queue_for = queue_for
+        self._group(Namespace(client, self.keys, self.scripts, forget_after=forget_after))
+
+    def _group(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self.jobs = Jobs(namespace, self.queue_for)
+        self.timeline = Timeline(namespace)
+        self.runs = Runs(namespace, self._failures_limit, self._history)
+        self.gates = Gates(namespace)
+        self.upkeep = Upkeep(namespace)
+        self.pauses = Pauses(namespace, self.queue_for)
+        self.log = Log(namespace)
+        self.journal = Journal(namespace)
+        self.counts = Counts(namespace)
+        self.totals = Totals(namespace)
+        self.archiver = Archiver(namespace)
+        self.depths = Depths(namespace)
+        self.coming = Coming(namespace)
+        self.overview = Overview(namespace, self.queue_for)
+        self.paging = Paging(namespace, self.queue_for)
+        self.past = PastRuns(namespace)
+        self.events = Events(namespace)
+        self.untold = Untold(namespace)
+        self.rewinds = Rewinds(namespace)
+        self.workers = Workers(namespace)
+        self.questions = Questions(namespace)
+
+    def at(self, now: float | None) -> "Store":
+        """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""
+        return self.follow(None if now is None else lambda: now)
+
+    def follow(self, clock: Callable[[], float] | None) -> "Store":
+        """Return this store with a clock of its own, for tests; None for the server's. It shares the connections."""
+        return self._copy(replace(self._namespace, clock=clock))
+
+    @property
+    def stopped_at(self) -> float | None:
+        """The instant at which the clock of this store is stopped; None if it is the server's own."""
+        return self._namespace.now
+
+    def noted_as(self, who: str | None) -> "Store":
+        """Return this store, whose changes are noted in the log as those of `who`; None for no notes."""
+        return self._copy(replace(self._namespace, who=who))
+
+    @property
+    def who(self) -> str | None:
+        """As whose changes those of this store are noted; None if they are not."""
+        return self._namespace.who
+
+    @contextmanager
+    def hold_connection(self) -> Iterator["Store"]:
+        """Give this store with one connection, for scans; it fails if the connection is lost, or the keys move."""
+        with hold_connection(self.client, self.keys.schedules) as client:
+            yield self._copy(replace(self._namespace, client=client, clock=None))
+
+    def _copy(self, namespace: Namespace) -> "Store":
+        other = Store.__new__(type(self))
+        other.__dict__.update(self.__dict__, client=namespace.client)
+        other._group(namespace)
+        return other
+
+    def queue_for(self, jobid: str) -> str:
+        """Return the queue of `jobid`. Raise `BadQueueName`, or what Redbike's own `queue_for` raises."""
+        return _name_queue(self._queue_for, jobid)
+
+    def freeze_queues(self) -> QueueFor:
+        """Return `queue_for`, as it is now: it reads nothing from the server any more."""
+        freeze: Callable[[], QueueFor] | None = getattr(self._queue_for, "freeze", None)
+        return partial(_name_queue, freeze() if freeze else self._queue_for)
+
+    def halt(self) -> None:
+        """Tell every dispatcher and worker that runs now to stop after its current job."""
+        self._namespace.run("halt", signal="HALT", request=make_tag())
+
+    def pass_halt_on(self) -> None:
+        """Leave the token that woke this process to the next one."""
+        self._namespace.run("halt")
+
+    def clear_control(self) -> None:
+        """Take back a HALT for those that have not read it yet."""
+        with translate_errors():
+            self.client.delete(self.keys.control, self.keys.halt)
+
+    def read_control(self) -> str:
+        """Return the control signal with its time, or ""."""
+        with translate_errors():
+            return decode(self._namespace.fetch(self.client.get, self.keys.control, "string"))
+
+
+def _name_queue(queue_for: QueueFor, jobid: str) -> str:
+    try:
+        name = queue_for(jobid)
+    except RedbikeError:
+        raise
+    except Exception as error:
+        raise BadQueueName(f"no queue for {jobid!r}: queue_for() raised {describe(error)}") from error
+    try:
+        return check_queue_name(name)
+    except BadQueueName as error:
+        raise BadQueueName(f"no queue for {jobid!r}: queue_for() gave a {error}") from None

@@ -1,0 +1,197 @@
+"""The transitions of the dispatcher: it surveys what is due, and moves jobs from the timeline to queues."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from redbike.connection.refusals import translate_errors
+from redbike.schedule.parser import is_one_off
+from redbike.store.enums import Skip
+from redbike.store.keys import OWNER
+from redbike.store.namespace import PAGE, Namespace, number_queues, read_json
+from redbike.store.records import ProcessRecord, RunRecord, Streak, decode, pair_up, parse_number
+from redbike.store.run import Run
+from redbike.store.scripts import Call, Reply
+
+CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
+MOST_DUE = 4 * PAGE  # due jobs in a survey
+MOST_ALARMS = 100  # instants of gates that have come, in a survey
+MOST_COMING = 50  # jobs that are due next in a survey
+MOST_FORGOTTEN = 50  # one-offs that are forgotten in one step
+
+DueJob = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue; "" if it has none
+
+# The columns of ``lua/survey.lua`` for the jobs of a lost tag.
+_COLUMNS = ("jobs", "runs", "schedules", "streaks", "options")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a dispatcher has to do. Times are epoch seconds by Redis' clock."""
+
+    now: float
+    control: str
+    dispatched: float | None
+    next_lease: float | None
+    due: list[tuple[str, str]]  # job id and due time, the latter as Redis spells it
+    coming: list[tuple[str, str]]  # the same, of some of those that are due next, in order
+    lost: list[Run]  # those that were taken together one behind the other
+    strays: dict[str, list[str]]  # by lost tag: jobs that it lists, but that are not in flight under it
+    old: list[str]  # lost jobs in flight that a worker of an older version has taken
+    alarms: list[str]  # those that have come, see ``-alarms`` in `redbike.store.keys`
+    next_alarm: float | None
+    journal: int  # entries
+    is_ripe: bool = False  # there is a one-off to forget
+
+    @property
+    def next_due(self) -> float | None:
+        """The instant at which the next job is due; None if there is none."""
+        return float(self.coming[0][1]) if self.coming else None
+
+
+def is_ahead(instant: float, now: float) -> bool:
+    """Tell whether `instant` comes from a clock that was ahead of the one that says `now`: do not believe it."""
+    return instant > now + CLOCKS_DIFFER
+
+
+class Timeline:
+    """Surveys and dispatches what is due."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def pack_survey(self, passed_over: int = 0) -> Call:
+        """Ask what is due, `MOST_DUE` jobs at most without the first `passed_over`, and for `PAGE` lost runs."""
+        most: dict[str, Any] = {"due": MOST_DUE, "lost": PAGE, "coming": MOST_COMING, "alarms": MOST_ALARMS}
+        return self._namespace.pack("survey", passed_over=passed_over, **most)
+
+    def read_survey(self, reply: Reply) -> Survey:
+        """Read the reply to `pack_survey`."""
+        found = read_json(reply[1])
+        now, lost = float(found["now"]), list[Run]()
+        strays: dict[str, list[str]] = {}
+        old: list[str] = []
+        # Lua has one kind of table: an empty one is an object.
+        for tag in found["lost"] or ():
+            if not tag["jobs"]:
+                old.append(tag["tag"])
+                continue
+            # By job: a damaged list may have one twice.
+            tag.setdefault("options", [False] * len(tag["jobs"]))
+            rows = {row[0]: row for row in zip(*(tag[name] for name in _COLUMNS), strict=True)}
+            read = (self._read_lost_run(*row) for row in rows.values())
+            runs = [run for run in read if run and run.tag == tag["tag"]]
+            process = ProcessRecord.parse(tag.get("worker", ""))
+            for run in runs:
+                run.received -= now - run.start
+                run.worker = process.format_id(run.tag[:OWNER]) if process else ""
+            lost += runs
+            if len(runs) < len(rows):
+                strays[tag["tag"]] = tag["jobs"]
+        return Survey(
+            now=now,
+            control=found.get("control", ""),
+            dispatched=parse_number(found.get("dispatched")),
+            next_lease=parse_number(found.get("next_lease")),
+            due=pair_up(found["due"] or ()),
+            coming=pair_up(found["coming"] or ()),
+            lost=lost,
+            strays=strays,
+            old=old,
+            alarms=found.get("alarms") or [],
+            next_alarm=parse_number(found.get("next_alarm")),
+            journal=found["journal"],
+            is_ripe=found["ripe"],
+        )
+
+    def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str, options: str) -> Run | None:
+        # What is not there is False.
+        found, kept = RunRecord.parse(record or ""), Streak.parse(streak or "")
+        if found is None:
+            return None
+        times = (found.due, found.tag, found.start, found.deadline)
+        known = (jobid, *times, found.failures, found.losses, schedule or "", found.queue, self._namespace.keys.prefix)
+        return Run(*known, tries=kept.tries, after=kept.after, failed=kept.failed, options=options or "")
+
+    def pack_dispatch(
+        self, due: Sequence[DueJob], grace: float = 0.0, overlap: str = "skip", late_too: bool = False
+    ) -> Call:
+        """Move jobs to their queues in one step; those that are not due then any more are passed over.
+
+        `grace` and `overlap` are the settings of these names, for the jobs that have no such option. Those that are
+        late by more than their grace stay where they are, unless these are to be moved too.
+        """
+        numbers = number_queues(name for _, _, name in due if name)
+        jobs, dues, homes = zip(*due, strict=True) if due else ((), (), ())
+        given: dict[str, Any] = {"grace": grace} if grace else {}
+        if overlap != "skip":
+            given["overlap"] = overlap
+        if late_too:
+            given["late_too"] = True
+        return self._namespace.pack("dispatch", numbers, jobs=jobs, dues=dues, homes=homes, **given)
+
+    def read_dispatch(self, reply: Reply) -> int:
+        """Return how many jobs moved, from the reply to `pack_dispatch`."""
+        return int(reply[1])
+
+    def read_late(self, reply: Reply) -> list[tuple[str, str]]:
+        """Return the jobs that were late, with their due times as texts, from the reply to `pack_dispatch`."""
+        return pair_up(list(map(decode, reply[2:])))
+
+    def skip(
+        self,
+        jobid: str,
+        due: str,
+        schedule: str,
+        next_due: float | None,
+        count: int,
+        reason: Skip = Skip.MISSED,
+    ) -> bool:
+        """Give up `count` past occurrences of a job on the timeline; return False if it has moved on meanwhile."""
+        given: dict[str, Any] = {"job": jobid, "due": due, "schedule": schedule, "count": count, "reason": reason}
+        if next_due is not None:
+            given["next"] = next_due
+        elif is_one_off(schedule):
+            given["spent"] = self._namespace.forget_after
+        return bool(self._namespace.run("skip", **given)[0] == "ok")
+
+    def forget(self) -> tuple[int, bool]:
+        """Forget some one-offs that have ended long enough ago; return how many, and whether there may be more."""
+        reply = self._namespace.run("forget", most=MOST_FORGOTTEN)
+        return int(reply[2]), int(reply[1]) == MOST_FORGOTTEN
+
+    def list_between(self, since: float, until: float) -> list[tuple[str, str]]:
+        """Return the jobs that are due after `since` and by `until`, with their due times as texts."""
+        client, bounds = self._namespace.client, (f"({since:.6f}", f"{until:.6f}")
+        with translate_errors():
+            # As numbers: RESP3 has no other spelling.
+            rows = client.zrange(self._namespace.keys.timeline, *bounds, byscore=True, withscores=True)
+        return [(decode(jobid), repr(due)) for jobid, due in cast(list[tuple[bytes, float]], rows)]
+
+    def advance(self, until: float, was_ahead: bool = False, known: float | None = None) -> tuple[str, str] | None:
+        """Note that everything due by `until` was dispatched. Only if the clock `was_ahead`, it may go back.
+
+        If the server has an earlier instant than that which is `known`, or the clock was ahead, it notes a rewind:
+        return its field and its record.
+        """
+        given: dict[str, Any] = {"known": known} if known is not None else {}
+        reply = self._namespace.run("advance", instant=until, ahead=was_ahead, **given)
+        return (decode(reply[1]), decode(reply[2])) if len(reply) > 1 else None
+
+    def read_clock(self) -> float:
+        """Return Redis' clock, in epoch seconds; with a clock of its own, what that says."""
+        if (now := self._namespace.now) is not None:
+            return now
+        with translate_errors():
+            seconds, micros = self._namespace.client.time()
+        return float(seconds + micros / 1e6)
+
+    def read_dispatched(self) -> tuple[float, float | None]:
+        """Return what `read_clock` does, and until when all is dispatched; None if there was no dispatcher yet."""
+        with translate_errors():
+            pipeline = self._namespace.client.pipeline(transaction=False)
+            pipeline.time()
+            pipeline.zscore(self._namespace.keys.dispatched, "until")
+            (seconds, micros), dispatched = pipeline.execute()
+        now = self._namespace.now
+        return seconds + micros / 1e6 if now is None else now, dispatched

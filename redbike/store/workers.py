@@ -1,0 +1,239 @@
+"""Who is there: dispatchers and workers sign when they start, every few seconds, and when they end."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Literal
+
+from redbike.connection.refusals import translate_errors
+from redbike.store.agreed import PROTOCOL, Naming, check_protocol
+from redbike.store.keys import OWNER
+from redbike.store.namespace import PAGE, Namespace
+from redbike.store.questions import Questions
+from redbike.store.records import ProcessRecord, decode, parse_batch
+from redbike.store.scripts import Reply
+from redbike.store.timeline import CLOCKS_DIFFER, Timeline
+
+INTERVAL = 6.0  # seconds after which a process is to be seen again
+LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
+KEPT = 86400.0  # seconds for which a lost one is known
+REFRESH = 600.0  # seconds after which a process registers again, in case something has damaged what is known of it
+STALE = 2 * REFRESH  # seconds after which a rule counts no more that no worker has given again
+FORGOTTEN = 100  # lost ones that one script forgets at most
+MOST_JOBS = 1000  # jobs that are listed of one process
+
+NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A dispatcher or a worker process. Times are epoch seconds by Redis' clock.
+
+    It is ``stopping`` if it takes no job any more, and ends after its current ones. It is ``lost`` if it was not seen
+    for `LOST` seconds, and was not stopped in order. A long list of queues ends in
+    ``…+N`` for the other ones. Of the current jobs there are `MOST_JOBS` at most.
+    """
+
+    id: str
+    kind: Literal["dispatcher", "worker"]
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    state: Literal["alive", "stopping", "lost"]
+    since: float
+    seen: float
+    jobs: tuple[str, ...]
+    version: str  #: of Redbike
+    concurrency: int | None = None  #: jobs that a worker runs at once; None for a dispatcher or an older version
+    #: ids of the functions, or names of the commands, that a worker has; None if it may take any job
+    takes: frozenset[str] | None = None
+    #: (job id, queue) of jobs that it left, as no worker of the queue seems to have their command
+    lacks: tuple[tuple[str, str], ...] = ()
+    #: the settings by which it places jobs, where they are not the defaults; None for an older version
+    settings: tuple[tuple[str, str], ...] | None = None
+    stuck: tuple[str, ...] = ()  #: jobs whose functions go on after their deadlines, and hold a slot
+    #: (name, command line) of its first commands, without what could be secret
+    lines: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether half of its slots are held by functions that go on after their deadlines."""
+        return 2 * len(self.stuck) >= (self.concurrency or 1)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it runs as many jobs as it can."""
+        return len(self.jobs) >= (self.concurrency or 1)
+
+    def works(self, queue: str) -> bool:
+        """Tell whether it works a queue, or may do so."""
+        # A long list of queues ends in a mark for the others.
+        return queue in self.queues or any(name[:1] == "…" for name in self.queues)
+
+    def has_for(self, jobid: str) -> bool:
+        """Tell whether it has a function or command for a job, or may have."""
+        return self.takes is None or jobid in self.takes or jobid.partition(":")[0] in self.takes
+
+
+class Workers:
+    """Registers dispatchers and workers, each by its owner: the text with which its tags begin."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+        self._questions = Questions(namespace)
+        self._timeline = Timeline(namespace)
+
+    def sign(self, owner: str, entry: str, since: str = "", naming: Naming | None = None) -> str:
+        """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
+
+        `entry` is that of `ProcessRecord.format_entry`, `naming` how a worker names queues. Others that were lost for
+        long are forgotten. Raise `OtherProtocol`.
+        """
+        given: dict[str, Any] = {"since": since} if since else {}
+        if naming:
+            (rule,) = naming.rules
+            given |= {"rule": rule, "functions": naming.functions, "stale": STALE}
+        reply = self._sign(owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
+        return decode(reply[1])
+
+    def renew(self, owner: str, tells: bool = False) -> tuple[bool, bool]:
+        """Say that a process is still there; return whether it is registered (still).
+
+        And if its class `tells` of ended runs, whether there may be some that nobody has told.
+        """
+        given = {"tells": "yes"} if tells else {}
+        reply = self._sign(owner, **given)
+        return reply[0] == "ok", len(reply) > 1
+
+    def _sign(self, owner: str, **given: Any) -> Reply:
+        reply = self._namespace.run("sign", owner=owner, protocol=PROTOCOL, alive=LOST, **given)
+        if reply[0] == "protocol":
+            check_protocol(int(reply[1]))
+        return reply
+
+    def sign_off(self, owner: str) -> None:
+        """Remove a process that ends."""
+        self._namespace.run("sign", owner=owner, ended=True, kept=KEPT, most=FORGOTTEN)
+
+    def list_all(self) -> list[Process]:
+        """Return all processes: lost ones first, then dispatchers, then workers; the oldest first."""
+        namespace = self._namespace
+        found = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
+        seen = self._read_seen(list(found))
+        now = self._timeline.read_clock()
+        known = {owner: record for owner, record in found.items() if now - seen.get(owner, 0.0) <= KEPT}
+        jobs: dict[str, list[str]] = {owner: [] for owner in known}
+        if jobs:
+            for tag, batch in self._questions.scan(namespace.keys.batches):
+                if (own := jobs.get(tag[:OWNER])) is not None:
+                    own += islice(parse_batch(batch), MOST_JOBS - len(own))
+        processes = (_make(owner, record, seen[owner], now, jobs[owner]) for owner, record in known.items())
+        return sorted(processes, key=lambda each: (each.state != "lost", each.kind, each.since, each.id))
+
+    def list_working(self) -> list[ProcessRecord]:
+        """Return what is known of the workers that are alive."""
+        client, keys, records = self._namespace.client, self._namespace.keys, list[ProcessRecord | None]()
+        since = self._timeline.read_clock() - LOST
+        with translate_errors():
+            alive = self._namespace.fetch(
+                partial(client.zrange, start=since, end="+inf", byscore=True), keys.seen, "zset"
+            )
+            for first in range(0, len(alive), PAGE):
+                texts = self._namespace.fetch(
+                    partial(client.hmget, keys=alive[first : first + PAGE]), keys.workers, "hash"
+                )
+                records += [ProcessRecord.parse(decode(text)) for text in texts]
+        return [each for each in records if each and each.kind == "worker" and not each.is_stopping]
+
+    def list_bad(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with the data of processes: the owner, and a line."""
+        known: set[str] = set()
+        suspects: list[str] = []
+        for owner, text in self._list_records():
+            known.add(owner)
+            if not NAME.fullmatch(owner) or ProcessRecord.parse(text) is None:
+                yield owner, f"its entry cannot be read: {text:.80}"
+        seen = self._list_seen()
+        now = self._timeline.read_clock()
+        for owner, moment in seen.items():
+            if moment > now + CLOCKS_DIFFER:
+                yield owner, "it was seen at an instant that is to come"
+            elif owner not in known:
+                suspects.append(owner)
+        suspects += sorted(known - seen.keys())
+        for owner in suspects:
+            # It may just have started or ended: both are one step.
+            yield from ((owner, problem) for problem in self._check(owner))
+
+    def _check(self, owner: str) -> Iterator[str]:
+        client, keys = self._namespace.client, self._namespace.keys
+        with translate_errors(), client.pipeline(transaction=False) as pipeline:
+            pipeline.hget(keys.workers, owner)
+            pipeline.zscore(keys.seen, owner)
+            pipeline.hget(keys.workers, owner)
+            before, moment, after = pipeline.execute()
+        if before is None and after is None and moment is not None:
+            yield "it has no entry"
+        elif before is not None and after is not None and moment is None:
+            yield "nobody knows when it was seen"
+
+    def forget(self, owner: str) -> None:
+        """Remove all that is kept of a process. One that is alive registers again."""
+        client, keys = self._namespace.client, self._namespace.keys
+        with translate_errors():
+            client.hdel(keys.workers, owner)
+            client.zrem(keys.seen, owner)
+
+    def _list_records(self) -> Iterator[tuple[str, str]]:
+        return self._questions.scan(self._namespace.keys.workers)
+
+    def _list_seen(self) -> dict[str, float]:
+        client, key = self._namespace.client, self._namespace.keys.seen
+        with translate_errors():
+            return {decode(owner): float(moment) for owner, moment in client.zscan_iter(key, count=PAGE)}
+
+    def _read_seen(self, owners: list[str]) -> dict[str, float]:
+        client, key = self._namespace.client, self._namespace.keys.seen
+        found: dict[str, float] = {}
+        with translate_errors():
+            for first in range(0, len(owners), PAGE):
+                page = owners[first : first + PAGE]
+                moments = self._namespace.fetch(partial(client.zmscore, members=page), key, "zset")
+                found |= {owner: moment for owner, moment in zip(page, moments, strict=True) if moment is not None}
+        return found
+
+
+class CommandLines:
+    """What `processes` tell of the command lines of jobs; those that are alive come first, then the newest."""
+
+    def __init__(self, processes: Iterable[Process]) -> None:
+        ranked = sorted(processes, key=lambda each: (each.state == "alive", each.since))
+        known = [(queue, dict(each.lines)) for each in ranked if each.lines for queue in each.queues]
+        self._lines = {(queue, name): line for queue, lines in known for name, line in lines.items()}
+
+    def find(self, jobid: str, queue: str) -> str:
+        """Return the command line of a job; "" if no worker of its queue tells it."""
+        return self._lines.get((queue, jobid.partition(":")[0]), "")
+
+
+def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:
+    return Process(
+        id=record.format_id(owner),
+        kind=record.kind,
+        host=record.host,
+        pid=record.pid,
+        queues=record.queues,
+        state="lost" if not -CLOCKS_DIFFER <= now - seen <= LOST else "stopping" if record.is_stopping else "alive",
+        since=record.since,
+        seen=seen,
+        jobs=tuple(jobs),
+        version=record.version,
+        concurrency=record.concurrency,
+        takes=record.takes,
+        lacks=record.lacks,
+        settings=record.settings,
+        stuck=record.stuck,
+        lines=record.lines,
+    )

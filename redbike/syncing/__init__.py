@@ -1,1 +1,0 @@
-"""Make the stored jobs those of a file, or of a program."""

@@ -1,0 +1,3 @@
+"""The version of Redbike."""
+
+__version__ = "2.0.0.dev0"

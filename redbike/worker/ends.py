@@ -1,0 +1,122 @@
+"""The ends of runs: what the server answers to them, and what follows when something was set during a run."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from redbike.config.settings import Settings
+from redbike.errors import RedbikeError
+from redbike.loop.loop import Loop
+from redbike.loop.pings import Pings
+from redbike.loop.policies import place_again, place_overrun
+from redbike.store.run import Answer, EndedRun, Placement, Run
+from redbike.store.scripts import Reply
+from redbike.store.store import Store
+from redbike.worker.notify import Teller
+from redbike.worker.run_log import RunLog
+
+log = logging.getLogger("redbike.worker")
+
+MANY = 1000  # ends after which a worker looks how many entries the journal has
+CROWDED = 4000  # entries with which it archives them: no dispatcher does, or it cannot keep up
+
+
+class Ends:
+    """Ends runs, from any thread, and says so to whoever wants to know. `settings_for` gives the settings of a run."""
+
+    def __init__(
+        self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings], teller: Teller, pings: Pings
+    ) -> None:
+        self._store = store
+        self._teller, self._pings = teller, pings
+        self._loop = loop
+        self._settings_for = settings_for
+        self.run_log = RunLog()
+        self._entries = 0  # of the journal, which this process has added since it looked how many there are
+
+    def end(self, ended: Sequence[EndedRun], patience: float | None = None) -> None:
+        """End runs that were taken together, until Redis answers. Raise `Unreachable` after `patience` seconds."""
+        if ended:
+            self._loop.retry_until_up(lambda _: self._end_once(ended), patience)
+
+    def _end_once(self, ended: Sequence[EndedRun]) -> None:
+        self.follow_up(ended, [self._store.scripts.run(self._store.runs.pack_end(ended))])
+
+    def follow_up(self, ended: Sequence[EndedRun], replies: Sequence[Reply]) -> None:
+        """Read what the server replied to the ends of these runs, and end again those that it did not accept."""
+        self._relieve(len(replies))
+        left = iter(ended)
+        for answers in map(self._store.runs.read_end, replies):
+            own = list(islice(left, len(answers)))
+            self._tell(own, answers)
+            for (run, placement), answer in zip(own, answers, strict=True):
+                if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
+                    self._follow_up_one(run, placement, answer)
+
+    def _relieve(self, entries: int) -> None:
+        """Archive ended runs from time to time, if no dispatcher does."""
+        self._entries += entries
+        if self._entries < MANY:
+            return
+        self._entries = 0
+        try:
+            if self._store.archiver.count_entries() >= CROWDED:
+                for _ in self._store.archiver.archive():
+                    pass
+        except RedbikeError as error:
+            log.error("ended runs cannot be archived: %s", error)
+
+    def _follow_up_one(self, run: Run, placement: Placement, answer: Answer) -> None:
+        if answer.word == "overrun" and run.was_in_time:
+            # Redis was away, and has heard of it late.
+            answer = self._store.runs.end(run, placement, late=time.monotonic() - run.over)
+            self._tell([(run, placement)], [answer])
+        if answer.word in ("changed", "overrun"):
+            answer = self._commit(run, placement, self._settings_for(run), answer)
+        if answer.word == "ok":
+            log.debug("%s: run %s ended, now %s", run.jobid, run.tag, answer.detail)
+        else:
+            lost = "%s: run %s is no longer this worker's (%s); its end changes nothing"
+            log.warning(lost, run.jobid, run.tag, answer.word)
+
+    def end_overrun(self, run: Run) -> None:
+        """End a run that has outlived its deadline; its `work` may go on, but its end will change nothing."""
+        # What was cancelled has not failed.
+        level = logging.INFO if run.cancelled else logging.ERROR
+        log.log(level, "%s: overran its timeout of %g s", run.jobid, run.timeout)
+        settings = self._settings_for(run)
+        self._commit(run, place_overrun(run, settings, run.now()), settings)
+
+    def _commit(self, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None) -> Answer:
+        answer, placement = commit(self._store, run, placement, settings, answer)
+        self._tell([(run, placement)], [answer])
+        return answer
+
+    def _tell(self, ended: Sequence[EndedRun], answers: Sequence[Answer]) -> None:
+        self._teller.tell(ended, answers)
+        self.run_log.add(ended, answers)
+        for (run, placement), answer in zip(ended, answers, strict=True):
+            if run.ping_url and answer.ends(placement):
+                self._pings.end(run.jobid, run.ping_url, placement)
+
+
+def commit(
+    store: Store, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None
+) -> tuple[Answer, Placement]:
+    """End `run`, and compute its placement again for as long as the script says that it no longer fits.
+
+    `answer` is what the script has said already, if it was asked. Return what it says in the end, and to what.
+    """
+    placed = placement
+    answer = answer or store.runs.end(run, placement)
+    while answer.word in ("changed", "overrun"):
+        if answer.word == "overrun":
+            placed = placement = place_overrun(run, settings, run.now())
+            answer = store.runs.end(run, placed)
+        else:
+            # From how the run itself has ended: what was computed for the last change need not hold for this one.
+            placed = place_again(run, placement, answer, settings, run.now())
+            answer = store.runs.end(replace(run, schedule=answer.detail), placed)
+    return answer, placed

@@ -1,0 +1,183 @@
+"""The heartbeat that a worker sends for its runs, from a thread of its own."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from redbike.errors import RedbikeError, Unreachable
+from redbike.process import watchdog
+from redbike.store.run import LEASE, Run
+from redbike.store.store import Store
+
+log = logging.getLogger("redbike.heartbeat")
+
+INTERVAL = LEASE / 4  # seconds between two heartbeats: two may get lost
+STUCK_AFTER = 5.0  # seconds after its deadline for which a function may go on: coroutines end after it
+
+
+class Heartbeat:
+    """Renews the leases of runs, and calls `overrun` once for each that outlives its deadline.
+
+    It calls `cancel` once for each run that somebody has cancelled, and `stuck` when the function of a run goes on
+    for `STUCK_AFTER` seconds after its deadline, and when that is over.
+
+    The thread sleeps until the next lease or deadline. Short jobs cost nothing: a run wakes the thread only if its
+    deadline comes before the thread would wake by itself.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        overrun: Callable[[Run], None],
+        cancel: Callable[[Run], None],
+        stuck: Callable[[Run], None] = lambda run: None,
+    ) -> None:
+        self._store = store
+        self._overrun = overrun
+        self._cancel = cancel
+        self._report_stuck = stuck
+        self._going_on: dict[tuple[str, str], Run] = {}  # they have no heartbeat any more, but have not ended
+        self._reserved: dict[tuple[str, str], Run] = {}  # those of them that count for the limits of their queues
+        self._reported: set[tuple[str, str]] = set()  # those of which `stuck` has heard
+        self._runs: dict[tuple[str, str], Run] = {}  # by tag and job id
+        self._changed = threading.Condition()
+        self._wake_at = float("inf")
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def add(self, run: Run) -> None:
+        """Send heartbeats for `run` from now on."""
+        self._runs[run.tag, run.jobid] = run
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat_on, name="redbike-heartbeat", daemon=True)
+            self._thread.start()
+        with self._changed:
+            if self._find_due(run) < self._wake_at:
+                self._changed.notify()
+
+    def remove(self, run: Run) -> None:
+        """Send none for `run` any more: it has ended."""
+        key = run.tag, run.jobid
+        if self._runs.pop(key, None) is None and self._going_on:
+            with self._changed:
+                self._going_on.pop(key, None)
+                was_reported = key in self._reported
+                self._reported.discard(key)
+            if was_reported:
+                self._report_stuck(run)
+            self._give_back(key)
+
+    def list_runs(self) -> list[Run]:
+        """Return the runs for which it is sent."""
+        return list(self._runs.values())
+
+    def list_stuck(self, seconds: float = STUCK_AFTER) -> list[Run]:
+        """Return the runs whose functions go on for so many seconds after their deadlines."""
+        now = time.monotonic()
+        return [run for run in list(self._going_on.values()) if now >= run.local_deadline + seconds]
+
+    def stop(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _find_due(self, run: Run) -> float:
+        # Monotonic, because the host's clock may jump. A moment late, so that the deadline has surely passed.
+        return min(time.monotonic() + INTERVAL, run.local_deadline + 0.01)
+
+    def _next_look(self, runs: list[Run]) -> float:
+        waiting = [run.local_deadline + STUCK_AFTER for run in self._list_unreported()]
+        if self._reserved:
+            waiting.append(time.monotonic() + INTERVAL)
+        if runs or waiting:
+            return min([*map(self._find_due, runs), *waiting])
+        # The run that woke the thread has ended. It does not rest at once, or else each of the next runs would wake it.
+        return time.monotonic() + INTERVAL if self._wake_at == float("inf") else float("inf")
+
+    def _beat_on(self) -> None:
+        while True:
+            with self._changed:
+                runs = list(self._runs.values())
+                self._wake_at = self._next_look(runs)
+                if not self._stopped:
+                    resting = self._wake_at == float("inf")
+                    self._changed.wait(None if resting else max(0.0, self._wake_at - time.monotonic()))
+                if self._stopped:
+                    return
+            self._beat()
+
+    def _list_unreported(self) -> list[Run]:
+        return [run for key, run in list(self._going_on.items()) if key not in self._reported]
+
+    def _drop(self, run: Run) -> None:
+        """Send none for `run` any more, though its function goes on."""
+        key = run.tag, run.jobid
+        with self._changed:
+            if self._runs.pop(key, None) is not None:
+                self._going_on[key] = run
+        if key not in self._going_on:
+            self._give_back(key)
+
+    def _reserve(self, run: Run) -> None:
+        """Let the function of `run`, which goes on, count for the limit of its queue, if that has one."""
+        if self._store.gates.reserve(run.queue, run.tag, run.jobid, LEASE):
+            self._reserved[run.tag, run.jobid] = run
+
+    def _give_back(self, key: tuple[str, str]) -> None:
+        if run := self._reserved.pop(key, None):
+            try:
+                self._store.gates.reserve(run.queue, run.tag, run.jobid, 0.0)
+            except RedbikeError as error:
+                log.debug("%s: its place in the queue is free in %g s: %s", run.jobid, LEASE, error)
+
+    def give_back(self) -> None:
+        """Let no function count any more for the limit of its queue: this process is about to end."""
+        for key in list(self._reserved):
+            self._give_back(key)
+
+    def _look_for_stuck(self) -> None:
+        for run in self._list_unreported():
+            key = run.tag, run.jobid
+            with self._changed:
+                is_stuck = key in self._going_on and time.monotonic() >= run.local_deadline + STUCK_AFTER
+                if is_stuck:
+                    self._reported.add(key)
+            if is_stuck:
+                self._report_stuck(run)
+
+    def _beat(self) -> None:
+        if self._going_on:
+            self._look_for_stuck()
+        runs = list(self._runs.values())
+        if not (runs or self._reserved):
+            return
+        try:
+            for run in list(self._reserved.values()):
+                self._reserve(run)
+            for run, word in zip(runs, self._store.runs.heartbeat(runs) if runs else (), strict=True):
+                if word == "ok" or (run.tag, run.jobid) not in self._runs:
+                    continue
+                if word == "cancelled":
+                    if not run.cancelled:
+                        self._cancel(run)
+                    continue
+                if word == "overrun":
+                    # First: nobody is to take its place in between.
+                    self._reserve(run)
+                    self._overrun(run)
+                else:
+                    log.warning("%s: run %s is no longer this worker's", run.jobid, run.tag)
+                self._drop(run)
+        except Unreachable as error:
+            log.debug("no heartbeat: %s", error)
+            time.sleep(INTERVAL / 4)
+        except RedbikeError as error:
+            log.error("no heartbeat: %s", error)
+            time.sleep(INTERVAL)
+        if self._runs:
+            # A job that goes on after its deadline is not among them.
+            watchdog.feed()

@@ -1,0 +1,122 @@
+"""Sees to it that a worker that is to stop comes to its end, whatever its jobs do; see `redbike.process.leaving`.
+
+1. It waits for the runs until they have ended or reach their deadlines, or for ``stop-within`` seconds. What still runs
+   then is handed back, as with a second signal.
+2. A function that goes on after the deadline of its run has `LAST` seconds more. If no function goes on, all else has
+   `CLOSING` seconds: calls of ``ended()``, pings, threads that jobs have left, and what runs at the exit of Python.
+3. It names what holds the process up, and ends it.
+
+A worker of which half of the slots are held by such functions replaces itself: it stops in this way, and begins anew.
+"""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from redbike.loop.loop import Loop
+from redbike.process import leaving
+from redbike.store.run import Run
+from redbike.worker.heartbeat import Heartbeat
+from redbike.worker.runner import Runner
+
+log = logging.getLogger("redbike.worker")
+
+LAST = 5.0  # seconds for functions that go on after their deadlines
+CLOSING = 20.0  # seconds for all that is not a run: longer than ended() and pings may take
+TICK = 0.1  # seconds between two looks of a process that stops
+MOST = 5  # jobs that are named
+
+
+class Leaving:
+    """Waits, in a thread of its own, until the worker is to stop; `within` are the seconds for its runs, 0.0 for all.
+
+    `list_runs` returns what it runs; `end_at_once` ends that, and hands it back; `sign_off` says that it is gone.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        heartbeat: Heartbeat,
+        runner: Runner,
+        within: float,
+        list_runs: Callable[[], list[Run]],
+        end_at_once: Callable[[], None],
+        sign_off: Callable[[], None],
+    ) -> None:
+        self._loop, self._heartbeat, self._runner = loop, heartbeat, runner
+        self._within = within or float("inf")
+        self._list_runs, self._end_at_once, self._sign_off = list_runs, end_at_once, sign_off
+        self._is_replacing = False
+
+    def start(self) -> None:
+        """Start the thread, if this process may be ended."""
+        if leaving.is_enabled():
+            threading.Thread(target=self._see_to_it, name="redbike-leaving", daemon=True).start()
+
+    def consider_replacing(self, stuck: list[Run], slots: int) -> None:
+        """Let the worker replace itself if half of its slots are held by functions that go on after their deadlines."""
+        if 2 * len(stuck) >= slots and not self._loop.stopping.is_set() and leaving.is_enabled():
+            log.error("half of the slots or more are stuck: this worker takes no more jobs, and replaces itself")
+            self._is_replacing = True
+            self._loop.stopping.set()
+
+    def replace_if_wanted(self) -> None:
+        """Begin this process anew if it has stopped for that: all has come to its end meanwhile."""
+        if self._is_replacing and not self._loop.is_told:
+            leaving.leave(lambda: None, begins_again=True)
+
+    def _see_to_it(self) -> None:
+        while not self._loop.stopping.wait(3600.0):
+            pass
+        patience = time.monotonic() + self._within
+        while any(run.local_deadline > time.monotonic() for run in self._list_runs()):
+            if time.monotonic() > patience:
+                self._leave(self._hand_back)
+            self._pause()
+        since = time.monotonic()
+        while time.monotonic() < since + (LAST if self._heartbeat.list_stuck(0.0) else CLOSING):
+            self._pause()
+        self._leave(self._name_what_goes_on)
+
+    def _pause(self) -> None:
+        leaving.cover(time.monotonic())
+        time.sleep(TICK)
+
+    def _leave(self, first: Callable[[], None]) -> NoReturn:
+        def last() -> None:
+            first()
+            self._heartbeat.give_back()
+            self._sign_off()
+
+        leaving.leave(last, begins_again=self._is_replacing and not self._loop.is_told)
+
+    def _hand_back(self) -> None:
+        log.warning("stop-within, which is %g s, is over: what still runs is ended, and handed back", self._within)
+        self._loop.silence()
+        self._end_at_once()
+
+    def _name_what_goes_on(self) -> None:
+        stuck, left = self._heartbeat.list_stuck(0.0), self._runner.list_left_threads()
+        for run in stuck:
+            log.error("%s: its function goes on, %s; this process ends without it", run.jobid, _place(run.thread))
+        for thread, jobid in left:
+            # It began while that job ran, perhaps beside others.
+            said = "%s: it has left a thread, %r, which goes on, %s; this process ends without it"
+            log.error(said, jobid, thread.name, _place(thread.ident))
+        if not stuck and not left:
+            # Nobody knows who has started a child, for example, for which Python waits.
+            who = ", ".join(self._runner.registrars[-MOST:]) or self._runner.last_jobid or "this worker"
+            said = "%s: what runs at the exit of Python hangs, %s; this process ends without it"
+            log.error(said, who, _place(threading.main_thread().ident))
+        self._runner.abort()
+
+
+def _place(ident: int | None) -> str:
+    """Return where a thread is, in words."""
+    frame = sys._current_frames().get(ident or 0)
+    if frame is None:
+        return "nobody knows where"
+    return f"in line {frame.f_lineno} of {frame.f_code.co_filename}, {frame.f_code.co_name}()"

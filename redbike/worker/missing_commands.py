@@ -1,0 +1,111 @@
+"""What a worker has no command for: it leaves such a job to the other workers of the queue, and nothing has failed.
+
+Each time the job waits on the timeline for a moment: an idle worker that has its command comes before this one then, as
+Redis serves those first that have waited longest. So workers with different commands can share a queue. If no worker
+has the command, these moments grow: none takes the same job over and over. The occurrence keeps its due time and its
+tries; it is no run. If no other worker has the command either, the entry of this worker names the job, for ``health``.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from redbike.errors import RedbikeError
+from redbike.loop.naming import knows_commands
+from redbike.loop.policies import place_left
+from redbike.store.run import Placement, Run
+from redbike.store.takers import Takers
+
+log = logging.getLogger("redbike.worker")
+
+SHORT = 0.5  # seconds until a job is offered again whose command another worker has
+FIRST, LONGEST = 1.0, 20.0  # those if no worker has it: twice as long each time
+FORGOTTEN = 3 * LONGEST  # seconds after which a job that did not come again is forgotten
+SURE = 2  # times that a job was left before it is said that nobody has its command: others may just be starting
+MOST, TOLD = 10_000, 20  # jobs that are remembered, and that the entry of the worker names
+
+
+@dataclass(slots=True)
+class _Left:
+    """A job that was left."""
+
+    queue: str
+    at: float  # when it was left last, by the monotonic clock
+    times: int = 0
+    is_nobodys: bool = False  # as far as is known, no other worker has the command
+
+
+class MissingCommands:
+    """Leaves the jobs that `worker` has no command for, from any thread. `takers` knows what other workers have."""
+
+    def __init__(self, worker: Any, takers: Takers) -> None:
+        self._worker = worker
+        self.is_wanted = knows_commands(worker)
+        self._takers = takers
+        self._left: OrderedDict[str, _Left] = OrderedDict()  # by job id, that which was left last at the end
+        self._changing = threading.Lock()
+
+    def place(self, run: Run) -> Placement | None:
+        """Return where the job of `run` goes if there is no command for it; None if there is one."""
+        if self._has(run.jobid):
+            if self._left:
+                with self._changing:
+                    self._left.pop(run.jobid, None)
+            return None
+        with self._changing:
+            left = self._note(run)
+            times = left.times
+        if times == 1:
+            log.info("%s: left to other workers: this one has no command %r", run.jobid, get_command_name(run.jobid))
+        if times >= SURE:
+            was, left.is_nobodys = left.is_nobodys, not self._takers.has_taker(run.jobid, run.queue)
+            if left.is_nobodys and not was:
+                self._complain(run)
+        return place_left(run, min(LONGEST, FIRST * 2.0 ** (times - 1)) if left.is_nobodys else SHORT)
+
+    def list_lacking(self) -> dict[str, str]:
+        """Return the queues of jobs for which no worker has a command, by job id, for the entry of this worker."""
+        if not self._left:
+            return {}
+        with self._changing:
+            return dict(islice(self._list_lacking(), TOLD))
+
+    def _list_lacking(self) -> Iterator[tuple[str, str]]:
+        now = time.monotonic()
+        for jobid, left in self._left.items():
+            if left.is_nobodys and now - left.at < FORGOTTEN and not self._has(jobid):
+                yield jobid, left.queue
+
+    def _has(self, jobid: str) -> bool:
+        try:
+            return bool(self._worker.has_command(jobid))
+        except RedbikeError:
+            return True  # the run says what is wrong
+
+    def _note(self, run: Run) -> _Left:
+        now = time.monotonic()
+        left = self._left.pop(run.jobid, None)
+        if left is None or now - left.at > FORGOTTEN:
+            left = _Left(run.queue, now)
+        left.queue, left.at, left.times = run.queue, now, left.times + 1
+        self._left[run.jobid] = left
+        if len(self._left) > MOST:
+            self._left.popitem(last=False)
+        return left
+
+    def _complain(self, run: Run) -> None:
+        why = f"no worker of its queue {run.queue!r} has the command {get_command_name(run.jobid)!r}"
+        log.error("%s: %s; it waits for one that has", run.jobid, why)
+        tell: Callable[[Run, str], None] | None = getattr(self._worker, "tell_missing", None)
+        if tell:
+            tell(run, why)
+
+
+def get_command_name(jobid: str) -> str:
+    """Return the name of the command for a job."""
+    return jobid.partition(":")[0]

@@ -1,0 +1,267 @@
+"""Telling: the method ``ended`` of a worker class is called for each run that ended, however it ended.
+
+1. The script that ends runs keeps them in ``-untold`` too, in the same step: the tag says that they are to be told.
+2. The worker that had them calls ``ended``, and then removes them.
+3. If it dies in between, or if it was a dispatcher that ended them, as their worker was lost, another worker of their
+   queues does that: it claims them first, for some seconds. After three claims nobody does: ``ended`` may be
+   what ends the workers.
+
+So each run is told at least once; more than once only if a worker dies while it is at it, or one call takes very long.
+
+A worker tells in a thread of its own. So ``ended`` may take its time: the leases of runs are renewed meanwhile, and
+what has ended is not left waiting. The worker takes no further job while it is behind with telling.
+"""
+
+import asyncio
+import inspect
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redbike.errors import RedbikeError
+from redbike.process import leaving, watchdog
+from redbike.process.forks import leave
+from redbike.process.signals import interrupts_caller
+from redbike.store.entries import EntryRun
+from redbike.store.enums import Outcome
+from redbike.store.history import read_run
+from redbike.store.inspected import JobState
+from redbike.store.outbox import RENEWED, Claim, find_field
+from redbike.store.run import Answer, Placement, Run
+from redbike.store.store import Store
+from redbike.text.printable import describe
+
+log = logging.getLogger("redbike.worker")
+
+LONG = 30.0  # seconds after which a call that goes on is mentioned in the log
+REST = 2.0  # seconds at least between two looks for what others have left
+PATIENCE = 10.0  # seconds that a worker that stops waits for a call
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run ended."""
+
+    event: Outcome
+    error: str  #: what went wrong, in one line, or ""
+    seconds: float  #: for which it ran; of an overrun and a lost one, until that was found out
+    next_run: float | None  #: when its job is due next, or is due by now, in epoch seconds; None if it is not
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """Runs that are kept together until they are told; of each how it ended, computed when its turn comes."""
+
+    claim: Claim
+    ends: Sequence[tuple[Run, Callable[[], End]]]
+
+
+class Teller:
+    """Calls ``ended`` of `worker`, if it has that, for runs of the queues that `list_queues` gives.
+
+    It does so at once, in any thread, and from `start` to `stop` in a thread of its own.
+    """
+
+    def __init__(self, store: Store, worker: object, list_queues: Callable[[], Iterable[str]] = list) -> None:
+        self._store = store
+        self._list_queues = list_queues
+        self._worker = worker
+        self._news: deque[_News] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._started = self._stopped = False
+        self._others = self.is_wanted  # whether others may have left something untold
+        self._looked = float("-inf")  # when it looked for that, by the monotonic clock
+        self._called: tuple[str, float] | None = None  # the job of the call that goes on, and since when
+        self._mentioned: tuple[str, float] | None = None  # the last one that was mentioned in the log
+        self._calls = 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Tell whether the worker class has ``ended``; it may have it later."""
+        return self._ended is not None
+
+    @property
+    def _ended(self) -> Any:
+        ended = getattr(self._worker, "ended", None)
+        # A class may have something else of that name.
+        return ended if callable(ended) else None
+
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether something waits to be told, besides that which is told just now."""
+        return bool(self._news)
+
+    def start(self) -> None:
+        """Tell in a thread of its own from now on."""
+        self._started = True
+        self._start_thread()
+
+    def _start_thread(self) -> None:
+        with self._changed:
+            if self._started and not self._stopped and self._thread is None and self.is_wanted:
+                self._thread = threading.Thread(target=self._tell_on, name="redbike-ended", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Tell what is left, and end the thread; what takes too long is left to other workers."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
+            if self._thread.is_alive():
+                log.warning("ended() goes on for too long: other workers will be told of what is left")
+
+    def wait(self, goes_on: Callable[[], bool]) -> None:
+        """Wait until it is not behind any more, for as long as `goes_on` says, which is asked once a second."""
+        calls = self._calls
+        while self.is_behind and goes_on():
+            with self._changed:
+                self._changed.wait_for(lambda: not self.is_behind, 1.0)
+            leaving.cover(time.monotonic())
+            if self._calls != calls:
+                calls = self._calls
+                watchdog.feed()
+
+    def hear(self) -> None:
+        """Hear that others may have left something untold."""
+        self._start_thread()
+        if time.monotonic() - self._looked >= REST:
+            with self._changed:
+                self._others = True
+                self._changed.notify_all()
+
+    def look(self) -> None:
+        """Mention a call that has gone on for long, once."""
+        called = self._called
+        if called and called != self._mentioned and time.monotonic() - called[1] >= LONG:
+            self._mentioned = called
+            log.warning("%s: ended() of its worker class has gone on for %g s, others wait for it", called[0], LONG)
+
+    def tell(self, ended: Sequence[tuple[Run, Placement]], answers: Sequence[Answer]) -> None:
+        """Tell of runs of this worker that one request has ended, from what it replied."""
+        name = find_field(ended, answers) if self.is_wanted else None
+        if name is None:
+            return
+        self._start_thread()
+        ends = [
+            (run, self._make_end(run, placement, answer))
+            for (run, placement), answer in zip(ended, answers, strict=True)
+            if answer.ends(placement)
+        ]
+        news = _News(Claim(name), ends)
+        if self._thread is None:
+            self._deliver(news)
+            return
+        with self._changed:
+            self._news.append(news)
+            self._changed.notify_all()
+
+    def tell_others(self) -> None:
+        """Tell of the runs of workers that are gone."""
+        if not self._others:
+            return
+        self._others, self._looked = False, time.monotonic()
+        try:
+            for claim in self._store.untold.claim_all(set(self._list_queues())):
+                tag = claim.name.partition(" ")[0]
+                self._deliver(_News(claim, [self._read_other(tag, run) for run in claim.runs]))
+        except RedbikeError as error:
+            # The server says soon that there are some still.
+            log.error("runs of lost workers cannot be told: %s", error)
+
+    def _tell_on(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or self._news or self._others)
+                news = self._news.popleft() if self._news else None
+                self._changed.notify_all()
+            if news is not None:
+                self._deliver(news)
+            elif self._stopped:
+                return
+            else:
+                self.tell_others()
+
+    def _make_end(self, run: Run, placement: Placement, answer: Answer) -> Callable[[], End]:
+        outcome, next_run = placement.outcome or Outcome.OK, self._find_next(run, placement, answer)
+        # An overrun goes on, and nobody waits for it.
+        seconds = max(0.0, (run.over or time.monotonic()) - run.began) if run.began else 0.0
+        return lambda: End(outcome, placement.error, seconds, next_run)
+
+    def _find_next(self, run: Run, placement: Placement, answer: Answer) -> float | None:
+        if answer.detail not in ("timeline", "queue", "held"):
+            return None
+        if isinstance(placement.due, str):
+            return run.now() + float(placement.due)
+        if placement.due is not None:
+            return placement.due
+        try:
+            # Somebody has put it there during the run.
+            return self._store.questions.inspect([run.jobid])[0].timeline
+        except RedbikeError as error:
+            log.warning("%s: nobody knows when it runs next: %s", run.jobid, error)
+            return None
+
+    def _read_other(self, tag: str, packed: EntryRun) -> tuple[Run, Callable[[], End]]:
+        past = read_run(packed.jobid, packed.packed, packed.worker)
+        [state] = self._store.questions.inspect([packed.jobid], with_data=True)
+        over = past.started + past.took
+        run = Run(packed.jobid, past.due, tag, past.started, over, 0, 0, state.schedule or "", packed.queue)
+        run.tries, run.options, run.stored_data, run.worker = past.attempt - 1, state.options, state.data, past.worker
+        return run, lambda: End(past.outcome, past.error, past.took, _find_due(state))
+
+    def _deliver(self, news: _News) -> None:
+        """Tell, and then see that nobody else does. Stop if another worker has claimed it meanwhile."""
+        claim = news.claim
+        for run, make_end in news.ends:
+            if time.monotonic() - claim.since > RENEWED:
+                renewed = self._renew(claim)
+                if renewed is None:
+                    return
+                claim = renewed
+            self._call(run, make_end())
+        try:
+            self._store.untold.forget([claim.name])
+        except RedbikeError as error:
+            # Another worker, or this one, tells it once more.
+            jobid = claim.name.partition(" ")[2]
+            log.warning("%s: it will be told again that this run has ended: %s", jobid, error)
+
+    def _renew(self, claim: Claim) -> Claim | None:
+        """Claim it for longer; return None if another worker has claimed it."""
+        try:
+            return self._store.untold.renew(claim)
+        except RedbikeError as error:
+            log.warning("it may be told twice that runs have ended: %s", error)
+            return claim
+
+    def _call(self, run: Run, end: End) -> None:
+        process, self._called = os.getpid(), (run.jobid, time.monotonic())
+        try:
+            result = self._ended(run, end)
+            if inspect.iscoroutine(result):
+                asyncio.run(result)
+        except BaseException as error:
+            if os.getpid() != process:
+                leave(run.jobid, error)
+            if interrupts_caller(error):
+                raise
+            # The method is the user's own: it may raise anything.
+            log.error("%s: ended() of its worker class fails: %s", run.jobid, describe(error))
+        finally:
+            self._called, self._calls = None, self._calls + 1
+        if os.getpid() != process:
+            leave(run.jobid, None)
+
+
+def _find_due(state: JobState) -> float | None:
+    """Return when a job is due next, or since when it is due and waits, runs or is held."""
+    waiting, run = state.waiting, state.run
+    return waiting.due if waiting else run.due if run else state.held if state.timeline is None else state.timeline

@@ -1,0 +1,109 @@
+"""A line in the log for each run that has ended, written by a thread of its own, so that it costs a worker little.
+
+A job has one line a second at most, which then stands for several runs. Where more than `MOST` runs end in a second, a
+last line says how many more there were.
+"""
+
+import atexit
+import logging
+import os
+import threading
+from collections import Counter
+from collections.abc import Sequence
+
+from redbike.schedule.clock import format_length, format_took
+from redbike.store.run import Answer, EndedRun
+from redbike.store.runs import measure
+
+log = logging.getLogger("redbike.worker")
+
+PAUSE = 1.0  # seconds between two times that lines are written
+MOST = 50  # runs after which further ones are only counted
+LATE = 1.0  # seconds from which on it is worth telling that a run was late
+
+
+class RunLog:
+    """Logs runs that have ended."""
+
+    def __init__(self) -> None:
+        self._waiting: list[EndedRun] = []
+        self._more = 0  # runs of which only the number is told
+        self._changing = threading.Lock()
+        self._wanted, self._stopping = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+
+    def add(self, ended: Sequence[EndedRun], answers: Sequence[Answer]) -> None:
+        """Log these runs soon, if the server has accepted their ends."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        accepted = [each for each, answer in zip(ended, answers, strict=True) if answer.ends(each[1])]
+        if not accepted:
+            return
+        with self._changing:
+            if len(self._waiting) >= MOST:
+                # Nothing is kept of them: to keep many objects for a second costs more than to make them.
+                self._more += len(accepted)
+                return
+            self._waiting += accepted
+        if not self._wanted.is_set():
+            if self._thread is None:
+                # For programs that call `work_one` and end.
+                atexit.register(self.stop)
+                self._thread = threading.Thread(target=self._write_on, name="redbike-run-log", daemon=True)
+                self._thread.start()
+            self._wanted.set()
+
+    def stop(self) -> None:
+        """Log what is left, and end the thread."""
+        atexit.unregister(self.stop)
+        if os.getpid() != self._process:
+            # The child of a program has no such thread.
+            return
+        self._stopping.set()
+        self._wanted.set()
+        if self._thread is not None:
+            self._thread.join(PAUSE)
+
+    def _write_on(self) -> None:
+        while not self._stopping.is_set():
+            self._wanted.wait()
+            self._wanted.clear()
+            self._write()
+            self._stopping.wait(PAUSE)
+        self._write()
+
+    def _write(self) -> None:
+        with self._changing:
+            waiting, more = self._waiting, self._more
+            self._waiting, self._more = [], 0
+        by_job = dict[str, list[EndedRun]]()
+        for each in waiting:
+            by_job.setdefault(each[0].jobid, []).append(each)
+        for ended in by_job.values():
+            text, fields = describe(ended)
+            log.info("%s", text, extra={"fields": fields})
+        if more:
+            log.info("%s", f"{more:,} more runs have ended", extra={"fields": {"runs": more}})
+
+
+def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
+    """Return one line for some runs of a job, and the fields of an object in the log. Both tell of the last one."""
+    run, placement = ended[-1]
+    late, took = measure(run)
+    outcomes = Counter(placement.outcome for _, placement in ended)
+    lateness = f", {format_length(late)} late" if late >= LATE else ""
+    tried = f", try {run.attempt}" if run.attempt > 1 else ""
+    each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
+    details = f": {each}" if len(outcomes) > 1 else ""
+    others = f" ({len(ended):,} runs{details})" if len(ended) > 1 else ""
+    fields: dict[str, object] = {
+        "job": run.jobid,
+        "due": run.due,
+        "late": round(late, 6),
+        "took": round(took, 6),
+        "outcome": placement.outcome,
+        "attempt": run.attempt,
+        "runs": len(ended),
+    }
+    return f"{run.jobid}: {placement.outcome} after {format_took(took)}{lateness}{tried}{others}", fields

@@ -1,0 +1,275 @@
+"""Runs one job: what ``work`` of the worker class returns or raises decides where the job goes."""
+
+import atexit
+import contextvars
+import inspect
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from signal import Signals
+
+from redbike.config.settings import Settings, override
+from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
+from redbike.loop.pings import Pings
+from redbike.loop.policies import (
+    describe,
+    make_failure,
+    place_asked_again,
+    place_cancelled,
+    place_done,
+    place_failed,
+    place_handed_back,
+    place_overrun,
+    place_unwanted,
+    refuse,
+)
+from redbike.loop.worker_class import WorkerClass, takes_data
+from redbike.process import leaving
+from redbike.process.forks import leave
+from redbike.process.signals import forget_wishes, interrupts_caller
+from redbike.store.enums import Outcome
+from redbike.store.run import Placement, Run
+from redbike.text import printable as texts
+from redbike.text.printable import get_message
+from redbike.worker.coroutines import Coroutines
+from redbike.worker.tracebacks import Tracebacks
+
+log = logging.getLogger("redbike.worker")
+
+LAST_WISH = 2.0  # seconds for what coroutines do at their end
+_count_at_exit = getattr(atexit, "_ncallbacks", int)  # what is registered; not every Python counts it
+
+_current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
+
+
+def current_run() -> Run:
+    """Return the run that the calling ``work`` belongs to. Raise `LookupError` outside of a run."""
+    run = _current.get(None)
+    if run is None:
+        raise LookupError("there is no run here: current_run() is for work(), and what that calls")
+    return run
+
+
+def is_in_run() -> bool:
+    """Tell whether the caller is ``work``, or what that calls."""
+    return _current.get(None) is not None
+
+
+class Runner:
+    """Runs jobs, from any thread; coroutines in an event loop of its own.
+
+    `leave` returns where a job goes that is left to other workers; None for one that is to be run.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerClass,
+        settings: Settings,
+        pings: Pings,
+        leave: Callable[[Run], Placement | None] | None = None,
+    ) -> None:
+        self.worker = worker
+        self._leave = leave
+        self.settings = settings
+        self._pings = pings
+        self.is_stopping: Callable[[], bool] = bool  # whether the worker is to stop
+        self._is_aborted = False  # whether this process is about to end
+        self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
+        self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
+        self._cancel = getattr(worker, "cancel", None)
+        self._reads_options = bool(getattr(worker, "reads_options", False))
+        self._takes_data = takes_data(worker)
+        self._tracebacks = Tracebacks()
+        self._coroutines = Coroutines()
+        self._threads = threading.active_count()
+        self._at_exit = _count_at_exit()
+        self.last_jobid = ""  # of the run that has begun last
+        self.registrars: list[str] = []  # the jobs that have registered something for the exit of Python
+        self._left: weakref.WeakKeyDictionary[threading.Thread, str] = weakref.WeakKeyDictionary()
+
+    def cancel_all(self) -> None:
+        """Cancel all coroutines, and wait for up to `LAST_WISH` seconds until they have ended."""
+        self._coroutines.cancel_all(LAST_WISH)
+
+    def abort(self) -> None:
+        """Let the worker class end what it runs, if it can: this process is about to end."""
+        self._is_aborted = True
+        if abort := getattr(self.worker, "abort", None):
+            abort()
+
+    def list_left_threads(self) -> list[tuple[threading.Thread, str]]:
+        """Return the threads that jobs have left and for which Python waits at its exit, and the ids of these jobs."""
+        return [(thread, jobid) for thread, jobid in self._left.items() if thread.is_alive()]
+
+    def stop(self) -> None:
+        """End the thread for coroutines."""
+        self._coroutines.stop()
+
+    def settings_for(self, run: Run) -> Settings:
+        """Return the settings of one run: the options of its job override those of the worker class, if it has some."""
+        settings = self.settings if self._settings_for is None else self._ask_worker(run)
+        return settings if self._reads_options else override(settings, run.options)
+
+    def _ask_worker(self, run: Run) -> Settings:
+        assert self._settings_for is not None
+        try:
+            settings = self._settings_for(run, self.settings)
+            if not isinstance(settings, Settings):
+                raise TypeError(f"settings_for() returned {settings!r:.80}, no Settings")
+        except Exception as error:
+            # The function is the user's own: it may raise anything, and the run must end all the same.
+            log.error("%s: it has the settings of all jobs: %s", run.jobid, describe(error))
+            return self.settings
+        return settings
+
+    def run(self, run: Run) -> Placement:
+        """Call ``work`` for `run`; return where its job goes then."""
+        settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
+        run.ping_url, run.is_told_to_stop = settings.ping_url, self.is_stopping
+        if run.cancelled:
+            # Before it has begun.
+            return place_cancelled(run, settings, run.now())
+        if run.queue_pause is not None and (unwanted := place_unwanted(run, settings, run.now())):
+            run.over = time.monotonic()
+            return unwanted
+        if self._leave is not None and (left := self._leave(run)):
+            run.over = time.monotonic()
+            return left
+        if settings.ping_url:
+            self._pings.start(run.jobid, settings.ping_url)
+        # What a job sets in its context is not for the next one.
+        placement = contextvars.copy_context().run(self._run_in_context, run, settings)
+        if run.cancelled and placement.outcome == Outcome.OK:
+            # It has obeyed, or come to its end all the same: nobody knows, but a success it is not.
+            return replace(placement, outcome=Outcome.CANCELLED, retried=True)
+        return placement
+
+    def _run_in_context(self, run: Run, settings: Settings) -> Placement:
+        _current.set(run)
+        try:
+            return place_done(run, self._work(run), settings, run.now())
+        except BaseException as error:
+            if interrupts_caller(error):
+                raise
+            return self._place_raised(run, error, settings)
+
+    def cancel(self, run: Run) -> None:
+        """Tell `run` that it was cancelled: its ``work`` may look at ``cancelled``, and a coroutine is cancelled.
+
+        The method ``cancel`` of the worker class gets a thread of its own: it may take its time.
+        """
+        log.info("%s: its run was cancelled", run.jobid)
+        run.cancelled = True
+        self._coroutines.cancel((run.tag, run.jobid))
+        if self._cancel is not None:
+            threading.Thread(target=self._call_cancel, args=(run,), name="redbike-cancel", daemon=True).start()
+
+    def _call_cancel(self, run: Run) -> None:
+        assert self._cancel is not None
+        try:
+            self._cancel(run)
+        except BaseException as error:
+            # The method is the user's own: it may raise anything.
+            log.error("%s: cancel() of its worker class fails: %s", run.jobid, texts.describe(error))
+
+    def _work(self, run: Run) -> object:
+        run.began, process, run.thread = time.monotonic(), os.getpid(), threading.get_ident()
+        leaving.cover(run.local_deadline)
+        self.last_jobid = run.jobid
+        try:
+            result = self.worker.work(run.jobid, run.data) if self._takes_data else self.worker.work(run.jobid)
+            if result is not None and inspect.isawaitable(result):
+                result = self._coroutines.run(result, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))
+        except BaseException as error:
+            if os.getpid() != process:
+                leave(run.jobid, error)
+            raise
+        finally:
+            run.over = time.monotonic()
+            self.spent += run.over - run.began
+            if (threads := threading.active_count()) > self._threads:
+                self._note_threads(run)
+            self._threads = threads
+            if (registered := _count_at_exit()) > self._at_exit:
+                self.registrars.append(run.jobid)
+            self._at_exit = registered
+            if wishes := forget_wishes():
+                names = ", ".join(Signals(number).name for number in wishes)
+                log.warning("%s: it has set handlers for %s: these count only while it runs", run.jobid, names)
+        if os.getpid() != process:
+            leave(run.jobid, None)
+        return result
+
+    def _note_threads(self, run: Run) -> None:
+        """Note which threads are new, and by whose run: those that are not ours."""
+        for thread in threading.enumerate():
+            is_own = thread.name.startswith("redbike") or thread is threading.main_thread()
+            if not thread.daemon and not is_own:
+                self._left.setdefault(thread, run.jobid)
+
+    def _place_raised(self, run: Run, error: BaseException, settings: Settings) -> Placement:
+        """Return where the job goes after ``work`` has raised `error`."""
+        if self._is_aborted:
+            # It was interrupted, which is no failure. Who hands it back says so.
+            return place_handed_back(run)
+        try:
+            return self._place_by_error(run, error, settings)
+        except BaseException as another:
+            # The exception is the user's own: looking at it may raise anything, and the run must end all the same.
+            log.error("%s: it raised what cannot be looked at: %s", run.jobid, texts.describe(another))
+            return place_failed(run, RedbikeError("it raised what cannot be looked at"), settings, run.now())
+
+    def _place_by_error(self, run: Run, error: BaseException, settings: Settings) -> Placement:
+        if isinstance(error, StopWork):
+            log.info("%s: stopped by its worker%s", run.jobid, _say_why(error))
+            return Placement("stop")
+        if isinstance(error, UnsetJob):
+            log.info("%s: unset by its worker%s", run.jobid, _say_why(error))
+            return Placement("unset")
+        if run.cancelled:
+            log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
+            return place_cancelled(run, settings, run.now())
+        if run.queue_pause is not None and (unwanted := place_unwanted(run, settings, run.now())):
+            run.over = time.monotonic()
+            return unwanted
+        if isinstance(error, Again):
+            return self._place_asked_again(run, error, settings)
+        if isinstance(error, Overrun):
+            log.error("%s: gave up when its time was over%s", run.jobid, _say_why(error))
+            return self._place_given_up(run, error, settings)
+        if isinstance(error, BadSchedule):
+            log.error("%s: %s", run.jobid, get_message(error))
+            return refuse(run, error, run.now())
+        placement = place_failed(run, error, settings, run.now())
+        shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
+        if placement.retried and isinstance(placement.due, str):
+            said = "%s: %s; it is tried again in %g s"
+            log.warning(said, run.jobid, describe(error), float(placement.due), exc_info=shown)
+        else:
+            log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
+        return placement
+
+    def _place_asked_again(self, run: Run, error: Again, settings: Settings) -> Placement:
+        try:
+            placement = place_asked_again(run, error.after)
+        except (TypeError, ValueError) as wrong:
+            log.error("%s: %s", run.jobid, describe(wrong))
+            return place_failed(run, wrong, settings, run.now())
+        log.info("%s: it runs again in %g s, as it asked", run.jobid, round(error.after, 3))
+        return placement
+
+    def _place_given_up(self, run: Run, error: Overrun, settings: Settings) -> Placement:
+        # By on-timeout, but before the deadline: so it ends like a run that is in time.
+        placement = replace(place_overrun(run, settings, run.now()), why="")
+        failure = None if placement.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
+        return replace(placement, failure=failure, error=describe(error))
+
+
+def _say_why(error: BaseException) -> str:
+    """Return the message of an exception as the end of a line; "" if it has none."""
+    message = get_message(error)
+    return f": {message}" if message else ""

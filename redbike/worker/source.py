@@ -1,0 +1,181 @@
+"""Where a worker's jobs come from: it takes them, and ends their runs, over one pipeline.
+
+To end some runs and to take the next jobs is one round trip. The server may also be told of ends without waiting for
+its answer: it ends these runs while the worker is in the next ones.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import Literal
+
+from redbike.errors import Unreachable
+from redbike.loop.loop import Loop
+from redbike.loop.queues import Queues
+from redbike.loop.registration import Presence
+from redbike.store.run import EndedRun, Look, Run
+from redbike.store.scripts import Call, Pipeline, Reply
+from redbike.store.store import Store
+from redbike.worker.batch import STALE
+from redbike.worker.ends import Ends
+
+NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, and which queues there are
+
+
+class Source:
+    """Takes jobs from `queues`, and ends their runs. One thread uses it."""
+
+    def __init__(self, store: Store, loop: Loop, queues: Queues, ends: Ends, presence: Presence) -> None:
+        self._store = store
+        self._loop = loop
+        self._queues = queues
+        self._ends = ends
+        self._presence = presence
+        self._pipeline = Pipeline(store.client, loop.stopping.is_set)
+        self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
+        self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
+        self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
+        self.when_idle: Callable[[], None] = lambda: None  # called every `NAP` seconds in which there is no job
+        self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._pipeline.close()
+
+    def take(self, most: int, skipped: int = 0) -> list[Run]:
+        """Take up to `most` jobs, without the first `skipped` looks, which have just been empty."""
+        for look in islice(self._queues.looks(), skipped, None):
+            if self._loop.stopping.is_set():
+                break
+            found = self._take_from(look, most)
+            if found:
+                return found
+        return []
+
+    def _take_from(self, look: Look, most: int) -> list[Run]:
+        tag, is_new = self._ahead or self._presence.make_tag(), not self._ahead
+
+        def ask(repeated: bool) -> Reply:
+            self._asked = time.monotonic()
+            reply = ["again"]
+            while reply[0] == "again":
+                (reply,) = self._pipeline.run([self._pack_take(look, tag, most, repeated or not is_new)])
+            return reply
+
+        reply = self._loop.retry_until_up(ask)
+        self._ahead = ""
+        return self._check_halt(self._store.runs.read_take(reply, tag))
+
+    def _pack_take(self, look: Look, tag: str, most: int, repeated: bool = False, signer: str = "") -> Call:
+        return self._store.runs.pack_take(look, tag, most, self._loop.control_at_start, repeated, signer)
+
+    def _check_halt(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
+        if taken == "halted":
+            self._loop.check_halt(self._store.read_control())
+            return []
+        self._shortest = min((run.deadline - run.start for run in taken if run.options), default=math.inf)
+        return taken
+
+    def wait(self) -> list[Run]:
+        """Block until a queue may have something; return what the server has taken for this worker at that instant."""
+        # The look first: it may read the names of the queues again.
+        look = next(self._queues.looks())
+        wakes = [self._store.keys.wake(name) for name in self._queues.names()]
+
+        def take() -> Call:
+            # One job only: if this process is suspended by then, it is held up.
+            self._ahead = self._presence.make_tag()
+            return self._pack_take(look, self._ahead, 1, signer=self._presence.signer)
+
+        woken, runs = False, list[Run]()
+        while not (woken or runs or self._loop.stopping.is_set()):
+            self._asked = time.monotonic()
+            woken, reply = self._loop.wait_and_run(wakes, NAP, take)
+            if reply is not None:
+                runs, self._ahead = self._check_halt(self._store.runs.read_take(reply, self._ahead)), ""
+                self._presence.note(self._store.runs.read_signature(reply))
+                # It does not look into all when there are very many.
+                woken = woken or len(look.queues) < len(wakes)
+                self._presence.hear(self._store.runs.has_untold(reply))
+            elif not woken:
+                self.when_idle()
+                if self._queues.refresh():
+                    # It waits for the queues that there were.
+                    runs, woken = self._call_off(), True
+                    self._presence.check()
+        if self._loop.stopping.is_set():
+            runs += self._call_off()
+            if runs:
+                self.release(runs)
+            return []
+        return runs
+
+    def _call_off(self) -> list[Run]:
+        """Stop waiting; return what the server has taken for this worker meanwhile."""
+        self._loop.close()
+        if not self._ahead:
+            return []
+        call = self._pack_take(next(self._queues.looks()), self._ahead, 0, repeated=True)
+        (reply,) = self._loop.retry_until_up(lambda _: self._pipeline.run([call]))
+        taken, self._ahead = self._store.runs.read_take(reply, self._ahead), ""
+        return [run for run in taken if isinstance(run, Run)]
+
+    def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
+        """Give back runs that have not begun; return the words of ``lua/release.lua``."""
+        return self._loop.retry_until_up(lambda _: self._store.runs.release(runs), patience)
+
+    @property
+    def fresh_until(self) -> float:
+        """Until when runs that have not begun are surely this worker's, and not late, by the monotonic clock."""
+        return self._asked + min(STALE, self._queues.shortest_timeout / 2, self._shortest / 2)
+
+    def keep_own(self, runs: list[Run]) -> list[Run]:
+        """Return those of `runs` that are still this worker's, with a new lease if it may have been suspended."""
+        if not runs or time.monotonic() <= self.fresh_until:
+            return runs
+        asked = time.monotonic()
+        words = self._loop.retry_until_up(lambda _: self._store.runs.heartbeat(runs))
+        self._asked = asked
+        for run, word in zip(runs, words, strict=True):
+            run.cancelled = word == "cancelled"
+        return [run for run, word in zip(runs, words, strict=True) if word in ("ok", "cancelled")]
+
+    def send_ends(self, ended: list[EndedRun]) -> None:
+        """Let the server end these runs while the next ones are run."""
+        self._unheard += ended
+        if not ended:
+            # The thread that splits batches was faster.
+            return
+        try:
+            self._pipeline.send(self._store.runs.pack_end(ended))
+        except Unreachable:
+            # A worker that was killed now would have all of them run again: so no further one before they are ended.
+            self.end([])
+
+    def end_and_take(self, ended: list[EndedRun], most: int) -> list[Run]:
+        """End these runs and take up to `most` jobs, in one round trip."""
+        if self._loop.stopping.is_set() or not (ended or self._unheard):
+            self.end(ended)
+            return self.take(most)
+        tag, look = self._presence.make_tag(), next(self._queues.looks())
+        reply = self.end(ended, lambda repeated: self._pack_take(look, tag, most, repeated))
+        return self._check_halt(self._store.runs.read_take(reply, tag))
+
+    def end(self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None) -> Reply:
+        """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`."""
+        told, ended = len(self._unheard), self._unheard + ended
+        self._unheard = []
+
+        def ask(repeated: bool) -> list[Reply]:
+            if then:
+                self._asked = time.monotonic()
+            # Without an answer it is not known whether it did what it was told: once more does no harm.
+            rest = ended[told:] if self._pipeline.unanswered else ended
+            calls = [self._store.runs.pack_end(rest)] if rest else []
+            return self._pipeline.run([*calls, then(repeated)] if then else calls)
+
+        replies = self._loop.retry_until_up(ask) if ended or then else []
+        reply = replies.pop() if then else []
+        self._ends.follow_up(ended, replies)
+        return reply

@@ -1,0 +1,202 @@
+"""Workers: they take due jobs from queues, run them, and say how that ended.
+
+1. Take the next job in the order of the worker class's queues, or several when the last ones were short (see `batch`).
+2. Run it, with a heartbeat beside it for as long as it takes.
+3. End it where its schedule, its outcome and the policies say; that and taking the next is one round trip.
+4. Block when there is nothing to take.
+
+With a concurrency of more than one, a pool of threads does that instead, one job at a time in each.
+"""
+
+import logging
+import time
+from functools import partial
+
+from redbike.config.settings import Settings
+from redbike.connection.check import describe_address
+from redbike.loop.limits import apply_limits
+from redbike.loop.loop import Loop
+from redbike.loop.naming import describe_commands, describe_naming, list_taken
+from redbike.loop.pings import Pings
+from redbike.loop.queues import Queues
+from redbike.loop.registration import Presence, shorten
+from redbike.loop.worker_class import WorkerClass
+from redbike.process import leaving
+from redbike.store.run import LEASE, EndedRun, Placement, Run
+from redbike.store.store import Store
+from redbike.store.takers import Takers
+from redbike.worker.batch import LONG_ENOUGH, Batch, Pace
+from redbike.worker.batch_runner import BatchRunner
+from redbike.worker.ends import Ends
+from redbike.worker.handing_back import Left, hand_back
+from redbike.worker.heartbeat import Heartbeat
+from redbike.worker.leaving import Leaving
+from redbike.worker.missing_commands import MissingCommands
+from redbike.worker.notify import Teller
+from redbike.worker.pool import Pool
+from redbike.worker.runner import Runner
+from redbike.worker.source import Source
+
+log = logging.getLogger("redbike.worker")
+
+
+class Worker:
+    """Works jobs by the methods of `worker`, an instance of a worker class, `concurrency` at once."""
+
+    def __init__(self, store: Store, worker: WorkerClass, settings: Settings, concurrency: int = 1) -> None:
+        self.store = store
+        self.worker = worker
+        self.settings = settings
+        self.concurrency = concurrency
+        self.loop = Loop(store, self._end_at_once)
+        self._batch: Batch | None = None  # that which is run
+        self._unsaid: list[EndedRun] = []  # of the last batch: those of whose ends the server may not know yet
+        self.queues = Queues(worker, settings.default_timeout)
+        self.pings = Pings()
+        self.missing = MissingCommands(worker, Takers(store.workers.list_working))
+        self.runner = Runner(worker, settings, self.pings, self.missing.place if self.missing.is_wanted else None)
+        self.runner.is_stopping = self.loop.stopping.is_set
+        self.teller = Teller(store, worker, self.queues.names)
+        self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
+        self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)
+        told = (
+            partial(describe_naming, worker),
+            partial(list_taken, worker),
+            self.missing.list_lacking,
+            self._list_stuck,
+            partial(describe_commands, worker),
+            settings,
+        )
+        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told)
+        self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
+        self.source.when_idle = self._rest
+        self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
+        self.pace = Pace()
+        more = settings.stop_within, lambda: self._list_left().begun, self._end_at_once, self.presence.sign_off
+        self.leaving = Leaving(self.loop, self.heartbeat, self.runner, *more)
+
+    def work(self) -> None:
+        """Work until halted."""
+        next(self.queues.looks())
+        self._introduce()
+        self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
+        try:
+            self._loop_until_halted()
+        finally:
+            # After an error too.
+            self.source.close()
+        self.close()
+        self.leaving.replace_if_wanted()
+
+    def _loop_until_halted(self) -> None:
+        with self.presence:
+            self.teller.start()
+            self.leaving.start()
+            if self.concurrency == 1:
+                self.loop.run(self._turn, self.teller.stop)
+            else:
+                Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.teller).work()
+
+    def _end_at_once(self) -> None:
+        """End what runs, and hand its runs back, in a thread of its own: a second signal ends this process."""
+        left = self._list_left()  # before they hear of it: nobody is told how they end then
+        try:
+            self.runner.abort()
+            self.runner.cancel_all()
+        finally:
+            hand_back(self.store, left, self.runner.settings_for, self.presence.sign_off)
+
+    def _list_left(self) -> Left:
+        begun = {(run.tag, run.jobid): run for run in self.heartbeat.list_runs()}
+        batch = self._batch
+        if batch is None:
+            return Left(self._unsaid, list(begun.values()))
+        waiting = list(batch.todo)
+        over = batch.over | {id(run) for run in waiting}
+        if len(batch.runs) > 1:
+            begun |= {(run.tag, run.jobid): run for run in batch.runs if id(run) not in over}
+        return Left([*self._unsaid, *batch.done], list(begun.values()), waiting if len(batch.runs) > 1 else [])
+
+    def _rest(self) -> None:
+        if not self.heartbeat.list_runs():
+            leaving.uncover()
+
+    def _list_stuck(self) -> tuple[str, ...]:
+        return tuple(run.jobid for run in self.heartbeat.list_stuck())
+
+    def _note_stuck(self, run: Run) -> None:
+        """Say that the function of `run` goes on after its deadline, or that it does no more."""
+        self.presence.hurry()
+        stuck = self.heartbeat.list_stuck()
+        if run not in stuck:
+            log.warning("%s: its function has come to its end, after its deadline", run.jobid)
+            return
+        slots = f"{len(stuck)} of {self.concurrency} slots stuck" if self.concurrency > 1 else "this worker is stuck"
+        log.error("%s: its function goes on after its deadline: %s", run.jobid, slots)
+        self.leaving.consider_replacing(stuck, self.concurrency)
+
+    def close(self) -> None:
+        """End the threads, and give the connection back."""
+        self.batches.stop()
+        self.heartbeat.stop()
+        self.ends.run_log.stop()
+        self.pings.stop()
+        self.runner.stop()
+        self.source.close()
+
+    def _introduce(self) -> None:
+        """Log what this worker is."""
+        kind, queues = type(self.worker), ", ".join(shorten(self.queues.names())) or "no queue"
+        together = f", up to {self.concurrency} jobs at once" if self.concurrency > 1 else ""
+        place = describe_address(self.store.client)
+        log.info("%s.%s works %s%s, on %s", kind.__module__, kind.__qualname__, queues, together, place)
+
+    def work_one(self) -> str | None:
+        """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
+        for look in self.queues.looks():
+            taken = self.store.runs.take(look, self.presence.make_tag(), 1, self.loop.control_at_start)
+            if taken:
+                break
+        if taken == "halted" or not taken:
+            return None
+        run = taken[0]
+        self.ends.end(self._run_one(run), patience=LEASE)
+        return run.jobid
+
+    def _turn(self) -> None:
+        """One job, or some short ones, after the other, then one wait."""
+        runs = self.source.take(self.most())
+        while runs or (runs := self.source.wait()):
+            self._unsaid = ended = self.run_all(runs)
+            if self.teller.is_behind:
+                # Nothing that has ended waits for that, and nothing that has not begun.
+                self.source.end(ended)
+                self.teller.wait(self.loop.goes_on)
+                runs = self.source.take(self.most())
+            else:
+                runs = self.source.end_and_take(ended, self.most()) or self.source.take(self.most(), skipped=1)
+
+    def most(self) -> int:
+        """Return how many jobs to take."""
+        together = self.settings.on_lost == "requeue" and self.queues.shortest_timeout >= LONG_ENOUGH
+        return self.pace.number if together else 1
+
+    def run_all(self, runs: list[Run]) -> list[EndedRun]:
+        """Run jobs that were taken together; return those whose end the server was not told of."""
+        runs = self.source.keep_own(runs)
+        batch = self._batch = Batch(runs)
+        ended = self._run_one(runs[0]) if len(runs) == 1 else self.batches.run(batch)
+        self.pace.note(max(1, len(batch.over)), time.monotonic() - batch.began)
+        return ended
+
+    def _run_one(self, run: Run) -> list[EndedRun]:
+        self.queues.advance(run.queue)
+        return [(run, self._run(run))]
+
+    def _run(self, run: Run) -> Placement:
+        """Run the job, with a heartbeat; return where it goes then."""
+        self.heartbeat.add(run)
+        try:
+            return self.runner.run(run)
+        finally:
+            self.heartbeat.remove(run)
